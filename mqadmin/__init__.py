@@ -1,0 +1,1 @@
+"""The operations toolkit: online administration, offline store inspection, data pipeline."""
