@@ -1,0 +1,123 @@
+"""What every call hands back: listings, plans, outcomes and the errors of single targets."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Generic, TypeVar
+
+import msgspec
+
+T = TypeVar("T")
+
+
+class TargetError(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """Why one target (a broker, a name server, a queue) gave no answer.
+
+    ``kind`` is one of ``unreachable``, ``timeout``, ``refused``, ``notPermitted``, ``protocol``,
+    ``client``, ``moved``, ``differs``.
+    """
+
+    kind: str
+    message: str
+    hint: str = ""
+    address: str | None = None
+    request_code: int | None = None
+    response_code: int | None = None
+    path: str | None = None
+    physical_offset: int | None = None
+    target: str | None = None
+
+
+class Listing(msgspec.Struct, Generic[T], frozen=True, kw_only=True, rename="camel"):
+    """Items found, beside the targets that could not be asked.
+
+    ``truncated`` is true when a limit cut the items; ``notes`` are sentences for people.
+    """
+
+    items: Sequence[T]
+    errors: Sequence[TargetError] = ()
+    truncated: bool = False
+    notes: Sequence[str] = ()
+
+
+class Request(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """One request of a plan: where it goes and what it says, as it will be sent."""
+
+    address: str
+    code: int
+    ext_fields: Mapping[str, str] = {}
+    body: bytes = b""
+
+
+class Change(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """One step of a plan on one target.
+
+    ``before`` and ``after`` are the fields that matter, with their wire names; None means the
+    thing does not exist. ``step`` orders the plan: all changes of a step go out together, the
+    next step starts when they were answered. ``request`` None means there is nothing to do.
+    """
+
+    target: str
+    address: str
+    action: str
+    before: Mapping[str, Any] | None = None
+    after: Mapping[str, Any] | None = None
+    step: int = 0
+    note: str = ""
+    request: Request | None = None
+
+    @property
+    def unchanged(self) -> bool:
+        """True when the target is already as asked."""
+        return self.request is None
+
+
+class Plan(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """What a change would do, per target; nothing has been changed yet.
+
+    ``kind`` names the verb (``topic.create``), ``subject`` the thing; ``errors`` are targets that
+    could not be read and so are not part of the plan; ``warnings`` are sentences for people.
+    """
+
+    kind: str
+    subject: str
+    changes: Sequence[Change] = ()
+    errors: Sequence[TargetError] = ()
+    warnings: Sequence[str] = ()
+
+    @property
+    def empty(self) -> bool:
+        """True when there is nothing to do on any target."""
+        return all(change.unchanged for change in self.changes)
+
+
+class ChangeResult(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """What became of one change.
+
+    ``status`` is one of ``done`` (read back as planned), ``unchanged`` (nothing to do),
+    ``failed`` (the target said no or was silent), ``skipped`` (a step before it failed),
+    ``moved`` (the state was no longer the plan's ``before``, nothing was sent),
+    ``differs`` (done, but the read-back is not the plan's ``after``).
+    """
+
+    target: str
+    address: str
+    action: str
+    status: str
+    before: Mapping[str, Any] | None = None
+    after: Mapping[str, Any] | None = None
+    read_back: Mapping[str, Any] | None = None
+    error: TargetError | None = None
+
+
+class Outcome(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """A plan carried out: one result per change, and the errors of plan and execution."""
+
+    kind: str
+    subject: str
+    items: Sequence[ChangeResult] = ()
+    errors: Sequence[TargetError] = ()
+    warnings: Sequence[str] = ()
+
+    @property
+    def ok(self) -> bool:
+        """True when every target is as planned."""
+        return not self.errors and all(item.status in {"done", "unchanged"} for item in self.items)
