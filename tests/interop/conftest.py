@@ -1,0 +1,559 @@
+"""Real RocketMQ programs for the tests: fetched once, started on free loopback ports, stopped by pid.
+
+Where a JDK, Maven, Go or Node is missing the tests that need it are skipped with the reason;
+``MQ_PEERS=required`` turns that into a failure, ``MQ_PEERS=off`` skips them all.
+What is fetched lies in ``$MQ_TEST_PEERS_HOME``, else ``~/.cache/mqadmin-test-peers``.
+"""
+
+import hashlib
+import json
+import os
+import queue
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, NoReturn
+
+import pytest
+
+HERE = Path(__file__).parent / "peers"
+HOME = Path(os.environ.get("MQ_TEST_PEERS_HOME") or Path.home() / ".cache" / "mqadmin-test-peers")
+MODE = os.environ.get("MQ_PEERS", "auto")
+
+# Generous: a JVM on two busy cores may take a minute to say its first word.
+PATIENCE_S = 180
+
+JVM = (
+    "-Xms64m",
+    "-XX:+UseSerialGC",
+    "-Djava.net.preferIPv4Stack=true",
+    "-Drocketmq.client.logUseSlf4j=true",
+)
+BROKER_OPENS = (
+    "--add-opens=java.base/java.nio=ALL-UNNAMED",
+    "--add-opens=java.base/sun.nio.ch=ALL-UNNAMED",
+    "--add-exports=java.base/jdk.internal.ref=ALL-UNNAMED",
+)
+
+Event = dict[str, Any]
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if Path(item.path).is_relative_to(Path(__file__).parent):
+            item.add_marker(pytest.mark.peer)
+            item.add_marker(pytest.mark.timeout(600))
+
+
+def absent(reason: str) -> NoReturn:
+    if MODE == "required":
+        pytest.fail(f"a real peer is required here, but {reason}")
+    pytest.skip(reason)
+
+
+def tool(*names: str) -> str:
+    if MODE == "off":
+        pytest.skip("MQ_PEERS=off")
+    for name in names:
+        found = shutil.which(name)
+        if found:
+            return found
+    absent(f"{' or '.join(names)} is not installed")
+
+
+def fetch(part: str, sources: list[Path], build: Callable[[Path], None]) -> Path:
+    """The folder of `part`, built anew when one of its sources has changed; several runs may ask at once."""
+    stamp = hashlib.sha256(b"".join(path.read_bytes() for path in sources)).hexdigest()[:16]
+    folder = HOME / f"{part}-{stamp}"
+    if folder.is_dir():
+        return folder
+    HOME.mkdir(parents=True, exist_ok=True)
+    work = HOME / f".{part}-{os.getpid()}"
+    shutil.rmtree(work, ignore_errors=True)
+    work.mkdir()
+    try:
+        build(work)
+    except subprocess.CalledProcessError as error:
+        shutil.rmtree(work, ignore_errors=True)
+        absent(f"{part} could not be fetched: {(error.stderr or '').strip()[-800:]}")
+    try:
+        work.rename(folder)
+    except OSError:  # another run was faster
+        shutil.rmtree(work, ignore_errors=True)
+    return folder
+
+
+def run(*command: str, cwd: Path | None = None, **env: str) -> None:
+    subprocess.run(
+        command,
+        cwd=cwd,
+        env={**os.environ, **env},
+        check=True,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def java_home(version: str) -> Path:
+    """Folder with ``lib`` (jars) and ``classes`` (the driver) of one RocketMQ version."""
+    tool("java")
+    javac, mvn = tool("javac"), tool("mvn")
+    java = HERE / "java"
+
+    def build(work: Path) -> None:
+        profile = ["-Pservers"] if version.startswith("5.") else []
+        shutil.copy(java / "pom.xml", work / "pom.xml")
+        run(
+            *(mvn, "-B", "-q", "-f", str(work / "pom.xml"), f"-Dpeer.version={version}", *profile),
+            "org.apache.maven.plugins:maven-dependency-plugin:3.6.1:copy-dependencies",
+            *("-DincludeScope=runtime", f"-DoutputDirectory={work / 'lib'}"),
+        )
+        run(
+            *(
+                javac,
+                "-nowarn",
+                "-Xlint:none",
+                "-proc:none",
+                "--release",
+                "11",
+                "-encoding",
+                "UTF-8",
+            ),
+            *("-cp", str(work / "lib" / "*"), "-d", str(work / "classes"), str(java / "Peer.java")),
+        )
+        for quiet in ("logback.xml", "rmq.logback.xml"):
+            shutil.copy(java / quiet, work / "classes" / quiet)
+
+    return fetch(f"java-{version}", [java / "pom.xml", java / "Peer.java"], build)
+
+
+def free_port() -> int:
+    """A port whose neighbours are free too: a broker also takes port-2 and port+1."""
+    for _ in range(200):
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            port = probe.getsockname()[1]
+        try:
+            for candidate in (port - 2, port, port + 1):
+                with socket.socket() as probe:
+                    probe.bind(("127.0.0.1", candidate))
+        except OSError:
+            continue
+        return int(port)
+    raise RuntimeError("no three free ports in a row")
+
+
+class Peer:
+    """The Java driver: one JVM, commands as JSON lines in, events as JSON lines out."""
+
+    def __init__(self, version: str, folder: Path, work: Path) -> None:
+        self.version = version
+        conf = work / "conf"
+        conf.mkdir(parents=True, exist_ok=True)
+        # 4.9 mqadmin refuses to start without this file
+        (conf / "logback_tools.xml").write_text((HERE / "java" / "logback.xml").read_text())
+        self._errors = (work / "stderr").open("wb")
+        self.process = subprocess.Popen(
+            [
+                *("java", "-Xmx512m", "-XX:TieredStopAtLevel=1", *JVM),
+                *("-Djava.security.manager=allow", f"-Duser.home={work}"),
+                *(f"-Drocketmq.home.dir={work}", f"-Drocketmq.client.logRoot={work / 'logs'}"),
+                *("-cp", f"{folder / 'classes'}:{folder / 'lib' / '*'}", "Peer"),
+            ],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._errors,
+            cwd=work,
+            env={**os.environ, "ROCKETMQ_HOME": str(work)},
+            text=True,
+            encoding="utf-8",
+        )
+        self._answers: queue.Queue[Event] = queue.Queue()
+        self._consumers: dict[str, queue.Queue[Event]] = {}
+        self._lock = threading.Lock()
+        self._number = 0
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+        assert self._answers.get(timeout=PATIENCE_S)["event"] == "ready"
+
+    def _read(self) -> None:
+        assert self.process.stdout is not None
+        for line in self.process.stdout:
+            if not line.startswith("{"):
+                continue
+            event = json.loads(line)
+            if "consumer" in event:
+                self.consumer(event["consumer"]).put(event)
+            else:
+                self._answers.put(event)
+        self._answers.put({"event": "end", "error": "the JVM is gone"})
+
+    def consumer(self, name: str) -> "queue.Queue[Event]":
+        with self._lock:
+            return self._consumers.setdefault(name, queue.Queue())
+
+    def ask(self, do: str, **words: Any) -> list[Event]:
+        """Run one command; its events, the last one ``end``. Raises when the command failed."""
+        events = self.try_ask(do, **words)
+        assert events[-1]["error"] is None, events[-1]["error"]
+        return events
+
+    def try_ask(self, do: str, **words: Any) -> list[Event]:
+        self._number += 1
+        assert self.process.stdin is not None
+        self.process.stdin.write(json.dumps({"id": self._number, "do": do, **words}) + "\n")
+        self.process.stdin.flush()
+        events = []
+        while True:
+            event = self._answers.get(timeout=PATIENCE_S)
+            events.append(event)
+            if event["event"] == "end":
+                return events
+
+    def produce(self, **words: Any) -> list[Event]:
+        return [event for event in self.ask("produce", **words) if event["event"] != "end"]
+
+    def dump(self, **words: Any) -> tuple[dict[int, tuple[int, int]], list[Event]]:
+        """Queue bounds by queue id, and every message of the topic."""
+        events = self.ask("dump", **words)
+        bounds = {
+            event["queueId"]: (event["minOffset"], event["maxOffset"])
+            for event in events
+            if event["event"] == "queue"
+        }
+        return bounds, [event for event in events if event["event"] == "message"]
+
+    def messages(self, consumer: str, count: int, timeout_s: float = PATIENCE_S) -> list[Event]:
+        """The next `count` messages a push consumer got."""
+        inbox = self.consumer(consumer)
+        deadline = time.monotonic() + timeout_s
+        seen: list[Event] = []
+        while len(seen) < count:
+            try:
+                seen.append(inbox.get(timeout=max(0.01, deadline - time.monotonic())))
+            except queue.Empty:
+                raise AssertionError(f"{len(seen)} of {count} messages came in time") from None
+        return seen
+
+    def mqadmin(self, *args: str) -> str:
+        """What the real mqadmin prints on stdout; a stack trace on stderr is a failure."""
+        end = self.ask("mqadmin", args=list(args))[-1]
+        assert end["status"] == 0, end
+        assert "\tat org.apache.rocketmq" not in end["stderr"], end["stderr"]
+        return str(end["stdout"])
+
+    def close(self) -> None:
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        self.process.stdin.close()
+        try:
+            self.process.wait(timeout=30)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+        self._reader.join()
+        self.process.stdout.close()
+        self._errors.close()
+
+
+class Daemon:
+    """A server process of either side; ready when its log or stdout holds the ready words."""
+
+    def __init__(self, command: list[str], log: Path, ready: str, **env: str) -> None:
+        self.log = log
+        log.parent.mkdir(parents=True, exist_ok=True)
+        with log.open("wb") as sink:
+            self.process = subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=sink,
+                stderr=subprocess.STDOUT,
+                env={**os.environ, **env},
+                cwd=log.parent,
+            )
+        deadline = time.monotonic() + PATIENCE_S
+        while ready not in self.text():
+            if self.process.poll() is not None or time.monotonic() > deadline:
+                self.kill()
+                raise AssertionError(f"{command[0]} did not become ready:\n{self.text()[-3000:]}")
+            time.sleep(0.05)
+
+    def text(self) -> str:
+        return self.log.read_text(errors="replace")
+
+    def stop(self) -> None:
+        """End it in order; anything but a clean exit is a failure."""
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGTERM)
+            self.process.wait(timeout=PATIENCE_S)
+        assert self.process.returncode in (0, 143), self.text()[-3000:]
+
+    def kill(self) -> None:
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.wait()
+
+
+class JavaServers:
+    """Starts the real name server and broker."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.running: list[Daemon] = []
+
+    def _start(self, main: str, conf: Path, log: Path, heap: str) -> Daemon:
+        home = conf.parent / "home"
+        home.mkdir(exist_ok=True)
+        daemon = Daemon(
+            [
+                *("java", f"-Xmx{heap}", "-XX:MaxDirectMemorySize=1g", *JVM, *BROKER_OPENS),
+                *(
+                    f"-Duser.home={home}",
+                    f"-Drocketmq.home.dir={home}",
+                    "-Dtls.server.mode=disabled",
+                ),
+                *("-cp", f"{self.folder / 'classes'}:{self.folder / 'lib' / '*'}", main),
+                *("-c", str(conf)),
+            ],
+            log,
+            "boot success",
+            ROCKETMQ_HOME=str(home),
+        )
+        self.running.append(daemon)
+        return daemon
+
+    def namesrv(self, work: Path) -> str:
+        work.mkdir(parents=True, exist_ok=True)
+        port = free_port()
+        conf = work / "namesrv.conf"
+        conf.write_text(
+            f"listenPort={port}\nbindAddress=127.0.0.1\nkvConfigPath={work}/kvConfig.json\n"
+            f"configStorePath={work}/namesrv.properties\n"
+        )
+        self._start(
+            "org.apache.rocketmq.namesrv.NamesrvStartup", conf, work / "namesrv.out", "256m"
+        )
+        return f"127.0.0.1:{port}"
+
+    def broker(self, work: Path, store: Path, namesrv: str, **settings: Any) -> Daemon:
+        """A broker on `store`; ready when the name server knows it."""
+        work.mkdir(parents=True, exist_ok=True)
+        port = settings.pop("listenPort", None) or free_port()
+        pairs = {
+            "brokerClusterName": "DefaultCluster",
+            "brokerName": "broker-a",
+            "brokerId": 0,
+            "listenPort": port,
+            "haListenPort": port + 1,
+            "bindAddress": "127.0.0.1",
+            "brokerIP1": "127.0.0.1",
+            "brokerIP2": "127.0.0.1",
+            "namesrvAddr": namesrv,
+            "storePathRootDir": store,
+            "storePathCommitLog": store / "commitlog",
+            "waitTimeMillsInSendQueue": 20000,
+            "rocksdbCQDoubleWriteEnable": "false",
+            **settings,
+        }
+        conf = work / "broker.conf"
+        conf.write_text("".join(f"{key}={value}\n" for key, value in pairs.items()))
+        daemon = self._start(
+            "org.apache.rocketmq.broker.BrokerStartup", conf, work / "broker.out", "1g"
+        )
+        daemon.address = f"127.0.0.1:{port}"  # type: ignore[attr-defined]
+        await_registered(namesrv, str(pairs["brokerName"]))
+        return daemon
+
+
+def await_registered(namesrv: str, broker_name: str) -> None:
+    """Wait until the name server lists the broker: "boot success" comes before the registration."""
+    from broker.remoting.blocking import BlockingClient
+
+    from broker.remoting.protocol.codes import RequestCode
+    from broker.remoting.protocol.command import RemotingCommand
+
+    deadline = time.monotonic() + PATIENCE_S
+    while time.monotonic() < deadline:
+        client = BlockingClient(timeout_ms=5000)
+        try:
+            answer = client.call(
+                namesrv, RemotingCommand.request(RequestCode.GET_BROKER_CLUSTER_INFO)
+            )
+            if f'"{broker_name}"'.encode() in bytes(answer.body):
+                return
+        finally:
+            client.close()
+        time.sleep(0.2)
+    raise AssertionError(f"{broker_name} did not register at {namesrv}")
+
+
+class OurServers:
+    """Starts our own daemons as a user does."""
+
+    def __init__(self) -> None:
+        self.running: list[Daemon] = []
+
+    def namesrv(self, work: Path) -> str:
+        port = free_port()
+        daemon = Daemon(
+            [sys.executable, "-m", "broker.namesrv", "--listen", f"127.0.0.1:{port}"],
+            work / "our-namesrv.out",
+            "boot success",
+        )
+        self.running.append(daemon)
+        return f"127.0.0.1:{port}"
+
+    def broker(self, work: Path, store: Path, namesrv: str, **settings: Any) -> Daemon:
+        work.mkdir(parents=True, exist_ok=True)
+        port = settings.pop("listenPort", None) or free_port()
+        conf = work / "our-broker.conf"
+        pairs = {
+            "brokerName": "broker-a",
+            "brokerClusterName": "DefaultCluster",
+            "brokerIP1": "127.0.0.1",
+            **settings,
+        }
+        conf.write_text("".join(f"{key}={value}\n" for key, value in pairs.items()))
+        daemon = Daemon(
+            [
+                *(sys.executable, "-m", "broker", "-c", str(conf), "-n", namesrv),
+                *("--store", str(store), "--listen", f"127.0.0.1:{port}"),
+            ],
+            work / "our-broker.out",
+            "boot success",
+        )
+        daemon.address = f"127.0.0.1:{port}"  # type: ignore[attr-defined]
+        self.running.append(daemon)
+        await_registered(namesrv, str(pairs["brokerName"]))
+        return daemon
+
+
+def close_all(daemons: list[Daemon]) -> None:
+    for daemon in reversed(daemons):
+        daemon.kill()
+
+
+@pytest.fixture(scope="session")
+def java_533() -> Path:
+    return java_home("5.3.3")
+
+
+@pytest.fixture(scope="session")
+def java_498() -> Path:
+    return java_home("4.9.8")
+
+
+@pytest.fixture(scope="session")
+def peer_533(java_533: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Peer]:
+    peer = Peer("5.3.3", java_533, tmp_path_factory.mktemp("peer-533"))
+    yield peer
+    peer.close()
+
+
+@pytest.fixture(scope="session")
+def peer_498(java_498: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Peer]:
+    peer = Peer("4.9.8", java_498, tmp_path_factory.mktemp("peer-498"))
+    yield peer
+    peer.close()
+
+
+@pytest.fixture(params=["5.3.3", "4.9.8"])
+def peer(request: pytest.FixtureRequest) -> Peer:
+    """Each Java client version in turn."""
+    found: Peer = request.getfixturevalue(f"peer_{request.param.replace('.', '')}")
+    return found
+
+
+@pytest.fixture
+def java_servers(java_533: Path) -> Iterator[JavaServers]:
+    servers = JavaServers(java_533)
+    yield servers
+    close_all(servers.running)
+
+
+@pytest.fixture
+def our_servers() -> Iterator[OurServers]:
+    if MODE == "off":
+        pytest.skip("MQ_PEERS=off")
+    servers = OurServers()
+    yield servers
+    close_all(servers.running)
+
+
+@pytest.fixture(scope="module")
+def our_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, str]]:
+    """Our name server and broker for a whole module: (name server address, broker address)."""
+    if MODE == "off":
+        pytest.skip("MQ_PEERS=off")
+    work = tmp_path_factory.mktemp("our-cluster")
+    servers = OurServers()
+    namesrv = servers.namesrv(work)
+    broker = servers.broker(work, work / "store", namesrv)
+    yield namesrv, broker.address  # type: ignore[attr-defined]
+    close_all(servers.running)
+
+
+@pytest.fixture(scope="module")
+def java_cluster(
+    java_533: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[tuple[str, str]]:
+    """The real name server and broker for a whole module: (name server address, broker address)."""
+    work = tmp_path_factory.mktemp("java-cluster")
+    servers = JavaServers(java_533)
+    namesrv = servers.namesrv(work)
+    broker = servers.broker(work, work / "store", namesrv)
+    yield namesrv, broker.address  # type: ignore[attr-defined]
+    close_all(servers.running)
+
+
+def one_shot(*command: str, request: Event) -> list[Event]:
+    done = subprocess.run(
+        [*command, json.dumps(request)],
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
+        check=False,
+    )
+    events = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
+    assert done.returncode == 0, (events, done.stderr[-2000:])
+    return events
+
+
+@pytest.fixture(scope="session")
+def go_peer() -> Callable[..., list[Event]]:
+    """Run one command of the Go client."""
+    go = tool("go")
+    source = HERE / "go"
+
+    def build(work: Path) -> None:
+        run(
+            *(go, "build", "-mod=readonly", "-trimpath", "-o", str(work / "peer"), "."),
+            cwd=source,
+            CGO_ENABLED="0",
+        )
+
+    binary = fetch("go", sorted(source.iterdir()), build) / "peer"
+    return lambda **request: one_shot(str(binary), request=request)
+
+
+@pytest.fixture(scope="session")
+def node_peer() -> Callable[..., list[Event]]:
+    """Run one command of the JavaScript client."""
+    node, npm = tool("node"), tool("npm")
+    source = HERE / "node"
+
+    def build(work: Path) -> None:
+        for name in ("package.json", "package-lock.json", "peer.js"):
+            shutil.copy(source / name, work / name)
+        run(npm, "ci", "--silent", "--no-audit", "--no-fund", "--ignore-scripts", cwd=work)
+
+    folder = fetch("node", sorted(source.iterdir()), build)
+    return lambda **request: one_shot(node, str(folder / "peer.js"), request=request)

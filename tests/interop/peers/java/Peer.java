@@ -1,0 +1,451 @@
+import com.alibaba.fastjson.JSON;
+import com.alibaba.fastjson.JSONObject;
+import java.io.BufferedReader;
+import java.io.ByteArrayOutputStream;
+import java.io.InputStreamReader;
+import java.io.PrintStream;
+import java.lang.reflect.Field;
+import java.lang.reflect.Modifier;
+import java.nio.charset.StandardCharsets;
+import java.security.Permission;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.Base64;
+import java.util.List;
+import java.util.Map;
+import java.util.TreeMap;
+import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.Semaphore;
+import java.util.concurrent.TimeUnit;
+import org.apache.rocketmq.client.consumer.DefaultMQPullConsumer;
+import org.apache.rocketmq.client.consumer.DefaultMQPushConsumer;
+import org.apache.rocketmq.client.consumer.PullResult;
+import org.apache.rocketmq.client.consumer.PullStatus;
+import org.apache.rocketmq.client.consumer.listener.ConsumeConcurrentlyStatus;
+import org.apache.rocketmq.client.consumer.listener.ConsumeOrderlyStatus;
+import org.apache.rocketmq.client.consumer.listener.MessageListenerConcurrently;
+import org.apache.rocketmq.client.consumer.listener.MessageListenerOrderly;
+import org.apache.rocketmq.client.producer.DefaultMQProducer;
+import org.apache.rocketmq.client.producer.SendCallback;
+import org.apache.rocketmq.client.producer.SendResult;
+import org.apache.rocketmq.common.consumer.ConsumeFromWhere;
+import org.apache.rocketmq.common.message.Message;
+import org.apache.rocketmq.common.message.MessageClientIDSetter;
+import org.apache.rocketmq.common.message.MessageExt;
+import org.apache.rocketmq.common.message.MessageQueue;
+import org.apache.rocketmq.tools.command.MQAdminStartup;
+
+/**
+ * The real Java clients and the real mqadmin, driven by lines of JSON.
+ *
+ * stdin:  {"id": 1, "do": "produce", "namesrv": "...", ...}
+ * stdout: one JSON object per event; the last event of a command is {"id": 1, "event": "end", "error": null | text}.
+ * A push consumer goes on after its command ended: its events carry "consumer": its name.
+ */
+@SuppressWarnings({"deprecation", "removal"})
+public final class Peer {
+    private static final PrintStream OUT = System.out;
+    private static final Map<String, DefaultMQProducer> PRODUCERS = new ConcurrentHashMap<>();
+    private static final Map<String, DefaultMQPushConsumer> CONSUMERS = new ConcurrentHashMap<>();
+    private static final Map<String, DefaultMQPullConsumer> PULLERS = new ConcurrentHashMap<>();
+    private static int instances;
+
+    private static final class Exit extends Error {
+        final int status;
+
+        Exit(int status) {
+            this.status = status;
+        }
+    }
+
+    public static void main(String[] args) throws Exception {
+        System.setSecurityManager(new SecurityManager() {
+            @Override
+            public void checkPermission(Permission permission) {
+            }
+
+            @Override
+            public void checkExit(int status) {
+                throw new Exit(status);
+            }
+        });
+        emit(event(null, "ready"));
+        BufferedReader lines = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
+        for (String line = lines.readLine(); line != null; line = lines.readLine()) {
+            JSONObject command = JSON.parseObject(line);
+            JSONObject end = event(command, "end");
+            try {
+                run(command, end);
+                end.putIfAbsent("error", null);
+            } catch (Throwable error) {
+                end.put("error", error.toString());
+            }
+            emit(end);
+        }
+        Runtime.getRuntime().halt(0);
+    }
+
+    private static void run(JSONObject command, JSONObject end) throws Exception {
+        switch (command.getString("do")) {
+            case "produce":
+                produce(command);
+                break;
+            case "consume":
+                consume(command);
+                break;
+            case "stop":
+                stop(command.getString("consumer"));
+                break;
+            case "dump":
+                dump(command);
+                break;
+            case "query":
+                query(command);
+                break;
+            case "committed":
+                committed(command);
+                break;
+            case "mqadmin":
+                mqadmin(command, end);
+                break;
+            default:
+                throw new IllegalArgumentException("unknown command");
+        }
+    }
+
+    private static JSONObject event(JSONObject command, String name) {
+        JSONObject event = new JSONObject(true);
+        if (command != null) {
+            event.put("id", command.get("id"));
+        }
+        event.put("event", name);
+        return event;
+    }
+
+    private static void emit(JSONObject event) {
+        String text = event.toString(com.alibaba.fastjson.serializer.SerializerFeature.WriteMapNullValue);
+        synchronized (OUT) {
+            OUT.println(text);
+            OUT.flush();
+        }
+    }
+
+    private static DefaultMQProducer producer(JSONObject command) throws Exception {
+        String key = command.getString("namesrv") + command.getString("group") + command.get("compressOver");
+        DefaultMQProducer known = PRODUCERS.get(key);
+        if (known != null) {
+            return known;
+        }
+        String group = command.getString("group");
+        DefaultMQProducer producer = new DefaultMQProducer(group == null ? "peer-producer" : group);
+        producer.setNamesrvAddr(command.getString("namesrv"));
+        producer.setInstanceName("p" + ++instances);
+        producer.setSendMsgTimeout(20000);
+        producer.setMaxMessageSize(8 * 1024 * 1024);
+        if (command.containsKey("compressOver")) {
+            producer.setCompressMsgBodyOverHowmuch(command.getIntValue("compressOver"));
+        }
+        producer.start();
+        PRODUCERS.put(key, producer);
+        return producer;
+    }
+
+    private static byte[] body(JSONObject command, int index) {
+        String text = command.getString("body");
+        byte[] start = ((text == null ? "body-" : text) + index).getBytes(StandardCharsets.UTF_8);
+        int size = command.getIntValue("size");
+        if (size <= start.length) {
+            return start;
+        }
+        byte[] body = Arrays.copyOf(start, size);
+        long state = index * 2862933555777941757L + 3037000493L;
+        boolean letters = command.getBooleanValue("compressible");
+        for (int at = start.length; at < size; at++) {
+            state = state * 6364136223846793005L + 1442695040888963407L;
+            body[at] = (byte) (letters ? 'a' + (at / 16) % 16 : state >>> 56);
+        }
+        return body;
+    }
+
+    private static Message message(JSONObject command, int index) {
+        Message message = new Message(command.getString("topic"), body(command, index));
+        if (command.containsKey("tags")) {
+            String[] tags = command.getString("tags").split(",");
+            message.setTags(tags[index % tags.length]);
+        }
+        if (command.containsKey("keys")) {
+            message.setKeys(command.getString("keys").replace("{i}", String.valueOf(index)));
+        }
+        if (command.containsKey("delayLevel")) {
+            message.setDelayTimeLevel(command.getIntValue("delayLevel"));
+        }
+        if (command.containsKey("properties")) {
+            for (Map.Entry<String, Object> entry : command.getJSONObject("properties").entrySet()) {
+                message.putUserProperty(entry.getKey(), entry.getValue().toString().replace("{i}", String.valueOf(index)));
+            }
+        }
+        return message;
+    }
+
+    private static void sent(JSONObject command, int index, SendResult result) {
+        JSONObject event = event(command, "sent");
+        event.put("index", index);
+        event.put("status", result.getSendStatus().name());
+        event.put("msgId", result.getMsgId());
+        event.put("offsetMsgId", result.getOffsetMsgId());
+        event.put("brokerName", result.getMessageQueue().getBrokerName());
+        event.put("queueId", result.getMessageQueue().getQueueId());
+        event.put("queueOffset", result.getQueueOffset());
+        event.put("transactionId", result.getTransactionId());
+        event.put("regionId", result.getRegionId());
+        emit(event);
+    }
+
+    private static void failed(JSONObject command, int index, Throwable error) {
+        JSONObject event = event(command, "failed");
+        event.put("index", index);
+        event.put("error", error.toString());
+        emit(event);
+    }
+
+    private static void produce(JSONObject command) throws Exception {
+        DefaultMQProducer producer = producer(command);
+        String mode = command.containsKey("mode") ? command.getString("mode") : "sync";
+        int first = command.getIntValue("first");
+        int count = command.containsKey("count") ? command.getIntValue("count") : 1;
+        Semaphore window = new Semaphore(32);
+        CountDownLatch done = new CountDownLatch(mode.equals("async") ? count : 0);
+        if (mode.equals("batch")) {
+            List<Message> batch = new ArrayList<>();
+            for (int index = first; index < first + count; index++) {
+                batch.add(message(command, index));
+            }
+            sent(command, first, producer.send(batch));
+            return;
+        }
+        for (int index = first; index < first + count; index++) {
+            final int number = index;
+            Message message = message(command, index);
+            if (mode.equals("oneway")) {
+                producer.sendOneway(message);
+            } else if (mode.equals("async")) {
+                window.acquire();
+                producer.send(message, new SendCallback() {
+                    @Override
+                    public void onSuccess(SendResult result) {
+                        sent(command, number, result);
+                        window.release();
+                        done.countDown();
+                    }
+
+                    @Override
+                    public void onException(Throwable error) {
+                        failed(command, number, error);
+                        window.release();
+                        done.countDown();
+                    }
+                });
+            } else {
+                try {
+                    if (command.containsKey("queue")) {
+                        int queue = command.getIntValue("queue");
+                        sent(command, number, producer.send(message, (queues, m, wanted) -> {
+                            for (MessageQueue candidate : queues) {
+                                if (candidate.getQueueId() == (Integer) wanted) {
+                                    return candidate;
+                                }
+                            }
+                            return queues.get(0);
+                        }, queue));
+                    } else {
+                        sent(command, number, producer.send(message));
+                    }
+                } catch (Exception error) {
+                    failed(command, number, error);
+                }
+            }
+        }
+        if (!done.await(60, TimeUnit.SECONDS)) {
+            throw new IllegalStateException("async sends without an answer: " + done.getCount());
+        }
+    }
+
+    private static JSONObject seen(JSONObject command, String name, MessageExt message) {
+        JSONObject event = event(command, name);
+        event.put("topic", message.getTopic());
+        event.put("brokerName", message.getBrokerName());
+        event.put("queueId", message.getQueueId());
+        event.put("queueOffset", message.getQueueOffset());
+        event.put("physicalOffset", message.getCommitLogOffset());
+        event.put("storeSize", message.getStoreSize());
+        event.put("sysFlag", message.getSysFlag());
+        event.put("flag", message.getFlag());
+        event.put("bodyCRC", message.getBodyCRC());
+        event.put("bornTimestamp", message.getBornTimestamp());
+        event.put("storeTimestamp", message.getStoreTimestamp());
+        event.put("bornHost", String.valueOf(message.getBornHost()));
+        event.put("storeHost", String.valueOf(message.getStoreHost()));
+        event.put("reconsumeTimes", message.getReconsumeTimes());
+        event.put("preparedTransactionOffset", message.getPreparedTransactionOffset());
+        event.put("msgId", message.getMsgId());
+        event.put("uniqKey", MessageClientIDSetter.getUniqID(message));
+        event.put("tags", message.getTags());
+        event.put("keys", message.getKeys());
+        event.put("body", Base64.getEncoder().encodeToString(message.getBody()));
+        event.put("properties", new TreeMap<>(message.getProperties()));
+        return event;
+    }
+
+    private static void consume(JSONObject command) throws Exception {
+        String name = command.getString("consumer");
+        DefaultMQPushConsumer consumer = new DefaultMQPushConsumer(command.getString("group"));
+        consumer.setNamesrvAddr(command.getString("namesrv"));
+        consumer.setInstanceName(name);
+        consumer.setMaxReconsumeTimes(command.containsKey("maxReconsume") ? command.getIntValue("maxReconsume") : -1);
+        consumer.setConsumeFromWhere("last".equals(command.getString("from"))
+            ? ConsumeFromWhere.CONSUME_FROM_LAST_OFFSET : ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET);
+        if ("broadcast".equals(command.getString("model"))) {
+            // The enum lives in another package in 4.9 than in 5.x: take it from the setter.
+            for (java.lang.reflect.Method method : DefaultMQPushConsumer.class.getMethods()) {
+                if (method.getName().equals("setMessageModel")) {
+                    method.invoke(consumer, method.getParameterTypes()[0].getField("BROADCASTING").get(null));
+                }
+            }
+        }
+        consumer.subscribe(command.getString("topic"), command.containsKey("tags") ? command.getString("tags") : "*");
+        int failTimes = command.getIntValue("failTimes");
+        if ("orderly".equals(command.getString("mode"))) {
+            consumer.registerMessageListener((MessageListenerOrderly) (messages, context) -> {
+                report(command, name, messages);
+                return ConsumeOrderlyStatus.SUCCESS;
+            });
+        } else {
+            consumer.registerMessageListener((MessageListenerConcurrently) (messages, context) -> {
+                report(command, name, messages);
+                if (messages.get(0).getReconsumeTimes() < failTimes) {
+                    context.setDelayLevelWhenNextConsume(1);
+                    return ConsumeConcurrentlyStatus.RECONSUME_LATER;
+                }
+                return ConsumeConcurrentlyStatus.CONSUME_SUCCESS;
+            });
+        }
+        consumer.start();
+        CONSUMERS.put(name, consumer);
+    }
+
+    private static void report(JSONObject command, String name, List<MessageExt> messages) {
+        for (MessageExt message : messages) {
+            JSONObject event = seen(null, "message", message);
+            event.put("consumer", name);
+            emit(event);
+        }
+    }
+
+    private static void stop(String name) {
+        DefaultMQPushConsumer consumer = CONSUMERS.remove(name);
+        if (consumer != null) {
+            consumer.shutdown();
+        }
+    }
+
+    private static DefaultMQPullConsumer puller(JSONObject command) throws Exception {
+        String key = command.getString("namesrv") + command.getString("group");
+        DefaultMQPullConsumer known = PULLERS.get(key);
+        if (known != null) {
+            return known;
+        }
+        String group = command.getString("group");
+        DefaultMQPullConsumer puller = new DefaultMQPullConsumer(group == null ? "peer-reader" : group);
+        puller.setNamesrvAddr(command.getString("namesrv"));
+        puller.setInstanceName("r" + ++instances);
+        puller.setConsumerPullTimeoutMillis(30000);
+        puller.start();
+        PULLERS.put(key, puller);
+        return puller;
+    }
+
+    /** Every message of every queue of a topic, with the bounds of the queues. */
+    private static void dump(JSONObject command) throws Exception {
+        DefaultMQPullConsumer puller = puller(command);
+        String tags = command.containsKey("tags") ? command.getString("tags") : "*";
+        for (MessageQueue queue : puller.fetchSubscribeMessageQueues(command.getString("topic"))) {
+            long offset = puller.minOffset(queue);
+            long max = puller.maxOffset(queue);
+            JSONObject bounds = event(command, "queue");
+            bounds.put("queueId", queue.getQueueId());
+            bounds.put("brokerName", queue.getBrokerName());
+            bounds.put("minOffset", offset);
+            bounds.put("maxOffset", max);
+            emit(bounds);
+            while (offset < max) {
+                PullResult result = puller.pull(queue, tags, offset, 32);
+                if (result.getPullStatus() == PullStatus.FOUND) {
+                    for (MessageExt message : result.getMsgFoundList()) {
+                        emit(seen(command, "message", message));
+                    }
+                }
+                if (result.getNextBeginOffset() <= offset) {
+                    throw new IllegalStateException(queue + " stands still at " + offset + ": " + result);
+                }
+                offset = result.getNextBeginOffset();
+            }
+        }
+    }
+
+    private static void query(JSONObject command) throws Exception {
+        DefaultMQPullConsumer puller = puller(command);
+        String topic = command.getString("topic");
+        if (command.containsKey("msgId")) {
+            emit(seen(command, "message", puller.viewMessage(topic, command.getString("msgId"))));
+            return;
+        }
+        long begin = command.getLongValue("begin");
+        long end = command.containsKey("end") ? command.getLongValue("end") : Long.MAX_VALUE;
+        for (MessageExt message : puller.queryMessage(topic, command.getString("key"), 64, begin, end).getMessageList()) {
+            emit(seen(command, "message", message));
+        }
+    }
+
+    private static void committed(JSONObject command) throws Exception {
+        DefaultMQPullConsumer puller = puller(command);
+        for (MessageQueue queue : puller.fetchSubscribeMessageQueues(command.getString("topic"))) {
+            if (command.containsKey("offset") && queue.getQueueId() == command.getIntValue("queue")) {
+                puller.getDefaultMQPullConsumerImpl().updateConsumeOffset(queue, command.getLongValue("offset"));
+                puller.getOffsetStore().persist(queue);
+            }
+            JSONObject event = event(command, "committed");
+            event.put("queueId", queue.getQueueId());
+            event.put("offset", puller.fetchConsumeOffset(queue, true));
+            emit(event);
+        }
+    }
+
+    private static void mqadmin(JSONObject command, JSONObject end) throws Exception {
+        ByteArrayOutputStream stdout = new ByteArrayOutputStream();
+        ByteArrayOutputStream stderr = new ByteArrayOutputStream();
+        PrintStream realErr = System.err;
+        int status = 0;
+        try {
+            System.setOut(new PrintStream(stdout, true, "UTF-8"));
+            System.setErr(new PrintStream(stderr, true, "UTF-8"));
+            for (Field field : MQAdminStartup.class.getDeclaredFields()) {
+                if (Modifier.isStatic(field.getModifiers()) && List.class.isAssignableFrom(field.getType())) {
+                    field.setAccessible(true);
+                    ((List<?>) field.get(null)).clear();
+                }
+            }
+            MQAdminStartup.main0(command.getJSONArray("args").toArray(new String[0]), null);
+        } catch (Exit exit) {
+            status = exit.status;
+        } finally {
+            System.out.flush();
+            System.err.flush();
+            System.setOut(OUT);
+            System.setErr(realErr);
+        }
+        end.put("status", status);
+        end.put("stdout", stdout.toString("UTF-8"));
+        end.put("stderr", stderr.toString("UTF-8"));
+    }
+}
