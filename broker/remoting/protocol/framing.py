@@ -1,0 +1,236 @@
+"""Frames: the length-prefixed envelope of every command.
+
+::
+
+    0        4      5              8            8+h          4+length
+    +--------+------+--------------+------------+------------+
+    | length | type | header length| header (h) | body       |
+    +--------+------+--------------+------------+------------+
+
+``length`` does not count itself; ``type`` 0 JSON, 1 ROCKETMQ header. No body and an empty body are
+the same.
+
+**Source:** RocketMQ ``NettyDecoder``, ``NettyEncoder``, ``RemotingCommand#decode``.
+"""
+
+from struct import Struct
+from typing import TYPE_CHECKING
+
+from broker.errors import ForeignProtocolError, LocalProtocolError, RemoteProtocolError
+from broker.remoting.protocol.codes import LANGUAGE, VERSION
+from broker.remoting.protocol.command import ROCKETMQ, RemotingCommand
+from broker.remoting.protocol.serialize import (
+    MAX_HEADER_BYTES,
+    SERIALIZE_ROCKETMQ,
+    decode_header,
+    decode_json_header,
+    encode_header,
+)
+
+if TYPE_CHECKING:
+    from broker.remoting.protocol.command import Buffer
+
+FRAME_LIMIT_BYTES = 16 * 1024 * 1024
+"""Largest frame, its length word included; Java's ``com.rocketmq.remoting.frameMaxLength``."""
+
+_PREFIX = Struct(">II")
+_UINT32 = Struct(">I")
+
+_HTTP_STARTS = (b"GET ", b"POST", b"HEAD", b"PUT ", b"OPTI", b"DELE", b"PATC", b"CONN", b"TRAC")
+_FOREIGN = (
+    (b"PRI ", "gRPC"),
+    (b"HTTP", "HTTP"),
+    (b"PROX", "PROXY protocol"),
+    (b"\r\n\r\n", "PROXY protocol"),
+    (b"\x16\x03", "TLS"),
+)
+
+
+def foreign_protocol(start: bytes) -> str | None:
+    """Which other protocol a connection's first four bytes belong to: HTTP, TLS, gRPC, or None.
+
+    None of them can begin a frame: the first byte of a frame below 16 MiB is 0 or 1.
+    """
+    head = bytes(start[:4])
+    if head in _HTTP_STARTS:
+        return "HTTP"
+    for sign, kind in _FOREIGN:
+        if head.startswith(sign):
+            return kind
+    return None
+
+
+class FrameDecoder:
+    """A stream of bytes, cut anywhere, to commands.
+
+    Never holds more than one frame of at most ``frame_limit`` bytes plus one ``feed``. After an
+    error the stream has no meaning any more: every further ``feed`` raises the same error.
+    """
+
+    __slots__ = ("_needed", "_pending", "_started", "failure", "frame_limit")
+
+    def __init__(self, frame_limit: int = FRAME_LIMIT_BYTES) -> None:
+        self.frame_limit = frame_limit
+        self.failure: RemoteProtocolError | None = None
+        """Why the stream cannot be read on; set even when good frames came before it."""
+        self._pending = bytearray()
+        self._needed = 0  # bytes of _pending that make the next step possible
+        self._started = False  # a frame was seen: no other protocol any more
+
+    @property
+    def pending_bytes(self) -> int:
+        """Bytes of an unfinished frame held back."""
+        return len(self._pending)
+
+    def feed(self, data: bytes) -> list[RemotingCommand]:
+        """Take what arrived, give the frames it completes, in order.
+
+        Raises RemoteProtocolError (ForeignProtocolError for HTTP, TLS, gRPC) when the first
+        unreadable frame comes; if good frames came before it in the same ``data`` they are given
+        first, ``failure`` is set, and the next call raises.
+        """
+        if self.failure is not None:
+            raise self.failure
+        if self._needed:
+            self._pending += data
+            if len(self._pending) < self._needed:
+                return []
+            data = bytes(self._pending)
+            self._pending = bytearray()
+            self._needed = 0
+        commands: list[RemotingCommand] = []
+        try:
+            self._scan(data, commands)
+        except RemoteProtocolError as err:
+            self.failure = err
+            if not commands:
+                raise
+        return commands
+
+    def _scan(self, data: bytes, commands: list[RemotingCommand]) -> None:
+        position = 0
+        size = len(data)
+        limit = self.frame_limit - 4
+        while size - position >= 8:
+            length, word = _PREFIX.unpack_from(data, position)
+            if length > limit or length < 4 or word > 0x1FFFFFF:
+                self._refuse(data, position)
+            start = position + 8
+            body = start + (word & 0xFFFFFF)
+            end = position + 4 + length
+            if body > end:
+                self._refuse(data, position)
+            if end > size:
+                self._keep(data, position, end - position)
+                return
+            self._started = True
+            if word <= 0xFFFFFF:
+                command = decode_json_header(data[start:body])
+            else:
+                command = decode_header(word >> 24, data[start:body])
+            command.body = data[body:end]
+            commands.append(command)
+            position = end
+        if position < size:
+            if size - position >= 4:
+                (length,) = _UINT32.unpack_from(data, position)
+                if length > limit or length < 4:
+                    self._refuse(data, position)
+            self._keep(data, position, 8 if size - position >= 4 else 4)
+
+    def _keep(self, data: bytes, position: int, needed: int) -> None:
+        self._pending = bytearray(data[position:] if position else data)
+        self._needed = needed
+
+    def _refuse(self, data: bytes, position: int) -> None:
+        """Say which rule the frame at ``position`` breaks."""
+        if not self._started:
+            kind = foreign_protocol(data[position : position + 4])
+            if kind is not None:
+                raise ForeignProtocolError(kind)
+        (length,) = _UINT32.unpack_from(data, position)
+        if length > self.frame_limit - 4:
+            raise RemoteProtocolError(
+                f"frame of {length + 4} bytes is above the limit of {self.frame_limit}",
+                "send smaller messages or batches",
+                position=position,
+            )
+        if length < 4:
+            raise RemoteProtocolError(
+                f"frame of length {length} has no room for its header length", position=position
+            )
+        word = _UINT32.unpack_from(data, position + 4)[0]
+        if word >> 24 > SERIALIZE_ROCKETMQ:
+            raise RemoteProtocolError(
+                f"frame: unknown serialize type {word >> 24}", position=position + 4
+            )
+        raise RemoteProtocolError(
+            f"frame of length {length}: header of {word & 0xFFFFFF} bytes does not fit",
+            position=position + 4,
+        )
+
+
+def encode_frame(command: RemotingCommand) -> bytes:
+    """The whole frame in one piece. Raises LocalProtocolError when it would be too large."""
+    header = encode_header(command)
+    body = command.body
+    if not isinstance(body, bytes):
+        body = command.body_bytes()
+    return b"%b%b%b" % (_prefix(command, len(header), len(body)), header, body)
+
+
+def encode_frame_parts(command: RemotingCommand) -> list["Buffer"]:
+    """The frame as buffers to be written in order; the body's buffers are not copied.
+
+    Raises LocalProtocolError when the frame would be too large.
+    """
+    header = encode_header(command)
+    body = command.body
+    if isinstance(body, bytes | bytearray | memoryview):
+        buffers: list[Buffer] = [body] if len(body) else []
+    else:
+        buffers = list(body)
+    size = 0
+    for buffer in buffers:
+        size += len(buffer)
+    return [_prefix(command, len(header), size) + header, *buffers]
+
+
+def _prefix(command: RemotingCommand, header_size: int, body_size: int) -> bytes:
+    length = 4 + header_size + body_size
+    if length > FRAME_LIMIT_BYTES - 4 or header_size > MAX_HEADER_BYTES:
+        raise LocalProtocolError(
+            f"code {command.code}: frame of {length + 4} bytes (header {header_size}) is above "
+            f"the limit of {FRAME_LIMIT_BYTES}",
+            "send smaller messages or batches",
+        )
+    kind = SERIALIZE_ROCKETMQ << 24 if command.serialize_type == ROCKETMQ else 0
+    return _PREFIX.pack(length, kind | header_size)
+
+
+_REPLY_TAIL = b'%%b,"serializeTypeCurrentRPC":"JSON","version":%d}' % VERSION
+_REPLY = (
+    b'{"code":%d,"extFields":%b,"flag":1,"language":"'
+    + LANGUAGE.encode().replace(b"%", b"%%")
+    + b'","opaque":%d'
+    + _REPLY_TAIL
+)
+
+
+def encode_reply_json(
+    opaque: int, code: int, ext_json: bytes, *, remark_json: bytes = b"", body_size: int = 0
+) -> bytes:
+    """Length word and header of a response whose ext fields are already JSON.
+
+    For the send and pull answers, where a command object per message would cost more than the
+    message. ``ext_json`` is an object of text values, ``remark_json`` a JSON string or empty;
+    ``body_size`` bytes of body follow the result and are the caller's to write.
+    """
+    header = _REPLY % (
+        code,
+        ext_json,
+        opaque,
+        b',"remark":' + remark_json if remark_json else b"",
+    )
+    size = len(header)
+    return _PREFIX.pack(4 + size + body_size, size) + header
