@@ -26,7 +26,6 @@ class ClusterRecord(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     out_tps: float | None = None
     page_cache_lock_time_mills: int | None = None
     earliest_message_timestamp: int | None = None
-    earliest_message_time: str | None = None
     commit_log_disk_ratio: float | None = None
     active: bool | None = None
 

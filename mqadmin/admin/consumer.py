@@ -43,7 +43,6 @@ class LagRecord(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     lag_seconds: float | None
     inflight: int | None
     last_timestamp: int | None
-    last_time: str | None
     client_id: str | None
     state: str
 

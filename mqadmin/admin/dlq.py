@@ -21,9 +21,7 @@ class DlqRecord(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     topic: str
     messages: int
     oldest_timestamp: int | None
-    oldest_time: str | None
     newest_timestamp: int | None
-    newest_time: str | None
     growth_per_hour: int | None
 
 

@@ -10,8 +10,8 @@ class MessageRecord(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
     ``body`` is what the application sent (decompressed), as text in ``bodyEncoding`` ("utf-8",
     "hex" or "base64"), None unless asked for; ``bodySize`` and ``bodyCrc`` are of the stored body.
-    ``crcOk`` compares the stored body with ``bodyCrc``. Times are epoch ms with their RFC 3339
-    twins; ``keys`` are the blank-separated words of KEYS.
+    ``crcOk`` compares the stored body with ``bodyCrc``. Times are epoch ms; ``keys`` are
+    the blank-separated words of KEYS.
     """
 
     topic: str
@@ -26,10 +26,8 @@ class MessageRecord(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     flag: int
     sys_flag: int
     born_timestamp: int
-    born_time: str
     born_host: str
     store_timestamp: int
-    store_time: str
     store_host: str
     reconsume_times: int
     prepared_transaction_offset: int

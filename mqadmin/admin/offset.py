@@ -23,7 +23,6 @@ class OffsetRecord(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     consumer_offset: int | None
     lag: int | None
     last_timestamp: int | None
-    last_time: str | None
     state: str
 
 

@@ -59,7 +59,6 @@ class TopicStatus(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     min_offset: int
     max_offset: int
     last_update_timestamp: int | None
-    last_update_time: str | None
 
 
 class TopicAdmin:
