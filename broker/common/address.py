@@ -1,0 +1,122 @@
+"""host:port as text and in the 8/20-byte form that records and ids carry.
+
+::
+
+    IPv4   |address 4|port 4|          8 bytes
+    IPv6   |address 16     |port 4|   20 bytes
+
+IPv6 text stands in brackets before a port: ``[::1]:10911``.
+"""
+
+from struct import pack, unpack_from
+
+from broker.errors import LocalProtocolError, RemoteProtocolError
+
+IPV4_HOST_SIZE = 8
+IPV6_HOST_SIZE = 20
+
+
+def parse_address(text: str) -> tuple[str, int]:
+    """Split ``host:port`` or ``[v6]:port`` into host and port.
+
+    A leading ``/`` (Java prints ``/1.2.3.4:567``) is taken off. LocalProtocolError when there is
+    no port, the port is not 0..65535, or an IPv6 host has no brackets.
+    """
+    stripped = text.strip().lstrip("/")
+    host, colon, port_text = stripped.rpartition(":")
+    bracketed = host.startswith("[") and host.endswith("]")
+    if bracketed:
+        host = host[1:-1]
+    if not colon or not host or (":" in host and not bracketed):
+        raise LocalProtocolError(
+            f"not an address: {text!r:.100}", "write host:port, an IPv6 host as [::1]:port"
+        )
+    if not (port_text.isascii() and port_text.isdigit()) or int(port_text[:6]) > 65535:
+        raise LocalProtocolError(f"not a port in {text!r:.100}: {port_text!r:.20}")
+    return host, int(port_text)
+
+
+def format_address(host: str, port: int) -> str:
+    """Join host and port; an IPv6 host gets brackets."""
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def encode_ip(host: str) -> bytes:
+    """An IP literal as 4 or 16 bytes. LocalProtocolError if ``host`` is a name.
+
+    An IPv4 address mapped into IPv6 becomes IPv4 and a zone (``%eth0``) is dropped.
+
+    **Source:** java.net.InetAddress#getByAddress makes the same IPv4 of a mapped address.
+    """
+    parts = host.split(".")
+    if len(parts) == 4 and ":" not in host:
+        if all(p.isascii() and p.isdigit() and len(p) <= 3 for p in parts):
+            numbers = [int(p) for p in parts]
+            if max(numbers) <= 255:
+                return bytes(numbers)
+    elif ":" in host:
+        from ipaddress import AddressValueError, IPv6Address
+
+        try:
+            address = IPv6Address(host.partition("%")[0])
+        except AddressValueError:
+            pass
+        else:
+            mapped = address.ipv4_mapped
+            return address.packed if mapped is None else mapped.packed
+    raise LocalProtocolError(f"not an IP address: {host!r:.100}")
+
+
+def decode_ip(data: bytes) -> str:
+    """4 or 16 address bytes as text, IPv6 in its short form without brackets."""
+    if len(data) == 4:
+        return f"{data[0]}.{data[1]}.{data[2]}.{data[3]}"
+    if len(data) == 16:
+        from ipaddress import IPv6Address
+
+        return str(IPv6Address(bytes(data)))
+    raise RemoteProtocolError(f"an IP address has 4 or 16 bytes, not {len(data)}")
+
+
+def encode_host(host: str, port: int) -> bytes:
+    """An IP literal and a port (0..2^31-1) as 8 or 20 bytes. LocalProtocolError for a name.
+
+    **Source:** RocketMQ MessageExt#socketAddress2ByteBuffer.
+    """
+    return encode_ip(host) + pack(">i", port)
+
+
+def encode_address(text: str) -> bytes:
+    """``ip:port`` text as 8 or 20 bytes. LocalProtocolError as parse_address and encode_ip."""
+    host, port = parse_address(text)
+    return encode_ip(host) + pack(">i", port)
+
+
+def decode_host(
+    buffer: bytes | bytearray | memoryview, position: int = 0, ipv6: bool = False
+) -> str:
+    """Read 8 (IPv4) or 20 (IPv6) bytes at ``position``; returns ``1.2.3.4:567`` / ``[::1]:567``.
+
+    RemoteProtocolError when the buffer ends before.
+    """
+    size = IPV6_HOST_SIZE if ipv6 else IPV4_HOST_SIZE
+    if position < 0 or position + size > len(buffer):
+        raise RemoteProtocolError(
+            f"a host needs {size} bytes, {len(buffer) - position} left", position=position
+        )
+    if not ipv6:
+        a, b, c, d, port = unpack_from(">BBBBi", buffer, position)
+        return f"{a}.{b}.{c}.{d}:{port}"
+    (port,) = unpack_from(">i", buffer, position + 16)
+    return f"[{decode_ip(bytes(buffer[position : position + 16]))}]:{port}"
+
+
+def is_loopback(host: str) -> bool:
+    """Whether ``host`` (no port) is this machine: 127.x, ::1, or the name localhost."""
+    if host == "localhost":
+        return True
+    try:
+        packed = encode_ip(host)
+    except LocalProtocolError:
+        return False
+    return packed[0] == 127 if len(packed) == 4 else packed == b"\0" * 15 + b"\1"

@@ -1,0 +1,110 @@
+"""Java arithmetic and text: wrap, divide, hash and print numbers as the JVM does.
+
+Every place where RocketMQ's bytes depend on Java integer overflow, ``String.hashCode`` or
+``Double.toString`` goes through here, so that it is written (and tested) once.
+"""
+
+from operator import mul
+from struct import unpack
+
+_POWER_COUNT = 1024  # longest text hashed in one pass; longer text is hashed piece by piece
+_powers = [1]
+while len(_powers) < _POWER_COUNT:
+    _powers.append(_powers[-1] * 31 & 0xFFFFFFFF)
+_POWERS = tuple(_powers)
+del _powers
+
+INT32_MIN = -(1 << 31)
+INT32_MAX = (1 << 31) - 1
+INT64_MIN = -(1 << 63)
+INT64_MAX = (1 << 63) - 1
+
+
+def to_int32(number: int) -> int:
+    """Wrap any integer to a Java ``int`` (signed, 32 bits)."""
+    return ((number + 0x80000000) & 0xFFFFFFFF) - 0x80000000
+
+
+def to_int64(number: int) -> int:
+    """Wrap any integer to a Java ``long`` (signed, 64 bits)."""
+    return ((number + 0x8000000000000000) & 0xFFFFFFFFFFFFFFFF) - 0x8000000000000000
+
+
+def java_div(dividend: int, divisor: int) -> int:
+    """Divide as Java does: the quotient is cut towards zero. ZeroDivisionError for divisor 0."""
+    quotient = abs(dividend) // abs(divisor)
+    return quotient if (dividend < 0) == (divisor < 0) else -quotient
+
+
+def java_mod(dividend: int, divisor: int) -> int:
+    """Remainder as Java's ``%``: its sign is the dividend's. ZeroDivisionError for divisor 0."""
+    remainder = abs(dividend) % abs(divisor)
+    return -remainder if dividend < 0 else remainder
+
+
+def _units(text: str) -> tuple[int, ...]:
+    """UTF-16 code units of ``text``, the characters Java counts and hashes."""
+    data = text.encode("utf-16-le", "surrogatepass")
+    return unpack(f"<{len(data) // 2}H", data)
+
+
+def string_hash(text: str | bytes) -> int:
+    """``String.hashCode`` of ``text`` (bytes are UTF-8): a signed 32-bit integer.
+
+    h = 31 * h + unit over the UTF-16 units, wrapping at 32 bits. ASCII goes the fast way.
+
+    **Source:** java.lang.String#hashCode; RocketMQ MessageExtBrokerInner#tagsString2tagsCode.
+    """
+    if text.isascii() and len(text) <= _POWER_COUNT:
+        data = text if isinstance(text, bytes) else text.encode()
+        return ((sum(map(mul, data[::-1], _POWERS)) + 0x80000000) & 0xFFFFFFFF) - 0x80000000
+    return extend_hash(0, text)
+
+
+def extend_hash(prefix_hash: int, text: str | bytes) -> int:
+    """``hashCode`` of prefix + ``text``, from the prefix's hash alone; signed 32 bits.
+
+    The hash of ``topic#key`` needs the topic's part only once per topic
+    (see :func:`key_hash_prefix`). Bytes are UTF-8; broken UTF-8 hashes as Java decodes it.
+    """
+    if text.isascii():
+        units: bytes | tuple[int, ...] = text if isinstance(text, bytes) else text.encode()
+    else:
+        units = _units(text.decode("utf-8", "replace") if isinstance(text, bytes) else text)
+    result = prefix_hash
+    for start in range(0, len(units), _POWER_COUNT):
+        piece = units[start : start + _POWER_COUNT]
+        weight = _POWERS[len(piece) - 1] * 31
+        result = (result * weight + sum(map(mul, piece[::-1], _POWERS))) & 0xFFFFFFFF
+    return to_int32(result)
+
+
+def key_hash_prefix(topic: str) -> int:
+    """Hash of ``topic#``, the part that all index keys of a topic share; feed to ``extend_hash``.
+
+    **Source:** RocketMQ IndexService#buildKey.
+    """
+    return extend_hash(string_hash(topic), "#")
+
+
+def double_text(number: float) -> str:
+    """``Double.toString``: ``0.0``, ``12.5``, ``1.0E10``, ``1.0E-5``, ``NaN``, ``-Infinity``.
+
+    Digits are the shortest that read back as the same double (as JDK 19 and later print them).
+    """
+    if number != number:
+        return "NaN"
+    if number in (float("inf"), float("-inf")):
+        return "Infinity" if number > 0 else "-Infinity"
+    if number == 0 or 1e-3 <= abs(number) < 1e7:
+        text = repr(number)
+        if "e" not in text:
+            return text
+    mantissa, _, exponent_text = repr(number).partition("e")
+    sign = "-" if mantissa.startswith("-") else ""
+    whole, _, fraction = mantissa.lstrip("-").partition(".")
+    digits = (whole + fraction).lstrip("0") or "0"
+    leading_zeros = len(whole + fraction) - len((whole + fraction).lstrip("0"))
+    exponent = int(exponent_text or "0") + len(whole) - 1 - leading_zeros
+    digits = digits.rstrip("0") or "0"
+    return f"{sign}{digits[0]}.{digits[1:] or '0'}E{exponent}"

@@ -1,0 +1,285 @@
+"""Topics: configuration, permissions, system names, retry and DLQ names, name validity.
+
+**Source:** RocketMQ TopicConfig, PermName, TopicValidator, MixAll, NamespaceUtil.
+"""
+
+from collections.abc import Mapping
+
+import msgspec
+
+from broker.errors import ConfigError, RemoteProtocolError
+
+PERM_INHERIT = 1  # the topic may be the template of automatic creation
+PERM_WRITE = 2
+PERM_READ = 4
+PERM_PRIORITY = 8  # declared by Java, used by nobody
+
+RETRY_PREFIX = "%RETRY%"
+DLQ_PREFIX = "%DLQ%"
+LMQ_PREFIX = "%LMQ%"
+SYSTEM_PREFIX = "rmq_sys_"
+REPLY_TOPIC_SUFFIX = "REPLY_TOPIC"
+REVIVE_TOPIC_PREFIX = "rmq_sys_REVIVE_LOG_"
+SYNC_MEMBER_PREFIX = "rmq_sys_SYNC_BROKER_MEMBER_"
+
+AUTO_CREATE_TOPIC_KEY = TBW102 = "TBW102"
+SCHEDULE_TOPIC = "SCHEDULE_TOPIC_XXXX"
+BENCHMARK_TOPIC = "BenchmarkTest"
+TRANS_HALF_TOPIC = "RMQ_SYS_TRANS_HALF_TOPIC"
+TRANS_OP_HALF_TOPIC = "RMQ_SYS_TRANS_OP_HALF_TOPIC"
+TRANS_CHECK_MAX_TIME_TOPIC = "TRANS_CHECK_MAX_TIME_TOPIC"
+TRACE_TOPIC = "RMQ_SYS_TRACE_TOPIC"
+SELF_TEST_TOPIC = "SELF_TEST_TOPIC"
+OFFSET_MOVED_EVENT = "OFFSET_MOVED_EVENT"
+CHECKPOINT_TOPIC = "CHECKPOINT_TOPIC"
+TIMER_TOPIC = "rmq_sys_wheel_timer"
+
+SYSTEM_TOPICS = frozenset(
+    {
+        TBW102,
+        SCHEDULE_TOPIC,
+        BENCHMARK_TOPIC,
+        TRANS_HALF_TOPIC,
+        TRACE_TOPIC,
+        TRANS_OP_HALF_TOPIC,
+        TRANS_CHECK_MAX_TIME_TOPIC,
+        SELF_TEST_TOPIC,
+        OFFSET_MOVED_EVENT,
+        CHECKPOINT_TOPIC,
+    }
+)
+NOT_ALLOWED_SEND_TOPICS = frozenset(
+    {
+        SCHEDULE_TOPIC,
+        TRANS_HALF_TOPIC,
+        TRANS_OP_HALF_TOPIC,
+        TRANS_CHECK_MAX_TIME_TOPIC,
+        SELF_TEST_TOPIC,
+        OFFSET_MOVED_EVENT,
+    }
+)
+
+TOPIC_MAX_LENGTH = 127  # v1 records hold the length in a signed byte
+RETRY_OR_DLQ_TOPIC_MAX_LENGTH = 255
+_NAME_CHARACTERS = frozenset("%|-_0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ")
+
+
+def perm_text(perm: int) -> str:
+    """Three characters, as Java prints a permission: ``RWX``, ``RW-``, ``R--``, ``---``.
+
+    **Source:** RocketMQ PermName#perm2String (X is the inherit bit).
+    """
+    return (
+        ("R" if perm & PERM_READ else "-")
+        + ("W" if perm & PERM_WRITE else "-")
+        + ("X" if perm & PERM_INHERIT else "-")
+    )
+
+
+def parse_perm(text: str) -> int:
+    """Read ``6``, ``rw``, ``RW-``, ``r``, ``rwx``, ``---`` as permission bits 0..7.
+
+    ConfigError for anything else.
+    """
+    word = text.strip().lower()
+    if word.isascii() and word.isdigit() and len(word) < 4 and int(word) <= 7:
+        return int(word)
+    letters = word.replace("-", "")
+    if word and set(letters) <= set("rwx") and len(set(letters)) == len(letters):
+        bits = {"r": PERM_READ, "w": PERM_WRITE, "x": PERM_INHERIT}
+        return sum(bits[letter] for letter in letters)
+    raise ConfigError(
+        f"not a permission: {text!r:.40}", "use 2 (write), 4 (read), 6, or letters as rw, r, w"
+    )
+
+
+def is_readable(perm: int) -> bool:
+    """Whether consumers may read."""
+    return bool(perm & PERM_READ)
+
+
+def is_writable(perm: int) -> bool:
+    """Whether producers may write."""
+    return bool(perm & PERM_WRITE)
+
+
+def is_inherited(perm: int) -> bool:
+    """Whether the topic may be the template of automatic creation."""
+    return bool(perm & PERM_INHERIT)
+
+
+def retry_topic(group: str) -> str:
+    """The topic that holds a consumer group's failed messages: ``%RETRY%group``."""
+    return RETRY_PREFIX + group
+
+
+def dlq_topic(group: str) -> str:
+    """The topic that holds what a consumer group gave up: ``%DLQ%group``."""
+    return DLQ_PREFIX + group
+
+
+def is_retry_topic(topic: str) -> bool:
+    """Whether ``topic`` is some group's retry topic."""
+    return topic.startswith(RETRY_PREFIX)
+
+
+def is_dlq_topic(topic: str) -> bool:
+    """Whether ``topic`` is some group's DLQ topic."""
+    return topic.startswith(DLQ_PREFIX)
+
+
+def is_lmq_topic(topic: str) -> bool:
+    """Whether ``topic`` names a light queue (``%LMQ%...``), which has no configuration."""
+    return topic.startswith(LMQ_PREFIX)
+
+
+def group_of_retry_topic(topic: str) -> str | None:
+    """The group of a retry topic, None for another topic.
+
+    For a POP retry topic (``%RETRY%group_topic``) the result still has the ``_topic`` part:
+    both may contain underscores, so the text alone cannot tell.
+    """
+    return topic[len(RETRY_PREFIX) :] if topic.startswith(RETRY_PREFIX) else None
+
+
+def group_of_dlq_topic(topic: str) -> str | None:
+    """The group of a DLQ topic, None for another topic."""
+    return topic[len(DLQ_PREFIX) :] if topic.startswith(DLQ_PREFIX) else None
+
+
+def pop_retry_topic(topic: str, group: str, *, version_2: bool = False) -> str:
+    """The retry topic of POP consumption: ``%RETRY%group_topic``, in version 2 ``group+topic``.
+
+    **Source:** RocketMQ KeyBuilder#buildPopRetryTopic (5.x).
+    """
+    return f"{RETRY_PREFIX}{group}{'+' if version_2 else '_'}{topic}"
+
+
+def reply_topic(cluster_name: str) -> str:
+    """The topic of request-reply answers of a cluster."""
+    return f"{cluster_name}_{REPLY_TOPIC_SUFFIX}"
+
+
+def revive_topic(cluster_name: str) -> str:
+    """The topic of POP check points and acknowledgements of a cluster (5.x)."""
+    return REVIVE_TOPIC_PREFIX + cluster_name
+
+
+def sync_member_topic(broker_name: str) -> str:
+    """The topic by which members of one broker find each other (5.x)."""
+    return SYNC_MEMBER_PREFIX + broker_name
+
+
+def is_system_topic(topic: str) -> bool:
+    """Whether the name belongs to RocketMQ itself (fixed list or prefix ``rmq_sys_``).
+
+    A broker also treats its cluster name, its own name and the reply topic so; those depend on
+    its configuration and are the broker's to add. Retry and DLQ topics are not in this set.
+
+    **Source:** RocketMQ TopicValidator#isSystemTopic.
+    """
+    return topic in SYSTEM_TOPICS or topic.startswith(SYSTEM_PREFIX)
+
+
+def is_not_allowed_send_topic(topic: str) -> bool:
+    """Whether a client may not send to the topic (answered NO_PERMISSION).
+
+    **Source:** RocketMQ TopicValidator#isNotAllowedSendTopic.
+    """
+    return topic in NOT_ALLOWED_SEND_TOPICS
+
+
+def illegal_name_character(name: str) -> str | None:
+    """The first character that no topic or group may have, None if all are fine."""
+    if name.isascii() and _NAME_CHARACTERS.issuperset(name):
+        return None
+    return next(c for c in name if c not in _NAME_CHARACTERS)
+
+
+def check_topic_name(topic: str) -> str | None:
+    """Why ``topic`` is no valid topic name, None if it is.
+
+    Length 1..127, retry and DLQ topics up to 255; letters, digits and ``% | - _``.
+
+    **Source:** RocketMQ TopicValidator#validateTopic (5.3.3 and later lengths).
+    """
+    if not topic.strip():
+        return "The specified topic is blank."
+    bad = illegal_name_character(topic)
+    if bad is not None:
+        return (
+            f"The specified topic contains the illegal character {bad!r},"
+            " allowing only ^[%|a-zA-Z0-9_-]+$"
+        )
+    long_name = topic.startswith((RETRY_PREFIX, DLQ_PREFIX))
+    limit = RETRY_OR_DLQ_TOPIC_MAX_LENGTH if long_name else TOPIC_MAX_LENGTH
+    if len(topic) > limit:
+        return f"The specified topic is longer than topic max length {limit}."
+    return None
+
+
+class TopicConfig(msgspec.Struct, frozen=True, rename="camel"):
+    """Configuration of a topic on one broker.
+
+    Queue counts are per broker; ``perm`` are permission bits; ``topic_filter_type`` SINGLE_TAG
+    or MULTI_TAG; ``attributes`` (5.x) e.g. ``message.type``; ``extra`` keeps fields that this
+    program does not know, so that they survive reading and writing.
+
+    **Source:** RocketMQ TopicConfig.
+    """
+
+    topic_name: str = ""
+    read_queue_nums: int = 16
+    write_queue_nums: int = 16
+    perm: int = PERM_READ | PERM_WRITE
+    topic_filter_type: str = "SINGLE_TAG"
+    topic_sys_flag: int = 0
+    order: bool = False
+    attributes: dict[str, str] = {}
+    extra: dict[str, object] = {}
+
+
+_TOPIC_FIELDS = frozenset(TopicConfig.__struct_encode_fields__) - {"extra"}
+
+
+def topic_config_to_wire(config: TopicConfig, *, with_attributes: bool = True) -> dict[str, object]:
+    """The JSON object of a topic configuration, fields in Java's (alphabetical) order.
+
+    ``with_attributes=False`` gives the 4.9 form, which has no ``attributes``.
+    """
+    wire: dict[str, object] = {
+        "attributes": dict(config.attributes),
+        "order": config.order,
+        "perm": config.perm,
+        "readQueueNums": config.read_queue_nums,
+        "topicFilterType": config.topic_filter_type,
+        "topicName": config.topic_name,
+        "topicSysFlag": config.topic_sys_flag,
+        "writeQueueNums": config.write_queue_nums,
+    }
+    if not with_attributes:
+        del wire["attributes"]
+    if config.extra:
+        wire.update(config.extra)
+        wire = dict(sorted(wire.items()))
+    return wire
+
+
+def topic_config_from_wire(wire: Mapping[str, object]) -> TopicConfig:
+    """Read a topic configuration; absent or null fields get Java's defaults.
+
+    Numbers and booleans may be given as text, as fastjson allows. RemoteProtocolError names
+    the field that cannot be read.
+    """
+    known: dict[str, object] = {}
+    extra: dict[str, object] = {}
+    for name, value in wire.items():
+        if name not in _TOPIC_FIELDS:
+            extra[name] = value
+        elif value is not None:
+            known[name] = value
+    known["extra"] = extra
+    try:
+        return msgspec.convert(known, TopicConfig, strict=False)
+    except msgspec.ValidationError as error:
+        raise RemoteProtocolError(f"topic configuration: {error}") from None
