@@ -1,4 +1,4 @@
-"""The rules of the house as laws: who may import whom, what pure rooms never touch, how big things get."""
+"""The rules of the house as laws: who may import whom, what pure rooms never touch, sizes."""
 
 import ast
 import subprocess
@@ -221,7 +221,7 @@ def test_rooms_never_import_what_they_must_not_touch() -> None:
 
 
 def test_modules_form_no_cycle() -> None:
-    """Import cycles at module level; an import inside a function is a decision made at call time."""
+    """Cycles at module level; an import inside a function is a decision made at call time."""
     graph: dict[str, set[str]] = {}
     known = {module_name(path) for path in sources()}
     for path in sources():
