@@ -2,6 +2,7 @@
 
 import base64
 import shutil
+import time
 from pathlib import Path
 from typing import Any
 
@@ -90,8 +91,6 @@ def test_a_store_we_wrote_opens_in_the_java_broker(
         for _ in range(600):
             if offsets.exists() and f"moved-{ending}" in offsets.read_text():
                 break
-            import time
-
             time.sleep(0.05)
         broker.kill()
         assert (store / "abort").exists()
@@ -136,7 +135,7 @@ def test_a_recorded_java_store_is_continued_by_us_and_given_back(
     name = expected["brokerName"]
     namesrv = our_servers.namesrv(tmp_path / "ours")
     ours = our_servers.broker(tmp_path / "ours", Path(store), namesrv, brokerName=name, **sizes)
-    bounds, messages = view(peer_533, namesrv, topics)
+    _, messages = view(peer_533, namesrv, topics)
     told = {
         (m["topic"], m["queueId"], m["queueOffset"]): m["bodyMd5"]
         for m in expected["messages"]
