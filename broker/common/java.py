@@ -57,7 +57,8 @@ def string_hash(text: str | bytes) -> int:
     """
     if text.isascii() and len(text) <= _POWER_COUNT:
         data = text if isinstance(text, bytes) else text.encode()
-        return ((sum(map(mul, data[::-1], _POWERS)) + 0x80000000) & 0xFFFFFFFF) - 0x80000000
+        total: int = sum(map(mul, data[::-1], _POWERS))
+        return ((total + 0x80000000) & 0xFFFFFFFF) - 0x80000000
     return extend_hash(0, text)
 
 

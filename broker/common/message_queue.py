@@ -2,6 +2,7 @@
 
 import msgspec
 
+from broker.common import java_json
 from broker.errors import RemoteProtocolError
 
 
@@ -28,8 +29,6 @@ def message_queue_from_wire(value: object) -> MessageQueue:
     holds the object's JSON (which Java accepts as a key too). Absent text fields read as ""
     and an absent queueId as 0, as Java's bean does. RemoteProtocolError for anything else.
     """
-    from broker.common import java_json
-
     if isinstance(value, str):
         value = java_json.loads(value)
     if isinstance(value, java_json.FrozenObject):
