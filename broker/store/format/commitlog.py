@@ -1,0 +1,588 @@
+"""CommitLog files: names, the blank record at the end, one scanner for everybody.
+
+A CommitLog is a row of files of one size; a file is named after the physical offset of its first
+byte, in 20 digits. Records follow each other without gaps and never span files::
+
+    | record | record | ... | record | blank: rest length 4, CBD43194 4 | remains |
+    0                                                                   file size
+
+A record is written only where 8 bytes stay free behind it, so every full file ends in a blank
+record. Behind the end of the log a file holds zeros, or what was there before a truncation.
+
+:func:`scan_commitlog` yields what it finds, damages included, and looks for the next record
+behind a damage by magic code and own physical offset. What to do about a damage is up to the
+caller: recovery stops, dispatch waits, inspection reports and goes on.
+
+**Source:** RocketMQ ``CommitLog`` (``checkMessageAndReturnSize``, ``DefaultAppendMessageCallback``)
+and ``MappedFileQueue``.
+"""
+
+import re
+import zlib
+from collections.abc import Iterator
+from struct import Struct
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+from msgspec import structs
+
+from broker.common import sysflag
+from broker.errors import LocalProtocolError, RemoteProtocolError
+from broker.message.record import (
+    MAGIC_BLANK,
+    MAGIC_V1,
+    MAGIC_V2,
+    RECORD_LAYOUT,
+    decode_record,
+)
+from broker.store.format.table import Layout, rows
+
+if TYPE_CHECKING:
+    from mmap import mmap
+
+    from broker.message.message import MessageExt
+
+    Buffer = bytes | bytearray | memoryview | mmap
+
+FILE_SIZE: Final = 1 << 30  # mappedFileSizeCommitLog
+NAME_DIGITS: Final = 20
+BLANK_SIZE: Final = 8
+
+RECORD: Final = Layout(
+    name="record",
+    title="CommitLog record",
+    path="commitlog/<start>",
+    fields=RECORD_LAYOUT,
+    notes=(
+        "Hosts are 4 bytes of IPv4 address and 4 of port; sysFlag 0x10 makes bornHost, 0x20"
+        " storeHost 16 + 4 bytes (IPv6). The offsets given are those of two IPv4 hosts.",
+        "bodyCRC is CRC-32 of the stored body with the top bit cleared, 0 for an empty body.",
+        "topicLength takes 1 byte under magic DAA320A7, 2 bytes under DAA320AB.",
+    ),
+)
+BLANK: Final = Layout(
+    name="blank",
+    path="commitlog/<start>",
+    title="Blank record at the end of a CommitLog file",
+    fields=rows(
+        ("totalSize", "int", 4, "bytes left in the file, this field included"),
+        ("magicCode", "uint", 4, "CBD43194"),
+    ),
+    notes=(
+        "Written instead of a record of length L where L + 8 is more than the bytes left.",
+        "Only these 8 bytes are written; the rest of the file keeps what it held.",
+    ),
+)
+
+_BLANK = BLANK.packer()
+_HEAD = RECORD.packer("totalSize", "magicCode")
+_OWN_OFFSET = RECORD.packer("physicalOffset")
+_OWN_AT = RECORD.offset("physicalOffset")
+_FLAG_AT = RECORD.offset("sysFlag")
+_SHORT = Struct(">H")
+_V6_MASK: Final = sysflag.BORNHOST_V6 | sysflag.STOREHOST_V6
+
+# What check_record answers for bytes that are no good record; a good one answers its length.
+BLANK_HERE: Final = 0
+NOT_WRITTEN: Final = -1
+BAD_MAGIC: Final = -2
+BAD_SIZE: Final = -3
+TRUNCATED: Final = -4
+BAD_LENGTHS: Final = -5
+BAD_CRC: Final = -6
+BAD_PROPERTY_CRC: Final = -7
+
+# kind -> meaning. The kinds a Damage of a CommitLog can carry.
+DAMAGE_KINDS: Final = {
+    "magicCode": "neither a record nor a blank record begins here",
+    "size": "the length of the record is impossible",
+    "truncated": "the file ends within the record",
+    "lengths": "body, topic and properties do not fill the record",
+    "crc": "the body is not the one that was stored",
+    "propertyCrc": "the record is not the one that was stored (CRC kept in its properties)",
+    "position": "the record says that it belongs to another physical offset",
+    "content": "a text within the record cannot be decoded",
+    "blank": "a blank record does not reach to the end of its file",
+    "hole": "zeros between records",
+}
+_KIND_OF = {
+    NOT_WRITTEN: "hole",
+    BAD_MAGIC: "magicCode",
+    BAD_SIZE: "size",
+    TRUNCATED: "truncated",
+    BAD_LENGTHS: "lengths",
+    BAD_CRC: "crc",
+    BAD_PROPERTY_CRC: "propertyCrc",
+}
+
+_CRC_PROPERTY = b"__CRC32#\x01"
+_CRC_PROPERTY_SIZE = 20
+# A run of zeros of this length ends the bytes that a torn tail is said to cover.
+_PAGE = 4096
+_STARTS = re.compile(rb"\xda\xa3\x20[\xa7\xab]|\xcb\xd4\x31\x94")
+_NOT_ZERO = re.compile(rb"[^\0]")
+
+
+class _Shape:
+    """Positions within a record for one combination of IPv4 and IPv6 hosts."""
+
+    __slots__ = ("body_length_at", "head", "least", "payload_at", "store_time_at", "walk")
+
+    def __init__(self, flag: int) -> None:
+        wide = {
+            "bornHost": 20 if flag & sysflag.BORNHOST_V6 else 8,
+            "storeHost": 20 if flag & sysflag.STOREHOST_V6 else 8,
+        }
+        layout = Layout(
+            name="record",
+            title="",
+            fields=tuple(
+                structs.replace(field, width=wide.get(field.name, field.width))
+                for field in RECORD.fields
+            ),
+        )
+        self.payload_at = layout.size
+        self.body_length_at = layout.offset("bodyLength")
+        self.store_time_at = layout.offset("storeTimestamp")
+        # topicLength 1 and propertiesLength 2 follow even if nothing else does.
+        self.least = self.payload_at + 3
+        self.head = layout.packer(
+            "totalSize",
+            "magicCode",
+            "bodyCRC",
+            "queueId",
+            "queueOffset",
+            "physicalOffset",
+            "sysFlag",
+            "storeTimestamp",
+            "preparedTransactionOffset",
+            "bodyLength",
+        )
+        self.walk = layout.packer(
+            "totalSize", "magicCode", "queueId", "physicalOffset", "sysFlag", "bodyLength"
+        )
+
+
+_SHAPES = {flag: _Shape(flag) for flag in (0, sysflag.BORNHOST_V6, sysflag.STOREHOST_V6, _V6_MASK)}
+RECORD_LEAST: Final = _SHAPES[0].least
+
+
+class LogRecord(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """One whole record as the scanner sees it: what dispatch needs, and the message if asked for.
+
+    ``position`` and ``body_position`` count from the buffer's first byte, ``physical_offset`` is
+    the record's place in the log (base + position), ``own_offset`` what the record itself says.
+    """
+
+    position: int
+    physical_offset: int
+    own_offset: int
+    total_size: int
+    magic: int
+    body_crc: int
+    queue_id: int
+    queue_offset: int
+    sys_flag: int
+    store_timestamp: int
+    prepared_transaction_offset: int
+    body_position: int
+    body_length: int
+    topic: bytes
+    properties: bytes
+    message: "MessageExt | None" = None
+
+
+class Blank(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """The blank record that ends a file: its physical offset and the bytes up to the file's end."""
+
+    physical_offset: int
+    length: int
+
+
+class Unwritten(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """The log ends here: zeros, and no record behind them up to the end of the file."""
+
+    physical_offset: int
+    length: int
+
+
+class Damage(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """Bytes that are no record; ``kind`` is a key of DAMAGE_KINDS.
+
+    ``length`` reaches to the next plausible record. ``at_end`` says that there is none: a torn
+    write at the end of the log looks like this. ``record`` is there if its fields can be read in
+    spite of the damage (kinds crc, propertyCrc, position).
+    """
+
+    kind: str
+    physical_offset: int
+    length: int
+    detail: str
+    at_end: bool = False
+    record: LogRecord | None = None
+
+
+def file_name(start: int) -> str:
+    """The name of the file that begins at physical offset (or queue byte) ``start``.
+
+    **Source:** RocketMQ ``UtilAll#offset2FileName``.
+    """
+    if start < 0:
+        raise LocalProtocolError(f"no file begins at {start}")
+    return f"{start:0{NAME_DIGITS}d}"
+
+
+def file_start(name: str) -> int | None:
+    """The start that a file name says, None if it is no such name."""
+    return int(name) if len(name) == NAME_DIGITS and name.isascii() and name.isdigit() else None
+
+
+def fits(total_size: int, left: int) -> bool:
+    """Whether a record is written where ``left`` bytes are left in the file."""
+    return total_size + BLANK_SIZE <= left
+
+
+def encode_blank(left: int) -> bytes:
+    """The 8 bytes that end a file with ``left`` bytes left."""
+    if left < BLANK_SIZE:
+        raise LocalProtocolError(f"a blank record needs {BLANK_SIZE} bytes, {left} are left")
+    return _BLANK.pack(left, MAGIC_BLANK)
+
+
+def decode_blank(buf: "Buffer", position: int = 0) -> int:
+    """The length a blank record says; RemoteProtocolError if there is none at ``position``."""
+    if len(buf) - position >= BLANK_SIZE:
+        length, magic = _BLANK.unpack_from(buf, position)
+        if magic == MAGIC_BLANK and length >= BLANK_SIZE:
+            return int(length)
+    raise RemoteProtocolError("no blank record here", position=position)
+
+
+def check_record(
+    buf: "Buffer", position: int, end: int | None = None, *, check_crc: bool = True
+) -> int:
+    """Length of the record at ``position``, or one of the status constants above.
+
+    ``end`` is where the file ends (the buffer, by default). The record's own physical offset is
+    not looked at: see :func:`own_offset`. The order of the tests is Java's; a body that is empty
+    has no CRC.
+
+    **Source:** RocketMQ ``CommitLog#checkMessageAndReturnSize``.
+    """
+    if end is None:
+        end = len(buf)
+    if end - position < BLANK_SIZE:
+        return TRUNCATED
+    size, magic = _HEAD.unpack_from(buf, position)
+    if magic != MAGIC_V1 and magic != MAGIC_V2:
+        if magic == MAGIC_BLANK:
+            return BLANK_HERE
+        return NOT_WRITTEN if size == 0 and magic == 0 else BAD_MAGIC
+    if size < RECORD_LEAST:
+        return BAD_SIZE
+    stop: int = position + size
+    if stop > end:
+        return TRUNCATED
+    flag = int.from_bytes(buf[position + _FLAG_AT : position + _FLAG_AT + 4], "big")
+    shape = _SHAPES[flag & _V6_MASK]
+    if size < shape.least:
+        return BAD_LENGTHS
+    head = shape.head.unpack_from(buf, position)
+    body = position + shape.payload_at
+    topic = body + head[-1]
+    wide = 2 if magic == MAGIC_V2 else 1
+    # Each length is compared before it is used as a position: it may be anything.
+    if head[-1] < 0 or topic + wide > stop:
+        return BAD_LENGTHS
+    properties = topic + wide + int.from_bytes(buf[topic : topic + wide], "big")
+    if properties + 2 > stop:
+        return BAD_LENGTHS
+    if properties + 2 + _SHORT.unpack_from(buf, properties)[0] != stop:
+        return BAD_LENGTHS
+    return _crc_status(buf, position, stop, head[2], (body, topic)) if check_crc else int(size)
+
+
+def _crc(buf: "Buffer", start: int, stop: int) -> int:
+    with memoryview(buf) as view, view[start:stop] as part:
+        return zlib.crc32(part) & 0x7FFFFFFF
+
+
+def _crc_status(buf: "Buffer", position: int, stop: int, stored: int, body: tuple[int, int]) -> int:
+    """The record's length if its CRCs hold: that of the body, and the one in its properties."""
+    if body[0] < body[1] and _crc(buf, *body) != stored:
+        return BAD_CRC
+    mark = stop - _CRC_PROPERTY_SIZE
+    if bytes(buf[mark : mark + len(_CRC_PROPERTY)]) == _CRC_PROPERTY:
+        # Ten decimal digits, the least significant first, then 0x02.
+        digits = bytes(buf[mark + len(_CRC_PROPERTY) : stop - 1])[::-1]
+        if not digits.isdigit() or int(digits) != _crc(buf, position, mark):
+            return BAD_PROPERTY_CRC
+    return stop - position
+
+
+def own_offset(buf: "Buffer", position: int) -> int:
+    """The physical offset that the record at ``position`` says of itself."""
+    return int(_OWN_OFFSET.unpack_from(buf, position)[0])
+
+
+def store_timestamp(buf: "Buffer", position: int) -> int:
+    """The storeTimestamp (ms) of the record at ``position``.
+
+    It stands at byte 56, or 68 if the born host is IPv6.
+    """
+    flag = int.from_bytes(buf[position + _FLAG_AT : position + _FLAG_AT + 4], "big")
+    at = position + _SHAPES[flag & _V6_MASK].store_time_at
+    return int.from_bytes(buf[at : at + 8], "big", signed=True)
+
+
+def read_record(
+    buf: "Buffer", position: int, base_offset: int = 0, message: "MessageExt | None" = None
+) -> LogRecord:
+    """The record at ``position``; call it where :func:`check_record` found one."""
+    flag = int.from_bytes(buf[position + _FLAG_AT : position + _FLAG_AT + 4], "big")
+    shape = _SHAPES[flag & _V6_MASK]
+    size, magic, crc, queue_id, queue_offset, own, sys_flag, stored, prepared, length = (
+        shape.head.unpack_from(buf, position)
+    )
+    body = position + shape.payload_at
+    wide = 2 if magic == MAGIC_V2 else 1
+    topic = body + length + wide
+    topic_end = topic + int.from_bytes(buf[topic - wide : topic], "big")
+    return LogRecord(
+        position=position,
+        physical_offset=base_offset + position,
+        own_offset=own,
+        total_size=size,
+        magic=magic,
+        body_crc=crc,
+        queue_id=queue_id,
+        queue_offset=queue_offset,
+        sys_flag=sys_flag,
+        store_timestamp=stored,
+        prepared_transaction_offset=prepared,
+        body_position=body,
+        body_length=length,
+        topic=bytes(buf[topic:topic_end]),
+        properties=bytes(buf[topic_end + 2 : position + size]),
+        message=message,
+    )
+
+
+def is_plausible(buf: "Buffer", position: int, base_offset: int) -> bool:
+    """Whether a whole record that says that it belongs here begins at ``position``."""
+    return (
+        check_record(buf, position, check_crc=False) > 0
+        and own_offset(buf, position) == base_offset + position
+    )
+
+
+def resync(buf: "Buffer", start: int, base_offset: int, end: int | None = None) -> int:
+    """The next position from ``start`` on where the log goes on, -1 if it does not.
+
+    That is a plausible record, or a blank record that reaches exactly to the end of the buffer.
+    ``end`` bounds the search.
+    """
+    if end is None:
+        end = len(buf)
+    # The magic stands behind the 4 bytes of the length.
+    search = start + 4
+    while (hit := _STARTS.search(buf, search, end)) is not None:
+        position = hit.start() - 4
+        if hit[0][0] == 0xCB:
+            if _HEAD.unpack_from(buf, position)[0] == len(buf) - position:
+                return position
+        elif is_plausible(buf, position, base_offset):
+            return position
+        search = hit.start() + 1
+    return -1
+
+
+def written_end(buf: "Buffer", start: int, end: int | None = None) -> int:
+    """Where the bytes from ``start`` on end: one behind the last byte before a page of zeros."""
+    if end is None:
+        end = len(buf)
+    last = start
+    while (hit := _NOT_ZERO.search(buf, last, min(last + _PAGE, end))) is not None:
+        last = hit.end()
+    return last
+
+
+def scan_commitlog(
+    buf: "Buffer",
+    base_offset: int,
+    start: int = 0,
+    end: int | None = None,
+    *,
+    check_crc: bool = True,
+    decode: bool = True,
+) -> Iterator[LogRecord | Blank | Unwritten | Damage]:
+    """What stands in one CommitLog file from position ``start`` on, damages included.
+
+    ``buf`` is the file from its first byte, ``base_offset`` the physical offset of that byte, and
+    ``end`` the position where reading stops (searches too); a record may reach beyond it. With
+    ``decode`` each record carries its message. Ends after the first Blank or Unwritten, or at
+    ``end``. A caller that does not want to go on behind a damage stops iterating.
+    """
+    size = len(buf)
+    if end is None:
+        end = size
+    position = start
+    while position < end:
+        status = check_record(buf, position, check_crc=check_crc)
+        if status > 0:
+            yield _whole(buf, position, base_offset, decode)
+            position += status
+            continue
+        if status == BLANK_HERE and _HEAD.unpack_from(buf, position)[0] == size - position:
+            yield Blank(physical_offset=base_offset + position, length=size - position)
+            return
+        if status in (BAD_CRC, BAD_PROPERTY_CRC):
+            damage = _bad_crc(buf, position, base_offset, status, decode)
+            yield damage
+            position += damage.length
+            continue
+        nearest = _next_start(buf, position, base_offset, end)
+        if nearest < 0 and status == NOT_WRITTEN:
+            yield Unwritten(physical_offset=base_offset + position, length=size - position)
+            return
+        stop = nearest if nearest >= 0 else max(written_end(buf, position, end), position + 1)
+        yield Damage(
+            kind=_KIND_OF.get(status, "blank"),
+            physical_offset=base_offset + position,
+            length=stop - position,
+            detail=_describe(buf, position, status),
+            at_end=nearest < 0,
+        )
+        position = stop
+
+
+def _next_start(buf: "Buffer", position: int, base_offset: int, end: int) -> int:
+    """Where the log goes on behind the damage at ``position``, -1 if nowhere.
+
+    The damaged record's own length is tried first: it tells a record from the copy of one that
+    stands in its body.
+    """
+    if len(buf) - position >= BLANK_SIZE:
+        size, magic = _HEAD.unpack_from(buf, position)
+        after = position + size
+        if magic in (MAGIC_V1, MAGIC_V2) and RECORD_LEAST <= size and after + BLANK_SIZE <= end:
+            next_size, next_magic = _HEAD.unpack_from(buf, after)
+            if next_magic == MAGIC_BLANK and next_size == len(buf) - after:
+                return int(after)
+            if is_plausible(buf, after, base_offset):
+                return int(after)
+    return resync(buf, position + 1, base_offset, end)
+
+
+def _whole(buf: "Buffer", position: int, base_offset: int, decode: bool) -> LogRecord | Damage:
+    message = None
+    if decode:
+        try:
+            message = decode_record(buf, position)
+        except RemoteProtocolError as error:
+            record = read_record(buf, position, base_offset)
+            return Damage(
+                kind="content",
+                physical_offset=record.physical_offset,
+                length=record.total_size,
+                detail=error.message,
+                record=record,
+            )
+    record = read_record(buf, position, base_offset, message)
+    if record.own_offset == record.physical_offset:
+        return record
+    return Damage(
+        kind="position",
+        physical_offset=record.physical_offset,
+        length=record.total_size,
+        detail=f"the record says physical offset {record.own_offset}",
+        record=record,
+    )
+
+
+def _bad_crc(buf: "Buffer", position: int, base_offset: int, status: int, decode: bool) -> Damage:
+    found = _whole(buf, position, base_offset, decode)
+    record = found if isinstance(found, LogRecord) else found.record
+    assert record is not None
+    if status == BAD_CRC:
+        body = _crc(buf, record.body_position, record.body_position + record.body_length)
+        detail = f"body CRC is {body:08x}, the record says {record.body_crc:08x}"
+    else:
+        detail = "CRC of the record is not the one in its property __CRC32#"
+    return Damage(
+        kind=_KIND_OF[status],
+        physical_offset=record.physical_offset,
+        length=record.total_size,
+        detail=detail,
+        record=record,
+    )
+
+
+def _describe(buf: "Buffer", position: int, status: int) -> str:
+    """One sentence about the bytes at ``position``."""
+    left = len(buf) - position
+    if left < BLANK_SIZE:
+        return f"{left} bytes are left, no record or blank record fits"
+    size, magic = _HEAD.unpack_from(buf, position)
+    if status == BAD_MAGIC:
+        return f"magic code {magic:08x}"
+    if status == BLANK_HERE:
+        return f"blank record says {size} bytes, {left} are left in the file"
+    if status == NOT_WRITTEN:
+        return "zeros, but the log goes on behind them"
+    if status == TRUNCATED:
+        return f"record length {size}, {left} bytes are left in the file"
+    if status == BAD_SIZE:
+        return f"record length {size}, the least is {RECORD_LEAST}"
+    return f"record length {size}, but its parts have another length"
+
+
+class Tally(msgspec.Struct, kw_only=True, gc=False):
+    """Counts of a walk: queue id -> stored topic (length byte first) -> [messages, bytes]."""
+
+    queues: dict[int, dict[bytes, list[int]]]
+
+
+def walk_plain(
+    buf: "bytes | mmap", position: int, base_offset: int, tally: Tally
+) -> tuple[int, int]:
+    """Count records as long as they are whole and plain; where it stopped, and the last record.
+
+    The fast path of a summary: no object per record, lengths and own physical offset checked, no
+    CRC, no text. It stops at a blank record, at the end, at a damage and at anything rare (a v2
+    record), which the caller looks at with the scanner before it comes back. The last record's
+    position is -1 if none was counted. ``buf`` is indexed and sliced: bytes or an mmap, for a
+    slice of a memoryview is no dictionary key.
+    """
+    last = -1
+    stop = len(buf) - RECORD_LEAST
+    if position > stop:
+        return position, last
+    flag = int.from_bytes(buf[position + _FLAG_AT : position + _FLAG_AT + 4], "big") & _V6_MASK
+    shape = _SHAPES[flag]
+    unpack = shape.walk.unpack_from
+    payload = shape.payload_at
+    stop = len(buf) - shape.least
+    queues = tally.queues
+    whole = len(buf)
+    while position <= stop:
+        size, magic, queue_id, own, sys_flag, length = unpack(buf, position)
+        if magic != MAGIC_V1 or own - base_offset != position or sys_flag & _V6_MASK != flag:
+            break
+        topic = position + payload + length
+        after = position + size
+        # A length may be anything: nothing is read outside the record.
+        if length < 0 or topic + 3 > after or after > whole:
+            break
+        end = topic + 1 + buf[topic]
+        if end + 2 > after or end + 2 + (buf[end] << 8 | buf[end + 1]) != after:
+            break
+        last = position
+        position = after
+        try:
+            count = queues[queue_id][buf[topic:end]]
+        except KeyError:
+            count = queues.setdefault(queue_id, {}).setdefault(buf[topic:end], [0, 0])
+        count[0] += 1
+        count[1] += size
+    return position, last

@@ -1,0 +1,386 @@
+"""The JSON files of ``config/``: topics, groups, offsets, filters, as fastjson writes them.
+
+Text is read tolerantly (bare and quoted integer keys, any order, unknown fields) and written
+exactly: tabs, fields of a bean in alphabetical order, maps in their own order, integer keys
+without quotes. Fields that this program does not know survive in ``extra``.
+
+The dialect of a file is told by its dataVersion: 4.9 has none in offset files and no
+``stateVersion`` elsewhere. It is kept, so that a file is written as it was read; values made here
+are of the 5.x dialect, which 4.9 reads too.
+
+**Source:** RocketMQ ``ConfigManager`` and its classes (``TopicConfigManager``,
+``SubscriptionGroupManager``, ``ConsumerOffsetManager``, ``ScheduleMessageService``,
+``ConsumerFilterManager``, ``ConsumerOrderInfoManager``, ``TopicQueueMappingManager``,
+``MessageRequestModeManager``), ``TimerMetrics``, ``TransactionMetrics``.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import msgspec
+
+from broker.common.group import (
+    SubscriptionGroupConfig,
+    group_config_from_wire,
+    group_config_to_wire,
+)
+from broker.common.java_json import Lines, dumps, loads
+from broker.common.topic import TopicConfig, topic_config_from_wire, topic_config_to_wire
+from broker.errors import RemoteProtocolError
+
+TOPICS: Final = "topics.json"
+SUBSCRIPTION_GROUP: Final = "subscriptionGroup.json"
+CONSUMER_OFFSET: Final = "consumerOffset.json"
+LMQ_CONSUMER_OFFSET: Final = "lmqConsumerOffset.json"
+DELAY_OFFSET: Final = "delayOffset.json"
+CONSUMER_FILTER: Final = "consumerFilter.json"
+CONSUMER_ORDER_INFO: Final = "consumerOrderInfo.json"
+TOPIC_QUEUE_MAPPING: Final = "topicQueueMapping.json"
+MESSAGE_REQUEST_MODE: Final = "messageRequestMode.json"
+TIMER_METRICS: Final = "timermetrics"
+TRANSACTION_METRICS: Final = "transactionMetrics"
+
+# Separates topic and group in the keys of offset tables. Groups of broadcasting proxies carry a
+# second one (topic@group@broadcast), so only the first separates.
+TOPIC_GROUP_SEPARATOR: Final = "@"
+
+# Written without line breaks.
+_COMPACT: Final = frozenset({TIMER_METRICS, TRANSACTION_METRICS})
+
+Json = dict[Any, Any]
+
+
+class DataVersion(msgspec.Struct, frozen=True, kw_only=True):
+    """How often something changed: ``counter`` rises with each change, ``timestamp`` is ms.
+
+    ``state_version`` is None in files of 4.9, which does not know it.
+    """
+
+    counter: int = 0
+    state_version: int | None = 0
+    timestamp: int = 0
+
+
+class TopicsFile(msgspec.Struct, frozen=True, kw_only=True):
+    """topics.json: topic name -> configuration."""
+
+    data_version: DataVersion = DataVersion()
+    topics: dict[str, TopicConfig] = {}
+    extra: Json = {}
+
+
+class SubscriptionGroupFile(msgspec.Struct, frozen=True, kw_only=True):
+    """subscriptionGroup.json: group -> configuration, group -> topic -> forbidden bits (5.x)."""
+
+    data_version: DataVersion = DataVersion()
+    groups: dict[str, SubscriptionGroupConfig] = {}
+    forbidden: dict[str, dict[str, int]] = {}
+    extra: Json = {}
+
+
+class ConsumerOffsetFile(msgspec.Struct, frozen=True, kw_only=True):
+    """consumerOffset.json: ``topic@group`` -> queue id -> next queue offset to consume.
+
+    ``lmq_offsets`` (``topic@group`` -> offset) is there in lmqConsumerOffset.json only.
+    ``group_topics`` is what a file says of group -> topics; None lets the writer derive it.
+    """
+
+    data_version: DataVersion | None = DataVersion()
+    offsets: dict[str, dict[int, int]] = {}
+    group_topics: dict[str, list[str]] | None = None
+    lmq_offsets: dict[str, int] | None = None
+    extra: Json = {}
+
+
+class DelayOffsetFile(msgspec.Struct, frozen=True, kw_only=True):
+    """delayOffset.json: delay level -> next queue offset in queue level - 1.
+
+    ``compact``: on one line, as a slave writes what its master sent.
+    """
+
+    data_version: DataVersion | None = DataVersion()
+    offsets: dict[int, int] = {}
+    compact: bool = False
+    extra: Json = {}
+
+
+class ConfigFile(msgspec.Struct, frozen=True, kw_only=True):
+    """Any other file: its data version, if it has one, and its table as plain values.
+
+    ``name`` is the file's, ``table`` the value of the field of :data:`TABLES`.
+    """
+
+    name: str
+    data_version: DataVersion | None = None
+    table: Json = {}
+    extra: Json = {}
+
+
+# file -> the field that holds its table
+TABLES: Final = {
+    CONSUMER_FILTER: "filterDataByTopic",
+    CONSUMER_ORDER_INFO: "table",
+    TOPIC_QUEUE_MAPPING: "topicQueueMappingInfoMap",
+    MESSAGE_REQUEST_MODE: "messageRequestModeMap",
+    TIMER_METRICS: "timingCount",
+    TRANSACTION_METRICS: "transactionCount",
+}
+
+
+def topic_group_key(topic: str, group: str) -> str:
+    """The key of an offset table."""
+    return f"{topic}{TOPIC_GROUP_SEPARATOR}{group}"
+
+
+def split_topic_group(key: str) -> tuple[str, str]:
+    """Topic and group of a key of an offset table; the group is empty if the key has none.
+
+    Topics hold no ``@``, group keys may (``group@broadcast``).
+    """
+    topic, _, group = key.partition(TOPIC_GROUP_SEPARATOR)
+    return topic, group
+
+
+def decode_topics(data: bytes | str) -> TopicsFile:
+    """Read topics.json; RemoteProtocolError if it is none."""
+    root = _read(data)
+    table = _object(root, "topicConfigTable")
+    return TopicsFile(
+        data_version=_version(root) or DataVersion(state_version=None),
+        topics={
+            str(name): topic_config_from_wire({"topicName": name, **_is_object(value, name)})
+            for name, value in table.items()
+        },
+        extra=root,
+    )
+
+
+def encode_topics(file: TopicsFile) -> str:
+    """Write topics.json in the dialect of its data version."""
+    five = file.data_version.state_version is not None
+    return _write(
+        file.extra,
+        dataVersion=_version_wire(file.data_version),
+        topicConfigTable={
+            name: topic_config_to_wire(config, with_attributes=five or bool(config.attributes))
+            for name, config in file.topics.items()
+        },
+    )
+
+
+def decode_subscription_group(data: bytes | str) -> SubscriptionGroupFile:
+    """Read subscriptionGroup.json; RemoteProtocolError if it is none."""
+    root = _read(data)
+    table = _object(root, "subscriptionGroupTable")
+    forbidden = _object(root, "forbiddenTable")
+    return SubscriptionGroupFile(
+        data_version=_version(root) or DataVersion(state_version=None),
+        groups={
+            str(name): group_config_from_wire({"groupName": name, **_is_object(value, name)})
+            for name, value in table.items()
+        },
+        forbidden={
+            str(group): {str(topic): _int(bits, topic) for topic, bits in topics.items()}
+            for group, topics in forbidden.items()
+        },
+        extra=root,
+    )
+
+
+def encode_subscription_group(file: SubscriptionGroupFile) -> str:
+    """Write subscriptionGroup.json in the dialect of its data version."""
+    four = file.data_version.state_version is None
+    return _write(
+        file.extra,
+        dataVersion=_version_wire(file.data_version),
+        forbiddenTable=None if four and not file.forbidden else file.forbidden,
+        subscriptionGroupTable={
+            name: group_config_to_wire(config, version_4=four)
+            for name, config in file.groups.items()
+        },
+    )
+
+
+def decode_consumer_offset(data: bytes | str) -> ConsumerOffsetFile:
+    """Read consumerOffset.json or lmqConsumerOffset.json; RemoteProtocolError if it is neither."""
+    root = _read(data)
+    offsets = _object(root, "offsetTable")
+    groups = _object(root, "groupTopicMap") if root.get("groupTopicMap") is not None else None
+    lmq = _object(root, "lmqOffsetTable") if root.get("lmqOffsetTable") is not None else None
+    return ConsumerOffsetFile(
+        data_version=_version(root),
+        offsets={str(key): int_keys(_is_object(queues, key)) for key, queues in offsets.items()},
+        group_topics=None
+        if groups is None
+        else {str(group): [str(topic) for topic in topics] for group, topics in groups.items()},
+        lmq_offsets=None
+        if lmq is None
+        else {str(key): _int(offset, key) for key, offset in lmq.items()},
+        extra=root,
+    )
+
+
+def encode_consumer_offset(file: ConsumerOffsetFile) -> str:
+    """Write consumerOffset.json (lmqConsumerOffset.json if it has light queue offsets)."""
+    five = file.data_version is not None
+    groups = file.group_topics
+    if groups is None and five:
+        groups = group_topics(file.offsets)
+    return _write(
+        file.extra,
+        dataVersion=_version_wire(file.data_version),
+        groupTopicMap=groups,
+        lmqOffsetTable=file.lmq_offsets,
+        offsetTable=file.offsets,
+    )
+
+
+def group_topics(offsets: Mapping[str, object]) -> dict[str, list[str]]:
+    """Group -> topics of an offset table, both in order of first appearance.
+
+    Keys with a second separator belong to no consumer group and are left out.
+    """
+    found: dict[str, list[str]] = {}
+    for key in offsets:
+        topic, group = split_topic_group(key)
+        if group and TOPIC_GROUP_SEPARATOR not in group:
+            found.setdefault(group, []).append(topic)
+    return found
+
+
+def decode_delay_offset(data: bytes | str) -> DelayOffsetFile:
+    """Read delayOffset.json; RemoteProtocolError if it is none."""
+    root = _read(data)
+    offsets = int_keys(_object(root, "offsetTable"))
+    return DelayOffsetFile(
+        data_version=_version(root),
+        offsets=offsets,
+        compact=("\n" if isinstance(data, str) else b"\n") not in data,
+        extra=root,
+    )
+
+
+def encode_delay_offset(file: DelayOffsetFile) -> str:
+    """Write delayOffset.json."""
+    return _write(
+        file.extra,
+        compact=file.compact,
+        dataVersion=_version_wire(file.data_version),
+        offsetTable=file.offsets,
+    )
+
+
+def decode_config(name: str, data: bytes | str) -> ConfigFile:
+    """Read one of the files of :data:`TABLES`; integer keys are ints. RemoteProtocolError."""
+    root = _read(data)
+    table = _object(root, TABLES[name])
+    if name == CONSUMER_ORDER_INFO:
+        table = {
+            key: {
+                queue: _order_info(_is_object(info, key))
+                for queue, info in int_keyed(_is_object(queues, key)).items()
+            }
+            for key, queues in table.items()
+        }
+    elif name == TOPIC_QUEUE_MAPPING:
+        table = {key: _mapping(_is_object(detail, key)) for key, detail in table.items()}
+    return ConfigFile(name=name, data_version=_version(root), table=table, extra=root)
+
+
+def encode_config(file: ConfigFile) -> str:
+    """Write one of the files of :data:`TABLES`; fields and keys of the table as they stand."""
+    return _write(
+        file.extra,
+        compact=file.name in _COMPACT,
+        dataVersion=_version_wire(file.data_version),
+        **{TABLES[file.name]: file.table},
+    )
+
+
+def int_keyed(table: Mapping[Any, Any]) -> dict[int, Any]:
+    """A map with its keys as ints (a standard JSON writer has quoted them)."""
+    return {_int(key, key): value for key, value in table.items()}
+
+
+def int_keys(table: Mapping[Any, Any]) -> dict[int, int]:
+    """A map of ints to ints, keys quoted or not."""
+    return {_int(key, key): _int(value, key) for key, value in table.items()}
+
+
+def _order_info(info: Json) -> Json:
+    """One entry of consumerOrderInfo.json: int keys, and its list on lines as Java writes it."""
+    out = dict(info)
+    for name in ("oc", "ot"):
+        if isinstance(out.get(name), dict):
+            out[name] = int_keyed(out[name])
+    if isinstance(out.get("o"), list):
+        out["o"] = Lines(out["o"])
+    return out
+
+
+def _mapping(detail: Json) -> Json:
+    """One entry of topicQueueMapping.json with int keys."""
+    out = dict(detail)
+    for name in ("currIdMap", "hostedQueues"):
+        if isinstance(out.get(name), dict):
+            out[name] = int_keyed(out[name])
+    return out
+
+
+def _read(data: bytes | str) -> Json:
+    root = loads(data)
+    if not isinstance(root, dict):
+        raise RemoteProtocolError("the file holds no JSON object", position=0)
+    return root
+
+
+def _object(root: Json, name: str) -> Json:
+    """Take a field that holds an object out of ``root``; empty if it is absent."""
+    value = root.pop(name, None)
+    return {} if value is None else _is_object(value, name)
+
+
+def _is_object(value: object, name: object) -> Json:
+    if isinstance(value, dict):
+        return value
+    raise RemoteProtocolError(f"{name}: an object is expected, not {str(value)[:40]!r}")
+
+
+def _int(value: object, name: object) -> int:
+    if isinstance(value, int):
+        return int(value)
+    if isinstance(value, str):
+        try:
+            return int(value)
+        except ValueError:
+            pass
+    raise RemoteProtocolError(f"{name}: a number is expected, not {str(value)[:40]!r}")
+
+
+def _version(root: Json) -> DataVersion | None:
+    if root.get("dataVersion") is None:
+        root.pop("dataVersion", None)
+        return None
+    wire = _object(root, "dataVersion")
+    state = wire.get("stateVersion")
+    return DataVersion(
+        counter=_int(wire.get("counter", 0), "counter"),
+        state_version=None if state is None else _int(state, "stateVersion"),
+        timestamp=_int(wire.get("timestamp", wire.get("timestatmp", 0)), "timestamp"),
+    )
+
+
+def _version_wire(version: DataVersion | None) -> Json | None:
+    if version is None:
+        return None
+    return {
+        "counter": version.counter,
+        "stateVersion": version.state_version,
+        "timestamp": version.timestamp,
+    }
+
+
+def _write(extra: Json, *, compact: bool = False, **known: object) -> str:
+    """The root object with its fields in alphabetical order, absent ones left out."""
+    root = {**extra, **{name: value for name, value in known.items() if value is not None}}
+    return dumps(dict(sorted(root.items(), key=lambda item: str(item[0]))), pretty=not compact)

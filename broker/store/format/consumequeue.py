@@ -1,0 +1,316 @@
+"""ConsumeQueue files: which records of the log belong to a message queue, in queue order.
+
+Classic unit, 20 bytes; the unit of queue offset q stands at byte q x 20 of the row of files::
+
+     0          8      12          20
+    | physical | size | tagsCode    |
+
+All zeros: not written yet. Size 7FFFFFFF at physical offset 0: filler before the first message of
+a queue that does not begin at 0 (pre-blank). Batch units (46 bytes, 5.x) count messages within
+inner batches and are found by search, not by position. Extension units hold what does not fit
+into tagsCode, which then is their address.
+
+**Source:** RocketMQ ``ConsumeQueue``, ``BatchConsumeQueue``, ``ConsumeQueueExt``.
+"""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from broker.common.java import string_hash
+from broker.errors import LocalProtocolError, RemoteProtocolError
+from broker.store.format.commitlog import Damage, file_name
+from broker.store.format.table import Layout, rows
+
+if TYPE_CHECKING:
+    from broker.store.format.commitlog import Buffer
+
+UNIT: Final = Layout(
+    name="consumequeue",
+    title="ConsumeQueue unit",
+    path="consumequeue/<topic>/<queue>/<start>",
+    fields=rows(
+        ("physicalOffset", "long", 8, "physical offset of the record"),
+        ("size", "int", 4, "length of the record; 7FFFFFFF in a pre-blank unit"),
+        (
+            "tagsCode",
+            "long",
+            8,
+            "hash of TAGS, 0 without; SCHEDULE_TOPIC_XXXX: time of delivery in ms; or an"
+            " address in the ConsumeQueue extension (at most -2147483649)",
+        ),
+    ),
+    notes=(
+        "Queue offset q stands at byte q x 20; a file is named after its first byte.",
+        "All zeros: not written. 0, 7FFFFFFF, 0: filler before a queue's first message.",
+    ),
+)
+BATCH_UNIT: Final = Layout(
+    name="batchconsumequeue",
+    title="BatchConsumeQueue unit",
+    path="batchconsumequeue/<topic>/<queue>/<start>",
+    fields=rows(
+        ("physicalOffset", "long", 8, "physical offset of the record", "5.0"),
+        ("size", "int", 4, "length of the record", "5.0"),
+        ("tagsCode", "long", 8, "hash of TAGS", "5.0"),
+        ("storeTimestamp", "long", 8, "storeTimestamp of the record, ms", "5.0"),
+        ("baseOffset", "long", 8, "queue offset of the first message in it", "5.0"),
+        ("batchSize", "short", 2, "messages in it", "5.0"),
+        ("compactedOffset", "int", 4, "place in the compaction log, -1 for none", "5.0"),
+        ("reserved", "int", 4, "0", "5.0"),
+    ),
+    notes=(
+        "Files are named after the byte position of their first unit.",
+        "A queue offset is found by binary search on base_offset.",
+    ),
+)
+EXT_UNIT: Final = Layout(
+    name="consumequeue_ext",
+    title="ConsumeQueue extension unit",
+    path="consumequeue_ext/<topic>/<queue>/<start>",
+    fields=rows(
+        ("size", "short", 2, "length of the unit, 20 + length of the bit map"),
+        ("tagsCode", "long", 8, "hash of TAGS"),
+        ("storeTimestamp", "long", 8, "storeTimestamp of the record, ms"),
+        ("bitMapSize", "short", 2, "length of the bit map in bytes"),
+        ("bitMap", "bytes", 0, "Bloom bits of the groups whose SQL92 filter matched"),
+    ),
+    notes=(
+        "Address in ConsumeQueue tagsCode: byte offset - 2^63.",
+        "A file ends with the short -1 where the next unit and 4 bytes do not fit.",
+    ),
+)
+
+UNIT_SIZE: Final = UNIT.size
+UNITS_PER_FILE: Final = 300_000
+FILE_SIZE: Final = UNITS_PER_FILE * UNIT_SIZE  # mappedFileSizeConsumeQueue
+UNIT_STRUCT: Final = UNIT.packer()
+PRE_BLANK_SIZE: Final = 0x7FFFFFFF
+PRE_BLANK: Final = UNIT_STRUCT.pack(0, PRE_BLANK_SIZE, 0)
+
+BATCH_UNIT_SIZE: Final = BATCH_UNIT.size
+BATCH_FILE_SIZE: Final = 300_000 * BATCH_UNIT_SIZE
+BATCH_UNIT_STRUCT: Final = BATCH_UNIT.packer()
+
+EXT_HEAD_SIZE: Final = EXT_UNIT.size
+EXT_FILE_SIZE: Final = 48 << 20
+EXT_END: Final = b"\xff\xff"
+EXT_END_LEFT: Final = 4
+EXT_LARGEST_UNIT: Final = 32_767
+_EXT_HEAD = EXT_UNIT.packer()
+# A tagsCode at or below this is an extension address: no int hash is that low.
+EXT_ADDRESS_MOST: Final = -(1 << 31) - 1
+
+
+class ConsumeQueueUnit(NamedTuple):
+    """A classic unit: place and length of the record, tags code."""
+
+    physical_offset: int
+    size: int
+    tags_code: int
+
+
+class BatchConsumeQueueUnit(NamedTuple):
+    """A batch unit: ``base_offset`` is the queue offset of the first of ``batch_size`` messages."""
+
+    physical_offset: int
+    size: int
+    tags_code: int
+    store_timestamp: int
+    base_offset: int
+    batch_size: int = 1
+    compacted_offset: int = -1
+    reserved: int = 0
+
+
+class ConsumeQueueExtUnit(NamedTuple):
+    """An extension unit."""
+
+    tags_code: int
+    store_timestamp: int
+    bit_map: bytes = b""
+
+
+def tags_code(tags: str | bytes | None) -> int:
+    """The tags code of a TAGS text (UTF-8 if bytes), 0 without one; signed.
+
+    **Source:** RocketMQ ``MessageExtBrokerInner#tagsString2tagsCode`` (Java ``String#hashCode``).
+    """
+    if not tags:
+        return 0
+    if isinstance(tags, bytes):
+        tags = tags.decode("utf-8", "replace")
+    return string_hash(tags)
+
+
+def place_of(queue_offset: int, file_size: int = FILE_SIZE) -> tuple[str, int]:
+    """File name and position in the file of the unit of a queue offset."""
+    at = queue_offset * UNIT_SIZE
+    return file_name(at - at % file_size), at % file_size
+
+
+def encode_unit(physical_offset: int, size: int, code: int = 0) -> bytes:
+    """A classic unit."""
+    return UNIT_STRUCT.pack(physical_offset, size, code)
+
+
+def decode_unit(buf: "Buffer", position: int = 0) -> ConsumeQueueUnit:
+    """The classic unit at ``position``."""
+    if len(buf) - position < UNIT_SIZE:
+        raise RemoteProtocolError("ConsumeQueue unit is cut off", position=position)
+    return ConsumeQueueUnit._make(UNIT_STRUCT.unpack_from(buf, position))
+
+
+def is_pre_blank(unit: ConsumeQueueUnit) -> bool:
+    """Whether a unit is a filler before the queue's first message."""
+    return unit.size == PRE_BLANK_SIZE and unit.physical_offset == 0
+
+
+def encode_fillers(count: int) -> bytes:
+    """``count`` pre-blank units."""
+    return PRE_BLANK * count
+
+
+def scan_units(
+    buf: "Buffer", first_queue_offset: int = 0, start: int = 0, end: int | None = None
+) -> Iterator[tuple[int, ConsumeQueueUnit] | Damage]:
+    """The units of one file as (queue offset, unit), fillers included, up to the first empty one.
+
+    ``first_queue_offset`` belongs to the buffer's first byte, ``start`` and ``end`` are bytes. A
+    unit with a negative offset or length is a Damage (kind ``unit``, its ``physical_offset`` is
+    the byte position within the queue), and so are bytes at the end that are no whole unit.
+    """
+    if end is None:
+        end = len(buf)
+    unpack = UNIT_STRUCT.unpack_from
+    base = first_queue_offset * UNIT_SIZE
+    for position in range(start, end - UNIT_SIZE + 1, UNIT_SIZE):
+        unit = ConsumeQueueUnit._make(unpack(buf, position))
+        if unit.size > 0 and unit.physical_offset >= 0:
+            yield first_queue_offset + position // UNIT_SIZE, unit
+        elif unit == (0, 0, 0):
+            return
+        else:
+            yield Damage(
+                kind="unit",
+                physical_offset=base + position,
+                length=UNIT_SIZE,
+                detail=f"unit says physical offset {unit.physical_offset}, size {unit.size}",
+            )
+    rest = (end - start) % UNIT_SIZE
+    if rest:
+        yield Damage(
+            kind="truncated",
+            physical_offset=base + end - rest,
+            length=rest,
+            detail=f"{rest} bytes at the end are no whole unit",
+        )
+
+
+def encode_batch_unit(unit: BatchConsumeQueueUnit) -> bytes:
+    """A batch unit."""
+    return BATCH_UNIT_STRUCT.pack(*unit)
+
+
+def decode_batch_unit(buf: "Buffer", position: int = 0) -> BatchConsumeQueueUnit:
+    """The batch unit at ``position``."""
+    if len(buf) - position < BATCH_UNIT_SIZE:
+        raise RemoteProtocolError("BatchConsumeQueue unit is cut off", position=position)
+    return BatchConsumeQueueUnit._make(BATCH_UNIT_STRUCT.unpack_from(buf, position))
+
+
+def scan_batch_units(
+    buf: "Buffer", base: int = 0, end: int | None = None
+) -> Iterator[BatchConsumeQueueUnit | Damage]:
+    """The batch units of one file up to the first empty one; ``base`` is the file's start.
+
+    Valid units have physical offset and base offset >= 0, size and batch size > 0.
+    """
+    if end is None:
+        end = len(buf)
+    for position in range(0, end - BATCH_UNIT_SIZE + 1, BATCH_UNIT_SIZE):
+        unit = BatchConsumeQueueUnit._make(BATCH_UNIT_STRUCT.unpack_from(buf, position))
+        whole = unit.physical_offset >= 0 and unit.size > 0
+        if whole and unit.base_offset >= 0 and unit.batch_size > 0:
+            yield unit
+        elif not any(unit):
+            return
+        else:
+            yield Damage(
+                kind="unit",
+                physical_offset=base + position,
+                length=BATCH_UNIT_SIZE,
+                detail=f"batch unit says physical offset {unit.physical_offset}, size {unit.size},"
+                f" base offset {unit.base_offset}, batch size {unit.batch_size}",
+            )
+    rest = end % BATCH_UNIT_SIZE
+    if rest:
+        yield Damage(
+            kind="truncated",
+            physical_offset=base + end - rest,
+            length=rest,
+            detail=f"{rest} bytes at the end are no whole unit",
+        )
+
+
+def is_ext_address(code: int) -> bool:
+    """Whether a tags code is the address of an extension unit.
+
+    **Source:** RocketMQ ``ConsumeQueueExt#isExtAddr``.
+    """
+    return code <= EXT_ADDRESS_MOST
+
+
+def ext_address(offset: int) -> int:
+    """The tags code that leads to the extension unit at byte ``offset`` of the queue."""
+    return offset - (1 << 63)
+
+
+def ext_offset(code: int) -> int:
+    """The byte offset that an extension address leads to."""
+    return code + (1 << 63)
+
+
+def encode_ext_unit(unit: ConsumeQueueExtUnit) -> bytes:
+    """An extension unit; LocalProtocolError if the bit map is too long."""
+    size = EXT_HEAD_SIZE + len(unit.bit_map)
+    if size > EXT_LARGEST_UNIT:
+        raise LocalProtocolError(f"extension unit of {size} bytes, {EXT_LARGEST_UNIT} is the most")
+    head = _EXT_HEAD.pack(size, unit.tags_code, unit.store_timestamp, len(unit.bit_map))
+    return head + unit.bit_map
+
+
+def decode_ext_unit(buf: "Buffer", position: int = 0) -> ConsumeQueueExtUnit:
+    """The extension unit at ``position``."""
+    left = len(buf) - position
+    if left >= EXT_HEAD_SIZE:
+        size, code, stored, bits = _EXT_HEAD.unpack_from(buf, position)
+        if size == EXT_HEAD_SIZE + bits <= left and bits >= 0:
+            start = position + EXT_HEAD_SIZE
+            return ConsumeQueueExtUnit(code, stored, bytes(buf[start : start + bits]))
+    raise RemoteProtocolError("no ConsumeQueue extension unit here", position=position)
+
+
+def scan_ext_units(
+    buf: "Buffer", base: int = 0, end: int | None = None
+) -> Iterator[tuple[int, ConsumeQueueExtUnit] | Damage]:
+    """The extension units of one file as (byte offset in the queue, unit), up to its end mark."""
+    if end is None:
+        end = len(buf)
+    position = 0
+    while end - position >= len(EXT_END):
+        size = int.from_bytes(buf[position : position + 2], "big", signed=True)
+        if size in (-1, 0):
+            return
+        try:
+            unit = decode_ext_unit(buf, position)
+        except RemoteProtocolError as error:
+            yield Damage(
+                kind="unit",
+                physical_offset=base + position,
+                length=end - position,
+                detail=error.message,
+                at_end=True,
+            )
+            return
+        yield base + position, unit
+        position += size

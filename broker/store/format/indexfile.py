@@ -1,0 +1,268 @@
+"""IndexFile: a hash table on disk from message key to physical offsets.
+
+::
+
+    0        40                 40 + 4 x slots             40 + 4 x slots + 20 x entries
+    | header | slot ... slot    | entry 0 | entry 1 | ...  |
+
+A slot holds the number of the newest entry of its chain, each entry the number of the one before
+it; entry 0 is never used, so 0 ends a chain. A key is ``topic#word``: the UNIQ_KEY first, then
+each word of KEYS. Equal hashes of different keys share a chain: compare the record's own keys.
+
+Numbers of slots and entries are configuration and stand nowhere in the file: a file of another
+than the standard size has them worked out by :func:`guess_slots`.
+
+**Source:** RocketMQ ``IndexFile``, ``IndexHeader``, ``IndexService``.
+"""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from broker.common.java import string_hash
+from broker.errors import RemoteProtocolError
+from broker.store.format.table import Layout, rows
+
+if TYPE_CHECKING:
+    from broker.store.format.commitlog import Buffer
+
+HEADER: Final = Layout(
+    name="index-header",
+    title="IndexFile header",
+    path="index/<time>",
+    fields=rows(
+        ("beginTimestamp", "long", 8, "storeTimestamp of the first message, ms"),
+        ("endTimestamp", "long", 8, "storeTimestamp of the last message, ms"),
+        ("beginPhysicalOffset", "long", 8, "physical offset of the first message"),
+        ("endPhysicalOffset", "long", 8, "physical offset of the last message"),
+        ("hashSlotCount", "int", 4, "slots in use"),
+        ("indexCount", "int", 4, "number of the next entry; begins at 1"),
+    ),
+)
+SLOT: Final = Layout(
+    name="index-slot",
+    title="IndexFile slot",
+    path="index/<time>",
+    fields=rows(("entry", "int", 4, "number of the newest entry of the chain, 0: empty")),
+    notes=("Slot of a key: keyHash mod number of slots (maxHashSlotNum, 5,000,000).",),
+)
+ENTRY: Final = Layout(
+    name="index-entry",
+    title="IndexFile entry",
+    path="index/<time>",
+    fields=rows(
+        ("keyHash", "int", 4, "absolute hash of topic#key, 0 for -2^31"),
+        ("physicalOffset", "long", 8, "physical offset of the record"),
+        ("timeDiffSeconds", "int", 4, "storeTimestamp - beginTimestamp, whole seconds"),
+        ("previousEntry", "int", 4, "number of the entry before it in the chain, 0: none"),
+    ),
+    notes=("Entry i stands at 40 + 4 x slots + 20 x i; entry 0 is never used.",),
+)
+
+SLOTS: Final = 5_000_000  # maxHashSlotNum
+ENTRIES: Final = 20_000_000  # maxIndexNum
+HEADER_SIZE: Final = HEADER.size
+SLOT_SIZE: Final = SLOT.size
+ENTRY_SIZE: Final = ENTRY.size
+HEADER_STRUCT: Final = HEADER.packer()
+SLOT_STRUCT: Final = SLOT.packer()
+ENTRY_STRUCT: Final = ENTRY.packer()
+FILE_SIZE: Final = HEADER_SIZE + SLOTS * SLOT_SIZE + ENTRIES * ENTRY_SIZE
+
+_MOST_SECONDS: Final = (1 << 31) - 1
+# Bound of the search for the number of slots: files beyond it have the standard size.
+_GUESS_SLOTS: Final = 1_000_000
+
+
+class IndexHeader(NamedTuple):
+    """The header: times in ms, ``index_count`` is the number of the next entry."""
+
+    begin_timestamp: int = 0
+    end_timestamp: int = 0
+    begin_physical_offset: int = 0
+    end_physical_offset: int = 0
+    hash_slot_count: int = 0
+    index_count: int = 1
+
+
+class IndexEntry(NamedTuple):
+    """One entry; ``number`` is its own, ``previous_entry`` that of the next older in its chain."""
+
+    number: int
+    key_hash: int
+    physical_offset: int
+    time_diff_seconds: int
+    previous_entry: int
+
+
+def index_key(topic: str, key: str) -> str:
+    """The text that is hashed for a key of a topic."""
+    return f"{topic}#{key}"
+
+
+def index_key_hash(topic: str, key: str) -> int:
+    """Hash of a key of a topic, never negative.
+
+    **Source:** RocketMQ ``IndexFile#indexKeyHashMethod``: the absolute value, and 0 for the one
+    int that has none.
+    """
+    value = abs(string_hash(index_key(topic, key)))
+    return 0 if value > _MOST_SECONDS else value
+
+
+def message_keys(uniq_key: str | None, keys: str | None) -> list[str]:
+    """The words under which a message is put: UNIQ_KEY, then each word of KEYS.
+
+    **Source:** RocketMQ ``IndexService#buildIndex``.
+    """
+    words = [uniq_key] if uniq_key else []
+    if keys:
+        words += [word for word in keys.split(" ") if word]
+    return words
+
+
+def file_size(slots: int = SLOTS, entries: int = ENTRIES) -> int:
+    """Length of a file with these numbers of slots and entries."""
+    return HEADER_SIZE + slots * SLOT_SIZE + entries * ENTRY_SIZE
+
+
+def entry_position(number: int, slots: int = SLOTS) -> int:
+    """Where an entry stands."""
+    return HEADER_SIZE + slots * SLOT_SIZE + number * ENTRY_SIZE
+
+
+def slot_position(slot: int) -> int:
+    """Where a slot stands."""
+    return HEADER_SIZE + slot * SLOT_SIZE
+
+
+def encode_header(header: IndexHeader) -> bytes:
+    """The 40 bytes of a header."""
+    return HEADER_STRUCT.pack(*header)
+
+
+def decode_header(buf: "Buffer") -> IndexHeader:
+    """The header of a file; RemoteProtocolError if the file is shorter.
+
+    A count below 1 is read as 1, as for a file that was never written.
+    """
+    if len(buf) < HEADER_SIZE:
+        raise RemoteProtocolError(f"IndexFile of {len(buf)} bytes has no header", position=0)
+    header = IndexHeader._make(HEADER_STRUCT.unpack_from(buf))
+    return header if header.index_count > 0 else header._replace(index_count=1)
+
+
+def encode_entry(entry: IndexEntry) -> bytes:
+    """The 20 bytes of an entry."""
+    return ENTRY_STRUCT.pack(*entry[1:])
+
+
+def decode_entry(buf: "Buffer", number: int, slots: int = SLOTS) -> IndexEntry:
+    """Entry ``number``; RemoteProtocolError if it lies outside the file."""
+    position = entry_position(number, slots)
+    if number < 0 or position + ENTRY_SIZE > len(buf):
+        raise RemoteProtocolError(f"index entry {number} is outside the file", position=position)
+    return IndexEntry(number, *ENTRY_STRUCT.unpack_from(buf, position))
+
+
+def time_diff_seconds(store_timestamp: int, begin_timestamp: int) -> int:
+    """What an entry says of its message's time: whole seconds behind the file's begin, clamped.
+
+    **Source:** RocketMQ ``IndexFile#putKey``.
+    """
+    if begin_timestamp <= 0:
+        return 0
+    difference = store_timestamp - begin_timestamp
+    return min(difference // 1000, _MOST_SECONDS) if difference > 0 else 0
+
+
+def slot_value(buf: "Buffer", slot: int, index_count: int) -> int:
+    """Number of a slot's newest entry; 0 for an empty slot and for a value out of range."""
+    value = int(SLOT_STRUCT.unpack_from(buf, slot_position(slot))[0])
+    return value if 0 < value <= index_count else 0
+
+
+def walk_chain(
+    buf: "Buffer", key_hash: int, slots: int = SLOTS, *, begin: int = 0, end: int = 1 << 62
+) -> Iterator[IndexEntry]:
+    """Entries of one hash in a file, newest first, whose time lies in ``begin``..``end`` (ms).
+
+    An entry's time is known in whole seconds only, and that of a file's first entry can be late:
+    widen ``begin``, or walk with the defaults and look at the records. A chain that leads out of
+    the file or in a circle ends.
+
+    **Source:** RocketMQ ``IndexFile#selectPhyOffset``.
+    """
+    header = decode_header(buf)
+    count = header.index_count
+    if count <= 1 or slots <= 0 or slot_position(slots) > len(buf):
+        return
+    number = slot_value(buf, key_hash % slots, count)
+    steps = count
+    while number > 0 and steps > 0 and entry_position(number + 1, slots) <= len(buf):
+        entry = decode_entry(buf, number, slots)
+        if entry.time_diff_seconds < 0:
+            return
+        time = header.begin_timestamp + entry.time_diff_seconds * 1000
+        if entry.key_hash == key_hash and begin <= time <= end:
+            yield entry
+        previous = entry.previous_entry
+        if previous > count or previous == number or time < begin:
+            return
+        number = previous
+        steps -= 1
+
+
+def overlaps(header: IndexHeader, begin: int, end: int) -> bool:
+    """Whether a file can hold entries of a time range (ms).
+
+    **Source:** RocketMQ ``IndexFile#isTimeMatched``.
+    """
+    first, last = header.begin_timestamp, header.end_timestamp
+    return (begin < first and end > last) or first <= begin <= last or first <= end <= last
+
+
+def scan_entries(buf: "Buffer", slots: int = SLOTS) -> Iterator[IndexEntry]:
+    """The entries of a file in order of number, as far as the file reaches."""
+    count = decode_header(buf).index_count
+    position = entry_position(1, slots)
+    for number in range(1, count):
+        if position + ENTRY_SIZE > len(buf):
+            return
+        yield IndexEntry(number, *ENTRY_STRUCT.unpack_from(buf, position))
+        position += ENTRY_SIZE
+
+
+def guess_slots(buf: "Buffer") -> int:
+    """The number of slots of a file, worked out from its contents; 0 if nothing fits.
+
+    The standard length means the standard number. Otherwise each number that leaves a whole
+    number of entries is tried: used slots must be as many as the header says, and each must lead
+    to an entry whose hash belongs to it.
+    """
+    if len(buf) == FILE_SIZE:
+        return SLOTS
+    count = decode_header(buf).index_count
+    room = len(buf) - HEADER_SIZE
+    # 4 x slots + 20 x entries = room, so slots leaves room / 4 mod 5.
+    if room % SLOT_SIZE:
+        return 0
+    first = room // SLOT_SIZE % (ENTRY_SIZE // SLOT_SIZE)
+    most = min((room - count * ENTRY_SIZE) // SLOT_SIZE, _GUESS_SLOTS)
+    for slots in range(first or ENTRY_SIZE // SLOT_SIZE, most + 1, ENTRY_SIZE // SLOT_SIZE):
+        if _slots_fit(buf, slots, count):
+            return slots
+    return 0
+
+
+def _slots_fit(buf: "Buffer", slots: int, count: int) -> bool:
+    """Whether the newest entries' slots lead to chains that hold them."""
+    if any(buf[entry_position(0, slots) : entry_position(1, slots)]):
+        return False
+    newest: dict[int, int] = {}
+    for number in range(count - 1, 0, -1):
+        position = entry_position(number, slots)
+        key_hash, _, diff, previous = ENTRY_STRUCT.unpack_from(buf, position)
+        if key_hash < 0 or diff < 0 or not 0 <= previous < number:
+            return False
+        newest.setdefault(key_hash % slots, number)
+    return all(slot_value(buf, slot, count) == number for slot, number in newest.items())

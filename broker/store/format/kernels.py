@@ -1,0 +1,328 @@
+"""The compiled loops of the column scanner; needs numba and numpy (extra ``fast``).
+
+Each function reads bytes of a CommitLog file and writes plain numbers. :func:`fill` accepts only
+records about which nothing is doubtful; at anything else it stops, and the plain scanner says
+what stands there. So the two can never disagree: this one is quick about the common case.
+
+Machine code is kept beside the module (numba ``cache``): the first call ever costs seconds, later
+ones a fraction of one.
+"""
+
+from typing import Any
+
+import numpy as np
+from numba import njit
+
+from broker.common import sysflag
+from broker.message.record import MAGIC_V1, MAGIC_V2
+from broker.store.format.commitlog import RECORD, RECORD_LEAST
+
+# Rows of the table that `fill` writes, one per column; `columns.COLUMNS` names them.
+(
+    POSITION,
+    TOTAL_SIZE,
+    MAGIC,
+    BODY_CRC,
+    QUEUE_ID,
+    FLAG,
+    QUEUE_OFFSET,
+    SYS_FLAG,
+    BORN_TIMESTAMP,
+    STORE_TIMESTAMP,
+    RECONSUME_TIMES,
+    PREPARED_TRANSACTION_OFFSET,
+    BODY_AT,
+    BODY_LENGTH,
+    TOPIC_AT,
+    TOPIC_LENGTH,
+    PROPERTIES_AT,
+    PROPERTIES_LENGTH,
+    TAGS_AT,
+    TAGS_LENGTH,
+    KEYS_AT,
+    KEYS_LENGTH,
+    UNIQ_KEY_AT,
+    UNIQ_KEY_LENGTH,
+    PLAIN_TEXT,
+    CRC_OK,
+) = range(26)
+COLUMN_COUNT = 26
+
+# What `fill` is asked to do beside the fixed fields.
+WITH_CRC = 1
+WITH_PROPERTIES = 2
+
+_OWN_AT = RECORD.offset("physical_offset")
+_FLAG_AT = RECORD.offset("sys_flag")
+_CRC_AT = RECORD.offset("body_crc")
+_QUEUE_ID_AT = RECORD.offset("queue_id")
+_APP_FLAG_AT = RECORD.offset("flag")
+_QUEUE_OFFSET_AT = RECORD.offset("queue_offset")
+_BORN_AT = RECORD.offset("born_timestamp")
+_STORE_AT = RECORD.offset("store_timestamp")
+_RECONSUME_AT = RECORD.offset("reconsume_times")
+_PREPARED_AT = RECORD.offset("prepared_transaction_offset")
+_BODY_LENGTH_AT = RECORD.offset("body_length")
+_BORN_V6 = sysflag.BORNHOST_V6
+_STORE_V6 = sysflag.STOREHOST_V6
+# The ten digits of a record CRC kept in the properties, and its name: these need the plain scanner.
+_CRC_PROPERTY = np.frombuffer(b"__CRC32#\x01", dtype=np.uint8)
+_CRC_PROPERTY_SIZE = 20
+
+
+def _crc_tables() -> Any:
+    """Sixteen tables of CRC-32 (reflected EDB88320): sixteen bytes are taken at a time."""
+    tables = np.zeros((16, 256), dtype=np.uint32)
+    for byte in range(256):
+        value = byte
+        for _ in range(8):
+            value = value >> 1 ^ (0xEDB88320 if value & 1 else 0)
+        tables[0, byte] = value
+    for byte in range(256):
+        for table in range(1, 16):
+            before = int(tables[table - 1, byte])
+            tables[table, byte] = before >> 8 ^ int(tables[0, before & 0xFF])
+    return tables
+
+
+CRC_TABLES = _crc_tables()
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _i32(buf, at):
+    value = (
+        np.uint32(buf[at]) << np.uint32(24)
+        | np.uint32(buf[at + 1]) << np.uint32(16)
+        | np.uint32(buf[at + 2]) << np.uint32(8)
+        | np.uint32(buf[at + 3])
+    )
+    return np.int64(np.int32(value))
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _i64(buf, at):
+    high = np.uint64(np.uint32(_i32(buf, at)))
+    low = np.uint64(np.uint32(_i32(buf, at + 4)))
+    return np.int64(high << np.uint64(32) | low)
+
+
+@njit(cache=True, nogil=True)
+def crc32(buf, start, stop, tables):
+    """CRC-32 of ``buf[start:stop]``, as ``zlib.crc32``."""
+    crc = np.uint32(0xFFFFFFFF)
+    mask = np.uint32(0xFF)
+    at = start
+    while at + 16 <= stop:
+        word = crc ^ (
+            np.uint32(buf[at])
+            | np.uint32(buf[at + 1]) << np.uint32(8)
+            | np.uint32(buf[at + 2]) << np.uint32(16)
+            | np.uint32(buf[at + 3]) << np.uint32(24)
+        )
+        crc = (
+            tables[15, word & mask]
+            ^ tables[14, word >> np.uint32(8) & mask]
+            ^ tables[13, word >> np.uint32(16) & mask]
+            ^ tables[12, word >> np.uint32(24)]
+            ^ tables[11, buf[at + 4]]
+            ^ tables[10, buf[at + 5]]
+            ^ tables[9, buf[at + 6]]
+            ^ tables[8, buf[at + 7]]
+            ^ tables[7, buf[at + 8]]
+            ^ tables[6, buf[at + 9]]
+            ^ tables[5, buf[at + 10]]
+            ^ tables[4, buf[at + 11]]
+            ^ tables[3, buf[at + 12]]
+            ^ tables[2, buf[at + 13]]
+            ^ tables[1, buf[at + 14]]
+            ^ tables[0, buf[at + 15]]
+        )
+        at += 16
+    while at < stop:
+        crc = crc >> np.uint32(8) ^ tables[0, (crc ^ np.uint32(buf[at])) & mask]
+        at += 1
+    return crc ^ np.uint32(0xFFFFFFFF)
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _name_is(buf, start, name, length):
+    for index in range(length):
+        if buf[start + index] != name[index]:
+            return False
+    return True
+
+
+_TAGS = np.frombuffer(b"TAGS", dtype=np.uint8)
+_KEYS = np.frombuffer(b"KEYS", dtype=np.uint8)
+_UNIQ_KEY = np.frombuffer(b"UNIQ_KEY", dtype=np.uint8)
+
+
+@njit(cache=True, nogil=True)
+def _properties(buf, start, stop, out, row):
+    """Where the values of TAGS, KEYS and UNIQ_KEY lie; whether the whole string is ASCII.
+
+    A piece without a name or without a value does not count; of two with one name the later wins.
+    """
+    ascii_only = True
+    piece = start
+    mark = -1
+    at = start
+    while at <= stop:
+        byte = np.uint8(2) if at == stop else buf[at]
+        if byte >= 128:
+            ascii_only = False
+        elif byte == 1:
+            if mark < 0:
+                mark = at
+        elif byte == 2:
+            if mark > piece and at > mark + 1:
+                length = mark - piece
+                column = -1
+                if length == 4:
+                    if _name_is(buf, piece, _TAGS, 4):
+                        column = TAGS_AT
+                    elif _name_is(buf, piece, _KEYS, 4):
+                        column = KEYS_AT
+                elif length == 8 and _name_is(buf, piece, _UNIQ_KEY, 8):
+                    column = UNIQ_KEY_AT
+                if column >= 0:
+                    out[column, row] = mark + 1
+                    out[column + 1, row] = at - mark - 1
+            piece = at + 1
+            mark = -1
+        at += 1
+    return ascii_only
+
+
+@njit(cache=True, nogil=True)
+def _parts(buf, at, size, magic, out, row):
+    """Positions of body, topic and properties; False if they do not fill the record."""
+    flag = _i32(buf, at + _FLAG_AT)
+    shift = 0
+    born_shift = 0
+    if flag & _BORN_V6:
+        born_shift = 12
+        shift = 12
+    if flag & _STORE_V6:
+        shift += 12
+    stop = at + size
+    wide = 2 if magic == MAGIC_V2 else 1
+    if size < RECORD_LEAST + shift:
+        return False
+    length = _i32(buf, at + _BODY_LENGTH_AT + shift)
+    body = at + _BODY_LENGTH_AT + 4 + shift
+    topic = body + length
+    if length < 0 or topic + wide > stop:
+        return False
+    topic_length = np.int64(buf[topic])
+    if wide == 2:
+        topic_length = topic_length << 8 | np.int64(buf[topic + 1])
+    properties = topic + wide + topic_length
+    if properties + 2 > stop:
+        return False
+    properties_length = np.int64(buf[properties]) << 8 | np.int64(buf[properties + 1])
+    if properties + 2 + properties_length != stop:
+        return False
+    out[SYS_FLAG, row] = flag
+    out[STORE_TIMESTAMP, row] = _i64(buf, at + _STORE_AT + born_shift)
+    out[RECONSUME_TIMES, row] = _i32(buf, at + _RECONSUME_AT + shift)
+    out[PREPARED_TRANSACTION_OFFSET, row] = _i64(buf, at + _PREPARED_AT + shift)
+    out[BODY_AT, row] = body
+    out[BODY_LENGTH, row] = length
+    out[TOPIC_AT, row] = topic + wide
+    out[TOPIC_LENGTH, row] = topic_length
+    out[PROPERTIES_AT, row] = properties + 2
+    out[PROPERTIES_LENGTH, row] = properties_length
+    return True
+
+
+@njit(cache=True, nogil=True)
+def _texts(buf, row, out, what):
+    """Slices of tags, keys and uniqKey, and whether topic and properties are ASCII."""
+    for column in (TAGS_AT, KEYS_AT, UNIQ_KEY_AT):
+        out[column, row] = 0
+        out[column + 1, row] = -1
+    plain = True
+    topic = out[TOPIC_AT, row]
+    for at in range(topic, topic + out[TOPIC_LENGTH, row]):
+        if buf[at] >= 128:
+            plain = False
+    if what & WITH_PROPERTIES:
+        start = out[PROPERTIES_AT, row]
+        plain &= _properties(buf, start, start + out[PROPERTIES_LENGTH, row], out, row)
+    out[PLAIN_TEXT, row] = plain
+
+
+@njit(cache=True, nogil=True)
+def _has_record_crc(buf, stop, least):
+    mark = stop - _CRC_PROPERTY_SIZE
+    return mark >= least and _name_is(buf, mark, _CRC_PROPERTY, 9)
+
+
+@njit(cache=True, nogil=True)
+def fill(buf, base, start, end, what, tables, out):
+    """Columns of the records from ``start`` on: (rows written, position behind the last one).
+
+    ``buf`` is one file as uint8, ``base`` its physical offset; reading stops at ``end``, when
+    ``out`` (COLUMN_COUNT x rows, int64) is full, or at anything that is no whole record whose
+    lengths agree, that lies where it says it lies and, WITH_CRC, whose body is what was stored.
+    """
+    whole = buf.shape[0]
+    rows = out.shape[1]
+    at = start
+    row = 0
+    while row < rows and at < end and at + RECORD_LEAST <= whole:
+        size = _i32(buf, at)
+        magic = np.int64(np.uint32(_i32(buf, at + 4)))
+        if (magic != MAGIC_V1 and magic != MAGIC_V2) or size < RECORD_LEAST:
+            break
+        if at + size > whole or _i64(buf, at + _OWN_AT) != base + at:
+            break
+        if not _parts(buf, at, size, magic, out, row):
+            break
+        crc = _i32(buf, at + _CRC_AT)
+        out[CRC_OK, row] = -1
+        if what & WITH_CRC:
+            body = out[BODY_AT, row]
+            length = out[BODY_LENGTH, row]
+            if length > 0:
+                found = np.int64(crc32(buf, body, body + length, tables)) & 0x7FFFFFFF
+                if found != crc:
+                    break
+            if _has_record_crc(buf, at + size, out[PROPERTIES_AT, row]):
+                break
+            out[CRC_OK, row] = 1
+        out[POSITION, row] = at
+        out[TOTAL_SIZE, row] = size
+        out[MAGIC, row] = magic
+        out[BODY_CRC, row] = crc
+        out[QUEUE_ID, row] = _i32(buf, at + _QUEUE_ID_AT)
+        out[FLAG, row] = _i32(buf, at + _APP_FLAG_AT)
+        out[QUEUE_OFFSET, row] = _i64(buf, at + _QUEUE_OFFSET_AT)
+        out[BORN_TIMESTAMP, row] = _i64(buf, at + _BORN_AT)
+        _texts(buf, row, out, what)
+        row += 1
+        at += size
+    return row, at
+
+
+@njit(cache=True, nogil=True)
+def walk(buf, base, start, end, positions):
+    """Positions of the records from ``start`` on: (count, position behind the last one).
+
+    The quickest look: length, magic code and own physical offset, nothing else.
+    """
+    whole = buf.shape[0]
+    at = start
+    count = 0
+    while count < positions.shape[0] and at < end and at + RECORD_LEAST <= whole:
+        size = _i32(buf, at)
+        magic = np.int64(np.uint32(_i32(buf, at + 4)))
+        if (magic != MAGIC_V1 and magic != MAGIC_V2) or size < RECORD_LEAST:
+            break
+        if at + size > whole or _i64(buf, at + _OWN_AT) != base + at:
+            break
+        positions[count] = at
+        count += 1
+        at += size
+    return count, at

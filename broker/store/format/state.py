@@ -1,0 +1,74 @@
+"""The small marker files of a store directory: abort, lock, epoch file, broker identity.
+
+``abort`` exists while a broker runs; found at start it says that the last stop was no clean one.
+4.9 leaves it empty, 5.x writes its process id. ``lock`` holds the word ``lock``; what counts is
+the POSIX record lock on its first byte.
+
+**Source:** RocketMQ ``DefaultMessageStore`` (abort, lock), ``EpochFileCache``/``CheckpointFile``,
+``BrokerIdentity`` files of ``ReplicasManager``.
+"""
+
+import zlib
+from typing import Final, NamedTuple
+
+from broker.errors import RemoteProtocolError
+
+ABORT: Final = "abort"
+LOCK: Final = "lock"
+LOCK_TEXT: Final = b"lock"
+CHECKPOINT: Final = "checkpoint"
+EPOCH_FILE: Final = "epochFileCheckpoint"
+
+# Where things stand below the root of a store.
+COMMITLOG_DIR: Final = "commitlog"
+CONSUMEQUEUE_DIR: Final = "consumequeue"
+CONSUMEQUEUE_EXT_DIR: Final = "consumequeue_ext"
+BATCH_CONSUMEQUEUE_DIR: Final = "batchconsumequeue"
+INDEX_DIR: Final = "index"
+CONFIG_DIR: Final = "config"
+
+
+class Epoch(NamedTuple):
+    """A term of one master (controller mode) and the physical offset where it began."""
+
+    epoch: int
+    start_offset: int
+
+
+def encode_abort(pid: int | None = None) -> bytes:
+    """Contents of ``abort``: the process id, or nothing as in 4.9."""
+    return b"" if pid is None else str(pid).encode("ascii")
+
+
+def decode_abort(data: bytes) -> int | None:
+    """The process id in ``abort``, None if it says none."""
+    text = data.strip()
+    return int(text) if text.isdigit() else None
+
+
+def encode_epochs(epochs: list[Epoch]) -> bytes:
+    """Contents of the epoch file: count, CRC of the lines, one ``epoch-start`` line each."""
+    lines = "".join(f"{epoch}-{start}\n" for epoch, start in epochs).encode("ascii")
+    return f"{len(epochs)}\n{zlib.crc32(lines) & 0x7FFFFFFF}\n".encode("ascii") + lines
+
+
+def decode_epochs(data: bytes) -> list[Epoch]:
+    """The epochs of an epoch file; a stored CRC of 0 is not checked.
+
+    RemoteProtocolError if count, CRC or a line is wrong.
+    """
+    count, _, rest = data.partition(b"\n")
+    crc, _, lines = rest.partition(b"\n")
+    if not count.isdigit() or not crc.isdigit():
+        raise RemoteProtocolError("epoch file has no count and CRC", position=0)
+    if int(crc) and zlib.crc32(lines) & 0x7FFFFFFF != int(crc):
+        raise RemoteProtocolError("epoch file: the CRC is wrong", position=len(data) - len(lines))
+    epochs = []
+    for line in lines.splitlines():
+        epoch, dash, start = line.partition(b"-")
+        if not dash or not epoch.isdigit() or not start.isdigit():
+            raise RemoteProtocolError(f"epoch file: line {line!r} is no epoch")
+        epochs.append(Epoch(int(epoch), int(start)))
+    if len(epochs) != int(count):
+        raise RemoteProtocolError(f"epoch file: {len(epochs)} lines, {int(count)} announced")
+    return epochs
