@@ -1,0 +1,134 @@
+"""Ext fields to typed headers and back.
+
+Values travel as text: ``true``/``false``, decimal integers, plain text. Readers follow Java where
+clients rely on it: any other boolean text is false, a sign and leading zeros are accepted.
+
+**Source:** RocketMQ ``RemotingCommand#decodeCommandCustomHeader``, ``#makeCustomHeaderToNet``.
+"""
+
+import re
+from collections.abc import Mapping
+from functools import cache
+from typing import Annotated, Any, TypeVar, get_type_hints
+
+import msgspec
+from msgspec import Meta
+
+from broker.errors import RemoteProtocolError
+
+Int32 = Annotated[int, Meta(ge=-(2**31), le=2**31 - 1)]
+Int64 = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
+
+
+class RequestHeader(
+    msgspec.Struct, frozen=True, kw_only=True, gc=False, rename="camel", omit_defaults=True
+):
+    """What every request may carry.
+
+    ``bname`` broker name the request is meant for; ``ns`` namespace; ``nsd`` whether names are
+    already in it; ``oway`` hint that nobody waits for the answer.
+
+    **Source:** RocketMQ ``RpcRequestHeader`` (5.x; ``bname`` also in late 4.9).
+    """
+
+    bname: str | None = None
+    ns: str | None = None
+    nsd: bool | None = None
+    oway: bool | None = None
+
+
+class TopicRequestHeader(RequestHeader, frozen=True, kw_only=True, gc=False):
+    """A request about a topic; ``lo`` marks a queue of a static topic.
+
+    **Source:** RocketMQ ``TopicRequestHeader``.
+    """
+
+    lo: bool | None = None
+
+
+class ResponseHeader(
+    msgspec.Struct, frozen=True, kw_only=True, gc=False, rename="camel", omit_defaults=True
+):
+    """Base of all response headers; it has no fields."""
+
+
+H = TypeVar("H", bound=msgspec.Struct)
+
+_INTEGER = re.compile(r"[+-]?[0-9]+", re.ASCII)
+_convert = msgspec.convert
+
+
+def decode_header_fields(header: type[H], ext: Mapping[str, str]) -> H:
+    """Ext fields to a header; undeclared ones are ignored.
+
+    Raises RemoteProtocolError naming the first missing or unreadable field. (Java logs it and goes
+    on with null, which ends in a NullPointerException where the field is used.)
+    """
+    try:
+        return _convert(ext, header, strict=False)
+    except msgspec.ValidationError:
+        return _decode_slowly(header, ext)
+
+
+def encode_header_fields(header: msgspec.Struct) -> dict[str, str]:
+    """A header to ext fields; fields that are None are left out."""
+    ext: dict[str, str] = {}
+    for name, wire in _wire_names(type(header)):
+        value = getattr(header, name)
+        if value is None:
+            continue
+        if value is True:
+            ext[wire] = "true"
+        elif value is False:
+            ext[wire] = "false"
+        else:
+            ext[wire] = value if type(value) is str else str(value)
+    return ext
+
+
+@cache
+def _wire_names(header: type[msgspec.Struct]) -> tuple[tuple[str, str], ...]:
+    return tuple(zip(header.__struct_fields__, header.__struct_encode_fields__, strict=True))
+
+
+@cache
+def _kinds(header: type[msgspec.Struct]) -> dict[str, str]:
+    """Wire name to ``int``, ``bool`` or ``str``."""
+    kinds = {}
+    hints = get_type_hints(header)
+    for name, wire in _wire_names(header):
+        text = str(hints[name])
+        kinds[wire] = next((kind for kind in ("bool", "int", "float") if kind in text), "str")
+    return kinds
+
+
+def _decode_slowly(header: type[H], ext: Mapping[str, str]) -> H:
+    values: dict[str, Any] = {}
+    for wire, kind in _kinds(header).items():
+        text = ext.get(wire)
+        if text is None:
+            continue
+        if kind == "bool":
+            values[wire] = text.lower() == "true"
+        elif kind == "int" and _INTEGER.fullmatch(text) and len(text) < 40:
+            values[wire] = int(text)
+        else:
+            values[wire] = text
+    try:
+        return _convert(values, header, strict=False)
+    except msgspec.ValidationError as err:
+        raise RemoteProtocolError(f"{header.__name__}: {_say(header, str(err), values)}") from None
+
+
+def _say(header: type[msgspec.Struct], reason: str, values: dict[str, Any]) -> str:
+    """``Expected `int`, got `str` - at `$.queueId``` to a sentence with the field and its value."""
+    attributes = {wire: name for name, wire in _wire_names(header)}
+    what, _, where = reason.partition(" - at `$.")
+    wire = where.rstrip("`")
+    if wire in values:
+        value = str(values[wire])[:60]
+        return f"field {wire} ({attributes[wire]}) is {value!r}: {what[0].lower()}{what[1:]}"
+    missing = re.search(r"missing required field `(\w+)`", reason)
+    if missing:
+        return f"field {missing[1]} ({attributes[missing[1]]}) is missing"
+    return reason
