@@ -187,9 +187,9 @@ def dumps(
     """Write ``value`` as Java does.
 
     Takes None, bool, int, float, str, dict, list, tuple, sets, Lines, FrozenObject and msgspec
-    structs (MessageQueue as a key too). ``pretty`` is the form of config files (tabs, no blank after the colon,
-    no newline at the end). ``sort_keys`` orders string keys. ``standard`` is the form of the
-    route body for newer clients: every key a sorted string, everything else ASCII.
+    structs (MessageQueue as a key too). ``pretty`` is the form of config files (tabs, no blank
+    after the colon, no newline at the end). ``sort_keys`` orders string keys. ``standard`` is
+    the form of the route body for newer clients: every key a sorted string, all text ASCII.
     LocalProtocolError for values of other types and beyond MAX_DEPTH.
     """
     quote = standard_string_text if standard else string_text

@@ -1,0 +1,130 @@
+"""Batch bodies: many messages of one topic in one request, and the inner batch record (5.x).
+
+::
+
+    |totalSize 4|magic 4 = 0|bodyCRC 4 = 0|flag 4|bodyLength 4|body|propsLen 2|properties|  item
+
+A broker stores each item as a record of its own, or (topic attribute queue.type=BatchCQ, 5.x) the
+whole body as one inner-batch record, which the reader takes apart.
+
+**Source:** RocketMQ MessageDecoder#encodeMessages, #decodeMessage, MessageExtEncoder#encode
+(batch), MessageExtBrokerInner.
+"""
+
+from collections.abc import Iterable, Iterator
+from struct import Struct
+from typing import NamedTuple
+
+from broker.common.layout import FieldSpec, struct_format
+from broker.common.sysflag import INNER_BATCH, NEED_UNWRAP
+from broker.errors import LocalProtocolError, RemoteProtocolError
+from broker.message.message import Message, MessageExt
+from broker.message.properties import PROPERTIES_MAX_SIZE, encode_properties
+from broker.message.record import body_crc
+
+BATCH_ITEM_LAYOUT: tuple[FieldSpec, ...] = (
+    FieldSpec("totalSize", "int", 4, "length of the whole item, this field included"),
+    FieldSpec("magicCode", "int", 4, "0"),
+    FieldSpec("bodyCRC", "int", 4, "0"),
+    FieldSpec("flag", "int", 4, "the application's own number"),
+    FieldSpec("bodyLength", "int", 4, "length of the body"),
+    FieldSpec("body", "bytes", 0, "as sent"),
+    FieldSpec("propertiesLength", "short", 2, "length of the properties"),
+    FieldSpec("properties", "text", 0, "name 0x01 value 0x02 repeated, UTF-8"),
+)
+"""One item of a batch body."""
+
+_FIXED = Struct(struct_format(BATCH_ITEM_LAYOUT[:5]))
+MIN_ITEM_SIZE = _FIXED.size + 2
+
+
+class BatchItem(NamedTuple):
+    """One message of a batch: its flag, body and raw property string."""
+
+    flag: int
+    body: bytes
+    properties_raw: bytes
+
+
+def encode_batch_item(flag: int, body: bytes, properties_raw: bytes) -> bytes:
+    """Encode one item; LocalProtocolError when the properties exceed 32767 bytes."""
+    size = len(properties_raw)
+    if size > PROPERTIES_MAX_SIZE:
+        raise LocalProtocolError(f"{size} bytes of properties, at most {PROPERTIES_MAX_SIZE} fit")
+    fixed = _FIXED.pack(MIN_ITEM_SIZE + len(body) + size, 0, 0, flag, len(body))
+    return b"".join((fixed, body, size.to_bytes(2, "big"), properties_raw))
+
+
+def encode_batch(messages: Iterable[Message]) -> bytes:
+    """Encode the body of a SEND_BATCH_MESSAGE request; errors as encode_batch_item."""
+    return b"".join(
+        [encode_batch_item(m.flag, m.body, encode_properties(m.properties)) for m in messages]
+    )
+
+
+def scan_batch(body: bytes | memoryview) -> Iterator[BatchItem]:
+    """Take a batch body apart.
+
+    RemoteProtocolError with position when an item is cut or its lengths do not add up; items
+    before it were yielded. Magic and CRC are not checked: nobody sets them.
+    """
+    position, end = 0, len(body)
+    while position < end:
+        if end - position < MIN_ITEM_SIZE:
+            raise _broken(position, f"totalSize: {end - position} bytes are too few for an item")
+        total_size, _, _, flag, body_size = _FIXED.unpack_from(body, position)
+        if not MIN_ITEM_SIZE <= total_size <= end - position:
+            raise _broken(position, f"totalSize: {total_size} does not fit")
+        if not 0 <= body_size <= total_size - MIN_ITEM_SIZE:
+            raise _broken(position + 16, f"bodyLength: {body_size} does not fit")
+        body_start = position + _FIXED.size
+        body_end = body_start + body_size
+        properties_size = body[body_end] << 8 | body[body_end + 1]
+        item_end = position + total_size
+        if body_end + 2 + properties_size != item_end:
+            raise _broken(body_end, f"propertiesLength: {properties_size} does not end the item")
+        yield BatchItem(
+            flag, bytes(body[body_start:body_end]), bytes(body[body_end + 2 : item_end])
+        )
+        position = item_end
+
+
+def _broken(position: int, what: str) -> RemoteProtocolError:
+    return RemoteProtocolError(f"batch item, byte {position}, {what}", position=position)
+
+
+def unwrap_inner_batch(record: MessageExt) -> list[MessageExt]:
+    """The messages of an inner-batch record; ``[record]`` if it is an ordinary one.
+
+    Message i has queue offset record + i and its own flag, body and properties; the other fields
+    (physical offset too) are the record's, without the batch bits. A compressed body is expanded
+    first. RemoteProtocolError as scan_batch and MessageExt.payload.
+
+    **Source:** RocketMQ MessageDecoder#decodeMessagesFromInnerBatch.
+    """
+    if not record.sys_flag & INNER_BATCH:
+        return [record]
+    messages = []
+    for number, item in enumerate(scan_batch(record.payload())):
+        messages.append(
+            MessageExt(
+                record.topic,
+                item.body,
+                item.properties_raw,
+                total_size=record.total_size,
+                magic=record.magic,
+                body_crc=body_crc(item.body),
+                queue_id=record.queue_id,
+                flag=item.flag,
+                queue_offset=record.queue_offset + number,
+                physical_offset=record.physical_offset,
+                sys_flag=record.sys_flag & ~(INNER_BATCH | NEED_UNWRAP) & ~0x701,
+                born_timestamp=record.born_timestamp,
+                born_host_raw=record.born_host_raw,
+                store_timestamp=record.store_timestamp,
+                store_host_raw=record.store_host_raw,
+                reconsume_times=record.reconsume_times,
+                prepared_transaction_offset=record.prepared_transaction_offset,
+            )
+        )
+    return messages
