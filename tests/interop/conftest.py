@@ -378,14 +378,14 @@ def await_registered(namesrv: str, broker_name: str) -> None:
     from broker.remoting.blocking import BlockingClient
 
     from broker.remoting.protocol.codes import RequestCode
-    from broker.remoting.protocol.command import RemotingCommand
+    from broker.remoting.protocol.command import request
 
     deadline = time.monotonic() + PATIENCE_S
     while time.monotonic() < deadline:
         client = BlockingClient(timeout_ms=5000)
         try:
             answer = client.call(
-                namesrv, RemotingCommand.request(RequestCode.GET_BROKER_CLUSTER_INFO)
+                namesrv, request(RequestCode.GET_BROKER_CLUSTER_INFO)
             )
             if f'"{broker_name}"'.encode() in bytes(answer.body):
                 return

@@ -1,0 +1,154 @@
+"""Start-up of commands: wall and CPU time beside the bare interpreter of the same environment.
+
+With a running broker (``NAMESRV_ADDR``) or without: a standalone one is started for the time of
+the measurement. If the Java jars of the interop tests are there, Java mqadmin answers the same
+questions in the same run.
+"""
+
+import os
+import shutil
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent.parent
+BIN = ROOT / ".venv" / "bin"
+PEERS = Path(
+    os.environ.get("MQ_TEST_PEERS_HOME") or Path.home() / ".cache" / "mqadmin-test-peers"
+)
+RUNS = 15
+JAVA_RUNS = 3
+
+Sample = tuple[float, float, float]
+
+
+def once(words: list[str], env: dict[str, str]) -> Sample:
+    """Seconds until the last output, until exit, and of CPU."""
+    begin = time.perf_counter()
+    process = subprocess.Popen(
+        words, env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+    )
+    assert process.stdout is not None
+    last = 0.0
+    while os.read(process.stdout.fileno(), 65536):
+        last = time.perf_counter() - begin
+    _, status, usage = os.wait4(process.pid, 0)
+    wall = time.perf_counter() - begin
+    process.stdout.close()
+    process.returncode = os.waitstatus_to_exitcode(status)
+    if process.returncode not in (0, 1):
+        sys.exit(f"error: {' '.join(words)}: exit status {process.returncode}")
+    return last or wall, wall, usage.ru_utime + usage.ru_stime
+
+
+def measure(commands: dict[str, list[str]], env: dict[str, str], runs: int) -> dict[str, Sample]:
+    """Medians; the commands take turns, so a busy moment of the machine hits all of them."""
+    samples: dict[str, list[Sample]] = {name: [] for name in commands}
+    for words in commands.values():
+        once(words, env)
+    for _ in range(runs):
+        for name, words in commands.items():
+            samples[name].append(once(words, env))
+    return {
+        name: tuple(statistics.median(column) for column in zip(*rows, strict=True))  # type: ignore[misc]
+        for name, rows in samples.items()
+    }
+
+
+def standalone(work: Path) -> tuple[subprocess.Popen[str], str]:
+    process = subprocess.Popen(
+        [
+            *(str(BIN / "mqbroker"), "--standalone", "--store", str(work / "store")),
+            *("--listen", "127.0.0.1:0", "--namesrv-listen", "127.0.0.1:0"),
+        ],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    )
+    assert process.stdout is not None
+    for line in process.stdout:
+        if "name server is" in line:
+            return process, line.rpartition(" ")[2].strip()
+    sys.exit("error: the standalone broker did not start")
+
+
+def java_mqadmin(work: Path) -> list[str] | None:
+    homes = sorted(PEERS.glob("java-5.3.3-*"))
+    if not homes or not shutil.which("java"):
+        return None
+    conf = work / "conf"
+    conf.mkdir(exist_ok=True)
+    (conf / "logback_tools.xml").write_text((homes[0] / "classes" / "logback.xml").read_text())
+    return [
+        *("java", "-Xms64m", "-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"),
+        *(f"-Drocketmq.home.dir={work}", f"-Duser.home={work}"),
+        *("-Drocketmq.client.logUseSlf4j=true",),
+        *("-cp", f"{homes[0] / 'classes'}:{homes[0] / 'lib' / '*'}"),
+        "org.apache.rocketmq.tools.command.MQAdminStartup",
+    ]
+
+
+def main() -> None:
+    with tempfile.TemporaryDirectory(prefix="mq-bench-cli-") as temporary:
+        work = Path(temporary)
+        process, namesrv = standalone(work)
+        env = {**os.environ, "NAMESRV_ADDR": namesrv, "ROCKETMQ_HOME": str(work)}
+        mqadmin = str(BIN / "mqadmin")
+        try:
+            for words in (
+                ["topic", "create", "bench", "--queues", "4", "--yes"],
+                ["msg", "send", "--topic", "bench", "--key", "k1", "--body", "x", "--yes"],
+            ):
+                subprocess.run(
+                    [mqadmin, *words], env=env, check=True, stdout=subprocess.DEVNULL
+                )
+            report(mqadmin, namesrv, env, work)
+        finally:
+            process.send_signal(signal.SIGTERM)
+            process.wait(30)
+
+
+def report(mqadmin: str, namesrv: str, env: dict[str, str], work: Path) -> None:
+    ours = {
+        "python -I -c pass": [str(BIN / "python"), "-I", "-c", "pass"],
+        "--version": [mqadmin, "--version"],
+        "--help": [mqadmin, "--help"],
+        "topic list": [mqadmin, "topic", "list"],
+        "consumer lag": [mqadmin, "consumer", "lag", "bench-group"],
+        "msg query --key": [mqadmin, "msg", "query", "--topic", "bench", "--key", "k1"],
+    }
+    completion = {**env, "_MQADMIN_COMPLETE": "complete_bash", "COMP_WORDS": "mqadmin top", "COMP_CWORD": "1"}
+    found = measure(ours, env, RUNS)
+    found |= measure({"completion": [mqadmin]}, completion, RUNS)
+    bare = found["python -I -c pass"]
+    print(f"{'command':22} {'exit ms':>9} {'cpu ms':>9} {'cpu x bare':>11}")
+    for name, (_, wall, cpu) in found.items():
+        print(f"{name:22} {wall * 1000:9.1f} {cpu * 1000:9.1f} {cpu / bare[2]:11.1f}")
+    java = java_mqadmin(work)
+    if java is None:
+        print("Java mqadmin: not here (scripts/interop fetches it)")
+        return
+    theirs = measure(
+        {
+            "topic list": [*java, "topicList", "-n", namesrv],
+            "consumer lag": [*java, "consumerProgress", "-n", namesrv],
+            "msg query --key": [*java, "queryMsgByKey", "-n", namesrv, "-t", "bench", "-k", "k1"],
+        },
+        env,
+        JAVA_RUNS,
+    )
+    print(f"\n{'beside Java mqadmin':22} {'java ms':>9} {'x exit':>9} {'x output':>9} {'x cpu':>9}")
+    for name, (last, wall, cpu) in theirs.items():
+        own = found[name]
+        print(
+            f"{name:22} {wall * 1000:9.0f} {wall / own[1]:9.1f} {last / own[0]:9.1f} "
+            f"{cpu / own[2]:9.1f}"
+        )
+
+
+if __name__ == "__main__":
+    main()
