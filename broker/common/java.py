@@ -9,7 +9,7 @@ from struct import unpack
 
 _POWER_COUNT = 1024  # longest text hashed in one pass; longer text is hashed piece by piece
 _powers = [1]
-while len(_powers) < _POWER_COUNT:
+while len(_powers) <= _POWER_COUNT:
     _powers.append(_powers[-1] * 31 & 0xFFFFFFFF)
 _POWERS = tuple(_powers)
 del _powers
@@ -68,15 +68,18 @@ def extend_hash(prefix_hash: int, text: str | bytes) -> int:
     The hash of ``topic#key`` needs the topic's part only once per topic
     (see :func:`key_hash_prefix`). Bytes are UTF-8; broken UTF-8 hashes as Java decodes it.
     """
+    units: bytes | tuple[int, ...]
     if text.isascii():
-        units: bytes | tuple[int, ...] = text if isinstance(text, bytes) else text.encode()
+        units = text if isinstance(text, bytes) else text.encode()
+        if len(units) <= _POWER_COUNT:
+            total: int = prefix_hash * _POWERS[len(units)] + sum(map(mul, units[::-1], _POWERS))
+            return ((total + 0x80000000) & 0xFFFFFFFF) - 0x80000000
     else:
         units = _units(text.decode("utf-8", "replace") if isinstance(text, bytes) else text)
     result = prefix_hash
     for start in range(0, len(units), _POWER_COUNT):
         piece = units[start : start + _POWER_COUNT]
-        weight = _POWERS[len(piece) - 1] * 31
-        result = (result * weight + sum(map(mul, piece[::-1], _POWERS))) & 0xFFFFFFFF
+        result = (result * _POWERS[len(piece)] + sum(map(mul, piece[::-1], _POWERS))) & 0xFFFFFFFF
     return to_int32(result)
 
 

@@ -51,8 +51,8 @@ def _zstd() -> Any:
     return zstd
 
 
-def _new_decompressor(name: str) -> tuple[_Decompressor, Callable[[], Any]]:
-    factory: Callable[[], Any]
+def _decompressor_factory(name: str) -> Callable[[], _Decompressor]:
+    factory: Any
     if name == "zlib":
         import zlib
 
@@ -63,7 +63,8 @@ def _new_decompressor(name: str) -> tuple[_Decompressor, Callable[[], Any]]:
         factory = lz4.frame.LZ4FrameDecompressor
     else:
         factory = _zstd().ZstdDecompressor
-    return factory(), factory
+    made: Callable[[], _Decompressor] = factory
+    return made
 
 
 def decompress(body: bytes | memoryview, sys_flag: int, limit_bytes: int) -> bytes:
@@ -81,7 +82,8 @@ def decompress(body: bytes | memoryview, sys_flag: int, limit_bytes: int) -> byt
     rest = bytes(body)
     if not rest:
         return b""
-    decompressor, factory = _new_decompressor(name)
+    factory = _decompressor_factory(name)
+    decompressor = factory()
     pieces: list[bytes] = []
     room = limit_bytes + 1
     while True:
