@@ -5,13 +5,11 @@ Five longs at the begin of a 4096-byte file; 4.9 uses the first three.
 **Source:** RocketMQ ``StoreCheckpoint``.
 """
 
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from broker.errors import RemoteProtocolError
+from broker.message.record import Buffer
 from broker.store.format.table import Layout, rows
-
-if TYPE_CHECKING:
-    from broker.store.format.commitlog import Buffer
 
 LAYOUT: Final = Layout(
     name="checkpoint",
@@ -66,7 +64,7 @@ def encode_checkpoint(checkpoint: Checkpoint) -> bytes:
     return _STRUCT.pack(*checkpoint).ljust(FILE_SIZE, b"\0")
 
 
-def decode_checkpoint(buf: "Buffer") -> Checkpoint:
+def decode_checkpoint(buf: Buffer) -> Checkpoint:
     """The checkpoint in a file's bytes; RemoteProtocolError if they are too few."""
     if len(buf) < _STRUCT.size:
         raise RemoteProtocolError(

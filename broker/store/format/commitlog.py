@@ -18,31 +18,30 @@ and ``MappedFileQueue``.
 """
 
 import re
-import zlib
 from collections.abc import Iterator
 from struct import Struct
-from typing import TYPE_CHECKING, Final
+from struct import error as struct_error
+from typing import Final
 
 import msgspec
 from msgspec import structs
 
-from broker.common import sysflag
 from broker.errors import LocalProtocolError, RemoteProtocolError
+from broker.message.message import MessageExt
 from broker.message.record import (
+    FIXED_SIZES,
+    HOST_SHAPES,
     MAGIC_BLANK,
     MAGIC_V1,
     MAGIC_V2,
+    MIN_RECORD_SIZE,
     RECORD_LAYOUT,
+    body_crc,
+    check_property_crc,
     decode_record,
 )
+from broker.message.record import Buffer as Buffer
 from broker.store.format.table import Layout, rows
-
-if TYPE_CHECKING:
-    from mmap import mmap
-
-    from broker.message.message import MessageExt
-
-    Buffer = bytes | bytearray | memoryview | mmap
 
 FILE_SIZE: Final = 1 << 30  # mappedFileSizeCommitLog
 NAME_DIGITS: Final = 20
@@ -54,8 +53,8 @@ RECORD: Final = Layout(
     path="commitlog/<start>",
     fields=RECORD_LAYOUT,
     notes=(
-        "Hosts are 4 bytes of IPv4 address and 4 of port; sysFlag 0x10 makes bornHost, 0x20"
-        " storeHost 16 + 4 bytes (IPv6). The offsets given are those of two IPv4 hosts.",
+        "Hosts: IPv4 address 4 and port 4, or IPv6 address 16 and port 4 where sysFlag has 0x10",
+        "(bornHost) or 0x20 (storeHost). The offsets given are those of two IPv4 hosts.",
         "bodyCRC is CRC-32 of the stored body with the top bit cleared, 0 for an empty body.",
         "topicLength takes 1 byte under magic DAA320A7, 2 bytes under DAA320AB.",
     ),
@@ -77,10 +76,9 @@ BLANK: Final = Layout(
 _BLANK = BLANK.packer()
 _HEAD = RECORD.packer("totalSize", "magicCode")
 _OWN_OFFSET = RECORD.packer("physicalOffset")
-_OWN_AT = RECORD.offset("physicalOffset")
-_FLAG_AT = RECORD.offset("sysFlag")
 _SHORT = Struct(">H")
-_V6_MASK: Final = sysflag.BORNHOST_V6 | sysflag.STOREHOST_V6
+# The byte of sysFlag that tells the host shape: bits 4 and 5.
+_SHAPE_AT = RECORD.offset("sysFlag") + 3
 
 # What check_record answers for bytes that are no good record; a good one answers its length.
 BLANK_HERE: Final = 0
@@ -94,7 +92,7 @@ BAD_PROPERTY_CRC: Final = -7
 
 # kind -> meaning. The kinds a Damage of a CommitLog can carry.
 DAMAGE_KINDS: Final = {
-    "magicCode": "neither a record nor a blank record begins here",
+    "magic": "neither a record nor a blank record begins here",
     "size": "the length of the record is impossible",
     "truncated": "the file ends within the record",
     "lengths": "body, topic and properties do not fill the record",
@@ -107,7 +105,7 @@ DAMAGE_KINDS: Final = {
 }
 _KIND_OF = {
     NOT_WRITTEN: "hole",
-    BAD_MAGIC: "magicCode",
+    BAD_MAGIC: "magic",
     BAD_SIZE: "size",
     TRUNCATED: "truncated",
     BAD_LENGTHS: "lengths",
@@ -115,24 +113,22 @@ _KIND_OF = {
     BAD_PROPERTY_CRC: "propertyCrc",
 }
 
-_CRC_PROPERTY = b"__CRC32#\x01"
-_CRC_PROPERTY_SIZE = 20
 # A run of zeros of this length ends the bytes that a torn tail is said to cover.
 _PAGE = 4096
+_TALLY_BITS = 40
+_TALLY_ONE = 1 << _TALLY_BITS
+_TALLY_BYTES = _TALLY_ONE - 1
 _STARTS = re.compile(rb"\xda\xa3\x20[\xa7\xab]|\xcb\xd4\x31\x94")
 _NOT_ZERO = re.compile(rb"[^\0]")
 
 
 class _Shape:
-    """Positions within a record for one combination of IPv4 and IPv6 hosts."""
+    """Positions within a record of one host shape (``sysFlag >> 4 & 3``)."""
 
-    __slots__ = ("body_length_at", "head", "least", "payload_at", "store_time_at", "walk")
+    __slots__ = ("head", "least", "payload_at", "store_time_at", "walk")
 
-    def __init__(self, flag: int) -> None:
-        wide = {
-            "bornHost": 20 if flag & sysflag.BORNHOST_V6 else 8,
-            "storeHost": 20 if flag & sysflag.STOREHOST_V6 else 8,
-        }
+    def __init__(self, shape: int) -> None:
+        wide = {"bornHost": 20 if shape & 1 else 8, "storeHost": 20 if shape & 2 else 8}
         layout = Layout(
             name="record",
             title="",
@@ -141,8 +137,7 @@ class _Shape:
                 for field in RECORD.fields
             ),
         )
-        self.payload_at = layout.size
-        self.body_length_at = layout.offset("bodyLength")
+        self.payload_at = FIXED_SIZES[shape]
         self.store_time_at = layout.offset("storeTimestamp")
         # topicLength 1 and propertiesLength 2 follow even if nothing else does.
         self.least = self.payload_at + 3
@@ -163,8 +158,8 @@ class _Shape:
         )
 
 
-_SHAPES = {flag: _Shape(flag) for flag in (0, sysflag.BORNHOST_V6, sysflag.STOREHOST_V6, _V6_MASK)}
-RECORD_LEAST: Final = _SHAPES[0].least
+_SHAPES = tuple(_Shape(shape) for shape in range(HOST_SHAPES))
+RECORD_LEAST: Final = MIN_RECORD_SIZE
 
 
 class LogRecord(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -189,7 +184,7 @@ class LogRecord(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     body_length: int
     topic: bytes
     properties: bytes
-    message: "MessageExt | None" = None
+    message: MessageExt | None = None
 
 
 class Blank(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -249,7 +244,7 @@ def encode_blank(left: int) -> bytes:
     return _BLANK.pack(left, MAGIC_BLANK)
 
 
-def decode_blank(buf: "Buffer", position: int = 0) -> int:
+def decode_blank(buf: Buffer, position: int = 0) -> int:
     """The length a blank record says; RemoteProtocolError if there is none at ``position``."""
     if len(buf) - position >= BLANK_SIZE:
         length, magic = _BLANK.unpack_from(buf, position)
@@ -259,7 +254,7 @@ def decode_blank(buf: "Buffer", position: int = 0) -> int:
 
 
 def check_record(
-    buf: "Buffer", position: int, end: int | None = None, *, check_crc: bool = True
+    buf: Buffer, position: int, end: int | None = None, *, check_crc: bool = True
 ) -> int:
     """Length of the record at ``position``, or one of the status constants above.
 
@@ -283,8 +278,7 @@ def check_record(
     stop: int = position + size
     if stop > end:
         return TRUNCATED
-    flag = int.from_bytes(buf[position + _FLAG_AT : position + _FLAG_AT + 4], "big")
-    shape = _SHAPES[flag & _V6_MASK]
+    shape = _SHAPES[buf[position + _SHAPE_AT] >> 4 & 3]
     if size < shape.least:
         return BAD_LENGTHS
     head = shape.head.unpack_from(buf, position)
@@ -302,45 +296,35 @@ def check_record(
     return _crc_status(buf, position, stop, head[2], (body, topic)) if check_crc else int(size)
 
 
-def _crc(buf: "Buffer", start: int, stop: int) -> int:
-    with memoryview(buf) as view, view[start:stop] as part:
-        return zlib.crc32(part) & 0x7FFFFFFF
-
-
-def _crc_status(buf: "Buffer", position: int, stop: int, stored: int, body: tuple[int, int]) -> int:
+def _crc_status(buf: Buffer, position: int, stop: int, stored: int, body: tuple[int, int]) -> int:
     """The record's length if its CRCs hold: that of the body, and the one in its properties."""
-    if body[0] < body[1] and _crc(buf, *body) != stored:
-        return BAD_CRC
-    mark = stop - _CRC_PROPERTY_SIZE
-    if bytes(buf[mark : mark + len(_CRC_PROPERTY)]) == _CRC_PROPERTY:
-        # Ten decimal digits, the least significant first, then 0x02.
-        digits = bytes(buf[mark + len(_CRC_PROPERTY) : stop - 1])[::-1]
-        if not digits.isdigit() or int(digits) != _crc(buf, position, mark):
-            return BAD_PROPERTY_CRC
-    return stop - position
+    with memoryview(buf) as view:
+        with view[body[0] : body[1]] as part:
+            if part and body_crc(part) != stored:
+                return BAD_CRC
+        with view[position:stop] as part:
+            return BAD_PROPERTY_CRC if check_property_crc(part) is False else len(part)
 
 
-def own_offset(buf: "Buffer", position: int) -> int:
+def own_offset(buf: Buffer, position: int) -> int:
     """The physical offset that the record at ``position`` says of itself."""
     return int(_OWN_OFFSET.unpack_from(buf, position)[0])
 
 
-def store_timestamp(buf: "Buffer", position: int) -> int:
+def store_timestamp(buf: Buffer, position: int) -> int:
     """The storeTimestamp (ms) of the record at ``position``.
 
     It stands at byte 56, or 68 if the born host is IPv6.
     """
-    flag = int.from_bytes(buf[position + _FLAG_AT : position + _FLAG_AT + 4], "big")
-    at = position + _SHAPES[flag & _V6_MASK].store_time_at
+    at = position + _SHAPES[buf[position + _SHAPE_AT] >> 4 & 3].store_time_at
     return int.from_bytes(buf[at : at + 8], "big", signed=True)
 
 
 def read_record(
-    buf: "Buffer", position: int, base_offset: int = 0, message: "MessageExt | None" = None
+    buf: Buffer, position: int, base_offset: int = 0, message: MessageExt | None = None
 ) -> LogRecord:
     """The record at ``position``; call it where :func:`check_record` found one."""
-    flag = int.from_bytes(buf[position + _FLAG_AT : position + _FLAG_AT + 4], "big")
-    shape = _SHAPES[flag & _V6_MASK]
+    shape = _SHAPES[buf[position + _SHAPE_AT] >> 4 & 3]
     size, magic, crc, queue_id, queue_offset, own, sys_flag, stored, prepared, length = (
         shape.head.unpack_from(buf, position)
     )
@@ -368,7 +352,7 @@ def read_record(
     )
 
 
-def is_plausible(buf: "Buffer", position: int, base_offset: int) -> bool:
+def is_plausible(buf: Buffer, position: int, base_offset: int) -> bool:
     """Whether a whole record that says that it belongs here begins at ``position``."""
     return (
         check_record(buf, position, check_crc=False) > 0
@@ -376,7 +360,7 @@ def is_plausible(buf: "Buffer", position: int, base_offset: int) -> bool:
     )
 
 
-def resync(buf: "Buffer", start: int, base_offset: int, end: int | None = None) -> int:
+def resync(buf: Buffer, start: int, base_offset: int, end: int | None = None) -> int:
     """The next position from ``start`` on where the log goes on, -1 if it does not.
 
     That is a plausible record, or a blank record that reaches exactly to the end of the buffer.
@@ -397,7 +381,7 @@ def resync(buf: "Buffer", start: int, base_offset: int, end: int | None = None) 
     return -1
 
 
-def written_end(buf: "Buffer", start: int, end: int | None = None) -> int:
+def written_end(buf: Buffer, start: int, end: int | None = None) -> int:
     """Where the bytes from ``start`` on end: one behind the last byte before a page of zeros."""
     if end is None:
         end = len(buf)
@@ -408,7 +392,7 @@ def written_end(buf: "Buffer", start: int, end: int | None = None) -> int:
 
 
 def scan_commitlog(
-    buf: "Buffer",
+    buf: Buffer,
     base_offset: int,
     start: int = 0,
     end: int | None = None,
@@ -456,7 +440,7 @@ def scan_commitlog(
         position = stop
 
 
-def _next_start(buf: "Buffer", position: int, base_offset: int, end: int) -> int:
+def _next_start(buf: Buffer, position: int, base_offset: int, end: int) -> int:
     """Where the log goes on behind the damage at ``position``, -1 if nowhere.
 
     The damaged record's own length is tried first: it tells a record from the copy of one that
@@ -465,7 +449,7 @@ def _next_start(buf: "Buffer", position: int, base_offset: int, end: int) -> int
     if len(buf) - position >= BLANK_SIZE:
         size, magic = _HEAD.unpack_from(buf, position)
         after = position + size
-        if magic in (MAGIC_V1, MAGIC_V2) and RECORD_LEAST <= size and after + BLANK_SIZE <= end:
+        if magic in (MAGIC_V1, MAGIC_V2) and size >= RECORD_LEAST and after + BLANK_SIZE <= end:
             next_size, next_magic = _HEAD.unpack_from(buf, after)
             if next_magic == MAGIC_BLANK and next_size == len(buf) - after:
                 return int(after)
@@ -474,7 +458,7 @@ def _next_start(buf: "Buffer", position: int, base_offset: int, end: int) -> int
     return resync(buf, position + 1, base_offset, end)
 
 
-def _whole(buf: "Buffer", position: int, base_offset: int, decode: bool) -> LogRecord | Damage:
+def _whole(buf: Buffer, position: int, base_offset: int, decode: bool) -> LogRecord | Damage:
     message = None
     if decode:
         try:
@@ -500,12 +484,14 @@ def _whole(buf: "Buffer", position: int, base_offset: int, decode: bool) -> LogR
     )
 
 
-def _bad_crc(buf: "Buffer", position: int, base_offset: int, status: int, decode: bool) -> Damage:
+def _bad_crc(buf: Buffer, position: int, base_offset: int, status: int, decode: bool) -> Damage:
     found = _whole(buf, position, base_offset, decode)
     record = found if isinstance(found, LogRecord) else found.record
     assert record is not None
     if status == BAD_CRC:
-        body = _crc(buf, record.body_position, record.body_position + record.body_length)
+        body = body_crc(
+            bytes(buf[record.body_position : record.body_position + record.body_length])
+        )
         detail = f"body CRC is {body:08x}, the record says {record.body_crc:08x}"
     else:
         detail = "CRC of the record is not the one in its property __CRC32#"
@@ -518,7 +504,7 @@ def _bad_crc(buf: "Buffer", position: int, base_offset: int, status: int, decode
     )
 
 
-def _describe(buf: "Buffer", position: int, status: int) -> str:
+def _describe(buf: Buffer, position: int, status: int) -> str:
     """One sentence about the bytes at ``position``."""
     left = len(buf) - position
     if left < BLANK_SIZE:
@@ -538,51 +524,69 @@ def _describe(buf: "Buffer", position: int, status: int) -> str:
 
 
 class Tally(msgspec.Struct, kw_only=True, gc=False):
-    """Counts of a walk: queue id -> stored topic (length byte first) -> [messages, bytes]."""
+    """Counts of a walk over one file, packed: queue id -> stored topic -> messages << 40 | bytes.
 
-    queues: dict[int, dict[bytes, list[int]]]
+    One number per queue is what makes the walk fast; a file's bytes (at most 2 GiB) stay far
+    below the count's bits.
+    """
+
+    queues: dict[int, dict[bytes, int]] = {}
+
+    def totals(self) -> Iterator[tuple[bytes, int, int, int]]:
+        """Topic, queue id, messages, bytes of each queue."""
+        for queue_id, topics in self.queues.items():
+            for topic, packed in topics.items():
+                yield topic, queue_id, packed >> _TALLY_BITS, packed & _TALLY_BYTES
+
+    def add(self, topic: bytes, queue_id: int, size: int) -> None:
+        """Count one record."""
+        topics = self.queues.setdefault(queue_id, {})
+        topics[topic] = topics.get(topic, 0) + size + _TALLY_ONE
 
 
 def walk_plain(
-    buf: "bytes | mmap", position: int, base_offset: int, tally: Tally
+    buf: bytes, position: int, base_offset: int, tally: Tally, end: int | None = None
 ) -> tuple[int, int]:
     """Count records as long as they are whole and plain; where it stopped, and the last record.
 
     The fast path of a summary: no object per record, lengths and own physical offset checked, no
-    CRC, no text. It stops at a blank record, at the end, at a damage and at anything rare (a v2
-    record), which the caller looks at with the scanner before it comes back. The last record's
-    position is -1 if none was counted. ``buf`` is indexed and sliced: bytes or an mmap, for a
-    slice of a memoryview is no dictionary key.
+    CRC, no text. It stops at a blank record, at ``end``, at a damage and at anything rare (a v2
+    record, another host shape), which the caller looks at with the scanner before it comes back.
+    The last record's position is -1 if none was counted. ``buf`` is bytes or an mmap: a slice of
+    a memoryview is no dictionary key.
     """
     last = -1
-    stop = len(buf) - RECORD_LEAST
+    whole = len(buf)
+    stop = (whole if end is None else end) - RECORD_LEAST
     if position > stop:
         return position, last
-    flag = int.from_bytes(buf[position + _FLAG_AT : position + _FLAG_AT + 4], "big") & _V6_MASK
-    shape = _SHAPES[flag]
+    wanted = buf[position + _SHAPE_AT] & 0x30
+    shape = _SHAPES[wanted >> 4]
     unpack = shape.walk.unpack_from
-    payload = shape.payload_at
-    stop = len(buf) - shape.least
+    short = _SHORT.unpack_from
+    payload = shape.payload_at + 1
+    stop = min(stop, whole - shape.least)
     queues = tally.queues
-    whole = len(buf)
-    while position <= stop:
-        size, magic, queue_id, own, sys_flag, length = unpack(buf, position)
-        if magic != MAGIC_V1 or own - base_offset != position or sys_flag & _V6_MASK != flag:
-            break
-        topic = position + payload + length
-        after = position + size
-        # A length may be anything: nothing is read outside the record.
-        if length < 0 or topic + 3 > after or after > whole:
-            break
-        end = topic + 1 + buf[topic]
-        if end + 2 > after or end + 2 + (buf[end] << 8 | buf[end + 1]) != after:
-            break
-        last = position
-        position = after
-        try:
-            count = queues[queue_id][buf[topic:end]]
-        except KeyError:
-            count = queues.setdefault(queue_id, {}).setdefault(buf[topic:end], [0, 0])
-        count[0] += 1
-        count[1] += size
+    expected = base_offset + position
+    try:
+        while position <= stop:
+            size, magic, queue_id, own, sys_flag, length = unpack(buf, position)
+            if own != expected or magic != MAGIC_V1 or sys_flag & 0x30 != wanted or length < 0:
+                break
+            # The lengths may be anything. One that leads out of the buffer is an error, all
+            # others must add up to the record's length: positions only grow from here to there.
+            topic = position + payload + length
+            topic_end = topic + buf[topic - 1]
+            after = position + size
+            if topic_end + 2 + short(buf, topic_end)[0] != after or after > whole:
+                break
+            last = position
+            position = after
+            expected += size
+            try:
+                queues[queue_id][buf[topic:topic_end]] += size + _TALLY_ONE
+            except KeyError:
+                tally.add(buf[topic:topic_end], queue_id, size)
+    except (IndexError, struct_error):
+        pass
     return position, last

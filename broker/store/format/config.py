@@ -255,7 +255,7 @@ def decode_delay_offset(data: bytes | str) -> DelayOffsetFile:
     return DelayOffsetFile(
         data_version=_version(root),
         offsets=offsets,
-        compact=("\n" if isinstance(data, str) else b"\n") not in data,
+        compact="\n" not in (data if isinstance(data, str) else data.decode("utf-8", "replace")),
         extra=root,
     )
 

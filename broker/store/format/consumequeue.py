@@ -14,15 +14,13 @@ into tagsCode, which then is their address.
 """
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from broker.common.java import string_hash
 from broker.errors import LocalProtocolError, RemoteProtocolError
+from broker.message.record import Buffer
 from broker.store.format.commitlog import Damage, file_name
 from broker.store.format.table import Layout, rows
-
-if TYPE_CHECKING:
-    from broker.store.format.commitlog import Buffer
 
 UNIT: Final = Layout(
     name="consumequeue",
@@ -35,8 +33,7 @@ UNIT: Final = Layout(
             "tagsCode",
             "long",
             8,
-            "hash of TAGS, 0 without; SCHEDULE_TOPIC_XXXX: time of delivery in ms; or an"
-            " address in the ConsumeQueue extension (at most -2147483649)",
+            "hash of TAGS, 0 without; time of delivery (delay topic); address of an ext unit",
         ),
     ),
     notes=(
@@ -153,7 +150,7 @@ def encode_unit(physical_offset: int, size: int, code: int = 0) -> bytes:
     return UNIT_STRUCT.pack(physical_offset, size, code)
 
 
-def decode_unit(buf: "Buffer", position: int = 0) -> ConsumeQueueUnit:
+def decode_unit(buf: Buffer, position: int = 0) -> ConsumeQueueUnit:
     """The classic unit at ``position``."""
     if len(buf) - position < UNIT_SIZE:
         raise RemoteProtocolError("ConsumeQueue unit is cut off", position=position)
@@ -171,7 +168,7 @@ def encode_fillers(count: int) -> bytes:
 
 
 def scan_units(
-    buf: "Buffer", first_queue_offset: int = 0, start: int = 0, end: int | None = None
+    buf: Buffer, first_queue_offset: int = 0, start: int = 0, end: int | None = None
 ) -> Iterator[tuple[int, ConsumeQueueUnit] | Damage]:
     """The units of one file as (queue offset, unit), fillers included, up to the first empty one.
 
@@ -211,7 +208,7 @@ def encode_batch_unit(unit: BatchConsumeQueueUnit) -> bytes:
     return BATCH_UNIT_STRUCT.pack(*unit)
 
 
-def decode_batch_unit(buf: "Buffer", position: int = 0) -> BatchConsumeQueueUnit:
+def decode_batch_unit(buf: Buffer, position: int = 0) -> BatchConsumeQueueUnit:
     """The batch unit at ``position``."""
     if len(buf) - position < BATCH_UNIT_SIZE:
         raise RemoteProtocolError("BatchConsumeQueue unit is cut off", position=position)
@@ -219,7 +216,7 @@ def decode_batch_unit(buf: "Buffer", position: int = 0) -> BatchConsumeQueueUnit
 
 
 def scan_batch_units(
-    buf: "Buffer", base: int = 0, end: int | None = None
+    buf: Buffer, base: int = 0, end: int | None = None
 ) -> Iterator[BatchConsumeQueueUnit | Damage]:
     """The batch units of one file up to the first empty one; ``base`` is the file's start.
 
@@ -279,7 +276,7 @@ def encode_ext_unit(unit: ConsumeQueueExtUnit) -> bytes:
     return head + unit.bit_map
 
 
-def decode_ext_unit(buf: "Buffer", position: int = 0) -> ConsumeQueueExtUnit:
+def decode_ext_unit(buf: Buffer, position: int = 0) -> ConsumeQueueExtUnit:
     """The extension unit at ``position``."""
     left = len(buf) - position
     if left >= EXT_HEAD_SIZE:
@@ -291,7 +288,7 @@ def decode_ext_unit(buf: "Buffer", position: int = 0) -> ConsumeQueueExtUnit:
 
 
 def scan_ext_units(
-    buf: "Buffer", base: int = 0, end: int | None = None
+    buf: Buffer, base: int = 0, end: int | None = None
 ) -> Iterator[tuple[int, ConsumeQueueExtUnit] | Damage]:
     """The extension units of one file as (byte offset in the queue, unit), up to its end mark."""
     if end is None:

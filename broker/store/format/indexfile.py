@@ -16,14 +16,12 @@ than the standard size has them worked out by :func:`guess_slots`.
 """
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from broker.common.java import string_hash
 from broker.errors import RemoteProtocolError
+from broker.message.record import Buffer
 from broker.store.format.table import Layout, rows
-
-if TYPE_CHECKING:
-    from broker.store.format.commitlog import Buffer
 
 HEADER: Final = Layout(
     name="index-header",
@@ -140,7 +138,7 @@ def encode_header(header: IndexHeader) -> bytes:
     return HEADER_STRUCT.pack(*header)
 
 
-def decode_header(buf: "Buffer") -> IndexHeader:
+def decode_header(buf: Buffer) -> IndexHeader:
     """The header of a file; RemoteProtocolError if the file is shorter.
 
     A count below 1 is read as 1, as for a file that was never written.
@@ -156,7 +154,7 @@ def encode_entry(entry: IndexEntry) -> bytes:
     return ENTRY_STRUCT.pack(*entry[1:])
 
 
-def decode_entry(buf: "Buffer", number: int, slots: int = SLOTS) -> IndexEntry:
+def decode_entry(buf: Buffer, number: int, slots: int = SLOTS) -> IndexEntry:
     """Entry ``number``; RemoteProtocolError if it lies outside the file."""
     position = entry_position(number, slots)
     if number < 0 or position + ENTRY_SIZE > len(buf):
@@ -175,14 +173,14 @@ def time_diff_seconds(store_timestamp: int, begin_timestamp: int) -> int:
     return min(difference // 1000, _MOST_SECONDS) if difference > 0 else 0
 
 
-def slot_value(buf: "Buffer", slot: int, index_count: int) -> int:
+def slot_value(buf: Buffer, slot: int, index_count: int) -> int:
     """Number of a slot's newest entry; 0 for an empty slot and for a value out of range."""
     value = int(SLOT_STRUCT.unpack_from(buf, slot_position(slot))[0])
     return value if 0 < value <= index_count else 0
 
 
 def walk_chain(
-    buf: "Buffer", key_hash: int, slots: int = SLOTS, *, begin: int = 0, end: int = 1 << 62
+    buf: Buffer, key_hash: int, slots: int = SLOTS, *, begin: int = 0, end: int = 1 << 62
 ) -> Iterator[IndexEntry]:
     """Entries of one hash in a file, newest first, whose time lies in ``begin``..``end`` (ms).
 
@@ -221,7 +219,7 @@ def overlaps(header: IndexHeader, begin: int, end: int) -> bool:
     return (begin < first and end > last) or first <= begin <= last or first <= end <= last
 
 
-def scan_entries(buf: "Buffer", slots: int = SLOTS) -> Iterator[IndexEntry]:
+def scan_entries(buf: Buffer, slots: int = SLOTS) -> Iterator[IndexEntry]:
     """The entries of a file in order of number, as far as the file reaches."""
     count = decode_header(buf).index_count
     position = entry_position(1, slots)
@@ -232,7 +230,7 @@ def scan_entries(buf: "Buffer", slots: int = SLOTS) -> Iterator[IndexEntry]:
         position += ENTRY_SIZE
 
 
-def guess_slots(buf: "Buffer") -> int:
+def guess_slots(buf: Buffer) -> int:
     """The number of slots of a file, worked out from its contents; 0 if nothing fits.
 
     The standard length means the standard number. Otherwise each number that leaves a whole
@@ -254,7 +252,7 @@ def guess_slots(buf: "Buffer") -> int:
     return 0
 
 
-def _slots_fit(buf: "Buffer", slots: int, count: int) -> bool:
+def _slots_fit(buf: Buffer, slots: int, count: int) -> bool:
     """Whether the newest entries' slots lead to chains that hold them."""
     if any(buf[entry_position(0, slots) : entry_position(1, slots)]):
         return False

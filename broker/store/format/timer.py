@@ -6,13 +6,11 @@ slots. Entries of a slot form a chain in the timer log, read backwards from ``la
 **Source:** RocketMQ ``TimerWheel``, ``Slot``, ``TimerLog``, ``TimerCheckpoint`` (5.x).
 """
 
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from broker.errors import RemoteProtocolError
+from broker.message.record import MAGIC_BLANK, Buffer
 from broker.store.format.table import Layout, rows
-
-if TYPE_CHECKING:
-    from broker.store.format.commitlog import Buffer
 
 SLOT: Final = Layout(
     name="timer-slot",
@@ -79,7 +77,6 @@ _SLOT = SLOT.packer()
 _LOG_UNIT = LOG_UNIT.packer()
 _LOG_BLANK = LOG_BLANK.packer()
 _CHECKPOINT = CHECKPOINT.packer()
-_MAGIC_BLANK = 0xCBD43194
 
 
 class TimerSlot(NamedTuple):
@@ -88,7 +85,7 @@ class TimerSlot(NamedTuple):
     time: int
     first_position: int
     last_position: int
-    count: int
+    number: int
     magic: int = 0
 
 
@@ -128,7 +125,7 @@ def encode_slot(slot: TimerSlot) -> bytes:
     return _SLOT.pack(*slot)
 
 
-def decode_slot(buf: "Buffer", position: int = 0) -> TimerSlot:
+def decode_slot(buf: Buffer, position: int = 0) -> TimerSlot:
     """The slot at ``position``; RemoteProtocolError if it is cut off."""
     if len(buf) - position < SLOT_SIZE:
         raise RemoteProtocolError("timer wheel slot is cut off", position=position)
@@ -140,7 +137,7 @@ def encode_log_unit(unit: TimerLogUnit) -> bytes:
     return _LOG_UNIT.pack(*unit)
 
 
-def decode_log_unit(buf: "Buffer", position: int = 0) -> TimerLogUnit:
+def decode_log_unit(buf: Buffer, position: int = 0) -> TimerLogUnit:
     """The unit at ``position``; RemoteProtocolError if there is none."""
     if len(buf) - position >= LOG_UNIT_SIZE:
         unit = TimerLogUnit._make(_LOG_UNIT.unpack_from(buf, position))
@@ -151,7 +148,7 @@ def decode_log_unit(buf: "Buffer", position: int = 0) -> TimerLogUnit:
 
 def encode_log_blank(left: int) -> bytes:
     """The 16 bytes that end a timer log file with ``left`` bytes left."""
-    return _LOG_BLANK.pack(left, 0, _MAGIC_BLANK)
+    return _LOG_BLANK.pack(left, 0, MAGIC_BLANK)
 
 
 def encode_timer_checkpoint(checkpoint: TimerCheckpoint) -> bytes:
@@ -159,7 +156,7 @@ def encode_timer_checkpoint(checkpoint: TimerCheckpoint) -> bytes:
     return _CHECKPOINT.pack(*checkpoint).ljust(CHECKPOINT_FILE_SIZE, b"\0")
 
 
-def decode_timer_checkpoint(buf: "Buffer") -> TimerCheckpoint:
+def decode_timer_checkpoint(buf: Buffer) -> TimerCheckpoint:
     """The checkpoint in a file's bytes; RemoteProtocolError if they are too few."""
     if len(buf) < _CHECKPOINT.size:
         raise RemoteProtocolError(f"timer checkpoint of {len(buf)} bytes", position=len(buf))
