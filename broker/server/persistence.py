@@ -1,0 +1,130 @@
+"""The broker's tables in ``config/``: read at start, written when they have changed.
+
+Topics and groups are written at every change, before it is answered; offsets on a timer. Each
+file keeps its dialect (4.9 or 5.x) and the fields nobody here knows.
+
+**Source:** RocketMQ ConfigManager#load, #persist.
+"""
+
+import os
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import msgspec
+
+from broker.errors import ConfigError, RocketMQError
+from broker.store.config_file import ConfigFile
+from broker.store.files import Disk
+from broker.store.format import config as files
+
+if TYPE_CHECKING:
+    from broker.server.context import BrokerContext
+
+Content = TypeVar("Content")
+
+
+class ConfigStore:
+    """The four files this role owns, in the ``config`` folder of the store."""
+
+    def __init__(self, root: str, disk: Disk) -> None:
+        folder = os.path.join(root, "config")
+        self._topics = ConfigFile(os.path.join(folder, files.TOPICS), disk)
+        self._groups = ConfigFile(os.path.join(folder, files.SUBSCRIPTION_GROUP), disk)
+        self._offsets = ConfigFile(os.path.join(folder, files.CONSUMER_OFFSET), disk)
+        self._delays = ConfigFile(os.path.join(folder, files.DELAY_OFFSET), disk)
+        self._topics_seen = files.TopicsFile()
+        self._groups_seen = files.SubscriptionGroupFile()
+        self._offsets_seen = files.ConsumerOffsetFile()
+        self._delays_seen = files.DelayOffsetFile()
+
+    def load(self, context: "BrokerContext") -> None:
+        """Fill the tables; ConfigError when a file and its backup are both unreadable."""
+        topics = _load(self._topics, files.decode_topics)
+        if topics is not None:
+            self._topics_seen = topics
+            context.topics.load(topics.topics, topics.data_version)
+        groups = _load(self._groups, files.decode_subscription_group)
+        if groups is not None:
+            self._groups_seen = groups
+            context.groups.load(groups.groups, groups.forbidden, groups.data_version)
+        offsets = _load(self._offsets, files.decode_consumer_offset)
+        if offsets is not None:
+            self._offsets_seen = offsets
+            context.offsets.load(offsets.offsets, offsets.data_version)
+
+    def load_delays(self, context: "BrokerContext") -> None:
+        """Fill the delay offsets; after the store is open, which bounds them."""
+        delays = _load(self._delays, files.decode_delay_offset)
+        if delays is not None and context.delays is not None:
+            self._delays_seen = delays
+            context.delays.load(delays.offsets, delays.data_version)
+
+    def save_topics(self, context: "BrokerContext") -> None:
+        """Write topics.json."""
+        table = context.topics
+        content = msgspec.structs.replace(
+            self._topics_seen, data_version=table.data_version.to_file(), topics=table.configs
+        )
+        self._topics.persist(files.encode_topics(content))
+
+    def save_groups(self, context: "BrokerContext") -> None:
+        """Write subscriptionGroup.json."""
+        table = context.groups
+        content = msgspec.structs.replace(
+            self._groups_seen,
+            data_version=table.data_version.to_file(),
+            groups=table.configs,
+            forbidden=table.forbidden,
+        )
+        self._groups.persist(files.encode_subscription_group(content))
+
+    def save_offsets(self, context: "BrokerContext") -> bool:
+        """Write consumerOffset.json when offsets have changed; True when it was written."""
+        offsets = context.offsets
+        if not offsets.changed:
+            return False
+        offsets.changed = False
+        seen = self._offsets_seen
+        content = msgspec.structs.replace(
+            seen,
+            data_version=None if seen.data_version is None else offsets.data_version.to_file(),
+            offsets=offsets.table,
+            group_topics=None,
+        )
+        self._offsets.persist(files.encode_consumer_offset(content))
+        return True
+
+    def save_delays(self, context: "BrokerContext") -> bool:
+        """Write delayOffset.json when deliveries were made; True when it was written."""
+        delays = context.delays
+        if delays is None or not delays.changed:
+            return False
+        delays.changed = False
+        seen = self._delays_seen
+        content = msgspec.structs.replace(
+            seen,
+            data_version=None if seen.data_version is None else delays.data_version.to_file(),
+            offsets=delays.offsets,
+            compact=False,
+        )
+        self._delays.persist(files.encode_delay_offset(content))
+        return True
+
+
+def _load(file: Any, decode: Callable[[str], Content]) -> Content | None:
+    """The decoded file, else its backup, None when neither exists."""
+    text = file.load()
+    if text is None or not text.strip():
+        return None
+    try:
+        return decode(text)
+    except RocketMQError as error:
+        backup = file.load_backup()
+        if backup:
+            try:
+                return decode(backup)
+            except RocketMQError:
+                pass
+        raise ConfigError(
+            f"{file.path}: {error.message}", "neither the file nor its .bak can be read; repair it"
+        ) from error

@@ -1,0 +1,348 @@
+"""Pulls: 11 and 361. Records leave as slices of the log; nothing is decoded on this path.
+
+::
+
+    header ─ checks ─ filter ─ store.get_message ─ [reply head, slice, slice, …]
+                                    └─ nothing there: parked in PullHold, run once more when a
+                                       message arrives or the deadline is reached
+
+**Source:** RocketMQ PullMessageProcessor, DefaultPullMessageResultHandler.
+"""
+
+from typing import TYPE_CHECKING, Final
+
+from broker.common import topic as names
+from broker.common.group import SubscriptionGroupConfig
+from broker.common.subscription import is_tag_type
+from broker.common.sysflag import (
+    PULL_COMMIT_OFFSET,
+    PULL_SUBSCRIPTION,
+    PULL_SUSPEND,
+)
+from broker.common.topic import TopicConfig
+from broker.errors import RocketMQError
+from broker.remoting.protocol.codes import RequestCode, ResponseCode
+from broker.remoting.protocol.command import RemotingCommand, response
+from broker.remoting.protocol.framing import encode_reply_json
+from broker.remoting.protocol.header.fields import decode_header_fields
+from broker.remoting.protocol.header.pull import PullMessageRequestHeader
+from broker.server import stats as counted
+from broker.server.context import BrokerContext
+from broker.server.filters import EVERYTHING, Matcher
+from broker.server.long_polling import HeldPull
+from broker.server.processor.answer import no_group, no_topic
+from broker.store.results import GetMessageResult, GetMessageStatus
+
+if TYPE_CHECKING:
+    from broker.remoting.server import Buffer, Connection, Handler
+    from broker.server.stats import Counter
+
+Answer = RemotingCommand | list["Buffer"] | None
+
+MAX_SUSPEND_MS: Final = 120_000  # longer holds would meet the idle close of the connection
+MAX_GET_COUNTERS: Final = 100_000
+
+FORBIDDEN_BROKER, FORBIDDEN_GROUP, FORBIDDEN_TOPIC = 1, 2, 3
+FORBIDDEN_BROADCAST, FORBIDDEN_SUBSCRIPTION = 4, 5
+
+CODES: Final = {
+    GetMessageStatus.FOUND: ResponseCode.SUCCESS,
+    GetMessageStatus.NO_MATCHED_MESSAGE: ResponseCode.PULL_RETRY_IMMEDIATELY,
+    GetMessageStatus.MESSAGE_WAS_REMOVING: ResponseCode.PULL_RETRY_IMMEDIATELY,
+    GetMessageStatus.OFFSET_FOUND_NULL: ResponseCode.PULL_NOT_FOUND,
+    GetMessageStatus.OFFSET_OVERFLOW_ONE: ResponseCode.PULL_NOT_FOUND,
+    GetMessageStatus.OFFSET_OVERFLOW_BADLY: ResponseCode.PULL_OFFSET_MOVED,
+    GetMessageStatus.OFFSET_TOO_SMALL: ResponseCode.PULL_OFFSET_MOVED,
+    GetMessageStatus.OFFSET_RESET: ResponseCode.PULL_OFFSET_MOVED,
+}
+EMPTY_QUEUE: Final = {
+    GetMessageStatus.NO_MATCHED_LOGIC_QUEUE,
+    GetMessageStatus.NO_MESSAGE_IN_QUEUE,
+}
+REMARKS: Final = {status: b'"%b"' % status.name.encode() for status in GetMessageStatus}
+
+REPLY: Final = (
+    b'{"groupSysFlag":"%d","maxOffset":"%d","minOffset":"%d","nextBeginOffset":"%d",'
+    b'"suggestWhichBrokerId":"%d","topicSysFlag":"%d"}'
+)
+
+
+class PullProcessor:
+    """Serves pulls; one instance per broker."""
+
+    def __init__(self, context: BrokerContext) -> None:
+        self._context = context
+        self._counters: dict[str, tuple[Counter, Counter]] = {}
+        self._woken: list[HeldPull] = []
+        limits = context.store.config
+        self._max_count = limits.max_transfer_count_on_message_in_memory
+        self._max_bytes = limits.max_transfer_bytes_on_message_in_memory
+
+    def pull(self, connection: "Connection", request: RemotingCommand) -> Answer:
+        """PULL_MESSAGE, first execution: may be parked."""
+        return self._execute(connection, request, None)
+
+    def lite_pull(self, connection: "Connection", request: RemotingCommand) -> Answer:
+        """LITE_PULL_MESSAGE: the same behind its own switch."""
+        if not self._context.config.lite_pull_message_enable:
+            remark = f"the broker[{self._context.address}] for lite pull consumer is forbidden"
+            return _forbidden(request, remark, FORBIDDEN_BROKER)
+        return self._execute(connection, request, None)
+
+    # ---- parked pulls
+
+    def arrived(self, pulls: list[HeldPull]) -> None:
+        """Messages have come for these pulls: answer them when dispatch has finished its turn."""
+        if not self._woken:
+            self._context.soon(self._answer_woken)
+        self._woken += pulls
+
+    def _answer_woken(self) -> None:
+        woken, self._woken = self._woken, []
+        self.resume(woken)
+
+    def resume(self, pulls: list[HeldPull]) -> None:
+        """Execute parked pulls once more; whatever comes out is their answer."""
+        for pull in pulls:
+            connection = pull.connection
+            if connection.closed:
+                continue
+            try:
+                answer = self._execute(connection, pull.request, pull)
+            except RocketMQError as error:
+                answer = response(pull.request, ResponseCode.SYSTEM_ERROR, error.message)
+            if answer is not None and not pull.request.is_oneway:
+                connection.send(answer)
+
+    # ---- one execution
+
+    def _execute(
+        self, connection: "Connection", request: RemotingCommand, held: HeldPull | None
+    ) -> Answer:
+        context = self._context
+        header = decode_header_fields(PullMessageRequestHeader, request.ext_fields)
+        group = context.groups.find(header.consumer_group)
+        topic = context.topics.get(header.topic)
+        if (
+            group is None
+            or topic is None
+            or not group.consume_enable
+            or not topic.perm & names.PERM_READ
+            or not 0 <= header.queue_id < topic.read_queue_nums
+            or not context.config.broker_permission & names.PERM_READ
+        ):
+            return self._refuse(request, header, group, topic)
+        matcher = self._matcher(request, header, group)
+        if isinstance(matcher, RemotingCommand):
+            return matcher
+        offsets = context.offsets
+        name = header.consumer_group
+        moved = offsets.take_reset(name, header.topic, header.queue_id)
+        if moved is not None:
+            result = self._reset_result(header, moved)
+        else:
+            result = context.store.get_message(
+                header.topic,
+                header.queue_id,
+                header.queue_offset,
+                min(header.max_msg_nums, self._max_count),
+                self._max_bytes,
+                matcher.tags,
+                matcher.record,
+            )
+        if held is None:
+            if header.sys_flag & PULL_COMMIT_OFFSET:
+                offsets.commit(name, header.topic, header.queue_id, header.commit_offset)
+            offsets.note_pull(name, header.topic, header.queue_id, result.next_begin_offset)
+        status = result.status
+        code = CODES.get(status)
+        if code is None:
+            code = (
+                ResponseCode.PULL_OFFSET_MOVED
+                if header.queue_offset
+                else ResponseCode.PULL_NOT_FOUND
+            )
+        if code == ResponseCode.PULL_NOT_FOUND and held is None:
+            context.stats.get_missed.add(1)
+            if header.sys_flag & PULL_SUSPEND and self._park(connection, request, header, matcher):
+                return None
+        return self._reply(request, result, code, group, topic)
+
+    def _reply(
+        self,
+        request: RemotingCommand,
+        result: GetMessageResult,
+        code: int,
+        group: SubscriptionGroupConfig,
+        topic: TopicConfig,
+    ) -> "list[Buffer]":
+        ext = REPLY % (
+            group.group_sys_flag,
+            result.max_offset,
+            result.min_offset,
+            result.next_begin_offset,
+            group.broker_id,
+            topic.topic_sys_flag,
+        )
+        size = result.total_bytes if code == 0 else 0
+        head = encode_reply_json(
+            request.opaque, code, ext, remark_json=REMARKS[result.status], body_size=size
+        )
+        if not size:
+            return [head]
+        self._count(topic.topic_name, group.group_name, result)
+        return [head, *result.buffers]
+
+    def _count(self, topic: str, group: str, result: GetMessageResult) -> None:
+        key = f"{topic}@{group}"
+        counters = self._counters.get(key)
+        stats = self._context.stats
+        if counters is None:
+            if len(self._counters) >= MAX_GET_COUNTERS:
+                self._counters.clear()
+            counters = self._counters[key] = (
+                stats.counter(counted.GROUP_GET_NUMS, key),
+                stats.counter(counted.GROUP_GET_SIZE, key),
+            )
+        nums, size = counters
+        nums.value += result.message_count
+        nums.calls += 1
+        size.value += result.total_bytes
+        size.calls += 1
+        stats.get_found.value += 1
+        stats.get_found.calls += 1
+        stats.get_messages.value += result.message_count
+        stats.get_messages.calls += 1
+
+    def _reset_result(self, header: PullMessageRequestHeader, moved: int) -> GetMessageResult:
+        store = self._context.store
+        return GetMessageResult(
+            status=GetMessageStatus.OFFSET_RESET,
+            next_begin_offset=moved,
+            min_offset=store.get_min_offset(header.topic, header.queue_id),
+            max_offset=store.get_max_offset(header.topic, header.queue_id),
+        )
+
+    def _park(
+        self,
+        connection: "Connection",
+        request: RemotingCommand,
+        header: PullMessageRequestHeader,
+        matcher: Matcher,
+    ) -> bool:
+        context = self._context
+        wait_ms = header.suspend_timeout_millis
+        if not context.config.long_polling_enable:
+            wait_ms = context.config.short_polling_time_mills
+        if wait_ms <= 0:
+            return False
+        pull = HeldPull(connection, request, header.topic, header.queue_id)
+        pull.queue_offset = header.queue_offset
+        pull.deadline_ms = context.clock.monotonic_ms() + min(wait_ms, MAX_SUSPEND_MS)
+        pull.tag_match = matcher.tags
+        pull.properties_match = matcher.properties
+        return context.holds.park(pull)
+
+    # ---- filters and refusals
+
+    def _matcher(
+        self,
+        request: RemotingCommand,
+        header: PullMessageRequestHeader,
+        group: SubscriptionGroupConfig,
+    ) -> "Matcher | RemotingCommand":
+        """The filter of this pull: from the request, or from the group's heartbeats."""
+        context = self._context
+        if header.sys_flag & PULL_SUBSCRIPTION:
+            kind = header.expression_type or "TAG"
+            expression = header.subscription or "*"
+        else:
+            found = self._subscription(request, header, group)
+            if isinstance(found, RemotingCommand):
+                return found
+            kind, expression = found
+        if not is_tag_type(kind) and not context.config.enable_property_filter:
+            remark = f"The broker does not support consumer to filter message by {kind}"
+            return response(request, ResponseCode.SYSTEM_ERROR, remark)
+        if expression == "*" and is_tag_type(kind):
+            return EVERYTHING
+        if not is_tag_type(kind) and names.is_retry_topic(header.topic):
+            if not context.config.filter_support_retry:
+                return EVERYTHING
+        try:
+            return context.matchers.get(kind, expression)
+        except RocketMQError as error:
+            return response(
+                request,
+                ResponseCode.SUBSCRIPTION_PARSE_FAILED,
+                f"parse the consumer's subscription failed: {error.message}",
+            )
+
+    def _subscription(
+        self,
+        request: RemotingCommand,
+        header: PullMessageRequestHeader,
+        group: SubscriptionGroupConfig,
+    ) -> "tuple[str, str] | RemotingCommand":
+        context = self._context
+        online = context.consumers.get(header.consumer_group)
+        name = header.consumer_group
+        if online is None:
+            remark = f"the consumer's group info not exist: {name}"
+            return response(request, ResponseCode.SUBSCRIPTION_NOT_EXIST, remark)
+        if not group.consume_broadcast_enable and online.broadcasting:
+            remark = f"the consumer group[{name}] can not consume by broadcast way"
+            return _forbidden(request, remark, FORBIDDEN_BROADCAST)
+        if not context.groups.may_read(name, header.topic):
+            remark = f"the consumer group[{name}] is forbidden for topic[{header.topic}]"
+            return _forbidden(request, remark, FORBIDDEN_SUBSCRIPTION)
+        data = online.subscriptions.get(header.topic)
+        if data is None:
+            remark = f"the consumer's subscription not exist: {name}, topic:{header.topic}"
+            return response(request, ResponseCode.SUBSCRIPTION_NOT_EXIST, remark)
+        if data.sub_version < header.sub_version:
+            remark = "the consumer's subscription not latest"
+            return response(request, ResponseCode.SUBSCRIPTION_NOT_LATEST, remark)
+        return data.expression_type, data.sub_string
+
+    def _refuse(
+        self,
+        request: RemotingCommand,
+        header: PullMessageRequestHeader,
+        group: SubscriptionGroupConfig | None,
+        topic: TopicConfig | None,
+    ) -> RemotingCommand:
+        """Say which check failed, in Java's order."""
+        config = self._context.config
+        if not names.is_readable(config.broker_permission):
+            remark = f"the broker[{self._context.address}] pulling message is forbidden"
+            return _forbidden(request, remark, FORBIDDEN_BROKER)
+        if group is None:
+            return no_group(request, header.consumer_group)
+        if not group.consume_enable:
+            remark = f"subscription group no permission, {header.consumer_group}"
+            return _forbidden(request, remark, FORBIDDEN_GROUP)
+        if topic is None:
+            return no_topic(request, header.topic)
+        if not names.is_readable(topic.perm):
+            remark = f"the topic[{header.topic}] pulling message is forbidden"
+            return _forbidden(request, remark, FORBIDDEN_TOPIC)
+        return response(
+            request,
+            ResponseCode.INVALID_PARAMETER,
+            f"queueId[{header.queue_id}] is illegal, topic:[{header.topic}] "
+            f"topicConfig.readQueueNums:[{topic.read_queue_nums}] "
+            f"consumer:[{header.consumer_group}]",
+        )
+
+
+def _forbidden(request: RemotingCommand, remark: str, kind: int) -> RemotingCommand:
+    return response(request, ResponseCode.NO_PERMISSION, remark, {"forbiddenType": str(kind)})
+
+
+def make_handlers(context: BrokerContext, processor: PullProcessor) -> "dict[int, Handler]":
+    """The handlers of this family, bound to a broker."""
+    return {
+        RequestCode.PULL_MESSAGE: processor.pull,
+        RequestCode.LITE_PULL_MESSAGE: processor.lite_pull,
+    }

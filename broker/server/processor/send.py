@@ -1,0 +1,531 @@
+"""Sends: 10, 310 and 320. The hot path: one dictionary of text in, one byte string out.
+
+::
+
+    header ─ checks ─ properties ─ store.put_message ─ reply bytes
+                                        └─ SYNC_FLUSH: all replies of a loop turn wait on one ticket
+
+What depends on the topic alone is checked once and kept in a :class:`Target` until topics or
+settings change. The property string is taken as it came, only the broker's own properties are
+appended; a message whose properties need more than that (delay, transaction, retry, properties
+of the broker sent by a client) takes the slow path over a dictionary.
+
+**Source:** RocketMQ SendMessageProcessor, AbstractSendMessageProcessor#msgCheck.
+"""
+
+import random
+from typing import TYPE_CHECKING, Final
+
+from broker.common import sysflag
+from broker.common import topic as names
+from broker.common.group import SubscriptionGroupConfig
+from broker.common.topic import TopicConfig
+from broker.message import message as props
+from broker.message.batch import scan_batch
+from broker.message.properties import decode_properties, encode_properties
+from broker.remoting.protocol.codes import RequestCode, ResponseCode
+from broker.remoting.protocol.command import RemotingCommand, response
+from broker.remoting.protocol.framing import encode_reply_json
+from broker.server import stats as counted
+from broker.server.context import BrokerContext
+from broker.server.processor.answer import bad_field, no_group
+from broker.server.schedule import delay_level, park
+from broker.server.unique_ids import UniqueKeys
+from broker.store.results import MessageInner, PutMessageResult, PutMessageStatus
+
+if TYPE_CHECKING:
+    from broker.remoting.server import Connection, Handler
+    from broker.server.stats import Counter
+
+Answer = RemotingCommand | bytes | None
+
+VERSION_WITH_MAX_RECONSUME: Final = 121  # V3_4_9: the header's maxReconsumeTimes counts
+MAX_TARGETS: Final = 100_000
+
+LETTERS: Final = {
+    "producerGroup": "a",
+    "topic": "b",
+    "defaultTopic": "c",
+    "defaultTopicQueueNums": "d",
+    "queueId": "e",
+    "sysFlag": "f",
+    "bornTimestamp": "g",
+    "flag": "h",
+    "properties": "i",
+    "reconsumeTimes": "j",
+    "unitMode": "k",
+    "maxReconsumeTimes": "l",
+    "batch": "m",
+    "brokerName": "n",
+}
+
+UNIQ_KEY: Final = b"UNIQ_KEY\x01"
+NO_WAIT: Final = b"WAIT\x01false\x02"
+# A property string holding any of these needs the slow path; a value that looks like one merely
+# costs time.
+SPECIAL: Final = (
+    b"DELAY\x01",
+    b"TRAN_MSG\x01",
+    b"TIMER_D",
+    b"POP_CK\x01",
+    b"MSG_REGION\x01",
+    b"TRACE_ON\x01",
+    b"CLUSTER\x01",
+)
+
+STATUS_CODES: Final = {
+    "PUT_OK": ResponseCode.SUCCESS,
+    "FLUSH_DISK_TIMEOUT": ResponseCode.FLUSH_DISK_TIMEOUT,
+    "FLUSH_SLAVE_TIMEOUT": ResponseCode.FLUSH_SLAVE_TIMEOUT,
+    "SLAVE_NOT_AVAILABLE": ResponseCode.SLAVE_NOT_AVAILABLE,
+    "SERVICE_NOT_AVAILABLE": ResponseCode.SERVICE_NOT_AVAILABLE,
+    "MESSAGE_ILLEGAL": ResponseCode.MESSAGE_ILLEGAL,
+    "PROPERTIES_SIZE_EXCEEDED": ResponseCode.MESSAGE_ILLEGAL,
+    "OS_PAGE_CACHE_BUSY": ResponseCode.SYSTEM_BUSY,
+}
+STORED: Final = {
+    ResponseCode.SUCCESS,
+    ResponseCode.FLUSH_DISK_TIMEOUT,
+    ResponseCode.FLUSH_SLAVE_TIMEOUT,
+    ResponseCode.SLAVE_NOT_AVAILABLE,
+}
+
+
+class Target:
+    """What sending to one topic needs, checked once."""
+
+    __slots__ = ("config", "put_nums", "put_size", "queue_limit", "slow", "sys_flag")
+
+    def __init__(self, config: TopicConfig, put_nums: "Counter", put_size: "Counter") -> None:
+        self.config = config
+        self.queue_limit = max(config.read_queue_nums, config.write_queue_nums)
+        multi = config.topic_filter_type == "MULTI_TAG"
+        self.sys_flag = sysflag.MULTI_TAGS if multi else 0
+        self.slow = names.is_retry_topic(config.topic_name)
+        self.put_nums = put_nums
+        self.put_size = put_size
+
+
+class SendProcessor:
+    """Serves sends; one instance per broker."""
+
+    def __init__(self, context: BrokerContext) -> None:
+        self._context = context
+        self._store = context.store
+        self._targets: dict[str, Target] = {}
+        self._waiting: list[tuple[Connection, RemotingCommand, bytes]] = []
+        self._waiting_end = 0
+        self._sync = context.store.sync_flush
+        self._suffix = b""
+        self._id_prefix = b""
+        self._uniq_keys = UniqueKeys(context.clock)
+        self._store_host = b""
+        context.topics.on_change.append(self._topics_changed)
+        context.on_config_change.append(self.settings_changed)
+        self.settings_changed()
+
+    def settings_changed(self) -> None:
+        """Take over region, trace switch, names and address."""
+        config = self._context.config
+        trace = "true" if config.trace_on else "false"
+        self._suffix = encode_properties(
+            {
+                props.PROPERTY_MSG_REGION: config.region_id,
+                props.PROPERTY_TRACE_SWITCH: trace,
+                props.PROPERTY_CLUSTER: config.broker_cluster_name,
+            }
+        )
+        self._reply_ext = {"MSG_REGION": config.region_id, "TRACE_ON": trace}
+        region = _json_text(config.region_id.encode()).replace(b"%", b"%%")
+        self._reply = (
+            b'{"MSG_REGION":%b,"TRACE_ON":"%b","msgId":"%%b","queueId":"%%d",'
+            b'"queueOffset":"%%d","transactionId":%%b}' % (region, trace.encode())
+        )
+        self._store_host = self._context.store_host
+        self._id_prefix = self._store_host.hex().upper().encode()
+        self._targets.clear()
+
+    def _topics_changed(self, topics: list[str]) -> None:
+        if not topics:
+            self._targets.clear()
+        for topic in topics:
+            self._targets.pop(topic, None)
+
+    # ---- requests
+
+    def send_v1(self, connection: "Connection", request: RemotingCommand) -> Answer:
+        """SEND_MESSAGE: the header with long names."""
+        ext = request.ext_fields
+        request.ext_fields = {LETTERS.get(name, name): value for name, value in ext.items()}
+        return self.send(connection, request)
+
+    def send(self, connection: "Connection", request: RemotingCommand) -> Answer:
+        """SEND_MESSAGE_V2: the header with single letters."""
+        ext = request.ext_fields
+        if ext.get("m") == "true":
+            return self.send_batch(connection, request)
+        try:
+            topic = ext["b"]
+            queue_id = int(ext["e"])
+            target = self._targets.get(topic)
+            if target is None:
+                found = self._resolve(request, topic)
+                if isinstance(found, RemotingCommand):
+                    return self._mark(found)
+                target = found
+            if not 0 <= queue_id < target.queue_limit:
+                if queue_id >= 0:
+                    return self._mark(_bad_queue(request, queue_id, target.config))
+                queue_id = random.randrange(max(1, target.config.write_queue_nums))
+            raw = ext.get("i", "").encode()
+            inner = MessageInner(
+                topic,
+                queue_id,
+                request.body,  # type: ignore[arg-type]
+                raw,
+                int(ext["h"]),
+                int(ext["f"]) | target.sys_flag,
+                int(ext["g"]),
+                connection.remote_host,
+                self._store_host,
+                int(ext.get("j") or 0),
+            )
+        except (KeyError, ValueError) as error:
+            return self._mark(bad_field(request, error))
+        start = raw.find(UNIQ_KEY)
+        if start < 0 or (start and raw[start - 1] != 2) or target.slow or _is_special(raw):
+            return self._send_slowly(connection, request, inner, target)
+        suffix = self._suffix
+        inner.properties = raw + suffix if raw.endswith(b"\x02") else raw + b"\x02" + suffix
+        result = self._store.put_message(inner)
+        if result.status is not PutMessageStatus.PUT_OK:
+            return self._mark(self._failed(request, result))
+        end = raw.find(b"\x02", start)
+        uniq_key = raw[start + 9 : end] if end > 0 else raw[start + 9 :]
+        self._count(target, result.store_size, 1)
+        ext_json = self._reply % (
+            b"%b%016X" % (self._id_prefix, result.physical_offset),
+            queue_id,
+            result.queue_offset,
+            b'"%b"' % uniq_key if uniq_key.isalnum() else _json_text(uniq_key),
+        )
+        if self._sync and NO_WAIT not in raw:
+            return self._wait_flushed(connection, request, ext_json, result.physical_end)
+        return encode_reply_json(request.opaque, 0, ext_json)
+
+    def send_batch(self, connection: "Connection", request: RemotingCommand) -> Answer:
+        """SEND_BATCH_MESSAGE: every item becomes a record of its own."""
+        ext = request.ext_fields
+        try:
+            topic = ext["b"]
+            queue_id = int(ext["e"])
+            target = self._targets.get(topic)
+            if target is None:
+                found = self._resolve(request, topic)
+                if isinstance(found, RemotingCommand):
+                    return self._mark(found)
+                target = found
+            if not 0 <= queue_id < target.queue_limit:
+                if queue_id >= 0:
+                    return self._mark(_bad_queue(request, queue_id, target.config))
+                queue_id = random.randrange(max(1, target.config.write_queue_nums))
+            refusal = self._check_batch(request, topic, int(ext["f"]))
+            if refusal is not None:
+                return self._mark(refusal)
+            inners = self._batch_items(connection, request, target, queue_id)
+        except (KeyError, ValueError) as error:
+            return self._mark(bad_field(request, error))
+        if not inners:
+            return self._mark(_illegal(request, "the batch holds no message"))
+        results = self._store.put_messages(inners)
+        first = results[0]
+        last = results[-1]
+        if last.status is not PutMessageStatus.PUT_OK:
+            return self._mark(self._failed(request, last))
+        self._count(target, sum(result.store_size for result in results), len(results))
+        prefix = self._id_prefix
+        ids = b",".join([b"%b%016X" % (prefix, r.physical_offset) for r in results])
+        ext_json = self._reply % (ids, queue_id, first.queue_offset, b'""')
+        ext_json = ext_json.replace(b',"transactionId":""}', b"}")
+        if self._sync:
+            return self._wait_flushed(connection, request, ext_json, last.physical_end)
+        return encode_reply_json(request.opaque, 0, ext_json)
+
+    def _batch_items(
+        self,
+        connection: "Connection",
+        request: RemotingCommand,
+        target: Target,
+        queue_id: int,
+    ) -> list[MessageInner]:
+        ext = request.ext_fields
+        host = connection.remote_host
+        flags = int(ext["f"]) | target.sys_flag
+        born = int(ext["g"])
+        topic = target.config.topic_name
+        header = decode_properties(ext.get("i", "").encode())
+        header.update(decode_properties(self._suffix))
+        tail = encode_properties(header)
+        store_host = self._store_host
+        return [
+            MessageInner(
+                topic,
+                queue_id,
+                body,
+                raw + tail if not raw or raw[-1] == 2 else raw + b"\x02" + tail,
+                flag,
+                flags,
+                born,
+                host,
+                store_host,
+            )
+            for flag, body, raw in scan_batch(request.body_bytes())
+        ]
+
+    def _check_batch(
+        self, request: RemotingCommand, topic: str, sys_flag: int
+    ) -> RemotingCommand | None:
+        if names.is_retry_topic(topic):
+            return _illegal(request, "batch request does not support retry group " + topic)
+        if len(topic) > names.TOPIC_MAX_LENGTH:
+            return _illegal(request, f"message topic length too long {len(topic)}")
+        properties = decode_properties(request.ext_fields.get("i", "").encode())
+        if sysflag.transaction_type(sys_flag) or delay_level(properties, 1):
+            return _illegal(request, "a batch can neither be delayed nor transactional")
+        limit = self._store.config.max_message_size
+        if len(request.body) > limit:
+            return _illegal(
+                request, f"the batch of {len(request.body)} bytes is above the limit of {limit}"
+            )
+        return None
+
+    # ---- what is not hot
+
+    def _resolve(self, request: RemotingCommand, topic: str) -> "Target | RemotingCommand":
+        """Checks of the topic, in Java's order; a Target or the refusal."""
+        context = self._context
+        config = context.config
+        now_ms = context.now_ms()
+        if now_ms < config.start_accept_send_request_time_stamp:
+            remark = f"broker unable to service, until {config.start_accept_send_request_time_stamp}"
+            return response(request, ResponseCode.SYSTEM_ERROR, remark)
+        found = context.topics.get(topic)
+        if found is not None and found.order and not names.is_writable(config.broker_permission):
+            remark = f"the broker[{config.broker_ip1}] sending message is forbidden"
+            return response(request, ResponseCode.NO_PERMISSION, remark)
+        reason = names.check_topic_name(topic)
+        if reason is not None:
+            return response(request, ResponseCode.INVALID_PARAMETER, reason)
+        if names.is_not_allowed_send_topic(topic):
+            remark = f"Sending message to topic[{topic}] is forbidden."
+            return response(request, ResponseCode.NO_PERMISSION, remark)
+        if found is None:
+            found = self._create_topic(request, topic)
+        if found is None:
+            remark = f"topic[{topic}] not exist, apply first please!"
+            return response(request, ResponseCode.TOPIC_NOT_EXIST, remark)
+        stats = context.stats
+        target = Target(
+            found,
+            stats.counter(counted.TOPIC_PUT_NUMS, topic),
+            stats.counter(counted.TOPIC_PUT_SIZE, topic),
+        )
+        if len(self._targets) >= MAX_TARGETS:
+            self._targets.clear()
+        self._targets[topic] = target
+        return target
+
+    def _create_topic(self, request: RemotingCommand, topic: str) -> TopicConfig | None:
+        ext = request.ext_fields
+        topics = self._context.topics
+        flag = sysflag.TOPIC_UNIT if ext.get("k") == "true" else 0
+        if names.is_retry_topic(topic):
+            flag = sysflag.TOPIC_UNIT_SUB if flag else 0
+            return topics.ensure(topic, 1, sys_flag=flag)
+        return topics.create_for_send(
+            topic, ext.get("c", names.TBW102), int(ext.get("d") or 0), flag
+        )
+
+    def _send_slowly(
+        self,
+        connection: "Connection",
+        request: RemotingCommand,
+        inner: MessageInner,
+        target: Target,
+    ) -> Answer:
+        """A message whose properties decide where it goes."""
+        properties = decode_properties(bytes(inner.properties))
+        properties.pop(props.PROPERTY_POP_CK, None)
+        properties.update(decode_properties(self._suffix))
+        uniq_key = properties.get(props.PROPERTY_UNIQ_KEY)
+        if uniq_key is None:
+            uniq_key = self._uniq_keys.next(self._context.address)
+            properties[props.PROPERTY_UNIQ_KEY] = uniq_key
+        queue_id = inner.queue_id
+        refusal = self._refuse_kind(request, properties, inner)
+        if refusal is not None:
+            return self._mark(refusal)
+        if names.is_retry_topic(inner.topic):
+            refusal = self._retry_or_dlq(request, inner, properties)
+            if refusal is not None:
+                return self._mark(refusal)
+        level = delay_level(properties, self._max_level())
+        if level > 0:
+            inner.topic, inner.queue_id = park(properties, inner.topic, inner.queue_id, level)
+        inner.properties = encode_properties(properties)
+        result = self._store.put_message(inner)
+        if result.status is not PutMessageStatus.PUT_OK:
+            return self._mark(self._failed(request, result))
+        self._count(target, result.store_size, 1)
+        ext_json = self._reply % (
+            b"%b%016X" % (self._id_prefix, result.physical_offset),
+            queue_id,
+            result.queue_offset,
+            _json_text(uniq_key.encode()),
+        )
+        if self._sync and properties.get(props.PROPERTY_WAIT_STORE_MSG_OK) != "false":
+            return self._wait_flushed(connection, request, ext_json, result.physical_end)
+        return encode_reply_json(request.opaque, 0, ext_json)
+
+    def _refuse_kind(
+        self, request: RemotingCommand, properties: dict[str, str], inner: MessageInner
+    ) -> RemotingCommand | None:
+        """Refuse what this broker does not do: half messages and timer messages."""
+        if properties.get(props.PROPERTY_TRANSACTION_PREPARED) == "true":
+            remark = (
+                f"the broker[{self._context.address}] sending transaction message is forbidden: "
+                "transactions are not supported"
+            )
+            return response(request, ResponseCode.NO_PERMISSION, remark)
+        timers = (
+            props.PROPERTY_TIMER_DELAY_SEC,
+            props.PROPERTY_TIMER_DELAY_MS,
+            props.PROPERTY_TIMER_DELIVER_MS,
+        )
+        if any(name in properties for name in timers):
+            if delay_level(properties, self._max_level()) > 0:
+                for name in timers:
+                    properties.pop(name, None)
+                return None
+            return response(
+                request,
+                ResponseCode.SYSTEM_ERROR,
+                "timer messages are not supported by this broker; use a delay level",
+            )
+        return None
+
+    def _retry_or_dlq(
+        self, request: RemotingCommand, inner: MessageInner, properties: dict[str, str]
+    ) -> RemotingCommand | None:
+        """A consumer sends a failed message again: to the DLQ when it was tried often enough.
+
+        **Source:** RocketMQ SendMessageProcessor#handleRetryAndDLQ.
+        """
+        context = self._context
+        group = names.group_of_retry_topic(inner.topic) or ""
+        config = context.groups.find(group)
+        if config is None:
+            return no_group(request, group)
+        limit = self._max_reconsume(request, config)
+        if inner.reconsume_times > limit or context.locks.holds_any(
+            group, int(context.clock.monotonic_ms())
+        ):
+            inner.topic = names.dlq_topic(group)
+            inner.queue_id = 0
+            context.topics.ensure(inner.topic, 1)
+            properties[props.PROPERTY_DELAY_TIME_LEVEL] = "0"
+            context.stats.counter(counted.DLQ_PUT_NUMS, group).add(1)
+        return None
+
+    def _max_reconsume(self, request: RemotingCommand, config: SubscriptionGroupConfig) -> int:
+        if request.version >= VERSION_WITH_MAX_RECONSUME:
+            text = request.ext_fields.get("l")
+            if text:
+                return int(text)
+        return config.retry_max_times
+
+    def _max_level(self) -> int:
+        delays = self._context.delays
+        return delays.max_level if delays is not None else 0
+
+    def _count(self, target: Target, size: int, messages: int) -> None:
+        counter = target.put_nums
+        counter.value += messages
+        counter.calls += 1
+        counter = target.put_size
+        counter.value += size
+        counter.calls += 1
+        total = self._context.stats.put
+        total.value += messages
+        total.calls += 1
+
+    def _failed(self, request: RemotingCommand, result: PutMessageResult) -> RemotingCommand:
+        self._context.stats.put_failed += 1
+        name = result.status.name
+        code = STATUS_CODES.get(name, ResponseCode.SYSTEM_ERROR)
+        return response(request, code, result.remark or f"the store answered {name}")
+
+    def _mark(self, refusal: RemotingCommand) -> RemotingCommand:
+        """Every send answer carries region and trace switch, refusals too."""
+        refusal.ext_fields = {**self._reply_ext, **refusal.ext_fields}
+        return refusal
+
+    # ---- SYNC_FLUSH
+
+    def _wait_flushed(
+        self, connection: "Connection", request: RemotingCommand, ext_json: bytes, end: int
+    ) -> None:
+        """Keep a reply until the log is on disk up to ``end``; one ticket per turn of the loop."""
+        if not self._waiting:
+            self._context.soon(self._take_ticket)
+        self._waiting.append((connection, request, ext_json))
+        self._waiting_end = max(self._waiting_end, end)
+
+    def _take_ticket(self) -> None:
+        waiting, self._waiting = self._waiting, []
+
+        def flushed(status: PutMessageStatus) -> None:
+            code = STATUS_CODES.get(status.name, ResponseCode.SYSTEM_ERROR)
+            for connection, request, ext_json in waiting:
+                if request.is_oneway:
+                    continue
+                if code in STORED:  # late ones keep ids and offsets: the message is stored
+                    connection.send(encode_reply_json(request.opaque, code, ext_json))
+                else:
+                    remark = f"the store answered {status.name}"
+                    connection.send(self._mark(response(request, code, remark)))
+
+        self._store.await_flush(self._waiting_end, flushed)
+
+
+def _is_special(raw: bytes) -> bool:
+    return any(mark in raw for mark in SPECIAL)
+
+
+def _json_text(text: bytes) -> bytes:
+    from msgspec import json
+
+    return json.encode(text.decode("utf-8", "replace"))
+
+
+def _bad_queue(request: RemotingCommand, queue_id: int, config: TopicConfig) -> RemotingCommand:
+    return response(
+        request,
+        ResponseCode.INVALID_PARAMETER,
+        f"request queueId[{queue_id}] is illegal, {config.topic_name} has "
+        f"readQueueNums[{config.read_queue_nums}] writeQueueNums[{config.write_queue_nums}]",
+    )
+
+
+def _illegal(request: RemotingCommand, remark: str) -> RemotingCommand:
+    return response(request, ResponseCode.MESSAGE_ILLEGAL, remark)
+
+
+def make_handlers(context: BrokerContext) -> "dict[int, Handler]":
+    """The handlers of this family, bound to a broker."""
+    processor = SendProcessor(context)
+    return {
+        RequestCode.SEND_MESSAGE: processor.send_v1,
+        RequestCode.SEND_MESSAGE_V2: processor.send,
+        RequestCode.SEND_BATCH_MESSAGE: processor.send_batch,
+    }

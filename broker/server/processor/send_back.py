@@ -1,0 +1,121 @@
+"""CONSUMER_SEND_MSG_BACK (36): a consumer failed a message and wants it later, or never again.
+
+**Source:** RocketMQ AbstractSendMessageProcessor#consumerSendMsgBack.
+"""
+
+import random
+from typing import TYPE_CHECKING
+
+from broker.common import sysflag
+from broker.common import topic as names
+from broker.common.group import SubscriptionGroupConfig
+from broker.errors import RemoteProtocolError
+from broker.message import message as props
+from broker.message.message import MessageExt
+from broker.message.properties import encode_properties
+from broker.message.record import decode_record
+from broker.remoting.protocol.codes import RequestCode, ResponseCode
+from broker.remoting.protocol.command import RemotingCommand, response
+from broker.remoting.protocol.header.fields import decode_header_fields
+from broker.remoting.protocol.header.send import ConsumerSendMsgBackRequestHeader
+from broker.server import stats as counted
+from broker.server.context import BrokerContext
+from broker.server.processor.answer import no_group
+from broker.server.processor.send import VERSION_WITH_MAX_RECONSUME
+from broker.server.schedule import park
+from broker.store.results import MessageInner, PutMessageStatus
+
+if TYPE_CHECKING:
+    from broker.remoting.server import Connection
+
+FIRST_RETRY_LEVEL = 3  # a message never retried waits at this level
+
+
+def send_back(
+    context: BrokerContext, connection: "Connection", request: RemotingCommand
+) -> RemotingCommand:
+    """Store a copy in the retry topic, behind a delay, or in the DLQ."""
+    header = decode_header_fields(ConsumerSendMsgBackRequestHeader, request.ext_fields)
+    config = context.groups.find(header.group)
+    if config is None:
+        return no_group(request, header.group)
+    if not names.is_writable(context.config.broker_permission):
+        remark = f"the broker[{context.address}] sending message is forbidden"
+        return response(request, ResponseCode.NO_PERMISSION, remark)
+    if config.retry_queue_nums <= 0:
+        return response(request)
+    sys_flag = sysflag.TOPIC_UNIT_SUB if header.unit_mode else 0
+    topic = context.topics.ensure(
+        names.retry_topic(header.group), config.retry_queue_nums, sys_flag=sys_flag
+    )
+    if not names.is_writable(topic.perm):
+        remark = f"the topic[{topic.topic_name}] sending message is forbidden"
+        return response(request, ResponseCode.NO_PERMISSION, remark)
+    message = _look_up(context, header.offset)
+    if message is None:
+        remark = f"look message by offset failed, {header.offset}"
+        return response(request, ResponseCode.SYSTEM_ERROR, remark)
+    inner = _copy(context, header, config, message, request.version)
+    result = context.store.put_message(inner)
+    if result.status is not PutMessageStatus.PUT_OK:
+        return response(request, ResponseCode.SYSTEM_ERROR, result.status.name)
+    retried = message.get_property(props.PROPERTY_RETRY_TOPIC) or message.topic
+    context.stats.counter(counted.SNDBCK_PUT_NUMS, f"{retried}@{header.group}").add(1)
+    return response(request)
+
+
+def _look_up(context: BrokerContext, physical_offset: int) -> MessageExt | None:
+    record = context.store.look_message(physical_offset)
+    if record is None:
+        return None
+    try:
+        message = decode_record(record)
+    except RemoteProtocolError:
+        return None
+    return message if message.physical_offset == physical_offset else None
+
+
+def _copy(
+    context: BrokerContext,
+    header: ConsumerSendMsgBackRequestHeader,
+    config: SubscriptionGroupConfig,
+    message: MessageExt,
+    version: int,
+) -> MessageInner:
+    properties = dict(message.properties)
+    properties.setdefault(props.PROPERTY_RETRY_TOPIC, message.topic)
+    properties[props.PROPERTY_WAIT_STORE_MSG_OK] = "false"
+    origin = properties.get(props.PROPERTY_ORIGIN_MESSAGE_ID) or message.offset_msg_id
+    properties[props.PROPERTY_ORIGIN_MESSAGE_ID] = origin
+    limit = config.retry_max_times
+    if version >= VERSION_WITH_MAX_RECONSUME and header.max_reconsume_times is not None:
+        limit = header.max_reconsume_times
+    level = header.delay_level
+    if message.reconsume_times >= limit or level < 0:
+        topic, queue_id, level = names.dlq_topic(header.group), 0, 0
+        context.topics.ensure(topic, 1)
+        context.stats.counter(counted.DLQ_PUT_NUMS, header.group).add(1)
+    else:
+        topic = names.retry_topic(header.group)
+        queue_id = random.randrange(config.retry_queue_nums)
+        if level == 0:
+            level = FIRST_RETRY_LEVEL + message.reconsume_times
+    properties[props.PROPERTY_DELAY_TIME_LEVEL] = str(level)
+    if level > 0 and context.delays is not None:
+        level = min(level, context.delays.max_level)
+        topic, queue_id = park(properties, topic, queue_id, level)
+    return MessageInner(
+        topic,
+        queue_id,
+        message.body,
+        encode_properties(properties),
+        flag=message.flag,
+        sys_flag=message.sys_flag,
+        born_timestamp=message.born_timestamp,
+        born_host=message.born_host_raw,
+        store_host=context.store_host,
+        reconsume_times=message.reconsume_times + 1,
+    )
+
+
+HANDLERS = {RequestCode.CONSUMER_SEND_MSG_BACK: send_back}

@@ -1,0 +1,158 @@
+"""Counters and rates: messages put and got per topic, per group, per broker.
+
+A counter is two integers that hot paths add to; a rate is the difference of two snapshots. One
+sampler call every ten seconds keeps minute, hour and day windows for every counter, so an idle
+broker does next to nothing. A window's first snapshot is preceded by a zero one dated one
+interval earlier, and the tail is always the live value.
+
+**Source:** RocketMQ BrokerStatsManager, StatsItem, StatsSnapshot (windows and names).
+"""
+
+from collections import deque
+from typing import Final
+
+import msgspec
+
+SAMPLE_MS: Final = 10_000
+MINUTE: Final = (10_000, 7)
+HOUR: Final = (600_000, 7)
+DAY: Final = (3_600_000, 25)
+MAX_COUNTERS: Final = 200_000  # beyond it new keys are counted nowhere
+
+TOPIC_PUT_NUMS: Final = "TOPIC_PUT_NUMS"
+TOPIC_PUT_SIZE: Final = "TOPIC_PUT_SIZE"
+GROUP_GET_NUMS: Final = "GROUP_GET_NUMS"
+GROUP_GET_SIZE: Final = "GROUP_GET_SIZE"
+SNDBCK_PUT_NUMS: Final = "SNDBCK_PUT_NUMS"
+BROKER_PUT_NUMS: Final = "BROKER_PUT_NUMS"
+BROKER_GET_NUMS: Final = "BROKER_GET_NUMS"
+DLQ_PUT_NUMS: Final = "DLQ_PUT_NUMS"
+
+
+class Snapshot(msgspec.Struct, frozen=True):
+    """Sum, rate per second and average per call of one window."""
+
+    sum: int = 0
+    tps: float = 0.0
+    avgpt: float = 0.0
+
+
+class Window:
+    """The snapshots of one counter over one span: (time ms, value, calls)."""
+
+    __slots__ = ("interval_ms", "points")
+
+    def __init__(self, shape: tuple[int, int]) -> None:
+        self.interval_ms, kept = shape
+        self.points: deque[tuple[int, int, int]] = deque(maxlen=kept)
+
+    def sample(self, now_ms: int, value: int, calls: int) -> None:
+        """Add a snapshot when the last one is an interval old."""
+        points = self.points
+        if not points:
+            points.append((now_ms - self.interval_ms, 0, 0))
+            points.append((now_ms, value, calls))
+        elif now_ms - points[-1][0] >= self.interval_ms:
+            points.append((now_ms, value, calls))
+
+    def snapshot(self, now_ms: int, value: int, calls: int) -> Snapshot:
+        """Difference between now and the oldest snapshot of the window."""
+        if not self.points:
+            return Snapshot(sum=value, avgpt=value / calls if calls else 0.0)
+        then_ms, then_value, then_calls = self.points[0]
+        total = value - then_value
+        times = calls - then_calls
+        span = now_ms - then_ms
+        return Snapshot(
+            sum=total,
+            tps=total * 1000 / span if span > 0 else 0.0,
+            avgpt=total / times if times else 0.0,
+        )
+
+
+class Counter:
+    """A value and how often it was added to; hot paths add to the attributes directly."""
+
+    __slots__ = ("calls", "day", "hour", "minute", "value")
+
+    def __init__(self) -> None:
+        self.value = 0
+        self.calls = 0
+        self.minute = Window(MINUTE)
+        self.hour = Window(HOUR)
+        self.day = Window(DAY)
+
+    def add(self, amount: int, calls: int = 1) -> None:
+        """Add ``amount``."""
+        self.value += amount
+        self.calls += calls
+
+    def sample(self, now_ms: int) -> None:
+        """Take the snapshots that are due."""
+        self.minute.sample(now_ms, self.value, self.calls)
+        self.hour.sample(now_ms, self.value, self.calls)
+        self.day.sample(now_ms, self.value, self.calls)
+
+    def rate(self, now_ms: int) -> Snapshot:
+        """The minute window as of now."""
+        return self.minute.snapshot(now_ms, self.value, self.calls)
+
+
+class BrokerStats:
+    """Every counter by (name, key), and the totals of the broker."""
+
+    def __init__(self, now_ms: int) -> None:
+        self._counters: dict[tuple[str, str], Counter] = {}
+        self.started_ms = now_ms
+        self.put = Counter()
+        self.put_bytes = Counter()
+        self.put_failed = 0
+        self.get_found = Counter()
+        self.get_missed = Counter()
+        self.get_messages = Counter()
+        self.midnight_put: tuple[int, int] = (0, 0)
+        self.midnight_get: tuple[int, int] = (0, 0)
+        self._day = day_of(now_ms)
+
+    def counter(self, name: str, key: str) -> Counter:
+        """The counter of that name and key, made when it is new."""
+        found = self._counters.get((name, key))
+        if found is None:
+            found = Counter()
+            if len(self._counters) < MAX_COUNTERS:
+                self._counters[name, key] = found
+        return found
+
+    def find(self, name: str, key: str) -> Counter | None:
+        """The counter of that name and key, None when nothing was ever counted."""
+        return self._counters.get((name, key))
+
+    def forget(self, *keys: str) -> None:
+        """Remove the counters of a deleted topic or group."""
+        gone = set(keys)
+        for name, key in list(self._counters):
+            if key in gone or gone & set(key.split("@")):
+                del self._counters[name, key]
+
+    def sample(self, now_ms: int) -> None:
+        """Called every :data:`SAMPLE_MS`; also rolls the totals at midnight (UTC)."""
+        for total in (
+            self.put,
+            self.put_bytes,
+            self.get_found,
+            self.get_missed,
+            self.get_messages,
+        ):
+            total.sample(now_ms)
+        for counter in self._counters.values():
+            counter.sample(now_ms)
+        day = day_of(now_ms)
+        if day != self._day:
+            self._day = day
+            self.midnight_put = (self.midnight_put[1], self.put.value)
+            self.midnight_get = (self.midnight_get[1], self.get_messages.value)
+
+
+def day_of(now_ms: int) -> int:
+    """Number of the day an epoch time lies in."""
+    return now_ms // 86_400_000

@@ -1,0 +1,273 @@
+"""The topics of this broker: configurations, automatic creation, attributes, data version.
+
+A plain table: every change bumps the data version and calls ``on_change`` with the names that
+changed; whoever wired the table writes the file and tells the name servers from there.
+
+**Source:** RocketMQ TopicConfigManager, TopicAttributes, AttributeUtil.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Final
+
+import msgspec
+
+from broker.common import topic as names
+from broker.common.clock import Clock
+from broker.common.topic import PERM_INHERIT, PERM_READ, PERM_WRITE, TopicConfig
+from broker.errors import ClientError
+from broker.server.config import BrokerConfig
+from broker.server.data_version import DataVersion
+from broker.store.format.config import DataVersion as VersionOfFile
+
+READ_WRITE: Final = PERM_READ | PERM_WRITE
+SCHEDULE_QUEUES: Final = 18
+BENCHMARK_QUEUES: Final = 1024
+CLUSTER_TOPIC_QUEUES: Final = 16
+REVIVE_QUEUES: Final = 8
+MAX_QUEUES: Final = 65_536  # of one topic; each used queue costs files and table entries
+
+MESSAGE_TYPE: Final = "message.type"
+ATTRIBUTE_VALUES: Final[dict[str, frozenset[str] | None]] = {
+    MESSAGE_TYPE: frozenset({"UNSPECIFIED", "NORMAL", "FIFO", "DELAY", "TRANSACTION", "MIXED"}),
+    "queue.type": frozenset({"SimpleCQ", "BatchCQ"}),
+    "cleanup.policy": frozenset({"DELETE", "COMPACTION"}),
+    "reserve.time": None,
+}
+FIXED_ATTRIBUTES: Final = frozenset({"queue.type", "cleanup.policy"})
+UNSUPPORTED_ATTRIBUTES: Final = {("queue.type", "BatchCQ"), ("cleanup.policy", "COMPACTION")}
+
+
+class TopicTable:
+    """topic → configuration; ``on_change`` is called with the names that came, went or changed."""
+
+    def __init__(self, config: BrokerConfig, clock: Clock) -> None:
+        self._clock = clock
+        self.config = config
+        self.configs: dict[str, TopicConfig] = {}
+        self.data_version = DataVersion()
+        self.on_change: list[Callable[[list[str]], None]] = []
+
+    def __contains__(self, topic: object) -> bool:
+        return topic in self.configs
+
+    def get(self, topic: str) -> TopicConfig | None:
+        """The configuration of a topic, None when it is unknown."""
+        return self.configs.get(topic)
+
+    def is_system(self, topic: str) -> bool:
+        """True for the fixed system topics and those named after this cluster and broker."""
+        return (
+            names.is_system_topic(topic)
+            or topic == self.config.broker_cluster_name
+            or topic == self.config.broker_name
+            or topic == names.reply_topic(self.config.broker_cluster_name)
+        )
+
+    def system_topics(self) -> list[str]:
+        """Every topic of the table that belongs to RocketMQ itself, sorted."""
+        return sorted(topic for topic in self.configs if self.is_system(topic))
+
+    def load(
+        self, configs: Mapping[str, TopicConfig], version: VersionOfFile | None
+    ) -> None:
+        """Take over the content of topics.json."""
+        self.configs = dict(configs)
+        self.data_version.assign(version)
+
+    def add_system_topics(self) -> None:
+        """Make the topics every broker has; existing ones stay as they are."""
+        config = self.config
+        missing = [
+            topic for topic in self._system_configs() if topic.topic_name not in self.configs
+        ]
+        for topic in missing:
+            self.configs[topic.topic_name] = topic
+        template = self.configs.get(names.TBW102)
+        if template is not None and not config.auto_create_topic_enable:
+            self.configs[names.TBW102] = msgspec.structs.replace(template, perm=READ_WRITE)
+        if self.data_version.timestamp == 0:
+            self.data_version.timestamp = self._clock.now_ms()
+        if missing:
+            self._changed([topic.topic_name for topic in missing])
+
+    def _system_configs(self) -> list[TopicConfig]:
+        config = self.config
+        queues = config.default_topic_queue_nums
+        made = [
+            _topic(names.SELF_TEST_TOPIC, 1),
+            _topic(names.BENCHMARK_TOPIC, BENCHMARK_QUEUES),
+            _topic(
+                config.broker_cluster_name,
+                CLUSTER_TOPIC_QUEUES,
+                PERM_INHERIT | (READ_WRITE if config.cluster_topic_enable else 0),
+            ),
+            _topic(
+                config.broker_name,
+                1,
+                PERM_INHERIT | (READ_WRITE if config.broker_topic_enable else 0),
+            ),
+            _topic(names.OFFSET_MOVED_EVENT, 1),
+            _topic(names.SCHEDULE_TOPIC, SCHEDULE_QUEUES),
+            _topic(names.reply_topic(config.broker_cluster_name), 1),
+            _topic(names.TRANS_HALF_TOPIC, 1),
+            _topic(names.TRANS_OP_HALF_TOPIC, 1),
+            _topic(names.TRANS_CHECK_MAX_TIME_TOPIC, 1),
+            _topic(names.revive_topic(config.broker_cluster_name), REVIVE_QUEUES),
+            _topic(names.sync_member_topic(config.broker_name), 1, PERM_INHERIT),
+            _topic(names.TIMER_TOPIC, 1),
+        ]
+        if config.auto_create_topic_enable:
+            made.append(_topic(names.TBW102, queues, PERM_INHERIT | READ_WRITE))
+        if config.trace_topic_enable:
+            made.append(_topic(config.msg_trace_topic_name, 1))
+        return made
+
+    def create_for_send(
+        self, topic: str, template_name: str, queues: int, sys_flag: int = 0
+    ) -> TopicConfig | None:
+        """The topic a first send makes after its template, None when none may be made.
+
+        **Source:** RocketMQ TopicConfigManager#createTopicInSendMessageMethod.
+        """
+        template = self.configs.get(template_name)
+        if template is None:
+            return None
+        perm = template.perm
+        if template_name == names.TBW102 and not self.config.auto_create_topic_enable:
+            perm = READ_WRITE
+        if not names.is_inherited(perm):
+            return None
+        count = max(0, min(queues, template.write_queue_nums))
+        made = TopicConfig(
+            topic_name=topic,
+            read_queue_nums=count,
+            write_queue_nums=count,
+            perm=perm & ~PERM_INHERIT,
+            topic_filter_type=template.topic_filter_type,
+            topic_sys_flag=sys_flag,
+        )
+        self.put(made)
+        return made
+
+    def ensure(
+        self, topic: str, queues: int, perm: int = READ_WRITE, sys_flag: int = 0
+    ) -> TopicConfig:
+        """The topic, made with these settings when it is unknown (retry, DLQ and such).
+
+        **Source:** RocketMQ TopicConfigManager#createTopicInSendMessageBackMethod.
+        """
+        found = self.configs.get(topic)
+        if found is None:
+            found = TopicConfig(
+                topic_name=topic,
+                read_queue_nums=queues,
+                write_queue_nums=queues,
+                perm=perm,
+                topic_sys_flag=sys_flag,
+            )
+            self.put(found)
+        return found
+
+    def put(self, config: TopicConfig) -> bool:
+        """Store a configuration as it is; False when nothing changes by it."""
+        if self.configs.get(config.topic_name) == config:
+            return False
+        self.configs[config.topic_name] = config
+        self._changed([config.topic_name])
+        return True
+
+    def put_all(self, configs: Iterable[TopicConfig]) -> None:
+        """Store several configurations as one change."""
+        fresh = [c for c in configs if self.configs.get(c.topic_name) != c]
+        for config in fresh:
+            self.configs[config.topic_name] = config
+        if fresh:
+            self._changed([config.topic_name for config in fresh])
+
+    def delete(self, topic: str) -> bool:
+        """Remove a topic; False when it was unknown."""
+        if self.configs.pop(topic, None) is None:
+            return False
+        self._changed([topic])
+        return True
+
+    def touch(self) -> None:
+        """Note a change that concerns every topic (broker permission)."""
+        self._changed([])
+
+    def registered(self, config: TopicConfig) -> TopicConfig:
+        """The configuration as name servers shall see it: limited by the broker's permission."""
+        allowed = self.config.broker_permission
+        if allowed & READ_WRITE == READ_WRITE:
+            return config
+        return msgspec.structs.replace(config, perm=config.perm & allowed)
+
+    def _changed(self, topics: list[str]) -> None:
+        self.data_version.bump(self._clock.now_ms())
+        for listener in self.on_change:
+            listener(topics)
+
+
+def _topic(name: str, queues: int, perm: int = READ_WRITE) -> TopicConfig:
+    return TopicConfig(
+        topic_name=name, read_queue_nums=queues, write_queue_nums=queues, perm=perm
+    )
+
+
+def parse_attribute_changes(text: str) -> dict[str, str]:
+    """``+k=v,-k2`` as {"+k": "v", "-k2": ""}; ClientError when a piece has no sign or no name.
+
+    **Source:** RocketMQ AttributeParser#parseToMap.
+    """
+    changes: dict[str, str] = {}
+    for piece in text.split(","):
+        piece = piece.strip()
+        if not piece:
+            continue
+        name, _, value = piece.partition("=")
+        value = value.partition("=")[0]
+        if name[:1] not in "+-" or len(name) < 2:
+            raise ClientError(f"add/alter/delete attribute key is wrong: {name}")
+        if name in changes:
+            raise ClientError(f"key duplication: {name}")
+        changes[name] = value
+    return changes
+
+
+def apply_attribute_changes(
+    current: Mapping[str, str], changes: Mapping[str, str], *, creating: bool
+) -> dict[str, str]:
+    """``current`` after signed changes; ClientError in Java's words when one is not allowed.
+
+    **Source:** RocketMQ AttributeUtil#alterCurrentAttributes.
+    """
+    result = dict(current)
+    for signed, value in changes.items():
+        sign, name = signed[:1], signed[1:]
+        if sign not in ("+", "-") or not name:
+            raise ClientError(f"add/alter/delete attribute key is wrong: {signed}")
+        if creating and sign == "-":
+            raise ClientError(f"only add attribute is supported while creating topic. key: {name}")
+        if name not in ATTRIBUTE_VALUES:
+            raise ClientError(f"unsupported key: {name}")
+        if not creating and name in FIXED_ATTRIBUTES and current.get(name) != value:
+            raise ClientError(f"attempt to update an unchangeable attribute. key: {name}")
+        if sign == "-":
+            if name not in current:
+                raise ClientError(f"attempt to delete a nonexistent key: {name}")
+            del result[name]
+            continue
+        _check_attribute_value(name, value)
+        result[name] = value
+    return result
+
+
+def _check_attribute_value(name: str, value: str) -> None:
+    allowed = ATTRIBUTE_VALUES[name]
+    if allowed is None:
+        if not value.lstrip("-").isdigit() or int(value) < -1:
+            raise ClientError(f"value is not in range(-1, 9223372036854775807): {value}")
+    elif value not in allowed:
+        raise ClientError(f"value is not in set: {sorted(allowed)}")
+    if (name, value) in UNSUPPORTED_ATTRIBUTES:
+        raise ClientError(f"{name}={value} is not supported by this broker")
