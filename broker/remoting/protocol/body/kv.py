@@ -1,0 +1,14 @@
+"""Plain tables of text."""
+
+# ruff: noqa: RUF012  (msgspec gives every instance its own empty default)
+
+from broker.remoting.protocol.body.base import Body
+
+
+class KVTable(Body, frozen=True, kw_only=True):
+    """Codes 28 (runtime information), 103 (order topics), 219 (a namespace).
+
+    **Source:** RocketMQ ``KVTable``.
+    """
+
+    table: dict[str, str] = {}
