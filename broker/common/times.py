@@ -147,9 +147,8 @@ def _zoned(text: str, moment: "datetime", utc: bool) -> ParsedTime:
     except (OverflowError, ValueError):
         return _checked(text, -1, "")
     minutes = round(offset.total_seconds() / 60)
-    zone = "UTC" if minutes == 0 else f"{minutes // 60 if minutes > 0 else -(-minutes // 60):+03d}"
-    if minutes:
-        zone += f":{abs(minutes) % 60:02d}"
+    sign, size = "-" if minutes < 0 else "+", abs(minutes)
+    zone = f"{sign}{size // 60:02d}:{size % 60:02d}" if minutes else "UTC"
     return _checked(text, int(whole) * 1000 + moment.microsecond // 1000, zone)
 
 

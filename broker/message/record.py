@@ -241,6 +241,23 @@ def _broken(position: int, what: str) -> RemoteProtocolError:
     return RemoteProtocolError(f"message record, byte {position}, {what}", position=position)
 
 
+def peek_properties(record: Buffer, position: int = 0) -> bytes:
+    """The raw property string of the record at ``position``, without decoding the rest.
+
+    For filters over records that the store already checked: empty bytes if it is no record.
+    """
+    head = peek_record(record, position)
+    if head is None:
+        return b""
+    end = position + head[0]
+    topic_at = position + FIXED_SIZES[head[7] >> 4 & 3] + head[14]
+    if head[1] == MAGIC_V1:
+        start = topic_at + 1 + record[topic_at] + 2
+    else:
+        start = topic_at + 2 + (record[topic_at] << 8 | record[topic_at + 1]) + 2
+    return bytes(record[start:end])
+
+
 def scan_records(buffer: Buffer, *, check_crc: bool = False) -> Iterator[MessageExt]:
     """Decode the records of a pull, query or view answer: they fill the buffer, back to back.
 
