@@ -1,0 +1,52 @@
+"""The command line of ``mqadmin``: which way a command line is read.
+
+``--version`` and completion are answered before Typer is imported; plain command lines of known
+commands go through the quick parser; everything else (help, mistakes) through the Typer face.
+"""
+
+import os
+import sys
+
+COMPLETE_VARIABLE = "_MQADMIN_COMPLETE"
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Run one command line and give its exit status."""
+    words = list(sys.argv[1:] if argv is None else argv)
+    try:
+        return _run(words)
+    except KeyboardInterrupt:
+        from mqadmin.command.session import say_interrupted
+
+        return say_interrupted()
+
+
+def _run(words: list[str]) -> int:
+    if os.environ.get(COMPLETE_VARIABLE):
+        from mqadmin.command.completion import answer
+
+        return answer(os.environ)
+    if words == ["--version"]:
+        from mqadmin.command.version import version_line
+        from mqadmin.output.stdio import write_out
+
+        write_out(version_line(), flush=True)
+        return 0
+    from mqadmin.command.quick import parse
+
+    parsed = parse(words)
+    if parsed is not None:
+        from mqadmin.command.session import run_verb
+
+        return run_verb(*parsed)
+    return _full(words)
+
+
+def _full(words: list[str]) -> int:
+    from mqadmin.command.face import root_command
+
+    try:
+        root_command()(words)
+    except SystemExit as end:
+        return end.code if isinstance(end.code, int) else 0
+    return 0

@@ -1,0 +1,109 @@
+"""``mqadmin broker``: status, config show."""
+
+from typing import Annotated, Any
+
+from mqadmin.command.declare import Argument, Noun, Option
+from mqadmin.command.failure import NO
+from mqadmin.command.session import Session
+from mqadmin.output.view import View
+
+NOUN = Noun(
+    "broker",
+    """Look at single brokers: status and configuration.
+
+    A broker stores messages and serves them. It is named by its brokerName (all members of a
+    pair share it) or by its address HOST:PORT (one process). Its runtime status holds rates,
+    latencies, queue depths of its lanes and disk use; its configuration is the effective one,
+    defaults included.
+    """,
+)
+
+BROKER_STATUS = View(
+    "broker.status",
+    "mqadmin.admin.broker:BrokerStatus",
+    ("brokerName", "brokerId", "address", "key", "value"),
+    wide=("clusterName", "brokerName", "brokerId", "address", "key", "value"),
+    keep=("value",),
+)
+BROKER_CONFIG = View(
+    "broker.config.show",
+    "mqadmin.admin.broker:BrokerConfigRecord",
+    ("brokerName", "brokerId", "address", "key", "value"),
+    wide=("clusterName", "brokerName", "brokerId", "address", "version", "key", "value"),
+    keep=("value",),
+)
+
+BROKER_HELP = "Broker name or HOST:PORT; all brokers when left out."
+CLUSTER_HELP = "Only brokers of this cluster."
+KEY_HELP = "Only keys that contain this text; may be repeated."
+
+
+@NOUN.verb(
+    "status",
+    view=BROKER_STATUS,
+    examples=["mqadmin broker status broker-a", "mqadmin broker status --key Tps -o json"],
+)
+def status(
+    session: Session,
+    broker: Annotated[str | None, Argument("BROKER", help=BROKER_HELP, complete="broker")] = None,
+    cluster: Annotated[
+        str | None, Option("--cluster", "-c", metavar="NAME", help=CLUSTER_HELP)
+    ] = None,
+    keys: Annotated[list[str] | None, Option("--key", "-k", metavar="TEXT", help=KEY_HELP)] = None,
+) -> None:
+    """Show the runtime status of brokers, in RocketMQ's own keys."""
+    listing = session.admin.broker.status(broker=broker, cluster=cluster)
+    _emit_maps(session, BROKER_STATUS, listing, "runtime", keys or [])
+
+
+@NOUN.verb(
+    "config show",
+    view=BROKER_CONFIG,
+    examples=["mqadmin broker config show broker-a --key flush"],
+)
+def config_show(
+    session: Session,
+    broker: Annotated[str | None, Argument("BROKER", help=BROKER_HELP, complete="broker")] = None,
+    cluster: Annotated[
+        str | None, Option("--cluster", "-c", metavar="NAME", help=CLUSTER_HELP)
+    ] = None,
+    keys: Annotated[list[str] | None, Option("--key", "-k", metavar="TEXT", help=KEY_HELP)] = None,
+) -> None:
+    """Show the effective configuration of brokers, every key with its value."""
+    listing = session.admin.broker.config(broker=broker, cluster=cluster)
+    _emit_maps(session, BROKER_CONFIG, listing, "config", keys or [])
+
+
+def _emit_maps(session: Session, view: View, listing: Any, field: str, keys: list[str]) -> None:
+    """Show the map of each broker: one row per key in tables and CSV, the map itself in JSON."""
+    from msgspec.structs import replace
+
+    wanted = [key.lower() for key in keys]
+    items = []
+    for item in listing.items:
+        pairs = {
+            key: value
+            for key, value in getattr(item, field).items()
+            if not wanted or any(word in key.lower() for word in wanted)
+        }
+        items.append(replace(item, **{field: pairs}))
+    if wanted and items and not any(getattr(item, field) for item in items):
+        session.note(f"no key contains {' or '.join(keys)}")
+        session.status = NO
+    if session.form in ("table", "wide", "csv"):
+        rows: list[Any] = [
+            {
+                "clusterName": item.cluster_name,
+                "brokerName": item.broker_name,
+                "brokerId": item.broker_id,
+                "address": item.address,
+                "version": getattr(item, "version", None),
+                "key": key,
+                "value": value,
+            }
+            for item in items
+            for key, value in getattr(item, field).items()
+        ]
+    else:
+        rows = items
+    session.emit_listing(view, replace(listing, items=rows))

@@ -1,0 +1,132 @@
+"""How every change runs: plan, show, ask, apply, read back."""
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from mqadmin.command.failure import MOVED, NO, PARTLY, TARGET_KINDS, UNREACHABLE
+from mqadmin.command.session import Session
+from mqadmin.output.view import Outcome, View
+
+if TYPE_CHECKING:
+    from mqadmin.admin.result import Change, Plan
+    from mqadmin.admin.result import Outcome as Applied
+
+COLUMNS = ("target", "address", "action", "change", "status", "note")
+KEEP = ("target", "action", "change", "status")
+ROW = "mqadmin.command.change:ChangeRow"
+
+
+def __getattr__(name: str) -> Any:
+    """Give the row type, which needs msgspec, only to those who ask for its schema."""
+    if name == "ChangeRow":
+        from mqadmin.command.change_row import ChangeRow
+
+        return ChangeRow
+    raise AttributeError(name)
+
+
+def change_view(name: str) -> View:
+    """Declare the output of a command that changes something: one row per target."""
+    return View(name, ROW, COLUMNS, keep=KEEP)
+
+
+def carry_out(session: Session, make_plan: Callable[[], "Plan"], question: str) -> None:
+    """Run a change from plan to read-back; ``question`` is asked on a terminal.
+
+    Status 0 when every target is as planned, 5 when some are, 8 when the state moved or the
+    read-back differs, else the status of what went wrong.
+    """
+    session.require_consent()
+    plan = make_plan()
+    for warning in plan.warnings:
+        session.note(f"warning: {warning}")
+    planned = [_planned(change) for change in plan.changes]
+    if session.dry_run:
+        _show(session, planned, plan.errors)
+        session.end_dry_run()
+        return
+    if plan.empty:
+        _show(session, planned, plan.errors)
+        if not plan.errors:
+            session.note("nothing to do: every target is as asked")
+        return
+    if not session.yes:
+        for row in planned:
+            session.note(f"{row['target']}: {row['action']} {row['change']}")
+        if not session.consent(question):
+            return
+    applied = session.admin.apply(plan)
+    _show(session, [_result(item) for item in applied.items], applied.errors)
+    session.status = _status(applied)
+
+
+def _show(session: Session, rows: list[dict[str, Any]], errors: Sequence[Any]) -> None:
+    from mqadmin.command.failure import target_report
+
+    view = session.verb.views[0]
+    if not session.is_table:
+        rows = [{name: row[name] for name in row if name != "change"} for row in rows]
+    outcome = Outcome(errors=[target_report(error).fields() for error in errors])
+    session.emit(view, rows, outcome)
+    session.report_targets(errors, some_worked=bool(rows))
+
+
+def _planned(change: "Change") -> dict[str, Any]:
+    return {
+        "target": change.target,
+        "address": change.address,
+        "action": change.action,
+        "change": difference(change.before, change.after),
+        "before": change.before,
+        "after": change.after,
+        "readBack": None,
+        "status": "unchanged" if change.unchanged else "planned",
+        "note": change.note or None,
+    }
+
+
+def _result(item: Any) -> dict[str, Any]:
+    return {
+        "target": item.target,
+        "address": item.address,
+        "action": item.action,
+        "change": difference(item.before, item.after),
+        "before": item.before,
+        "after": item.after,
+        "readBack": item.read_back,
+        "status": item.status,
+        "note": item.error.message if item.error is not None else None,
+    }
+
+
+def difference(before: Any, after: Any) -> str:
+    """Say in one cell what a change does: ``perm 6 -> 4``, only the fields that move."""
+    if after is None:
+        return "exists -> gone" if before is not None else "-"
+    if before is None:
+        return " ".join(f"{name}={_short(value)}" for name, value in after.items())
+    moved = [
+        f"{name} {_short(before.get(name))} -> {_short(value)}"
+        for name, value in after.items()
+        if before.get(name) != value
+    ]
+    return ", ".join(moved) or "-"
+
+
+def _short(value: Any) -> str:
+    from mqadmin.output.values import cell
+
+    return cell(value)
+
+
+def _status(applied: "Applied") -> int:
+    if applied.ok:
+        return 0
+    statuses = {item.status for item in applied.items}
+    if statuses & {"moved", "differs"}:
+        return MOVED
+    if statuses & {"done", "unchanged"}:
+        return PARTLY
+    errors = [item.error for item in applied.items if item.error is not None]
+    errors.extend(applied.errors)
+    return TARGET_KINDS.get(errors[0].kind, UNREACHABLE) if errors else NO

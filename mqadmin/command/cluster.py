@@ -1,0 +1,56 @@
+"""``mqadmin cluster``: list."""
+
+from typing import Annotated
+
+from mqadmin.command.declare import Noun, Option
+from mqadmin.command.session import Session
+from mqadmin.output.view import View
+
+NOUN = Noun(
+    "cluster",
+    """List clusters and their brokers.
+
+    A cluster is a name shared by brokers. Brokers of the same brokerName form a pair or group:
+    id 0 is the master, which takes messages, the others are slaves that copy its CommitLog.
+    Brokers announce themselves to every name server, so what is listed here is what the name
+    servers believe; rates and disk use are asked of the brokers themselves.
+    """,
+)
+
+CLUSTER_LIST = View(
+    "cluster.list",
+    "mqadmin.admin.cluster:ClusterRecord",
+    (
+        "clusterName",
+        "brokerName",
+        "brokerId",
+        "address",
+        "version",
+        "inTps",
+        "outTps",
+        "commitLogDiskRatio",
+        "active",
+    ),
+)
+
+
+@NOUN.verb(
+    "list",
+    view=CLUSTER_LIST,
+    examples=["mqadmin cluster list", "mqadmin cluster list --no-status -o json"],
+)
+def list_clusters(
+    session: Session,
+    cluster: Annotated[
+        str | None, Option("--cluster", "-c", metavar="NAME", help="Only this cluster.")
+    ] = None,
+    status: Annotated[
+        bool, Option("--status/--no-status", help="Ask each broker for rates and disk use.")
+    ] = True,
+) -> None:
+    """List the brokers of each cluster, one line per broker process."""
+    listing = session.admin.cluster.list(cluster=cluster, status=status)
+    where = f"cluster {cluster}" if cluster else "the cluster"
+    session.emit_listing(
+        CLUSTER_LIST, listing, nothing=f"no broker of {where} is registered at the name server"
+    )

@@ -1,0 +1,227 @@
+"""``mqadmin context``: list, show, set, use, delete."""
+
+import os
+from typing import Annotated, Any
+
+from mqadmin.command.declare import Argument, Noun, Option
+from mqadmin.command.failure import NothingFound, UsageFault
+from mqadmin.command.session import Session
+from mqadmin.output.view import View
+from mqadmin.settings import (
+    CONTEXT_WORDS,
+    SETTINGS,
+    config_path,
+    load_contexts,
+    save_contexts,
+)
+
+NOUN = Noun(
+    "context",
+    """Keep named settings for several clusters.
+
+    A context is a name for a set of global options, kept in $XDG_CONFIG_HOME/mqadmin/config.toml.
+    --context NAME (or MQADMIN_CONTEXT) picks one for a command, 'context use' for all that
+    follow. An option beats an environment variable, which beats the context, which beats the
+    default. Secrets are not kept: a context names the file that holds one.
+    """,
+)
+
+CONTEXT_LIST = View(
+    "context.list",
+    "mqadmin.command.context_row:ContextRow",
+    ("current", "name", "namesrv", "settings"),
+    keep=("current",),
+)
+CONTEXT_SHOW = View(
+    "context.show",
+    "mqadmin.command.context_row:SettingRow",
+    ("setting", "value"),
+    wide=("setting", "value", "origin"),
+    keep=("value",),
+)
+
+Name = Annotated[str, Argument("NAME", help="Name of the context.", complete="context")]
+
+
+@NOUN.verb("list", view=CONTEXT_LIST, examples=["mqadmin context list"])
+def list_contexts(session: Session) -> None:
+    """List the contexts; the current one has a star."""
+    contexts = load_contexts(config_path(os.environ))
+    rows = [
+        _context_row(session, name, contexts.current, contexts.named[name])
+        for name in sorted(contexts.named)
+    ]
+    session.emit(CONTEXT_LIST, rows)
+
+
+def _context_row(session: Session, name: str, current: str, settings: Any) -> dict[str, Any]:
+    marked: Any = name == current
+    if session.is_table:
+        marked = "*" if marked else None
+    rest = {word: value for word, value in settings.items() if word != "namesrv"}
+    return {
+        "current": marked,
+        "name": name,
+        "namesrv": settings.get("namesrv"),
+        "settings": rest,
+    }
+
+
+@NOUN.verb(
+    "show",
+    view=CONTEXT_SHOW,
+    examples=["mqadmin context show", "mqadmin context show --origin", "mqadmin context show test"],
+)
+def show(
+    session: Session,
+    name: Annotated[
+        str | None, Argument("NAME", help="This context alone.", complete="context")
+    ] = None,
+    origin: Annotated[
+        bool, Option("--origin", help="Say for each setting where its value comes from.")
+    ] = False,
+) -> None:
+    """Show the settings in force, or those of one context."""
+    if name is not None:
+        contexts = load_contexts(config_path(os.environ))
+        if name not in contexts.named:
+            raise _unknown(name, sorted(contexts.named))
+        rows = [
+            {"setting": word, "value": value, "origin": f"context {name}"}
+            for word, value in contexts.named[name].items()
+        ]
+    else:
+        settings = session.settings
+        rows = [
+            {
+                "setting": "context",
+                "value": settings.context or None,
+                "origin": settings.context_origin,
+            }
+        ]
+        for setting in SETTINGS:
+            effective = settings.effective[setting.word]
+            value = effective.value
+            if setting.secret and value:
+                value = "(set, not shown)"
+            rows.append({"setting": setting.word, "value": value, "origin": effective.origin})
+    if origin and session.form == "table":
+        session.form = "wide"
+    session.emit(CONTEXT_SHOW, rows)
+
+
+@NOUN.verb(
+    "set",
+    view=CONTEXT_SHOW,
+    examples=[
+        "mqadmin context set test --namesrv '10.0.0.1:9876;10.0.0.2:9876' --timeout 5s",
+        "mqadmin context set test --unset timeout",
+    ],
+)
+def set_context(
+    session: Session,
+    name: Name,
+    unset: Annotated[
+        list[str] | None,
+        Option("--unset", metavar="SETTING", help="Remove a setting; may be repeated."),
+    ] = None,
+) -> None:
+    """Create a context or change what is named in it.
+
+    The settings are the global options given on the same command line; what is not given stays.
+    """
+    path = config_path(os.environ)
+    contexts = load_contexts(path)
+    settings = dict(contexts.named.get(name, {}))
+    for word in unset or ():
+        if word not in CONTEXT_WORDS:
+            raise UsageFault(
+                f"context set: {word!r} is no setting", "settings: " + ", ".join(CONTEXT_WORDS)
+            )
+        settings.pop(word, None)
+    for word in CONTEXT_WORDS:
+        given = session.options.get(word.replace("-", "_"))
+        if given not in (None, False):
+            settings[word] = given
+    if not settings and name not in contexts.named:
+        raise UsageFault(
+            "context set: no setting is given",
+            f"mqadmin context set {name} --namesrv 127.0.0.1:9876",
+        )
+    _check(session, settings)
+    contexts.named[name] = settings
+    if session.options.get("output"):
+        session.form = "table"  # -o is a setting here, not a wish for this command's own output
+    rows = [
+        {"setting": word, "value": value, "origin": f"context {name}"}
+        for word, value in settings.items()
+    ]
+    if not session.dry_run:
+        save_contexts(path, contexts)
+    session.emit(CONTEXT_SHOW, rows)
+    if session.dry_run:
+        session.end_dry_run()
+    else:
+        session.note(f"context {name} is kept in {path}")
+
+
+def _check(session: Session, settings: dict[str, Any]) -> None:
+    """Refuse what could never be used: a wrong duration is better found now."""
+    from mqadmin.settings import Effective, Settings
+
+    effective = {word: Effective(settings.get(word), "option") for word in CONTEXT_WORDS}
+    probe = Settings(effective, "", "default")
+    if "timeout" in settings:
+        _ = probe.timeout_ms
+    _ = probe.address_map
+
+
+@NOUN.verb("use", view=CONTEXT_SHOW, examples=["mqadmin context use test"])
+def use(
+    session: Session,
+    name: Annotated[
+        str, Argument("NAME", help="Name of the context; - for none.", complete="context")
+    ],
+) -> None:
+    """Make a context the current one for all commands that follow."""
+    path = config_path(os.environ)
+    contexts = load_contexts(path)
+    if name != "-" and name not in contexts.named:
+        raise _unknown(name, sorted(contexts.named))
+    contexts.current = "" if name == "-" else name
+    if session.dry_run:
+        session.end_dry_run()
+        return
+    save_contexts(path, contexts)
+    session.note(f"current context: {contexts.current or 'none'}")
+
+
+@NOUN.verb(
+    "delete", view=CONTEXT_SHOW, changes=True, examples=["mqadmin context delete test --yes"]
+)
+def delete(session: Session, name: Name) -> None:
+    """Delete a context."""
+    session.require_consent()
+    path = config_path(os.environ)
+    contexts = load_contexts(path)
+    if name not in contexts.named:
+        raise _unknown(name, sorted(contexts.named))
+    if session.dry_run:
+        session.note(f"would delete context {name}")
+        session.end_dry_run()
+        return
+    if not session.consent(f"delete context {name}?"):
+        return
+    del contexts.named[name]
+    if contexts.current == name:
+        contexts.current = ""
+    save_contexts(path, contexts)
+    session.note(f"context {name} is gone")
+
+
+def _unknown(name: str, known: list[str]) -> NothingFound:
+    listed = ", ".join(known) or "none"
+    return NothingFound(
+        f"context {name!r}: not there; there are: {listed}",
+        f"mqadmin context set {name} --namesrv ADDR",
+    )

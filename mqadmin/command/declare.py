@@ -1,0 +1,258 @@
+"""How a command is declared: a function whose annotations carry its options.
+
+::
+
+    NOUN = Noun("topic", "Create, inspect and delete topics.\n\nA topic is …")
+
+    @NOUN.verb("list", view=TOPIC_LIST, examples=["mqadmin topic list"])
+    def list_topics(
+        session: Session,
+        cluster: Annotated[str | None, Option("--cluster", help="Only this cluster.")] = None,
+    ) -> None:
+        \"\"\"List topics, one line per topic and broker.\"\"\"
+
+The annotation is the whole declaration. It says the type (``str``, ``int``, ``float``, ``bool``
+for a flag, ``Literal`` for choices, ``list`` for an option that may be repeated, ``| None`` for
+one that may be absent) and, as the marker, the names and the help. Face, quick parser,
+completion and man page read the same :class:`Parameter` list. Annotations must be real objects:
+no ``from __future__ import annotations`` in command modules.
+"""
+
+from collections.abc import Callable, Sequence
+from types import UnionType
+from typing import Any, Literal, get_args, get_origin
+
+from mqadmin.output.view import View
+
+
+class Option:
+    """Marker of an option: its names (``--read-queues``, ``-q``, ``--order/--no-order``).
+
+    ``parse`` turns the text into the value and raises ``ValueError`` with the reason; ``env``
+    names the variable that gives it when it is absent (shown in help, resolved by the settings);
+    ``complete`` names a live source for completion (``topic``, ``group``, ``broker``, ``context``,
+    ``file``).
+    """
+
+    __slots__ = ("complete", "env", "help", "metavar", "names", "negative", "parse")
+
+    def __init__(
+        self,
+        *names: str,
+        help: str,
+        metavar: str = "",
+        parse: Callable[[str], Any] | None = None,
+        env: str = "",
+        complete: str = "",
+    ) -> None:
+        plain: list[str] = []
+        self.negative = ""
+        for name in names:
+            positive, _, negative = name.partition("/")
+            plain.append(positive)
+            self.negative = negative or self.negative
+        self.names = tuple(plain)
+        self.help = help
+        self.metavar = metavar
+        self.parse = parse
+        self.env = env
+        self.complete = complete
+
+
+class Argument:
+    """Marker of a place on the command line that has no name."""
+
+    __slots__ = ("complete", "help", "metavar", "parse")
+
+    def __init__(
+        self,
+        metavar: str,
+        *,
+        help: str,
+        parse: Callable[[str], Any] | None = None,
+        complete: str = "",
+    ) -> None:
+        self.metavar = metavar
+        self.help = help
+        self.parse = parse
+        self.complete = complete
+
+
+class Parameter:
+    """One parameter of a command, resolved from its annotation.
+
+    ``kind`` is ``str``, ``int``, ``float`` or ``bool``; ``choices`` the allowed words or ();
+    ``multiple`` is true for a repeated option or the remaining places; ``annotation`` is the bare
+    type, as the face needs it.
+    """
+
+    __slots__ = (
+        "annotation",
+        "choices",
+        "default",
+        "kind",
+        "marker",
+        "multiple",
+        "name",
+        "required",
+    )
+
+    def __init__(self, name: str, annotation: Any, default: Any, *, required: bool) -> None:
+        self.name = name
+        self.default = default
+        self.required = required
+        self.annotation = annotation.__origin__
+        self.marker: Option | Argument = annotation.__metadata__[0]
+        bare = _without_none(self.annotation)
+        self.multiple = get_origin(bare) is list
+        if self.multiple:
+            bare = get_args(bare)[0]
+        self.choices: tuple[str, ...] = get_args(bare) if get_origin(bare) is Literal else ()
+        self.kind: type = str if self.choices else bare
+
+    @property
+    def is_option(self) -> bool:
+        """True for an option, false for an argument."""
+        return isinstance(self.marker, Option)
+
+    @property
+    def is_flag(self) -> bool:
+        """True for an option that takes no value."""
+        return self.kind is bool
+
+    def value(self, text: str) -> Any:
+        """Turn the text of one occurrence into its value; ``ValueError`` says why not."""
+        if self.marker.parse is not None:
+            return self.marker.parse(text)
+        if self.choices:
+            if text not in self.choices:
+                raise ValueError(f"{text!r} is not one of {', '.join(self.choices)}")
+            return text
+        return self.kind(text)
+
+    def metavar(self) -> str:
+        """Name the value in usage lines and help."""
+        if self.marker.metavar:
+            return self.marker.metavar
+        if self.choices:
+            return "|".join(self.choices)
+        return {int: "N", float: "X"}.get(self.kind, "TEXT")
+
+
+def _without_none(annotation: Any) -> Any:
+    if isinstance(annotation, UnionType):
+        (annotation,) = (arm for arm in annotation.__args__ if arm is not type(None))
+    return annotation
+
+
+def parameters_of(function: Callable[..., Any]) -> tuple[Parameter, ...]:
+    """List the declared parameters of a command function, in order."""
+    code = function.__code__
+    names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+    defaults = dict(function.__kwdefaults__ or {})
+    positional = function.__defaults__ or ()
+    if positional:
+        defaults.update(zip(names[code.co_argcount - len(positional) :], positional, strict=False))
+    return tuple(
+        Parameter(name, annotation, defaults.get(name), required=name not in defaults)
+        for name in names
+        if hasattr(annotation := function.__annotations__.get(name), "__metadata__")
+    )
+
+
+class Verb:
+    """One command: words behind the noun, the function, what it shows, worked examples.
+
+    ``changes`` is true when the command alters something on a broker: it then takes
+    ``--dry-run`` and ``--yes``. ``views`` are the possible outputs, the first one the usual.
+    """
+
+    __slots__ = ("_parameters", "changes", "examples", "function", "noun", "views", "words")
+
+    def __init__(
+        self,
+        noun: "Noun",
+        words: str,
+        function: Callable[..., None],
+        views: tuple[View, ...],
+        examples: tuple[str, ...],
+        *,
+        changes: bool,
+    ) -> None:
+        self.noun = noun
+        self.words = tuple(words.split())
+        self.function = function
+        self.views = views
+        self.examples = examples
+        self.changes = changes
+        self._parameters: tuple[Parameter, ...] | None = None
+
+    @property
+    def parameters(self) -> tuple[Parameter, ...]:
+        """The parameters of the function, without the session."""
+        if self._parameters is None:
+            self._parameters = parameters_of(self.function)
+        return self._parameters
+
+    @property
+    def path(self) -> str:
+        """The words a user types: ``topic list``."""
+        return " ".join((self.noun.name, *self.words))
+
+    @property
+    def name(self) -> str:
+        """The dotted name used in schema names: ``topic.list``."""
+        return ".".join((self.noun.name, *self.words))
+
+    @property
+    def paragraphs(self) -> list[str]:
+        """The docstring as paragraphs, line breaks inside them removed."""
+        return paragraphs(self.function.__doc__ or "")
+
+
+class Noun:
+    """A group of commands about one thing; ``text`` opens with a sentence and then explains."""
+
+    __slots__ = ("name", "text", "verbs")
+
+    def __init__(self, name: str, text: str) -> None:
+        self.name = name
+        self.text = text
+        self.verbs: dict[tuple[str, ...], Verb] = {}
+
+    @property
+    def paragraphs(self) -> list[str]:
+        """The explanation as paragraphs; the first is the one-sentence summary."""
+        return paragraphs(self.text)
+
+    def verb(
+        self,
+        words: str,
+        *,
+        view: View | Sequence[View],
+        examples: Sequence[str],
+        changes: bool = False,
+    ) -> Callable[[Callable[..., None]], Callable[..., None]]:
+        """Register the decorated function as the command ``noun words``."""
+        views = (view,) if isinstance(view, View) else tuple(view)
+
+        def register(function: Callable[..., None]) -> Callable[..., None]:
+            verb = Verb(self, words, function, views, tuple(examples), changes=changes)
+            self.verbs[verb.words] = verb
+            return function
+
+        return register
+
+    def find(self, words: Sequence[str]) -> tuple[Verb, int] | None:
+        """Find the verb that ``words`` begin with and how many of them name it."""
+        for count in (2, 1):
+            verb = self.verbs.get(tuple(words[:count]))
+            if verb is not None and len(verb.words) == count:
+                return verb, count
+        return None
+
+
+def paragraphs(text: str) -> list[str]:
+    """Split a docstring at empty lines and join the lines of each paragraph."""
+    blocks = (block.split() for block in text.strip().split("\n\n"))
+    return [" ".join(words) for words in blocks if words]

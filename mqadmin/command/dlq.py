@@ -1,0 +1,96 @@
+"""``mqadmin dlq``: list, show."""
+
+from typing import Annotated, Literal
+
+from mqadmin.command.declare import Argument, Noun, Option
+from mqadmin.command.found import emit_found, note_window
+from mqadmin.command.session import Session
+from mqadmin.command.values import count, time_ms
+from mqadmin.output.view import View
+
+NOUN = Noun(
+    "dlq",
+    """Look at dead letters.
+
+    A message that a consumer group could not process is tried again through the group's retry
+    topic; after retryMaxTimes deliveries it is put into the topic %DLQ%group, where nobody reads
+    it. Each dead letter keeps its body, its keys, and in its properties the topic and id it came
+    from.
+    """,
+)
+
+DLQ_LIST = View(
+    "dlq.list",
+    "mqadmin.admin.dlq:DlqRecord",
+    ("group", "topic", "messages", "oldestTime", "newestTime", "growthPerHour"),
+)
+DLQ_SHOW = View(
+    "dlq.show",
+    "mqadmin.admin.message_record:MessageRecord",
+    (
+        "topic",
+        "brokerName",
+        "queueId",
+        "queueOffset",
+        "storeTime",
+        "reconsumeTimes",
+        "tags",
+        "keys",
+        "offsetMsgId",
+        "body",
+    ),
+)
+
+
+@NOUN.verb("list", view=DLQ_LIST, examples=["mqadmin dlq list", "mqadmin dlq list billing"])
+def list_dead_letters(
+    session: Session,
+    group: Annotated[
+        str | None, Argument("GROUP", help="Only this group.", complete="group")
+    ] = None,
+) -> None:
+    """List groups that have dead letters: how many, how old, how fast they grow."""
+    listing = session.admin.dlq.list(group=group)
+    nothing = f"group {group} has no dead letters" if group else ""
+    session.emit_listing(DLQ_LIST, listing, nothing=nothing)
+
+
+@NOUN.verb(
+    "show",
+    view=DLQ_SHOW,
+    examples=["mqadmin dlq show billing", "mqadmin dlq show billing --begin -1d --body text"],
+)
+def show(
+    session: Session,
+    group: Annotated[str, Argument("GROUP", help="The consumer group.", complete="group")],
+    begin: Annotated[
+        int | None,
+        Option("--begin", metavar="T", help="Only those stored at T or later.", parse=time_ms),
+    ] = None,
+    end: Annotated[
+        int | None,
+        Option("--end", metavar="T", help="Only those stored before T.", parse=time_ms),
+    ] = None,
+    maximum: Annotated[
+        int, Option("--max", "-m", metavar="N", help="Show at most N messages.", parse=count)
+    ] = 64,
+    body: Annotated[
+        Literal["none", "text", "hex", "base64"],
+        Option("--body", help="Show the body in this form."),
+    ] = "none",
+    raw: Annotated[
+        bool, Option("--raw", help="The stored bytes of the body, not decompressed.")
+    ] = False,
+) -> None:
+    """Show the dead letters of a group, oldest first."""
+    from mqadmin.admin.message import BodyView
+
+    note_window(session, begin, end)
+    result = session.admin.dlq.show(
+        group,
+        max_items=maximum,
+        begin_ms=begin or 0,
+        end_ms=end,
+        body=BodyView(encoding=body, raw=raw),
+    )
+    emit_found(session, DLQ_SHOW, result)

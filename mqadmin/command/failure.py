@@ -1,0 +1,154 @@
+"""Errors as exit statuses and as words: the one table.
+
+========  =====================================================================
+status    meaning
+========  =====================================================================
+0         done
+1         the answer is no: nothing found, gate not met, files differ
+2         usage; a change without ``--yes`` where nobody can be asked
+3         unreachable or out of time
+4         refused: the peer answered with an error code
+5         done in part: some targets failed, or the result was cut
+6         not authenticated or not permitted
+7         a store file is damaged or unreadable
+8         the state moved since the plan was made, or the read-back differs
+70        a defect of the program itself
+130       interrupted
+========  =====================================================================
+"""
+
+from typing import Any
+
+from broker import errors
+from mqadmin.output.errors import ErrorReport
+
+DONE = 0
+NO = 1
+USAGE = 2
+UNREACHABLE = 3
+REFUSED = 4
+PARTLY = 5
+NOT_PERMITTED = 6
+DAMAGED = 7
+MOVED = 8
+DEFECT = 70
+INTERRUPTED = 130
+
+
+class UsageFault(errors.RocketMQError):
+    """The command line cannot be carried out as it stands."""
+
+
+class NothingFound(errors.RocketMQError):
+    """The question was answered, and the answer is no."""
+
+
+# First match wins: the most special class stands first.
+FAILURES: tuple[tuple[type[BaseException], str, int], ...] = (
+    (UsageFault, "usage", USAGE),
+    (NothingFound, "notFound", NO),
+    (errors.RequestTimeoutError, "timeout", UNREACHABLE),
+    (errors.ConnectError, "unreachable", UNREACHABLE),
+    (errors.RemotingError, "unreachable", UNREACHABLE),
+    (errors.BrokerError, "refused", REFUSED),
+    (errors.ForeignProtocolError, "protocol", UNREACHABLE),
+    (errors.LocalProtocolError, "usage", USAGE),
+    (errors.ProtocolError, "protocol", REFUSED),
+    (errors.CorruptRecordError, "damaged", DAMAGED),
+    (errors.StoreError, "store", DAMAGED),
+    (errors.ConfigError, "usage", USAGE),
+    (errors.ClientError, "client", NO),
+    (errors.RocketMQError, "error", REFUSED),
+)
+
+# What a target of a fan-out says about itself (mqadmin.admin.result.TargetError.kind).
+TARGET_KINDS: dict[str, int] = {
+    "unreachable": UNREACHABLE,
+    "timeout": UNREACHABLE,
+    "refused": REFUSED,
+    "notPermitted": NOT_PERMITTED,
+    "protocol": REFUSED,
+    "client": NO,
+    "moved": MOVED,
+    "differs": MOVED,
+}
+
+NO_PERMISSION_CODE = 16  # ResponseCode.NO_PERMISSION
+
+# **Source:** AclException texts of 4.9 (code 1, SYSTEM_ERROR) and AuthenticationException of 5.3.
+_SIGNATURE_WORDS = ("AclException", "AuthenticationException", "AuthorizationException")
+
+
+def status_of(error: BaseException) -> int:
+    """Give the exit status of an error."""
+    if isinstance(error, KeyboardInterrupt):
+        return INTERRUPTED
+    if isinstance(error, errors.BrokerError) and _not_permitted(error):
+        return NOT_PERMITTED
+    for kind, _, status in FAILURES:
+        if isinstance(error, kind):
+            return status
+    return DAMAGED if isinstance(error, OSError) else DEFECT
+
+
+def _not_permitted(error: errors.BrokerError) -> bool:
+    remark = error.remark or ""
+    return error.code == NO_PERMISSION_CODE or any(word in remark for word in _SIGNATURE_WORDS)
+
+
+def report_of(error: BaseException) -> ErrorReport:
+    """Give an error as it is shown."""
+    if isinstance(error, errors.BrokerError):
+        return _broker_report(error)
+    if isinstance(error, errors.RocketMQError):
+        kind = next(kind for cls, kind, _ in FAILURES if isinstance(error, cls))
+        where: dict[str, Any] = {}
+        if isinstance(error, errors.RemotingError):
+            where["address"] = error.address
+            where["request_code"] = error.request_code if error.request_code >= 0 else None
+        if isinstance(error, errors.StoreError):
+            where["path"] = error.path
+        if isinstance(error, errors.CorruptRecordError):
+            where["physical_offset"] = error.physical_offset
+        return ErrorReport(kind, error.message, error.hint, **where)
+    if isinstance(error, OSError):
+        path = str(error.filename) if error.filename is not None else ""
+        reason = error.strerror or str(error)
+        return ErrorReport("store", f"{path}: {reason}" if path else reason, path=path)
+    return ErrorReport(
+        "defect",
+        f"{type(error).__name__}: {error}",
+        "this is a defect of mqadmin; -v prints where it happened",
+    )
+
+
+def _broker_report(error: errors.BrokerError) -> ErrorReport:
+    """Name request and response code by their words: a number alone teaches nobody."""
+    from broker.remoting.protocol.codes import request_name, response_name
+
+    what = request_name(error.request_code) if error.request_code >= 0 else "request"
+    where = f" ({error.address})" if error.address else ""
+    why = f"{error.code} {response_name(error.code)}"
+    remark = (error.remark or "").strip()
+    return ErrorReport(
+        "notPermitted" if _not_permitted(error) else "refused",
+        f"{what}{where}: {why}" + (f": {remark}" if remark else ""),
+        error.hint,
+        address=error.address,
+        request_code=error.request_code if error.request_code >= 0 else None,
+        response_code=error.code,
+    )
+
+
+def target_report(error: Any) -> ErrorReport:
+    """Give the error of one target of a fan-out as it is shown."""
+    return ErrorReport(
+        error.kind,
+        error.message,
+        error.hint,
+        address=error.address,
+        path=error.path,
+        request_code=error.request_code,
+        response_code=error.response_code,
+        physical_offset=error.physical_offset,
+    )

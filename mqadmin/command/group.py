@@ -1,0 +1,224 @@
+"""``mqadmin group``: create, list, show, update, delete."""
+
+from typing import Annotated, Any
+
+from mqadmin.command.change import carry_out, change_view
+from mqadmin.command.declare import Argument, Noun, Option
+from mqadmin.command.session import Session
+from mqadmin.command.values import count, whole
+from mqadmin.output.view import View
+
+NOUN = Noun(
+    "group",
+    """Create, inspect, change and delete consumer groups.
+
+    A consumer group is a name under which consumers share work: in clustering mode each message
+    goes to one of them, in broadcasting mode to all. The group's configuration lives on each
+    broker: whether it may consume, how often a failed message is tried again before it becomes a
+    dead letter, how many queues its retry topic has. Who is online and how far a group has come
+    are shown by 'mqadmin consumer' and 'mqadmin offset'.
+    """,
+)
+
+GROUP_COLUMNS = (
+    "group",
+    "clusterName",
+    "brokerName",
+    "consumeEnable",
+    "consumeBroadcastEnable",
+    "consumeMessageOrderly",
+    "retryQueueNums",
+    "retryMaxTimes",
+)
+GROUP_LIST = View("group.list", "mqadmin.admin.group:GroupRecord", GROUP_COLUMNS)
+GROUP_SHOW = View("group.show", "mqadmin.admin.group:GroupRecord")
+
+GROUP_HELP = "Name of the consumer group."
+TARGET_CLUSTER = "Change it on the masters of this cluster."
+TARGET_BROKER = "Change it on this broker only (name or HOST:PORT)."
+
+_SETTINGS = {
+    "consume": "consumeEnable",
+    "from_min": "consumeFromMinEnable",
+    "broadcast": "consumeBroadcastEnable",
+    "orderly": "consumeMessageOrderly",
+    "retry_queues": "retryQueueNums",
+    "retry_max": "retryMaxTimes",
+    "consume_timeout": "consumeTimeoutMinute",
+    "notify_changes": "notifyConsumerIdsChangedEnable",
+}
+
+
+def _settings(**given: Any) -> dict[str, Any]:
+    return {_SETTINGS[name]: value for name, value in given.items() if value is not None}
+
+
+Consume = Annotated[
+    bool | None, Option("--consume/--no-consume", help="Whether the group may consume.")
+]
+FromMin = Annotated[
+    bool | None,
+    Option("--from-min/--no-from-min", help="Whether it may begin at the oldest message."),
+]
+Broadcast = Annotated[
+    bool | None, Option("--broadcast/--no-broadcast", help="Whether broadcasting is allowed.")
+]
+Orderly = Annotated[
+    bool | None, Option("--orderly/--no-orderly", help="Whether queues are consumed in order.")
+]
+RetryQueues = Annotated[
+    int | None, Option("--retry-queues", help="Queues of the retry topic.", parse=whole)
+]
+RetryMax = Annotated[
+    int | None,
+    Option("--retry-max", help="Deliveries again before a message is a dead letter.", parse=whole),
+]
+ConsumeTimeout = Annotated[
+    int | None,
+    Option("--consume-timeout", metavar="MINUTES", help="Limit of one delivery.", parse=count),
+]
+NotifyChanges = Annotated[
+    bool | None,
+    Option("--notify-changes/--no-notify-changes", help="Tell members when others come or go."),
+]
+Cluster = Annotated[str | None, Option("--cluster", "-c", metavar="NAME", help=TARGET_CLUSTER)]
+Broker = Annotated[str | None, Option("--broker", "-b", metavar="BROKER", help=TARGET_BROKER)]
+Group = Annotated[str, Argument("GROUP", help=GROUP_HELP, complete="group")]
+
+
+@NOUN.verb(
+    "create",
+    view=change_view("group.create"),
+    changes=True,
+    examples=[
+        "mqadmin group create billing --retry-max 5",
+        "mqadmin group create audit --broadcast --broker broker-a --yes",
+    ],
+)
+def create(
+    session: Session,
+    group: Annotated[str, Argument("GROUP", help=GROUP_HELP)],
+    consume: Consume = None,
+    from_min: FromMin = None,
+    broadcast: Broadcast = None,
+    orderly: Orderly = None,
+    retry_queues: RetryQueues = None,
+    retry_max: RetryMax = None,
+    consume_timeout: ConsumeTimeout = None,
+    notify_changes: NotifyChanges = None,
+    cluster: Cluster = None,
+    broker: Broker = None,
+    if_not_exists: Annotated[
+        bool, Option("--if-not-exists", help="An existing group is fine and stays as it is.")
+    ] = False,
+) -> None:
+    """Create a consumer group; what is not given has the broker's default."""
+    settings = _settings(
+        consume=consume,
+        from_min=from_min,
+        broadcast=broadcast,
+        orderly=orderly,
+        retry_queues=retry_queues,
+        retry_max=retry_max,
+        consume_timeout=consume_timeout,
+        notify_changes=notify_changes,
+    )
+    carry_out(
+        session,
+        lambda: session.admin.group.plan_create(
+            group,
+            settings=settings,
+            cluster=cluster,
+            broker=broker,
+            if_not_exists=if_not_exists,
+        ),
+        f"create group {group}?",
+    )
+
+
+@NOUN.verb(
+    "update",
+    view=change_view("group.update"),
+    changes=True,
+    examples=[
+        "mqadmin group update billing --retry-max 3",
+        "mqadmin group update billing --no-consume --dry-run",
+    ],
+)
+def update(
+    session: Session,
+    group: Group,
+    consume: Consume = None,
+    from_min: FromMin = None,
+    broadcast: Broadcast = None,
+    orderly: Orderly = None,
+    retry_queues: RetryQueues = None,
+    retry_max: RetryMax = None,
+    consume_timeout: ConsumeTimeout = None,
+    notify_changes: NotifyChanges = None,
+    cluster: Cluster = None,
+    broker: Broker = None,
+) -> None:
+    """Change what is named about a consumer group, and nothing else."""
+    settings = _settings(
+        consume=consume,
+        from_min=from_min,
+        broadcast=broadcast,
+        orderly=orderly,
+        retry_queues=retry_queues,
+        retry_max=retry_max,
+        consume_timeout=consume_timeout,
+        notify_changes=notify_changes,
+    )
+    carry_out(
+        session,
+        lambda: session.admin.group.plan_update(
+            group, settings=settings, cluster=cluster, broker=broker
+        ),
+        f"update group {group}?",
+    )
+
+
+@NOUN.verb("list", view=GROUP_LIST, examples=["mqadmin group list --user"])
+def list_groups(
+    session: Session,
+    cluster: Annotated[
+        str | None, Option("--cluster", "-c", metavar="NAME", help="Only this cluster.")
+    ] = None,
+    user: Annotated[bool, Option("--user", help="Leave out system groups.")] = False,
+) -> None:
+    """List consumer groups, one line per group and broker."""
+    listing = session.admin.group.list(cluster=cluster, include_system=not user)
+    session.emit_listing(GROUP_LIST, listing)
+
+
+@NOUN.verb("show", view=GROUP_SHOW, examples=["mqadmin group show billing -o json"])
+def show(session: Session, group: Group) -> None:
+    """Show the configuration of a consumer group on each of its brokers."""
+    listing = session.admin.group.show(group)
+    session.emit_listing(GROUP_SHOW, listing, nothing=f"no broker has group {group}")
+
+
+@NOUN.verb(
+    "delete",
+    view=change_view("group.delete"),
+    changes=True,
+    examples=["mqadmin group delete billing --dry-run", "mqadmin group delete billing --yes"],
+)
+def delete(
+    session: Session,
+    group: Group,
+    remove_offset: Annotated[
+        bool, Option("--remove-offset", help="Forget the group's consumer offsets too.")
+    ] = False,
+    cluster: Cluster = None,
+    broker: Broker = None,
+) -> None:
+    """Delete a consumer group's configuration; its retry and DLQ topics stay."""
+    carry_out(
+        session,
+        lambda: session.admin.group.plan_delete(
+            group, remove_offset=remove_offset, cluster=cluster, broker=broker
+        ),
+        f"delete group {group}?",
+    )

@@ -1,0 +1,190 @@
+"""``mqadmin offset``: show, reset."""
+
+from typing import Annotated, Any
+
+from mqadmin.command.declare import Argument, Noun, Option
+from mqadmin.command.failure import MOVED, PARTLY, TARGET_KINDS, target_report
+from mqadmin.command.session import Session
+from mqadmin.command.values import whole
+from mqadmin.output.view import Outcome, View
+
+NOUN = Noun(
+    "offset",
+    """Show and reset consumer offsets.
+
+    For each message queue a group commits a consumer offset: the queue offset of the next message
+    it will ask for. Moving it forward skips messages, moving it back delivers them again. The
+    valid range of a queue is min offset (oldest kept) to max offset (the next to be written).
+    """,
+)
+
+OFFSET_SHOW = View(
+    "offset.show",
+    "mqadmin.admin.offset:OffsetRecord",
+    (
+        "topic",
+        "brokerName",
+        "queueId",
+        "minOffset",
+        "maxOffset",
+        "consumerOffset",
+        "lag",
+        "lastTime",
+        "state",
+    ),
+    keep=("consumerOffset",),
+)
+OFFSET_RESET = View(
+    "offset.reset",
+    "mqadmin.admin.offset:ResetItem",
+    (
+        "topic",
+        "brokerName",
+        "queueId",
+        "currentOffset",
+        "newOffset",
+        "skipped",
+        "repeated",
+        "readBack",
+        "status",
+    ),
+    wide=(
+        "group",
+        "topic",
+        "brokerName",
+        "address",
+        "queueId",
+        "minOffset",
+        "maxOffset",
+        "currentOffset",
+        "newOffset",
+        "skipped",
+        "repeated",
+        "readBack",
+        "status",
+    ),
+    keep=("currentOffset", "newOffset"),
+)
+
+Group = Annotated[str, Argument("GROUP", help="Name of the consumer group.", complete="group")]
+
+
+@NOUN.verb(
+    "show",
+    view=OFFSET_SHOW,
+    examples=["mqadmin offset show billing", "mqadmin offset show billing --topic orders -o json"],
+)
+def show(
+    session: Session,
+    group: Group,
+    topic: Annotated[
+        str | None,
+        Option("--topic", "-t", metavar="TOPIC", help="Only this topic.", complete="topic"),
+    ] = None,
+) -> None:
+    """Show the committed offsets of a group beside the range of each queue."""
+    listing = session.admin.offset.show(group, topic=topic)
+    session.emit_listing(OFFSET_SHOW, listing, nothing=f"group {group} has no offset on any broker")
+
+
+@NOUN.verb(
+    "reset",
+    view=OFFSET_RESET,
+    changes=True,
+    examples=[
+        "mqadmin offset reset billing --topic orders --to earliest --dry-run",
+        "mqadmin offset reset billing --topic orders --to '2026-01-02 03:04' --yes",
+        "mqadmin offset reset billing --topic orders --to shift:-100 --queue 3",
+        "mqadmin offset reset billing --topic orders --to file:undo.json",
+    ],
+)
+def reset(
+    session: Session,
+    group: Group,
+    topic: Annotated[
+        str, Option("--topic", "-t", metavar="TOPIC", help="Topic to reset.", complete="topic")
+    ],
+    to: Annotated[
+        str,
+        Option(
+            "--to",
+            metavar="WHERE",
+            help="earliest, latest, a time, an offset, shift:-100, duration:1h or file:F.",
+        ),
+    ],
+    queue: Annotated[
+        int | None, Option("--queue", metavar="N", help="Only this queue.", parse=whole)
+    ] = None,
+    broker: Annotated[
+        str | None, Option("--broker", "-b", metavar="NAME", help="Only this broker.")
+    ] = None,
+    undo_file: Annotated[
+        str | None,
+        Option(
+            "--undo-file",
+            metavar="FILE",
+            help="Where to keep the old offsets; default a new file here.",
+            complete="file",
+        ),
+    ] = None,
+) -> None:
+    """Move the consumer offsets of a group on one topic.
+
+    Shows for each queue the current and the new offset and how many messages are skipped or
+    repeated; writes the old offsets to an undo file before anything is changed (take it back
+    with --to file:F); then applies and reads back. Works for groups that are online (their
+    clients are told) and for those that are not.
+    """
+    session.require_consent()
+    plan = session.admin.offset.plan_reset(group, topic, to, queue_id=queue, broker=broker)
+    for warning in plan.warnings:
+        session.note(f"warning: {warning}")
+    if session.dry_run:
+        _show(session, plan)
+        session.end_dry_run()
+        return
+    if plan.empty:
+        _show(session, plan)
+        session.note("nothing to do: every queue is already there")
+        return
+    if not session.yes:
+        _tell(session, plan)
+        if not session.consent(f"reset {len(plan.items)} queues of {topic} for group {group}?"):
+            return
+    done = session.admin.offset.apply_reset(plan, undo_path=undo_file)
+    _show(session, done)
+    if done.undo_path:
+        session.note(
+            f"undo: mqadmin offset reset {group} --topic {topic} --to file:{done.undo_path}"
+        )
+    session.status = _status(done)
+
+
+def _show(session: Session, plan: Any) -> None:
+    outcome = Outcome(errors=[target_report(error).fields() for error in plan.errors])
+    session.emit(OFFSET_RESET, plan.items, outcome)
+    session.report_targets(plan.errors, some_worked=bool(plan.items))
+
+
+def _tell(session: Session, plan: Any) -> None:
+    for item in plan.items:
+        session.note(
+            f"{item.broker_name} queue {item.queue_id}: {_shown(item.current_offset)} -> "
+            f"{item.new_offset}, {item.skipped} skipped, {item.repeated} repeated"
+        )
+
+
+def _shown(offset: int | None) -> str:
+    return "-" if offset is None else str(offset)
+
+
+def _status(done: Any) -> int:
+    if done.ok:
+        return 0
+    statuses = {item.status for item in done.items}
+    if "differs" in statuses:
+        return MOVED
+    if statuses & {"done", "unchanged"}:
+        return PARTLY
+    errors = [item.error for item in done.items if item.error is not None] + list(done.errors)
+    return TARGET_KINDS.get(errors[0].kind, PARTLY) if errors else PARTLY

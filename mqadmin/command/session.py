@@ -1,0 +1,269 @@
+"""One run of one command: its settings, its connections, its output, its exit status."""
+
+import os
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from mqadmin.command.declare import Verb
+from mqadmin.command.failure import (
+    DONE,
+    INTERRUPTED,
+    NO,
+    PARTLY,
+    TARGET_KINDS,
+    UsageFault,
+    report_of,
+    status_of,
+    target_report,
+)
+from mqadmin.output.stdio import flush_out, silence_closed_pipe, write_err
+from mqadmin.output.view import Outcome, View
+from mqadmin.settings import Settings, resolve
+
+if TYPE_CHECKING:
+    from mqadmin.admin import MQAdmin
+
+
+def connect(settings: Settings, trace: Callable[..., None] | None) -> "MQAdmin":
+    """Open a session with the cluster of the settings; tests put a fake here."""
+    from mqadmin.admin.session import MQAdmin
+
+    signer = None
+    access_key = settings.text("access-key")
+    if access_key:
+        from broker.remoting.signing import Signer
+
+        secret = settings.secret()
+        if not secret:
+            raise UsageFault(
+                f"access key {access_key!r} is given, but no secret",
+                "set MQADMIN_SECRET_KEY or name a file with --secret-key-file",
+            )
+        signer = Signer(access_key, secret)
+    tls = None
+    if settings.flag("tls") or settings.text("tls-ca") or settings.text("tls-cert"):
+        from broker.remoting.tls import client_context
+
+        tls = client_context(
+            ca=settings.text("tls-ca"),
+            cert=settings.text("tls-cert"),
+            key=settings.text("tls-key"),
+        )
+    return MQAdmin(
+        settings.namesrv,
+        timeout_ms=settings.timeout_ms,
+        address_map=settings.address_map,
+        signer=signer,
+        tls=tls,
+        trace=trace,
+    )
+
+
+class Session:
+    """What a command function works with; ``status`` is the exit status it ends with."""
+
+    def __init__(self, verb: Verb, settings: Settings, options: dict[str, Any]) -> None:
+        self.verb = verb
+        self.settings = settings
+        self.options = options
+        self.status = DONE
+        self.form = str(settings.text("output") or "table")
+        self._admin: MQAdmin | None = None
+
+    @property
+    def admin(self) -> "MQAdmin":
+        """The online library, connected when first asked for."""
+        if self._admin is None:
+            trace = None
+            if self.options.get("verbose"):
+                from mqadmin.command.trace import trace_line
+
+                trace = trace_line
+            self._admin = connect(self.settings, trace)
+        return self._admin
+
+    @property
+    def dry_run(self) -> bool:
+        """True when nothing may be changed."""
+        return bool(self.options.get("dry_run"))
+
+    @property
+    def yes(self) -> bool:
+        """True when nobody wants to be asked."""
+        return bool(self.options.get("yes"))
+
+    @property
+    def color(self) -> bool:
+        """True when colour is allowed (on a terminal)."""
+        return not self.settings.flag("no-color")
+
+    @property
+    def is_table(self) -> bool:
+        """True when a person is to read the output."""
+        return self.form in ("table", "wide")
+
+    def close(self) -> None:
+        """Close the connections, if there are any."""
+        if self._admin is not None:
+            self._admin.close()
+
+    def emit(
+        self,
+        view: View,
+        rows: Iterable[Any],
+        outcome: Outcome | None = None,
+        *,
+        live: bool = False,
+        nothing: str = "",
+    ) -> int:
+        """Print rows, then what there is to say about them, and set the status.
+
+        ``nothing`` is the sentence for an empty answer, which then has status 1.
+        """
+        from mqadmin.output.emit import emit
+
+        outcome = outcome or Outcome()
+        count = emit(view, rows, form=self.form, outcome=outcome, color=self.color, live=live)
+        if outcome.truncated:
+            self.note(f"truncated: {outcome.reason or 'more rows were left out'}")
+            self.status = self.status or PARTLY
+        if nothing and not count and not outcome.errors and not outcome.truncated:
+            self.note(nothing)
+            self.status = self.status or NO
+        return count
+
+    def emit_listing(self, view: View, listing: Any, *, nothing: str = "") -> int:
+        """Print a ``Listing`` of the library: items, notes, the targets that failed."""
+        outcome = Outcome(
+            truncated=listing.truncated, errors=[target_report(e).fields() for e in listing.errors]
+        )
+        count = self.emit(view, listing.items, outcome, nothing=nothing)
+        for note in listing.notes:
+            self.note(note)
+        self.report_targets(listing.errors, some_worked=count > 0)
+        return count
+
+    def emit_thing(self, view: View, thing: Any) -> None:
+        """Print one thing."""
+        from mqadmin.output.emit import emit_thing
+
+        emit_thing(view, thing, form=self.form, color=self.color)
+
+    def report_targets(self, errors: Sequence[Any], *, some_worked: bool) -> None:
+        """Say which targets failed; status 5 when others worked, else that of the first."""
+        from mqadmin.output.errors import emit_error
+
+        for error in errors:
+            emit_error(target_report(error), form=self.form)
+        if errors:
+            alone = TARGET_KINDS.get(errors[0].kind, PARTLY)
+            self.status = PARTLY if some_worked else alone
+
+    def note(self, text: str) -> None:
+        """Say something that is not data."""
+        from mqadmin.output.errors import emit_note
+
+        emit_note(text)
+
+    def require_consent(self) -> None:
+        """Refuse a change that nobody can be asked about, before anything is even read."""
+        from mqadmin.output.stdio import stdin_is_terminal
+
+        if not (self.yes or self.dry_run or stdin_is_terminal()):
+            raise UsageFault(
+                f"{self.verb.path}: a change needs --yes where nobody can be asked; "
+                "nothing was changed",
+                "add --yes to do it, --dry-run to see what it would do",
+            )
+
+    def consent(self, question: str) -> bool:
+        """Ask, unless ``--yes`` answers; False leaves everything as it is."""
+        from mqadmin.output.stdio import read_answer
+
+        if self.yes:
+            return True
+        if read_answer(f"{question} [y/N] ").lower() in ("y", "yes"):
+            return True
+        self.note("nothing was changed")
+        self.status = NO
+        return False
+
+    def end_dry_run(self) -> None:
+        """Say in the last line that nothing was changed, where a person reads it."""
+        from mqadmin.output.stdio import write_out
+
+        line = "dry run: nothing was changed"
+        if self.is_table:
+            write_out(line + "\n", flush=True)
+        else:
+            self.note(line)
+
+
+def run_verb(verb: Verb, options: dict[str, Any], values: dict[str, Any]) -> int:
+    """Run one command and give its exit status; every error ends here in words."""
+    form = str(options.get("output") or os.environ.get("MQADMIN_OUTPUT") or "table")
+    session: Session | None = None
+    try:
+        try:
+            settings = resolve(options, os.environ)
+            form = _checked_form(settings)
+            if form == "schema":
+                return emit_verb_schema(verb)
+            session = Session(verb, settings, options)
+            verb.function(session, **values)
+            flush_out()
+            return session.status
+        finally:
+            if session is not None:
+                session.close()
+    except BrokenPipeError:
+        silence_closed_pipe()
+        return DONE
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except Exception as error:
+        return _failed(error, form, verbose=bool(options.get("verbose")))
+
+
+def emit_verb_schema(verb: Verb) -> int:
+    """Print the JSON schema of what a command emits."""
+    from mqadmin.output.schema import emit_schema
+
+    emit_schema(verb.views)
+    flush_out()
+    return DONE
+
+
+def _checked_form(settings: Settings) -> str:
+    from mqadmin.output.emit import FORMATS
+
+    effective = settings.effective["output"]
+    if effective.value not in FORMATS:
+        raise UsageFault(
+            f"output ({effective.origin}): {effective.value!r} is no form",
+            "one of " + ", ".join(FORMATS),
+        )
+    return str(effective.value)
+
+
+def _failed(error: Exception, form: str, *, verbose: bool) -> int:
+    from mqadmin.output.errors import emit_error
+
+    status = status_of(error)
+    try:
+        if verbose:
+            import traceback
+
+            write_err("".join(traceback.format_exception(error)))
+        emit_error(report_of(error), form=form)
+    except BrokenPipeError:
+        silence_closed_pipe()
+    return status
+
+
+def say_interrupted() -> int:
+    """End an interrupted run: a line break after the ``^C`` of the terminal, status 130."""
+    if sys.stderr is not None and sys.stderr.isatty():
+        write_err("\n")
+    return INTERRUPTED

@@ -1,0 +1,82 @@
+"""Texts of options into values; each raises ``ValueError`` with the reason."""
+
+import time
+from collections.abc import Callable
+
+from broker.errors import RocketMQError
+
+NOW_WORD = "now"
+
+
+def _reasoned(parse: Callable[[str], int], text: str) -> int:
+    try:
+        return parse(text)
+    except RocketMQError as error:
+        raise ValueError(error.message) from error
+
+
+def duration_ms(text: str) -> int:
+    """Read a duration (``500ms 10s 5m 2h 7d``) as milliseconds."""
+    from broker.common.times import parse_duration_ms
+
+    return _reasoned(parse_duration_ms, text)
+
+
+def time_ms(text: str) -> int:
+    """Read a time as epoch milliseconds: RFC 3339, ``now``, ``-2h``, epoch in s or ms…"""
+    from broker.common.times import parse_time_ms
+
+    now_ms = int(time.time() * 1000)
+    return _reasoned(lambda word: parse_time_ms(word, now_ms), text)
+
+
+def perm(text: str) -> int:
+    """Read a permission (``rw``, ``r``, ``w`` or 2, 4, 6) as its bit sum."""
+    from broker.common.topic import parse_perm
+
+    return _reasoned(parse_perm, text)
+
+
+def count(text: str) -> int:
+    """Read a whole number above 0."""
+    number = int(text)
+    if number <= 0:
+        raise ValueError(f"{text} is not above 0")
+    return number
+
+
+def whole(text: str) -> int:
+    """Read a whole number, 0 or above; ``0x`` works too."""
+    number = int(text, 0)
+    if number < 0:
+        raise ValueError(f"{text} is below 0")
+    return number
+
+
+def topic_name(text: str) -> str:
+    """Check the name of a topic before anything is asked over the network."""
+    from broker.common.topic import check_topic_name
+
+    reason = check_topic_name(text)
+    if reason:
+        raise ValueError(reason)
+    return text
+
+
+def attribute(text: str) -> str:
+    """Check the word of a topic attribute: ``+name=value`` to set, ``-name`` to remove."""
+    sign, body = text[:1], text[1:]
+    name, separator, value = body.partition("=")
+    if sign == "+" and name and separator and value:
+        return text
+    if sign == "-" and name and not separator:
+        return text
+    raise ValueError(f"{text!r} is neither +name=value nor -name")
+
+
+def pair(text: str) -> str:
+    """Check a ``name=value`` word."""
+    name, separator, _ = text.partition("=")
+    if not name or not separator:
+        raise ValueError(f"{text!r} is not name=value")
+    return text

@@ -1,0 +1,8 @@
+"""The version line: a constant, so that ``--version`` needs no import."""
+
+from broker import __version__
+
+
+def version_line() -> str:
+    """Give the line ``mqadmin --version`` prints."""
+    return f"mqadmin {__version__}\n"

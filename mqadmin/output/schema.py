@@ -1,0 +1,80 @@
+"""``-o schema``: the JSON schema of what a command emits."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from mqadmin.output.stdio import write_out
+from mqadmin.output.values import time_twin
+from mqadmin.output.view import View
+
+ERROR_FIELDS: dict[str, Any] = {
+    "kind": {"type": "string"},
+    "message": {"type": "string"},
+    "hint": {"type": ["string", "null"]},
+    "address": {"type": ["string", "null"]},
+    "requestCode": {"type": ["integer", "null"]},
+    "responseCode": {"type": ["integer", "null"]},
+    "path": {"type": ["string", "null"]},
+    "physicalOffset": {"type": ["integer", "null"]},
+}
+
+
+def emit_schema(views: Sequence[View]) -> None:
+    """Write the schema of the output of a command that emits one of ``views``."""
+    from msgspec import json
+
+    documents = [view_schema(view) for view in views]
+    document = documents[0] if len(documents) == 1 else {"anyOf": documents}
+    head = {"$schema": "https://json-schema.org/draft/2020-12/schema"}
+    write_out(json.format(json.encode({**head, **document}), indent=2).decode() + "\n")
+
+
+def view_schema(view: View) -> dict[str, Any]:
+    """Give the JSON schema of one view: the thing itself, or the envelope around its rows."""
+    from msgspec import json
+
+    schema = json.schema(view.row_type())
+    definitions: dict[str, Any] = schema.pop("$defs", {})
+    reference = schema.get("$ref", "")
+    row = definitions.pop(reference.removeprefix("#/$defs/"), schema) if reference else schema
+    for definition in (row, *definitions.values()):
+        _add_twins(definition)
+    if view.single:
+        properties = {"schema": {"const": view.schema}, **row.get("properties", {})}
+        required = ["schema", *row.get("required", [])]
+        document = {**row, "title": view.schema, "properties": properties, "required": required}
+    else:
+        document = {
+            "title": view.schema,
+            "type": "object",
+            "properties": {
+                "schema": {"const": view.schema},
+                "items": {"type": "array", "items": row},
+                "truncated": {"type": "boolean"},
+                "errors": {
+                    "type": "array",
+                    "items": {"type": "object", "properties": ERROR_FIELDS},
+                },
+            },
+            "required": ["schema", "items", "truncated", "errors"],
+        }
+    if definitions:
+        document["$defs"] = definitions
+    return document
+
+
+def _add_twins(definition: dict[str, Any]) -> None:
+    properties = definition.get("properties")
+    if not properties:
+        return
+    widened: dict[str, Any] = {}
+    for name, value in properties.items():
+        widened[name] = value
+        twin = time_twin(name)
+        if twin is not None and twin not in properties:
+            widened[twin] = {
+                "type": ["string", "null"],
+                "format": "date-time",
+                "description": f"{name} as RFC 3339 in UTC",
+            }
+    definition["properties"] = widened

@@ -1,0 +1,101 @@
+"""Rows as plain mappings, and a value as the text of one cell."""
+
+from collections.abc import Mapping
+from time import gmtime
+from typing import Any
+
+ABSENT = "-"
+
+LAST_MS = 253_402_300_799_999  # the end of the year 9999
+
+_STEM = "Timestamp"
+
+
+def plain(row: Any) -> dict[str, Any]:
+    """Turn a row (struct or mapping) into a plain mapping with its time twins in place."""
+    if isinstance(row, dict):
+        built = row
+    else:
+        from msgspec import to_builtins
+
+        built = to_builtins(row, str_keys=True)
+    return _with_twins(built)
+
+
+def _with_twins(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Add ``xTime`` behind each ``xTimestamp`` (``time`` behind ``timestamp``), at every depth."""
+    out: dict[str, Any] = {}
+    for name, value in fields.items():
+        kind = type(value)
+        if kind is dict:
+            # properties are the application's own words: they are not touched
+            out[name] = value if name == "properties" else _with_twins(value)
+            continue
+        if kind is list and value and type(value[0]) is dict:
+            out[name] = [_with_twins(item) if type(item) is dict else item for item in value]
+            continue
+        out[name] = value
+        twin = time_twin(name)
+        if twin is not None and twin not in fields:
+            out[twin] = rfc3339(value) if kind is int else None
+    return out
+
+
+def time_twin(name: str) -> str | None:
+    """Name the RFC 3339 twin of a field, None for a field that holds no time."""
+    if name.endswith(_STEM):
+        return name[: -len(_STEM)] + "Time"
+    return "time" if name == "timestamp" else None
+
+
+def rfc3339(epoch_ms: int) -> str | None:
+    """Format epoch milliseconds as RFC 3339 in UTC; None when no calendar can show them."""
+    if not 0 <= epoch_ms <= LAST_MS:
+        return None
+    year, month, day, hour, minute, second = gmtime(epoch_ms // 1000)[:6]
+    return (
+        f"{year:04d}-{month:02d}-{day:02d}T{hour:02d}:{minute:02d}:{second:02d}"
+        f".{epoch_ms % 1000:03d}Z"
+    )
+
+
+def cell(value: Any) -> str:
+    """Give the text of one table cell: ``-`` for nothing, lists joined, no control characters."""
+    if value is None:
+        return ABSENT
+    if value is True:
+        return "true"
+    if value is False:
+        return "false"
+    if isinstance(value, str):
+        return printable(value) if value else ABSENT
+    if isinstance(value, int):
+        return str(value)
+    if isinstance(value, float):
+        return f"{value:.3f}".rstrip("0").rstrip(".")
+    if isinstance(value, dict):
+        return ",".join(f"{printable(str(k))}={cell(v)}" for k, v in value.items()) or ABSENT
+    if isinstance(value, (list, tuple)):
+        return ",".join(cell(item) for item in value) or ABSENT
+    return printable(str(value))
+
+
+def printable(text: str) -> str:
+    """Escape what would move the cursor or hide text: stored messages must not drive a terminal."""
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else _escaped(c) for c in text)
+
+
+def _escaped(character: str) -> str:
+    return character.encode("unicode_escape", "backslashreplace").decode("ascii")
+
+
+def heading(name: str) -> str:
+    """Give the table heading of a field: ``readQueueNums`` → ``READ-QUEUE-NUMS``."""
+    out: list[str] = []
+    for position, character in enumerate(name):
+        if character.isupper() and position and not name[position - 1].isupper():
+            out.append("-")
+        out.append(character.upper())
+    return "".join(out)
