@@ -52,17 +52,17 @@ COLUMN_COUNT = 26
 WITH_CRC = 1
 WITH_PROPERTIES = 2
 
-_OWN_AT = RECORD.offset("physical_offset")
-_FLAG_AT = RECORD.offset("sys_flag")
-_CRC_AT = RECORD.offset("body_crc")
-_QUEUE_ID_AT = RECORD.offset("queue_id")
+_OWN_AT = RECORD.offset("physicalOffset")
+_FLAG_AT = RECORD.offset("sysFlag")
+_CRC_AT = RECORD.offset("bodyCRC")
+_QUEUE_ID_AT = RECORD.offset("queueId")
 _APP_FLAG_AT = RECORD.offset("flag")
-_QUEUE_OFFSET_AT = RECORD.offset("queue_offset")
-_BORN_AT = RECORD.offset("born_timestamp")
-_STORE_AT = RECORD.offset("store_timestamp")
-_RECONSUME_AT = RECORD.offset("reconsume_times")
-_PREPARED_AT = RECORD.offset("prepared_transaction_offset")
-_BODY_LENGTH_AT = RECORD.offset("body_length")
+_QUEUE_OFFSET_AT = RECORD.offset("queueOffset")
+_BORN_AT = RECORD.offset("bornTimestamp")
+_STORE_AT = RECORD.offset("storeTimestamp")
+_RECONSUME_AT = RECORD.offset("reconsumeTimes")
+_PREPARED_AT = RECORD.offset("preparedTransactionOffset")
+_BODY_LENGTH_AT = RECORD.offset("bodyLength")
 _BORN_V6 = sysflag.BORNHOST_V6
 _STORE_V6 = sysflag.STOREHOST_V6
 # The ten digits of a record CRC kept in the properties, and its name: these need the plain scanner.
