@@ -1,5 +1,6 @@
 """The column scanner says what the plain scanner says, on clean logs and on damaged ones."""
 
+import itertools
 import random
 import struct
 import zlib
@@ -171,7 +172,7 @@ def test_parts_cut_anywhere_give_each_record_once(rng: random.Random, use_compil
     for _ in range(30):
         cuts = sorted({0, len(file), *(rng.randrange(len(file)) for _ in range(4))})
         seen = []
-        for start, end in zip(cuts, cuts[1:], strict=False):
+        for start, end in itertools.pairwise(cuts):
             first = columns.first_record(file, start, BASE)
             if first < 0 or first >= end:
                 continue
