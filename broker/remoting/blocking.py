@@ -226,6 +226,7 @@ class _Channel:
                 frames += self.decoder.feed(data)
             except RemoteProtocolError as error:
                 error.message = f"{self.name}: {error.message}"
+                error.args = (error.message,)
                 raise
             if frames and len(data) < READ_BYTES and not self.tls:
                 return frames

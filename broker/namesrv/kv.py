@@ -1,0 +1,116 @@
+"""KV tables: namespace → key → value, kept in one small file.
+
+In use are the namespace ORDER_TOPIC_CONFIG (topic → ``broker-a:4;broker-b:4``) and whatever
+administrators put there.
+
+::
+
+    {"configTable":{"ORDER_TOPIC_CONFIG":{"T":"broker-a:4"}}}
+
+**Source:** RocketMQ KVConfigManager, KVConfigSerializeWrapper.
+"""
+
+import logging
+from typing import Any
+
+from broker.common import java_json
+from broker.errors import ClientError, RocketMQError, StoreError
+from broker.namesrv import files
+
+ORDER_TOPIC_CONFIG = "ORDER_TOPIC_CONFIG"
+
+VALUE_LIMIT_BYTES = 64 * 1024
+"""Longest value accepted, in UTF-8 bytes: the file is rewritten with every change."""
+
+ENTRY_LIMIT = 100_000
+"""Entries over all namespaces: bounds the file and its rewriting."""
+
+log = logging.getLogger("broker.namesrv")
+
+
+class KVConfig:
+    """The tables; ``path`` empty keeps them in memory only."""
+
+    def __init__(self, path: str = "") -> None:
+        self.path = path
+        self.tables: dict[str, dict[str, str]] = {}
+
+    def load(self) -> None:
+        """Read the file, or its ``.bak`` when the file is damaged.
+
+        Raises StoreError when a file is there and neither makes sense: an empty table would
+        overwrite it at the next change.
+        """
+        if not self.path:
+            return
+        reasons = []
+        for text in files.read_texts(self.path):
+            try:
+                self.tables = _tables(java_json.loads(text))
+            except (RocketMQError, TypeError) as error:
+                reasons.append(str(error))
+                continue
+            if reasons:
+                log.warning("%s: damaged (%s): took the .bak", self.path, reasons[0])
+            return
+        if reasons:
+            raise StoreError(
+                f"{self.path}: no KV table: {reasons[0]}",
+                "repair it or move it away; its .bak is no better",
+                path=self.path,
+            )
+
+    def put(self, namespace: str, key: str, value: str) -> None:
+        """Set one value and write the file. Raises ClientError for a blank name or a limit."""
+        if not namespace.strip() or not key.strip():
+            raise ClientError("namespace and key must not be blank")
+        if len(value.encode()) > VALUE_LIMIT_BYTES:
+            raise ClientError(
+                f"{namespace}/{key}: value of {len(value.encode())} bytes is over the limit of "
+                f"{VALUE_LIMIT_BYTES}"
+            )
+        table = self.tables.get(namespace, {})
+        if key not in table and sum(map(len, self.tables.values())) >= ENTRY_LIMIT:
+            raise ClientError(f"{ENTRY_LIMIT} KV entries are there already, the limit")
+        before = table.get(key)
+        self._replace(namespace, {**table, key: value})
+        log.info("kv %s/%s: %r -> %r", namespace, key, before, value)
+
+    def get(self, namespace: str, key: str) -> str | None:
+        """The value, None when there is none."""
+        return self.tables.get(namespace, {}).get(key)
+
+    def delete(self, namespace: str, key: str) -> None:
+        """Take one key out and write the file; a key that is not there is no error."""
+        table = self.tables.get(namespace)
+        if table is None or key not in table:
+            return
+        rest = {name: value for name, value in table.items() if name != key}
+        self._replace(namespace, rest)
+        log.info("kv %s/%s: %r -> deleted", namespace, key, table[key])
+
+    def namespace(self, namespace: str) -> dict[str, str] | None:
+        """All keys of a namespace, None when it does not exist."""
+        table = self.tables.get(namespace)
+        return None if table is None else dict(table)
+
+    def _replace(self, namespace: str, table: dict[str, str]) -> None:
+        """Write first, then show: what a reader sees is on disk."""
+        tables = {**self.tables, namespace: table}
+        if self.path:
+            files.write_atomically(self.path, java_json.dumps({"configTable": tables}))
+        self.tables = tables
+
+
+def _tables(value: Any) -> dict[str, dict[str, str]]:
+    if not isinstance(value, dict):
+        raise TypeError("not an object")
+    tables = value.get("configTable") or {}
+    if not isinstance(tables, dict):
+        raise TypeError("configTable is not an object")
+    found: dict[str, dict[str, str]] = {}
+    for namespace, table in tables.items():
+        if not isinstance(table, dict):
+            raise TypeError(f"namespace {namespace} is not an object")
+        found[str(namespace)] = {str(key): str(text) for key, text in table.items()}
+    return found

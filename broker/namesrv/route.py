@@ -1,0 +1,564 @@
+"""RouteInfoManager: which broker is where, which topic lies on which broker, and since when.
+
+::
+
+    topics     topic → broker name → QueueData
+    groups     broker name → BrokerGroup (cluster, broker id → address)
+    clusters   cluster → broker names
+    live       (cluster, address) → BrokerLive (last sign, timeout, DataVersion, connection)
+    mappings   topic → broker name → static-topic mapping (carried, not interpreted)
+
+Pure state: it is told of registrations, signs of life, closed connections and the time, and
+answers questions. Order in answers is by name, so that equal state gives equal answers.
+
+**Source:** RocketMQ RouteInfoManager (5.3; differences to 4.9 are named where they matter).
+"""
+
+import logging
+from collections.abc import Callable, Iterable, Mapping
+
+import msgspec
+
+from broker.common.clock import Clock
+from broker.common.topic import PERM_READ, PERM_WRITE, SYNC_MEMBER_PREFIX, TopicConfig, is_writable
+from broker.namesrv.config import NamesrvConfig
+from broker.remoting.protocol.body.cluster import ClusterInfo
+from broker.remoting.protocol.body.route import (
+    BrokerData,
+    QueueData,
+    TopicQueueMappingInfo,
+    TopicRouteData,
+)
+from broker.remoting.protocol.body.version import DataVersion
+
+MASTER_ID = 0
+
+BROKER_TIMEOUT_MS = 120_000
+"""How long a broker may be silent unless its registration says otherwise."""
+
+UNIT = 1
+UNIT_SUB = 2
+
+log = logging.getLogger("broker.namesrv")
+
+
+class BrokerGroup:
+    """The brokers of one name: one master (id 0) and its slaves."""
+
+    __slots__ = ("acting_master", "addresses", "cluster", "name", "zone")
+
+    def __init__(self, cluster: str, name: str) -> None:
+        self.cluster = cluster
+        self.name = name
+        self.addresses: dict[int, str] = {}
+        self.acting_master = False
+        self.zone: str | None = None
+
+    @property
+    def has_master(self) -> bool:
+        """Whether id 0 is registered."""
+        return MASTER_ID in self.addresses
+
+    def data(self) -> BrokerData:
+        """The group as it travels in routes."""
+        return BrokerData(
+            cluster=self.cluster,
+            broker_name=self.name,
+            broker_addrs=dict(sorted(self.addresses.items())),
+            enable_acting_master=self.acting_master,
+            zone_name=self.zone,
+        )
+
+
+class BrokerLive:
+    """Signs of life of one broker address; ``channel`` is the connection it registered on."""
+
+    __slots__ = ("channel", "data_version", "ha_address", "timeout_ms", "updated_ms")
+
+    def __init__(
+        self,
+        updated_ms: int,
+        timeout_ms: int,
+        data_version: DataVersion,
+        channel: object,
+        ha_address: str,
+    ) -> None:
+        self.updated_ms = updated_ms
+        self.timeout_ms = timeout_ms
+        self.data_version = data_version
+        self.channel = channel
+        self.ha_address = ha_address
+
+
+class Registration(msgspec.Struct, frozen=True, kw_only=True):
+    """What a broker says of itself: REGISTER_BROKER's header and body together.
+
+    ``enable_acting_master`` None means the broker is older than 5.0; ``timeout_ms`` None means the
+    default; ``filter_servers`` None means nothing was said about them.
+    """
+
+    cluster: str
+    broker_name: str
+    broker_id: int
+    address: str
+    ha_address: str = ""
+    timeout_ms: int | None = None
+    enable_acting_master: bool | None = None
+    zone: str | None = None
+    topics: Mapping[str, TopicConfig] = {}
+    data_version: DataVersion = DataVersion()
+    mappings: Mapping[str, TopicQueueMappingInfo] = {}
+    filter_servers: list[str] | None = None
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """What a live entry is found by."""
+        return self.cluster, self.address
+
+
+class RegisterResult(msgspec.Struct, frozen=True):
+    """What a slave learns from its registration: where its master is; empty texts otherwise."""
+
+    master_address: str = ""
+    ha_address: str = ""
+
+
+class MinBrokerIdChange(msgspec.Struct, frozen=True, kw_only=True):
+    """The lowest id of a broker group has changed; ``notify`` are the addresses to tell."""
+
+    broker_name: str
+    min_broker_id: int
+    min_address: str
+    offline_address: str | None
+    ha_address: str | None
+    notify: list[str]
+
+
+class RouteInfoManager:
+    """The tables and the rules; see the module for what they hold.
+
+    ``config`` may be replaced while running. ``on_min_id_change`` hears of a changed lowest id when
+    ``notifyMinBrokerIdChanged`` is on.
+    """
+
+    def __init__(
+        self,
+        clock: Clock,
+        config: NamesrvConfig,
+        on_min_id_change: Callable[[MinBrokerIdChange], None] | None = None,
+    ) -> None:
+        self.clock = clock
+        self.config = config
+        self.on_min_id_change = on_min_id_change
+        self.topics: dict[str, dict[str, QueueData]] = {}
+        self.groups: dict[str, BrokerGroup] = {}
+        self.clusters: dict[str, set[str]] = {}
+        self.live: dict[tuple[str, str], BrokerLive] = {}
+        self.filter_servers: dict[tuple[str, str], list[str]] = {}
+        self.mappings: dict[str, dict[str, TopicQueueMappingInfo]] = {}
+
+    # ---- registration
+
+    def register(self, said: Registration, channel: object) -> RegisterResult | None:
+        """Take in a registration; None when it is refused.
+
+        Refused is a lone topic from a broker id that is not registered yet: it would make a broker
+        out of an addition. Ignored (with an empty result) is a second holder of an id whose
+        state version is older than the first one's.
+
+        **Source:** RocketMQ RouteInfoManager#registerBroker
+        """
+        group = self.groups.get(said.broker_name)
+        first = group is None
+        if group is None:
+            group = BrokerGroup(said.cluster, said.broker_name)
+        addresses = group.addresses
+        min_before = min(addresses, default=MASTER_ID)
+        holder = addresses.get(said.broker_id)
+        if holder is not None and holder != said.address and self._outranked(said, holder):
+            self.live.pop(said.key, None)
+            return RegisterResult()
+        if said.broker_id not in addresses and len(said.topics) == 1:
+            log.warning(
+                "%s (%s): refused: only topic %s, and the broker is not registered",
+                said.broker_name,
+                said.address,
+                next(iter(said.topics)),
+            )
+            return None
+        # the same address under another id: a slave was promoted, or a master demoted
+        for broker_id in [i for i, a in addresses.items() if a == said.address]:
+            if broker_id != said.broker_id:
+                del addresses[broker_id]
+        self.groups[said.broker_name] = group
+        self.clusters.setdefault(said.cluster, set()).add(said.broker_name)
+        group.acting_master = bool(said.enable_acting_master)
+        group.zone = said.zone
+        first = first or holder is None
+        addresses[said.broker_id] = said.address
+        if said.broker_id == MASTER_ID or self._is_prime_slave(said, group):
+            self._take_topics(said, group, first)
+        self._refresh(said, channel, first)
+        if said.broker_id < min_before:
+            self._tell_min_id(group, None, said.ha_address)
+        return self._master_of(said, group)
+
+    def _outranked(self, said: Registration, holder: str) -> bool:
+        """Whether the present holder of the id has a newer state (a new master was elected)."""
+        known = self.live.get((said.cluster, holder))
+        if known is None or known.data_version.state_version <= said.data_version.state_version:
+            return False
+        log.warning(
+            "%s: broker id %d of %s is held by %s with a newer state version %d > %d: ignored",
+            said.address,
+            said.broker_id,
+            said.broker_name,
+            holder,
+            known.data_version.state_version,
+            said.data_version.state_version,
+        )
+        return True
+
+    @staticmethod
+    def _is_prime_slave(said: Registration, group: BrokerGroup) -> bool:
+        """Whether the lowest id speaks for a group without master (5.x brokers only)."""
+        return (
+            said.enable_acting_master is not None
+            and said.broker_id != MASTER_ID
+            and said.broker_id == min(group.addresses)
+        )
+
+    def _take_topics(self, said: Registration, group: BrokerGroup, first: bool) -> None:
+        changed = first or self.is_changed(said.cluster, said.address, said.data_version)
+        if self.config.delete_topic_with_broker_registration and not said.mappings:
+            for topic in self._topics_of({said.broker_name}):
+                if topic not in said.topics:
+                    self._drop_queues(topic, said.broker_name)
+        acting = said.broker_id != MASTER_ID and group.acting_master
+        for topic, config in said.topics.items():
+            if not changed and said.broker_name in self.topics.get(topic, ()):
+                continue
+            queues = QueueData(
+                broker_name=said.broker_name,
+                read_queue_nums=config.read_queue_nums,
+                write_queue_nums=config.write_queue_nums,
+                perm=config.perm & ~PERM_WRITE if acting else config.perm,
+                topic_sys_flag=config.topic_sys_flag,
+            )
+            self._put_queues(topic, queues)
+        if changed:
+            for topic, mapping in said.mappings.items():
+                self.mappings.setdefault(topic, {})[said.broker_name] = mapping
+
+    def _put_queues(self, topic: str, queues: QueueData) -> None:
+        table = self.topics.setdefault(topic, {})
+        before = table.get(queues.broker_name)
+        if before != queues:
+            table[queues.broker_name] = queues
+            if before is not None:
+                log.info("topic %s changed: %s -> %s", topic, before, queues)
+
+    def _refresh(self, said: Registration, channel: object, first: bool) -> None:
+        timeout_ms = BROKER_TIMEOUT_MS if said.timeout_ms is None else said.timeout_ms
+        new = said.key not in self.live
+        self.live[said.key] = BrokerLive(
+            self.clock.now_ms(), timeout_ms, said.data_version, channel, said.ha_address
+        )
+        if new or first:
+            log.info(
+                "broker registered: %s id %d %s in %s, %d topics",
+                said.broker_name,
+                said.broker_id,
+                said.address,
+                said.cluster,
+                len(said.topics),
+            )
+        if said.filter_servers:
+            self.filter_servers[said.key] = said.filter_servers
+        elif said.filter_servers is not None:
+            self.filter_servers.pop(said.key, None)
+
+    def _master_of(self, said: Registration, group: BrokerGroup) -> RegisterResult:
+        if said.broker_id == MASTER_ID:
+            return RegisterResult()
+        master = group.addresses.get(MASTER_ID)
+        live = self.live.get((said.cluster, master)) if master else None
+        if master is None or live is None:
+            return RegisterResult()
+        return RegisterResult(master, live.ha_address)
+
+    def is_changed(self, cluster: str, address: str, data_version: DataVersion) -> bool:
+        """Whether a broker's topics differ from what was registered, or nothing was."""
+        live = self.live.get((cluster, address))
+        return live is None or live.data_version != data_version
+
+    def data_version_of(self, cluster: str, address: str) -> DataVersion | None:
+        """The DataVersion last registered by this address."""
+        live = self.live.get((cluster, address))
+        return None if live is None else live.data_version
+
+    def heard_from(self, cluster: str, address: str) -> None:
+        """A sign of life; of an address that never registered it means nothing.
+
+        **Source:** RocketMQ RouteInfoManager#updateBrokerInfoUpdateTimestamp
+        """
+        live = self.live.get((cluster, address))
+        if live is not None:
+            live.updated_ms = self.clock.now_ms()
+
+    # ---- departure
+
+    def unregister(self, cluster: str, broker_name: str, address: str) -> None:
+        """Take one broker address out, and everything that only it carried.
+
+        **Source:** RocketMQ RouteInfoManager#unRegisterBroker
+        """
+        known = self.live.pop((cluster, address), None)
+        self.filter_servers.pop((cluster, address), None)
+        group = self.groups.get(broker_name)
+        if group is None:
+            return
+        gone = [i for i, a in group.addresses.items() if a == address]
+        was_min = bool(gone) and min(group.addresses) in gone
+        for broker_id in gone:
+            del group.addresses[broker_id]
+        if known is not None or gone:
+            log.info("broker removed: %s %s of %s", broker_name, address, cluster)
+        if not group.addresses:
+            self._drop_group(cluster, group)
+        else:
+            if group.acting_master and not group.has_master:
+                self._change_perm(broker_name, lambda perm: perm & ~PERM_WRITE)
+            if was_min and group.acting_master:
+                self._tell_min_id(group, address, None)
+
+    def _drop_group(self, cluster: str, group: BrokerGroup) -> None:
+        del self.groups[group.name]
+        for name in {cluster, group.cluster}:
+            members = self.clusters.get(name)
+            if members is not None:
+                members.discard(group.name)
+                if not members:
+                    del self.clusters[name]
+        for topic in self._topics_of({group.name}):
+            self._drop_queues(topic, group.name)
+        for topic in [topic for topic, table in self.mappings.items() if group.name in table]:
+            del self.mappings[topic][group.name]
+            if not self.mappings[topic]:
+                del self.mappings[topic]
+
+    def channel_closed(self, channel: object) -> list[str]:
+        """Remove every broker whose registration came over ``channel``; returns their addresses.
+
+        **Source:** RocketMQ RouteInfoManager#onChannelDestroy
+        """
+        gone = [key for key, live in self.live.items() if live.channel is channel]
+        for cluster, address in gone:
+            self.unregister(cluster, self._name_of(address), address)
+        return [address for _, address in gone]
+
+    def expire(self) -> list[object]:
+        """Remove brokers that were silent too long; returns their connections, to be closed.
+
+        **Source:** RocketMQ RouteInfoManager#scanNotActiveBroker
+        """
+        now_ms = self.clock.now_ms()
+        channels = []
+        for (cluster, address), live in list(self.live.items()):
+            silent_ms = now_ms - live.updated_ms
+            if silent_ms > live.timeout_ms:
+                log.warning(
+                    "broker %s of %s: silent for %d ms, allowed %d: removed",
+                    address,
+                    cluster,
+                    silent_ms,
+                    live.timeout_ms,
+                )
+                self.unregister(cluster, self._name_of(address), address)
+                channels.append(live.channel)
+        return channels
+
+    def _name_of(self, address: str) -> str:
+        for group in self.groups.values():
+            if address in group.addresses.values():
+                return group.name
+        return ""
+
+    def _tell_min_id(self, group: BrokerGroup, offline: str | None, ha: str | None) -> None:
+        """Report a changed lowest id to the group's members.
+
+        **Source:** RocketMQ RouteInfoManager#notifyMinBrokerIdChanged, #chooseBrokerAddrsToNotify
+        """
+        if self.on_min_id_change is None or not self.config.notify_min_broker_id_changed:
+            return
+        lowest = min(group.addresses)
+        everyone = offline is not None or len(group.addresses) == 1
+        self.on_min_id_change(
+            MinBrokerIdChange(
+                broker_name=group.name,
+                min_broker_id=lowest,
+                min_address=group.addresses[lowest],
+                offline_address=offline,
+                ha_address=ha,
+                notify=[a for i, a in group.addresses.items() if everyone or i != lowest],
+            )
+        )
+
+    # ---- routes
+
+    def route(self, topic: str) -> TopicRouteData | None:
+        """The route of a topic; None when no queue or no broker is known for it.
+
+        **Source:** RocketMQ RouteInfoManager#pickupTopicRouteData
+        """
+        table = self.topics.get(topic)
+        if not table:
+            return None
+        queues = [table[name] for name in sorted(table)]
+        groups = [group for q in queues if (group := self.groups.get(q.broker_name)) is not None]
+        if not groups:
+            return None
+        return TopicRouteData(
+            queue_datas=queues,
+            broker_datas=[self._presented(group, table[group.name], topic) for group in groups],
+            filter_server_table=self._filter_table(groups),
+            topic_queue_mapping_by_broker=self.mappings.get(topic),
+        )
+
+    def _presented(self, group: BrokerGroup, queues: QueueData, topic: str) -> BrokerData:
+        """The group as a client of this topic shall see it.
+
+        With ``supportActingMaster`` the lowest slave of a group without master stands at id 0, so
+        that clients read from it as from a master; never where its queues can still be written.
+        """
+        data = group.data()
+        if (
+            self.config.support_acting_master
+            and group.acting_master
+            and group.addresses
+            and not group.has_master
+            and not topic.startswith(SYNC_MEMBER_PREFIX)
+            and not is_writable(queues.perm)
+        ):
+            addresses = dict(data.broker_addrs)
+            lowest = min(addresses)
+            data = msgspec.structs.replace(
+                data, broker_addrs={MASTER_ID: addresses.pop(lowest), **addresses}
+            )
+        return data
+
+    def _filter_table(self, groups: Iterable[BrokerGroup]) -> dict[str, list[str]]:
+        """Filter servers by broker address; only 4.x brokers ever had them."""
+        found = {}
+        for group in groups:
+            for address in group.addresses.values():
+                servers = self.filter_servers.get((group.cluster, address))
+                if servers:
+                    found[address] = servers
+        return found
+
+    def cluster_info(self) -> ClusterInfo:
+        """Every broker and every cluster."""
+        return ClusterInfo(
+            broker_addr_table={name: self.groups[name].data() for name in sorted(self.groups)},
+            cluster_addr_table={
+                name: sorted(self.clusters[name]) for name in sorted(self.clusters)
+            },
+        )
+
+    def members(self, broker_name: str) -> dict[int, str]:
+        """The addresses of one broker group by id, whatever its cluster; empty if unknown.
+
+        **Source:** RocketMQ RouteInfoManager#getBrokerMemberGroup
+        """
+        group = self.groups.get(broker_name)
+        return {} if group is None else dict(sorted(group.addresses.items()))
+
+    # ---- topics
+
+    def all_topics(self) -> list[str]:
+        """Every topic with a queue anywhere, sorted."""
+        return sorted(self.topics)
+
+    def topics_of_cluster(self, cluster: str) -> list[str]:
+        """Topics with a queue on a broker of the cluster, sorted."""
+        return self._topics_of(self.clusters.get(cluster, set()))
+
+    def system_topics(self) -> tuple[list[str], str | None]:
+        """Names that are topics by being names (clusters, brokers), and one broker's address.
+
+        **Source:** RocketMQ RouteInfoManager#getSystemTopicList
+        """
+        names = sorted(self.clusters.keys() | self.groups.keys())
+        for name in sorted(self.groups):
+            for _, address in sorted(self.groups[name].addresses.items()):
+                return names, address
+        return names, None
+
+    def unit_topics(self, *, unit: bool | None, unit_sub: bool | None) -> list[str]:
+        """Topics whose first queue data has the given flags; None means either."""
+        found = []
+        for topic, table in sorted(self.topics.items()):
+            flags = next(iter(table.values())).topic_sys_flag
+            if unit is not None and bool(flags & UNIT) != unit:
+                continue
+            if unit_sub is not None and bool(flags & UNIT_SUB) != unit_sub:
+                continue
+            found.append(topic)
+        return found
+
+    def register_topic(self, topic: str, queues: Iterable[QueueData]) -> bool:
+        """Add a topic on brokers that are all known; False (and nothing done) otherwise.
+
+        **Source:** RocketMQ RouteInfoManager#registerTopic
+        """
+        entries = list(queues)
+        if not entries or any(entry.broker_name not in self.groups for entry in entries):
+            return False
+        for entry in entries:
+            self._put_queues(topic, entry)
+        log.info("topic %s registered on %s", topic, ", ".join(q.broker_name for q in entries))
+        return True
+
+    def delete_topic(self, topic: str, cluster: str = "") -> int:
+        """Forget a topic, everywhere or on one cluster's brokers; returns the brokers it was on.
+
+        **Source:** RocketMQ RouteInfoManager#deleteTopic (with cluster since 5.0)
+        """
+        table = self.topics.get(topic, {})
+        names = set(table) & self.clusters.get(cluster, set()) if cluster else set(table)
+        for name in names:
+            self._drop_queues(topic, name)
+        if names:
+            log.info("topic %s deleted on %s", topic, ", ".join(sorted(names)))
+        return len(names)
+
+    def wipe_write_perm(self, broker_name: str) -> int:
+        """Make a broker's topics read-only; returns how many. Undone by its next changed config.
+
+        **Source:** RocketMQ RouteInfoManager#operateWritePermOfBroker
+        """
+        return self._change_perm(broker_name, lambda perm: perm & ~PERM_WRITE)
+
+    def add_write_perm(self, broker_name: str) -> int:
+        """Make a broker's topics readable and writable; returns how many."""
+        return self._change_perm(broker_name, lambda _: PERM_READ | PERM_WRITE)
+
+    def _change_perm(self, broker_name: str, change: Callable[[int], int]) -> int:
+        count = 0
+        for table in self.topics.values():
+            queues = table.get(broker_name)
+            if queues is not None:
+                table[broker_name] = msgspec.structs.replace(queues, perm=change(queues.perm))
+                count += 1
+        return count
+
+    def _topics_of(self, broker_names: set[str]) -> list[str]:
+        return sorted(
+            topic for topic, table in self.topics.items() if not broker_names.isdisjoint(table)
+        )
+
+    def _drop_queues(self, topic: str, broker_name: str) -> None:
+        table = self.topics.get(topic)
+        if table is not None and table.pop(broker_name, None) is not None and not table:
+            del self.topics[topic]

@@ -1,0 +1,82 @@
+"""LiveSettings: the settings in force, their origin, and their change while running.
+
+**Source:** RocketMQ Configuration, DefaultRequestProcessor#updateConfig.
+"""
+
+import logging
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from broker.common.properties import format_properties
+from broker.errors import BrokerError, ConfigError
+from broker.namesrv import config as keys
+from broker.namesrv import files
+from broker.namesrv.config import NamesrvConfig
+from broker.remoting.protocol.codes import ResponseCode
+
+log = logging.getLogger("broker.namesrv")
+
+
+class LiveSettings:
+    """``config`` in force; ``unknown`` keys kept as they came; ``on_change`` hears of changes.
+
+    ``origins`` says for a key where its value came from (file or option); keys not in it are
+    defaults.
+    """
+
+    def __init__(
+        self,
+        config: NamesrvConfig,
+        unknown: Mapping[str, str] | None = None,
+        origins: Mapping[str, str] | None = None,
+    ) -> None:
+        self.config = config
+        self.unknown = dict(unknown or {})
+        self.origins = dict(origins or {})
+        self.on_change: Callable[[NamesrvConfig], None] | None = None
+
+    def as_text(self) -> str:
+        """Every key in force, unknown ones included, as properties text."""
+        return format_properties({**self.unknown, **keys.to_properties(self.config)})
+
+    def lines(self) -> list[str]:
+        """``key=value  # origin`` for each key, as ``-p`` prints them."""
+        values = {**keys.to_properties(self.config), **self.unknown}
+        return [
+            f"{key}={value}  # {self.origins.get(key, 'default')}" for key, value in values.items()
+        ]
+
+    def update(self, changes: Mapping[str, str]) -> None:
+        """Change settings for good: all of them or none.
+
+        Raises BrokerError: NO_PERMISSION for a key on the black list or one that cannot change
+        while running, SYSTEM_ERROR for a value that does not fit.
+        """
+        black = keys.black_list(self.config)
+        for key in changes:
+            field = keys.FIELD_OF_KEY.get(key)
+            if key in black:
+                raise BrokerError(ResponseCode.NO_PERMISSION, f"{key} is on the black list")
+            if field is None:
+                raise BrokerError(ResponseCode.NO_PERMISSION, f"{key} is no key of a name server")
+            if not keys.SETTINGS[field].live:
+                raise BrokerError(
+                    ResponseCode.NO_PERMISSION, f"{key} cannot change while running: restart"
+                )
+        try:
+            config = keys.from_properties(changes, self.config)
+        except ConfigError as error:
+            raise BrokerError(ResponseCode.SYSTEM_ERROR, error.message) from error
+        before = keys.to_properties(self.config)
+        self._persist(changes)
+        self.config = config
+        for key, value in changes.items():
+            self.origins[key] = "changed while running"
+            log.info("setting %s: %s -> %s", key, before[key], value)
+        if self.on_change is not None:
+            self.on_change(config)
+
+    def _persist(self, changes: Mapping[str, str]) -> None:
+        path = self.config.store_path
+        old = Path(path).read_text(encoding="utf-8") if Path(path).exists() else ""
+        files.write_atomically(path, keys.patch_properties(old, changes))

@@ -1,0 +1,139 @@
+"""mqnamesrv: the name server as a program.
+
+Settings come from the command line, then the ``-c`` file, then the defaults; ``-p`` shows each
+with its origin and ends.
+
+**Source:** RocketMQ NamesrvStartup (options -c and -p, the ready line).
+"""
+
+import argparse
+import asyncio
+import logging
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+
+from broker import __version__
+from broker.common.properties import parse_properties
+from broker.errors import ConfigError, RocketMQError
+from broker.namesrv import config as keys
+from broker.namesrv.config import NamesrvConfig
+from broker.namesrv.settings import LiveSettings
+from broker.remoting import daemon
+
+log = logging.getLogger("broker.namesrv")
+
+OPEN_FILES_SPARE = 1_000
+"""Files and sockets besides the connections of peers."""
+
+
+def argument_parser() -> argparse.ArgumentParser:
+    """The options of mqnamesrv."""
+    parser = argparse.ArgumentParser(
+        prog="mqnamesrv",
+        description="RocketMQ name server: keeps the routes that brokers register.",
+        epilog="example: mqnamesrv -c namesrv.conf --listen 0.0.0.0:9876 --log-dir /var/log/mq",
+    )
+    parser.add_argument("-c", "--config", metavar="FILE", help="namesrv.conf (Java properties)")
+    parser.add_argument(
+        "-p",
+        "--print-config",
+        action="store_true",
+        help="print every setting in force with its origin, and end",
+    )
+    parser.add_argument(
+        "--listen",
+        action="append",
+        default=[],
+        metavar="HOST:PORT",
+        help="address to listen on; without it loopback only (default 127.0.0.1:9876)",
+    )
+    parser.add_argument("--check", action="store_true", help="check the settings, start nothing")
+    daemon.add_log_arguments(parser)
+    parser.add_argument("--version", action="version", version=f"mqnamesrv {__version__}")
+    return parser
+
+
+def read_settings(path: str | None) -> LiveSettings:
+    """The settings of a file over the defaults. ConfigError names file, key and value."""
+    if path is None:
+        return LiveSettings(NamesrvConfig())
+    try:
+        properties = parse_properties(Path(path).read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise ConfigError(f"{path}: {reason}", "name a readable properties file") from error
+    try:
+        config = keys.from_properties(properties)
+    except ConfigError as error:
+        raise ConfigError(f"{path}: {error.message}", error.hint) from error
+    if not config.config_store_path:
+        config = msgspec.structs.replace(config, config_store_path=str(Path(path).absolute()))
+    unknown = {key: properties[key] for key in keys.unknown_keys(properties)}
+    return LiveSettings(config, unknown, dict.fromkeys(properties, path))
+
+
+async def serve(
+    settings: LiveSettings, listen: Sequence[tuple[str, int]], stop: asyncio.Event
+) -> int:
+    """Run a name server until ``stop``; returns the exit status."""
+    from broker.namesrv.server import NameServer
+    from broker.remoting.server import raise_file_limit
+
+    wanted = settings.config.max_connections + OPEN_FILES_SPARE
+    allowed = raise_file_limit(wanted)
+    if allowed < wanted:
+        log.warning("only %d files may be open: fewer connections than maxConnections", allowed)
+    server = NameServer(settings=settings)
+    await server.start(listen)
+    try:
+        daemon.ready(
+            "The Name Server boot success. serializeType=JSON, "
+            f"address {', '.join(server.addresses)}"
+        )
+        await stop.wait()
+    finally:
+        await server.close()
+        log.info("name server stopped")
+    return daemon.STATUS_OK
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """The program; returns its exit status."""
+    options = argument_parser().parse_args(argv)
+    try:
+        settings = read_settings(options.config)
+        if options.print_config:
+            sys.stdout.write("\n".join(settings.lines()) + "\n")
+            return daemon.STATUS_OK
+        daemon.configure_logging(
+            daemon.LogOptions(
+                name="namesrv",
+                format=options.log_format,
+                directory=options.log_dir,
+                level=options.log_level,
+            )
+        )
+        if settings.unknown:
+            log.warning(
+                "%s: keys this name server does not use are kept: %s",
+                options.config,
+                ", ".join(settings.unknown),
+            )
+        listen = daemon.choose_listen(
+            options.listen,
+            port=settings.config.listen_port,
+            configured_host=settings.config.bind_address,
+        )
+    except RocketMQError as error:
+        return daemon.report(error)
+    if options.check:
+        sys.stdout.write("the settings can be used\n")
+        return daemon.STATUS_OK
+    return daemon.run(lambda stop: serve(settings, listen, stop))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
