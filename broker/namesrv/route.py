@@ -256,7 +256,17 @@ class RouteInfoManager:
         if before != queues:
             table[queues.broker_name] = queues
             if before is not None:
-                log.info("topic %s changed: %s -> %s", topic, before, queues)
+                log.info(
+                    "topic %s on %s changed: read/write/perm %d/%d/%d -> %d/%d/%d",
+                    topic,
+                    queues.broker_name,
+                    before.read_queue_nums,
+                    before.write_queue_nums,
+                    before.perm,
+                    queues.read_queue_nums,
+                    queues.write_queue_nums,
+                    queues.perm,
+                )
 
     def _refresh(self, said: Registration, channel: object, first: bool) -> None:
         timeout_ms = BROKER_TIMEOUT_MS if said.timeout_ms is None else said.timeout_ms

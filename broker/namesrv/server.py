@@ -143,6 +143,6 @@ def _limits(config: NamesrvConfig) -> ServerLimits:
         idle_ms=config.server_channel_max_idle_time_seconds * 1000,
         lanes={
             "route": LaneLimits(queue_limit=config.client_request_thread_pool_queue_capacity),
-            "admin": LaneLimits(queue_limit=config.default_thread_pool_queue_capacity),
+            "namesrv": LaneLimits(queue_limit=config.default_thread_pool_queue_capacity),
         },
     )

@@ -59,7 +59,7 @@ def argument_parser() -> argparse.ArgumentParser:
 def read_settings(path: str | None) -> LiveSettings:
     """The settings of a file over the defaults. ConfigError names file, key and value."""
     if path is None:
-        return LiveSettings(NamesrvConfig())
+        return LiveSettings(_with_paths(NamesrvConfig()))
     try:
         properties = parse_properties(Path(path).read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError) as error:
@@ -72,7 +72,27 @@ def read_settings(path: str | None) -> LiveSettings:
     if not config.config_store_path:
         config = msgspec.structs.replace(config, config_store_path=str(Path(path).absolute()))
     unknown = {key: properties[key] for key in keys.unknown_keys(properties)}
-    return LiveSettings(config, unknown, dict.fromkeys(properties, path))
+    return LiveSettings(_with_paths(config), unknown, dict.fromkeys(properties, path))
+
+
+def _with_paths(config: NamesrvConfig) -> NamesrvConfig:
+    """Spell the default paths out, so that every listing of the settings shows them."""
+    return msgspec.structs.replace(
+        config, kv_config_path=config.kv_path, config_store_path=config.store_path
+    )
+
+
+def bind(settings: LiveSettings, said: Sequence[str]) -> list[tuple[str, int]]:
+    """The addresses to listen on; the first one stands in the settings from now on."""
+    config = settings.config
+    listen = daemon.choose_listen(
+        said, port=config.listen_port, configured_host=config.bind_address
+    )
+    host, port = listen[0]
+    if said:
+        settings.origins["bindAddress"] = settings.origins["listenPort"] = "--listen"
+    settings.config = msgspec.structs.replace(config, bind_address=host, listen_port=port)
+    return listen
 
 
 async def serve(
@@ -84,7 +104,7 @@ async def serve(
 
     wanted = settings.config.max_connections + OPEN_FILES_SPARE
     allowed = raise_file_limit(wanted)
-    if allowed < wanted:
+    if allowed < settings.config.max_connections:
         log.warning("only %d files may be open: fewer connections than maxConnections", allowed)
     server = NameServer(settings=settings)
     await server.start(listen)
@@ -105,9 +125,6 @@ def main(argv: Sequence[str] | None = None) -> int:
     options = argument_parser().parse_args(argv)
     try:
         settings = read_settings(options.config)
-        if options.print_config:
-            sys.stdout.write("\n".join(settings.lines()) + "\n")
-            return daemon.STATUS_OK
         daemon.configure_logging(
             daemon.LogOptions(
                 name="namesrv",
@@ -122,13 +139,12 @@ def main(argv: Sequence[str] | None = None) -> int:
                 options.config,
                 ", ".join(settings.unknown),
             )
-        listen = daemon.choose_listen(
-            options.listen,
-            port=settings.config.listen_port,
-            configured_host=settings.config.bind_address,
-        )
+        listen = bind(settings, options.listen)
     except RocketMQError as error:
         return daemon.report(error)
+    if options.print_config:
+        sys.stdout.write("\n".join(settings.lines()) + "\n")
+        return daemon.STATUS_OK
     if options.check:
         sys.stdout.write("the settings can be used\n")
         return daemon.STATUS_OK

@@ -46,7 +46,14 @@ class RemotingClient(Endpoint):
         signer: Callable[[RemotingCommand], None] | None = None,
         tls: ssl.SSLContext | None = None,
     ) -> None:
-        super().__init__(handlers or {}, limits=limits, clock=clock, name=name, on_close=on_close)
+        super().__init__(
+            handlers or {},
+            limits=limits,
+            clock=clock,
+            name=name,
+            on_close=on_close,
+            allow_remote_admin=True,  # who is dialled was chosen by the configuration
+        )
         self.connect_timeout_ms = connect_timeout_ms
         self.signer = signer
         self.tls = tls
