@@ -1,14 +1,25 @@
 """Dead letters: which groups have them, and what they are."""
 
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import msgspec
 
+from broker.client.caller import build_request
+from broker.client.route_cache import Route
+from broker.common.clock import Clock, SystemClock
+from broker.common.message_queue import MessageQueue
+from broker.common.topic import dlq_topic, group_of_dlq_topic
+from broker.errors import RocketMQError
+from broker.remoting.protocol.codes import RequestCode
+from mqadmin.admin import message_result as kinds
 from mqadmin.admin.message import DEFAULT_MAX, BodyView, QueryResult
-from mqadmin.admin.result import Listing
+from mqadmin.admin.result import Listing, TargetError
 
 if TYPE_CHECKING:
     from mqadmin.admin.session import MQAdmin
+
+HOUR_MS = 3_600_000
 
 
 class DlqRecord(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -28,12 +39,24 @@ class DlqRecord(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 class DlqAdmin:
     """The questions about dead letters."""
 
-    def __init__(self, admin: "MQAdmin") -> None:
+    def __init__(self, admin: "MQAdmin", clock: Clock | None = None) -> None:
         self._admin = admin
+        self._clock = clock or SystemClock()
 
     def list(self, *, group: str | None = None) -> Listing[DlqRecord]:
-        """One record per group that has a DLQ topic."""
-        raise NotImplementedError
+        """One record per group that has a DLQ topic; ``group`` looks at that one alone."""
+        topics = [dlq_topic(group)] if group is not None else self._topics()
+        items: list[DlqRecord] = []
+        errors: list[TargetError] = []
+        for topic in topics:
+            route = self._admin.routes.find(topic)
+            if route is None:
+                continue
+            record, failed = self._record(topic, route)
+            errors += failed
+            if record is not None:
+                items.append(record)
+        return Listing(items=items, errors=errors)
 
     def show(
         self,
@@ -44,5 +67,83 @@ class DlqAdmin:
         end_ms: int | None = None,
         body: BodyView | None = None,
     ) -> QueryResult:
-        """The dead letters themselves, oldest first."""
-        raise NotImplementedError
+        """The dead letters themselves, oldest first.
+
+        A DLQ topic is born without the right to read; then its messages are refused here too.
+        """
+        result = self._admin.message.query_time(
+            dlq_topic(group), begin_ms or None, end_ms, max_items=max_items, body=body
+        )
+        if result.kind == kinds.NO_SUCH_TOPIC:
+            return QueryResult(
+                kind=kinds.NO_SUCH_TOPIC,
+                detail=f"group {group} has no DLQ topic: nothing of it was ever given up",
+                hint="mqadmin dlq list shows the groups that have dead letters",
+            )
+        return result
+
+    def _topics(self) -> Sequence[str]:
+        names = self._admin.ask_namesrv(RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER)
+        return sorted(
+            name for name in names.value.topic_list if group_of_dlq_topic(name) is not None
+        )
+
+    def _record(self, topic: str, route: Route) -> tuple[DlqRecord | None, Sequence[TargetError]]:
+        listing = self._admin.topic.status(topic)
+        errors = [*listing.errors]
+        if not listing.items and errors:
+            return None, errors
+        filled = [item for item in listing.items if item.max_offset > item.min_offset]
+        queues = [MessageQueue(topic, item.broker_name, item.queue_id) for item in filled]
+        newest = [item.last_update_timestamp for item in filled if item.last_update_timestamp]
+        now_ms = self._clock.now_ms()
+        oldest = self._numbers(
+            route, queues, RequestCode.GET_EARLIEST_MSG_STORETIME, "timestamp", {}
+        )
+        before = self._numbers(
+            route,
+            queues,
+            RequestCode.SEARCH_OFFSET_BY_TIMESTAMP,
+            "offset",
+            {"timestamp": now_ms - HOUR_MS},
+        )
+        growth: int | None = 0
+        for item, queue in zip(filled, queues, strict=True):
+            if (item.last_update_timestamp or 0) < now_ms - HOUR_MS:
+                continue
+            since = before.get(queue)
+            growth = None if since is None or growth is None else growth + item.max_offset - since
+        known = [time for time in oldest.values() if time is not None and time > 0]
+        return DlqRecord(
+            group=group_of_dlq_topic(topic) or topic,
+            topic=topic,
+            messages=sum(item.max_offset - item.min_offset for item in filled),
+            oldest_timestamp=min(known) if known else None,
+            newest_timestamp=max(newest) if newest else None,
+            growth_per_hour=growth,
+        ), errors
+
+    def _numbers(
+        self,
+        route: Route,
+        queues: Sequence[MessageQueue],
+        code: int,
+        field: str,
+        fields: Mapping[str, int],
+    ) -> dict[MessageQueue, int | None]:
+        """One number per queue from its broker, None where it cannot be asked."""
+        answers = self._admin.call_all(
+            [
+                (
+                    route.reader(queue.broker_name) or "",
+                    build_request(
+                        code, {"topic": queue.topic, "queue_id": queue.queue_id, **fields}
+                    ),
+                )
+                for queue in queues
+            ]
+        )
+        return {
+            queue: None if isinstance(answer, RocketMQError) else getattr(answer.header, field)
+            for queue, answer in zip(queues, answers, strict=True)
+        }

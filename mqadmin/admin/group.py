@@ -1,18 +1,37 @@
-"""Subscription groups: create, list, show, update as a patch, delete."""
+"""Subscription groups: create, list, show, update as a patch, delete.
 
-from collections.abc import Mapping
+A group is read from the broker's whole table: the request for one group makes 5.x brokers create
+it, and looking must not change.
+"""
+
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from mqadmin.admin.result import Listing, Plan
+from broker.client.caller import build_request
+from broker.common.group import (
+    SubscriptionGroupConfig,
+    check_group_name,
+    group_config_from_wire,
+    group_config_to_wire,
+    is_system_group,
+)
+from broker.errors import ClientError, RocketMQError
+from broker.remoting.protocol.codes import RequestCode
+from mqadmin.admin.failure import describe
+from mqadmin.admin.result import Change, Listing, Plan, Request, TargetError
+from mqadmin.admin.topology import Target
 
 if TYPE_CHECKING:
     from mqadmin.admin.session import MQAdmin
 
+#: The order flag of a group, and what else only 5.x brokers tell: None in a 4.9 answer.
+_NOT_SETTABLE = frozenset({"groupName", "attributes", "subscriptionDataSet"})
+
 
 class GroupRecord(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """The configuration of one group on one broker. Fields an old broker lacks are None."""
+    """The configuration of one group on one broker."""
 
     group: str
     cluster_name: str | None
@@ -20,16 +39,16 @@ class GroupRecord(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     consume_enable: bool
     consume_from_min_enable: bool
     consume_broadcast_enable: bool
-    consume_message_orderly: bool | None
+    consume_message_orderly: bool
     retry_queue_nums: int
     retry_max_times: int
     broker_id: int
     which_broker_when_consume_slowly: int
     notify_consumer_ids_changed_enable: bool
-    group_sys_flag: int | None
-    consume_timeout_minute: int | None
-    group_retry_policy: Mapping[str, Any] | None
-    attributes: Mapping[str, str] | None
+    group_sys_flag: int
+    consume_timeout_minute: int
+    group_retry_policy: Mapping[str, Any]
+    attributes: Mapping[str, str]
 
 
 class GroupAdmin:
@@ -41,12 +60,29 @@ class GroupAdmin:
     def list(
         self, *, cluster: str | None = None, include_system: bool = True
     ) -> Listing[GroupRecord]:
-        """One record per group and broker."""
-        raise NotImplementedError
+        """One record per group and broker, sorted by group and broker name."""
+        targets = self._admin.topology.readers(cluster=cluster)
+        records: list[GroupRecord] = []
+        errors: list[TargetError] = []
+        for target, table in zip(targets, self.tables(targets), strict=True):
+            if isinstance(table, RocketMQError):
+                errors.append(describe(table, address=target.address, target=target.label))
+                continue
+            records += [
+                _record(config, target)
+                for name, config in table.items()
+                if include_system or not is_system_group(name)
+            ]
+        records.sort(key=lambda record: (record.group, record.broker_name or ""))
+        return Listing(items=records, errors=errors)
 
     def show(self, group: str) -> Listing[GroupRecord]:
         """The configuration of one group on each broker that has it."""
-        raise NotImplementedError
+        listing = self.list()
+        return Listing(
+            items=[record for record in listing.items if record.group == group],
+            errors=listing.errors,
+        )
 
     def plan_create(
         self,
@@ -57,8 +93,30 @@ class GroupAdmin:
         broker: str | None = None,
         if_not_exists: bool = False,
     ) -> Plan:
-        """Plan a new group; ``settings`` use the wire names (``retryMaxTimes``)."""
-        raise NotImplementedError
+        """Plan a new group; ``settings`` use the wire names (``retryMaxTimes``).
+
+        ClientError if it exists, unless ``if_not_exists``. Targets as for topics.
+        """
+        _check_name(group)
+        wanted = patched(SubscriptionGroupConfig(group_name=group), settings or {})
+        targets = self._admin.topology.writers(cluster=cluster, broker=broker)
+        changes: list[Change] = []
+        errors: list[TargetError] = []
+        there: list[str] = []
+        for target, found in zip(targets, self.configs(targets, group), strict=True):
+            if isinstance(found, RocketMQError):
+                errors.append(describe(found, address=target.address, target=target.label))
+            elif found is None:
+                changes.append(_change(target, None, wanted))
+            else:
+                there.append(target.label)
+                changes.append(_change(target, found, found))
+        if there and not if_not_exists:
+            raise ClientError(
+                f"group {group} exists already on {', '.join(there)}",
+                "mqadmin group update changes it, --if-not-exists leaves it as it is",
+            )
+        return Plan(kind="group.create", subject=group, changes=changes, errors=errors)
 
     def plan_update(
         self,
@@ -68,8 +126,14 @@ class GroupAdmin:
         cluster: str | None = None,
         broker: str | None = None,
     ) -> Plan:
-        """Plan a patch of the group on every broker that has it."""
-        raise NotImplementedError
+        """Plan a patch of the group on every broker that has it, or on the ones named."""
+        if not settings:
+            raise ClientError(f"nothing to change about group {group}", "name a setting")
+        changes: list[Change] = []
+        targets, configs, errors = self._existing(group, cluster, broker)
+        for target, config in zip(targets, configs, strict=True):
+            changes.append(_change(target, config, patched(config, settings)))
+        return Plan(kind="group.update", subject=group, changes=changes, errors=errors)
 
     def plan_delete(
         self,
@@ -79,5 +143,182 @@ class GroupAdmin:
         cluster: str | None = None,
         broker: str | None = None,
     ) -> Plan:
-        """Plan to remove the group's configuration; its retry and DLQ topics are left alone."""
-        raise NotImplementedError
+        """Plan to remove the group's configuration; its retry and DLQ topics are left alone.
+
+        ``remove_offset`` also forgets what the group has consumed.
+        """
+        targets, configs, errors = self._existing(group, cluster, broker)
+        if is_system_group(group):
+            raise ClientError(f"group {group} belongs to RocketMQ itself and cannot be deleted")
+        changes = [
+            Change(
+                target=target.label,
+                address=target.address,
+                action="delete",
+                before=_state(config),
+                request=Request(
+                    address=target.address,
+                    code=RequestCode.DELETE_SUBSCRIPTIONGROUP,
+                    ext_fields=build_request(
+                        RequestCode.DELETE_SUBSCRIPTIONGROUP,
+                        # 5.x and 4.9 read different names for the same thing
+                        {
+                            "group_name": group,
+                            "clean_offset": remove_offset,
+                            "remove_offset": remove_offset,
+                        },
+                    ).ext_fields,
+                ),
+            )
+            for target, config in zip(targets, configs, strict=True)
+        ]
+        connections = self._admin.consumer.connections(group).connections
+        warnings = []
+        if connections:
+            warnings.append(
+                f"{len(connections)} clients of {group} are connected: a broker with "
+                "autoCreateSubscriptionGroup makes the group again with their next heartbeat"
+            )
+        return Plan(
+            kind="group.delete", subject=group, changes=changes, errors=errors, warnings=warnings
+        )
+
+    def tables(
+        self, targets: Sequence[Target]
+    ) -> Sequence[Mapping[str, SubscriptionGroupConfig] | RocketMQError]:
+        """The group table of each target."""
+        return [
+            answer if isinstance(answer, RocketMQError) else answer.value.subscription_group_table
+            for answer in self._admin.call_all(
+                [
+                    (
+                        target.address,
+                        build_request(RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG, {}),
+                    )
+                    for target in targets
+                ]
+            )
+        ]
+
+    def configs(
+        self, targets: Sequence[Target], group: str
+    ) -> Sequence[SubscriptionGroupConfig | RocketMQError | None]:
+        """The group's configuration on each target: None where it does not exist."""
+        return [
+            table if isinstance(table, RocketMQError) else table.get(group)
+            for table in self.tables(targets)
+        ]
+
+    def _existing(
+        self, group: str, cluster: str | None, broker: str | None
+    ) -> tuple[Sequence[Target], Sequence[SubscriptionGroupConfig], Sequence[TargetError]]:
+        """The masters that have the group, and what they have; ClientError when none has."""
+        topology = self._admin.topology
+        if cluster is None and broker is None:
+            asked = [target for target in topology.all() if target.broker_id == 0]
+        else:
+            asked = topology.writers(cluster=cluster, broker=broker)
+        targets: list[Target] = []
+        configs: list[SubscriptionGroupConfig] = []
+        errors: list[TargetError] = []
+        for target, config in zip(asked, self.configs(asked, group), strict=True):
+            if isinstance(config, RocketMQError):
+                errors.append(describe(config, address=target.address, target=target.label))
+            elif config is not None:
+                targets.append(target)
+                configs.append(config)
+        if not targets and not errors:
+            raise ClientError(
+                f"group {group} does not exist on {broker or cluster or 'any broker'}",
+                "mqadmin group list shows the groups there are",
+            )
+        return targets, configs, errors
+
+
+def read_states(admin: "MQAdmin", plan: Plan) -> Sequence[Mapping[str, Any] | RocketMQError | None]:
+    """The present configuration of the group on each target."""
+    targets = [Target(address=change.address) for change in plan.changes]
+    return [
+        _state(config) if isinstance(config, SubscriptionGroupConfig) else config
+        for config in admin.group.configs(targets, plan.subject)
+    ]
+
+
+def patched(
+    config: SubscriptionGroupConfig, settings: Mapping[str, Any]
+) -> SubscriptionGroupConfig:
+    """The configuration with some fields (wire names) replaced; ClientError for unknown ones."""
+    wire = group_config_to_wire(config)
+    settable = sorted(set(wire) - _NOT_SETTABLE)
+    for name, value in settings.items():
+        if name not in settable:
+            raise ClientError(
+                f"a group has no setting {name}", f"settings are {', '.join(settable)}"
+            )
+        wire[name] = value
+    after = group_config_from_wire(wire)
+    if after.retry_queue_nums < 0 or after.retry_max_times < -1:
+        raise ClientError("retryQueueNums and retryMaxTimes cannot be negative")
+    return after
+
+
+def _check_name(group: str) -> None:
+    reason = check_group_name(group)
+    if reason is not None:
+        raise ClientError(f"group {group!r}: {reason}")
+
+
+def _record(config: SubscriptionGroupConfig, target: Target) -> GroupRecord:
+    return GroupRecord(
+        group=config.group_name,
+        cluster_name=target.cluster_name,
+        broker_name=target.broker_name,
+        consume_enable=config.consume_enable,
+        consume_from_min_enable=config.consume_from_min_enable,
+        consume_broadcast_enable=config.consume_broadcast_enable,
+        consume_message_orderly=config.consume_message_orderly,
+        retry_queue_nums=config.retry_queue_nums,
+        retry_max_times=config.retry_max_times,
+        broker_id=config.broker_id,
+        which_broker_when_consume_slowly=config.which_broker_when_consume_slowly,
+        notify_consumer_ids_changed_enable=config.notify_consumer_ids_changed_enable,
+        group_sys_flag=config.group_sys_flag,
+        consume_timeout_minute=config.consume_timeout_minute,
+        group_retry_policy=config.group_retry_policy,
+        attributes=config.attributes,
+    )
+
+
+def _state(config: SubscriptionGroupConfig) -> Mapping[str, Any]:
+    wire = group_config_to_wire(config)
+    return {name: value for name, value in wire.items() if name not in _NOT_SETTABLE}
+
+
+def _change(
+    target: Target, before: SubscriptionGroupConfig | None, after: SubscriptionGroupConfig
+) -> Change:
+    found = None if before is None else _state(before)
+    wanted = _state(after)
+    return Change(
+        target=target.label,
+        address=target.address,
+        action="create" if before is None else "update",
+        before=found,
+        after=wanted,
+        request=None
+        if found == wanted
+        else Request(
+            address=target.address,
+            code=RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP,
+            body=_body(after),
+        ),
+    )
+
+
+def _body(config: SubscriptionGroupConfig) -> bytes:
+    """The request body. Attributes travel as signed changes, so none are sent to keep them."""
+    from broker.common.java_json import dumps
+
+    wire = group_config_to_wire(config)
+    wire["attributes"] = {}
+    return dumps(wire).encode("utf-8")

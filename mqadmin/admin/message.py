@@ -1,15 +1,34 @@
 """Messages: query by id, key, place or time, send, tail, decode an id."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from mqadmin.admin.message_record import MessageRecord
-from mqadmin.admin.result import TargetError
+from broker.common.message_queue import MessageQueue
+from broker.errors import BrokerError, ClientError, ProtocolError, RocketMQError
+from broker.message.message_id import parse_offset_msg_id, parse_uniq_key
+from broker.remoting.protocol.codes import RequestCode, ResponseCode
+from mqadmin.admin import message_result as kinds
+from mqadmin.admin.failure import describe
+from mqadmin.admin.message_record import BodyView, MessageRecord, record_of
+from mqadmin.admin.message_result import QueryResult, failed_result, no_such_topic
 
 if TYPE_CHECKING:
+    from broker.client.route_cache import Route
+    from mqadmin.admin.message_index import BrokerHits, KeyQuestion
     from mqadmin.admin.session import MQAdmin
+
+__all__ = [
+    "DEFAULT_MAX",
+    "DEFAULT_SCAN_LIMIT",
+    "BodyView",
+    "DecodedId",
+    "MessageAdmin",
+    "QueryResult",
+    "SendRecord",
+    "decode_id",
+]
 
 #: Messages a key query returns unless told otherwise. **Source:** QueryMsgByKeySubCommand.
 DEFAULT_MAX = 64
@@ -17,36 +36,10 @@ DEFAULT_MAX = 64
 #: Messages a scan reads before it stops and says so: a bound on time, not on truth.
 DEFAULT_SCAN_LIMIT = 1_000_000
 
+#: The pause of a tail when nothing came, in seconds.
+TAIL_PAUSE_S = 0.2
 
-class QueryResult(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """The answer to a query. ``kind`` is never a bare "nothing":
-
-    ``found``            items holds the messages
-    ``notInIndex``       every broker looked and has no such key in the window asked
-    ``outsideWindow``    nothing in the window, but the key exists outside it (``outside``)
-    ``dataDeleted``      the place asked for is below the oldest data kept, or the log is gone
-    ``notWritten``       the place asked for is above the newest message
-    ``noSuchTopic``      no route: no name server knows the topic
-    ``refused``          a broker answered with an error code, none found anything
-    ``unreachable``      a broker could not be asked, none found anything
-    ``notFound``         a scan read every queue of the range and the message is not there
-    ``badId``            the text is neither an offsetMsgId nor a uniqKey
-
-    ``truncated`` is true when more messages matched than ``max`` or a scan hit its limit (it can
-    stand beside ``found`` and ``notFound``). ``errors`` names every target that failed, also
-    beside ``found``. ``detail`` is one sentence for people, ``hint`` the next step.
-    """
-
-    kind: str
-    items: Sequence[MessageRecord] = ()
-    errors: Sequence[TargetError] = ()
-    truncated: bool = False
-    detail: str = ""
-    hint: str = ""
-    collisions: int = 0
-    scanned: int = 0
-    begin_timestamp: int | None = None
-    end_timestamp: int | None = None
+FOREVER_MS = 2**63 - 1
 
 
 class SendRecord(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -62,11 +55,11 @@ class SendRecord(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class DecodedId(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """What an id says by itself. One 32-digit text can be read both ways, so both are given.
+    """What an id says by itself.
 
-    ``address`` and ``physicalOffset`` are the reading as an offsetMsgId; ``ip``, ``pid``,
-    ``classLoaderHash``, ``millisInMonth`` and ``counter`` the reading as a uniqKey. ``likely`` is
-    ``offsetMsgId`` or ``uniqKey``.
+    ``address`` and ``physicalOffset`` are the reading as an offsetMsgId, None when it cannot be
+    one; ``ip``, ``pid``, ``classLoaderHash``, ``millisInMonth`` (since the 1st of the producer's
+    month) and ``counter`` the reading as a uniqKey. ``likely`` is ``offsetMsgId`` or ``uniqKey``.
     """
 
     id: str
@@ -80,13 +73,6 @@ class DecodedId(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     counter: int | None = None
 
 
-class BodyView(msgspec.Struct, frozen=True, kw_only=True):
-    """How bodies are shown: ``encoding`` none, text, hex or base64; ``raw`` as stored."""
-
-    encoding: str = "none"
-    raw: bool = False
-
-
 class MessageAdmin:
     """The questions about messages, and sending."""
 
@@ -96,8 +82,32 @@ class MessageAdmin:
     def query_id(
         self, text: str, *, topic: str | None = None, body: BodyView | None = None
     ) -> QueryResult:
-        """An offsetMsgId (asked at the address inside it), or with ``topic`` a uniqKey."""
-        raise NotImplementedError
+        """An offsetMsgId (asked at the address inside it), or with ``topic`` a uniqKey.
+
+        A text that can be read as an offsetMsgId is asked so first; with ``topic`` the index is
+        asked as well when that finds nothing.
+        """
+        try:
+            decoded = decode_id(text)
+        except ClientError as error:
+            if topic is None:
+                return QueryResult(kind=kinds.BAD_ID, detail=error.message, hint=error.hint)
+            return self.query_key(topic, text, unique=True, body=body)
+        first: QueryResult | None = None
+        if decoded.address is not None and decoded.physical_offset is not None:
+            first = self._view(decoded.address, decoded.physical_offset, topic, body)
+            if first.kind == kinds.FOUND or topic is None:
+                return first
+        if topic is None:
+            return QueryResult(
+                kind=kinds.BAD_ID,
+                detail=f"{text} is no offsetMsgId; as a uniqKey it can only be found in its topic",
+                hint="give the topic with --topic",
+            )
+        found = self.query_key(topic, text, unique=True, body=body)
+        if found.kind == kinds.FOUND or first is None:
+            return found
+        return first
 
     def query_key(
         self,
@@ -112,8 +122,33 @@ class MessageAdmin:
         unique: bool = False,
         body: BodyView | None = None,
     ) -> QueryResult:
-        """Messages of ``topic`` whose KEYS (``unique``: UNIQ_KEY) hold ``key``."""
-        raise NotImplementedError
+        """Messages of ``topic`` whose KEYS (``unique``: UNIQ_KEY) hold ``key``.
+
+        Both ends of the window are included. With ``scan`` the queues are read where the index
+        has nothing.
+        """
+        from mqadmin.admin.message_index import KeyQuestion, ask_index
+
+        route = self._admin.routes.find(topic)
+        if route is None:
+            return no_such_topic(topic, self._admin.namesrv_addresses)
+        question = KeyQuestion(
+            topic=topic,
+            key=key,
+            unique=unique,
+            begin_ms=begin_ms,
+            end_ms=FOREVER_MS if end_ms is None else end_ms,
+            max_items=max_items,
+        )
+        hits = ask_index(self._admin, route, question)
+        result = self._from_hits(hits, question, body)
+        if result.kind == kinds.FOUND:
+            return result
+        if scan:
+            return self._scan(route, question, scan_limit, body)
+        if result.errors:
+            return result
+        return self._why_nothing(route, question, hits)
 
     def query_offset(
         self,
@@ -129,13 +164,25 @@ class MessageAdmin:
 
         ``count`` above 1 reads on from there.
         """
-        raise NotImplementedError
+        from mqadmin.admin.message_read import chosen_queues, query_offset
+
+        route = self._admin.routes.find(topic)
+        if route is None:
+            return no_such_topic(topic, self._admin.namesrv_addresses)
+        queues = chosen_queues(route, broker, queue_id)
+        if len(queues) > 1:
+            names = ", ".join(queue.broker_name for queue in queues)
+            raise ClientError(
+                f"{len(queues)} brokers have a queue {queue_id} of topic {topic} ({names})",
+                "name one with --broker",
+            )
+        return query_offset(self._admin, route, queues[0], queue_offset, count=count, view=body)
 
     def query_time(
         self,
         topic: str,
-        begin_ms: int,
-        end_ms: int,
+        begin_ms: int | None,
+        end_ms: int | None,
         *,
         max_items: int = DEFAULT_MAX,
         queue_id: int | None = None,
@@ -144,7 +191,19 @@ class MessageAdmin:
         body: BodyView | None = None,
     ) -> QueryResult:
         """Messages stored in ``[begin_ms, end_ms)``, merged by store time over all queues."""
-        raise NotImplementedError
+        from mqadmin.admin.message_read import chosen_queues, query_time
+
+        route = self._admin.routes.find(topic)
+        if route is None:
+            return no_such_topic(topic, self._admin.namesrv_addresses)
+        return query_time(
+            self._admin,
+            chosen_queues(route, broker, queue_id),
+            (begin_ms, end_ms),
+            max_items=max_items,
+            tags=tags,
+            view=body,
+        )
 
     def send(
         self,
@@ -160,7 +219,29 @@ class MessageAdmin:
         create: bool = False,
     ) -> SendRecord:
         """Send one message. Without ``create`` an unknown topic is a ClientError, not created."""
-        raise NotImplementedError
+        from broker.client.producer import Producer
+        from broker.message.message import PROPERTY_DELAY, Message
+
+        message = Message(topic, body, tags=tags, keys=list(keys), properties=properties)
+        if delay_level:
+            message.properties[PROPERTY_DELAY] = str(delay_level)
+        producer = Producer(self._admin, routes=self._admin.routes, create=create)
+        queue = self._publish_queue(topic, broker, queue_id)
+        try:
+            sent = producer.send(message, queue)
+        except ClientError as error:
+            if not error.hint and self._admin.routes.find(topic) is None:
+                error.hint = "mqadmin topic create TOPIC creates it, or send with --create"
+            raise
+        return SendRecord(
+            topic=topic,
+            broker_name=sent.queue.broker_name,
+            queue_id=sent.queue.queue_id,
+            queue_offset=sent.queue_offset,
+            offset_msg_id=sent.offset_msg_id,
+            uniq_key=sent.uniq_key,
+            send_status=sent.send_status,
+        )
 
     def tail(
         self,
@@ -173,10 +254,333 @@ class MessageAdmin:
         queue_id: int | None = None,
         body: BodyView | None = None,
     ) -> Iterator[MessageRecord]:
-        """Yield messages as they arrive, beginning ``last`` messages before each queue's end."""
-        raise NotImplementedError
+        """Yield messages as they arrive, beginning ``last`` messages before the end.
+
+        Without ``follow`` it ends at the present end. ClientError for an unknown topic. A broker
+        that fails is asked again, until every broker fails: that error is raised.
+        """
+        from broker.client.pull_consumer import PullConsumer
+        from mqadmin.admin.message_read import Follower, chosen_queues
+
+        admin = self._admin.without_deadline() if follow else self._admin
+        route = admin.routes.get(topic)
+        queues = chosen_queues(route, broker, queue_id)
+        consumer = PullConsumer(admin, routes=admin.routes)
+        ends = _numbers(consumer.max_offsets(queues))
+        minima = _numbers(consumer.min_offsets(queues))
+        starts = {
+            queue: max(low, end - last)
+            for queue, low, end in zip(queues, minima, ends, strict=True)
+        }
+        yield from self._present(consumer, starts, (ends, last, tags), body)
+        if not follow:
+            return
+        follower = Follower(consumer, dict(zip(queues, ends, strict=True)), tags)
+        from time import sleep
+
+        while True:
+            came = follower.round()
+            for name, message in came:
+                yield record_of(message, name, body)
+            if follower.error is not None and not came and len(queues) == 1:
+                raise follower.error
+            if not came:
+                sleep(TAIL_PAUSE_S)
+
+    # --- pieces ---------------------------------------------------------------------------
+
+    def _present(
+        self,
+        consumer: Any,
+        starts: Mapping[MessageQueue, int],
+        asked: tuple[Sequence[int], int, str],
+        body: BodyView | None,
+    ) -> Iterator[MessageRecord]:
+        """The last messages already there, over all queues in order of store time."""
+        ends, last, tags = asked
+        if not last:
+            return
+        there = [
+            (queue.broker_name, message)
+            for (queue, begin), end in zip(starts.items(), ends, strict=True)
+            for message in consumer.scan(queue, begin, end, tags=tags)
+        ]
+        there.sort(key=lambda pair: pair[1].store_timestamp)
+        for name, message in there[-last:]:
+            yield record_of(message, name, body)
+
+    def _publish_queue(
+        self, topic: str, broker: str | None, queue_id: int | None
+    ) -> MessageQueue | None:
+        """The queue named by broker and id, None when the producer may choose."""
+        if broker is None and queue_id is None:
+            return None
+        route = self._admin.routes.get(topic)
+        queues = [
+            queue
+            for queue in route.publish_queues()
+            if broker in (None, queue.broker_name) and queue_id in (None, queue.queue_id)
+        ]
+        if not queues:
+            raise ClientError(
+                f"topic {topic} has no writable queue {queue_id if queue_id is not None else ''} "
+                f"on {broker or 'any broker'}",
+                "mqadmin topic route TOPIC shows its queues",
+            )
+        if queue_id is not None and len(queues) > 1:
+            names = ", ".join(queue.broker_name for queue in queues)
+            raise ClientError(
+                f"{len(queues)} brokers have a queue {queue_id} of topic {topic} ({names})",
+                "name one with --broker",
+            )
+        return queues[0]
+
+    def _view(
+        self, address: str, physical_offset: int, topic: str | None, body: BodyView | None
+    ) -> QueryResult:
+        """The record at a physical offset of the broker at ``address``."""
+        from broker.message.record import decode_record
+
+        try:
+            reply = self._admin.call(
+                address, RequestCode.VIEW_MESSAGE_BY_ID, offset=physical_offset, topic=topic
+            )
+            message = decode_record(reply.body)
+        except BrokerError as error:
+            if error.code != ResponseCode.SYSTEM_ERROR or describe(error).kind != "refused":
+                return failed_result([describe(error, address=address)])
+            return self._no_record(address, physical_offset, error)
+        except ProtocolError as error:
+            # an offset into the middle of a record: the broker sends what lies there
+            return self._no_record(address, physical_offset, error)
+        except RocketMQError as error:
+            failed = describe(error, address=address)
+            return QueryResult(
+                kind=kinds.UNREACHABLE,
+                errors=[failed],
+                detail=f"the id names the broker {address}, which cannot be reached: "
+                f"{failed.message}",
+                hint="if the broker is reachable under another address, "
+                f"give --address-map {address}=HOST:PORT",
+            )
+        if message.physical_offset != physical_offset:
+            return self._no_record(address, physical_offset, None)
+        if topic is not None and message.topic != topic:
+            return QueryResult(
+                kind=kinds.NOT_FOUND,
+                detail=f"the message at {address} {physical_offset} is of topic {message.topic}, "
+                f"not {topic}",
+                hint="leave --topic out to see it",
+            )
+        return QueryResult(
+            kind=kinds.FOUND, items=[record_of(message, self._broker_name(address), body)]
+        )
+
+    def _no_record(
+        self, address: str, physical_offset: int, error: RocketMQError | None
+    ) -> QueryResult:
+        """Why a physical offset holds no message: below or above the log, or inside a record."""
+        try:
+            runtime = self._admin.call(address, RequestCode.GET_BROKER_RUNTIME_INFO).value.table
+            low = int(runtime["commitLogMinOffset"])
+            high = int(runtime["commitLogMaxOffset"])
+        except (RocketMQError, KeyError, ValueError):
+            if isinstance(error, BrokerError):
+                return failed_result([describe(error, address=address)])
+            return QueryResult(
+                kind=kinds.NOT_FOUND,
+                detail=f"no message begins at physical offset {physical_offset} of {address}",
+            )
+        log = f"the CommitLog of {address} holds physical offsets {low} to {high - 1}"
+        if physical_offset < low:
+            return QueryResult(
+                kind=kinds.DATA_DELETED,
+                detail=f"physical offset {physical_offset} has expired: {log}",
+                hint="a copy of the store may still have it: mqadmin store inspect DIR --id ID",
+            )
+        if physical_offset >= high:
+            return QueryResult(
+                kind=kinds.NOT_WRITTEN,
+                detail=f"physical offset {physical_offset} is not written yet: {log}",
+                hint="is the id from another broker that had this address before?",
+            )
+        return QueryResult(
+            kind=kinds.NOT_FOUND,
+            detail=f"no message begins at physical offset {physical_offset}: {log}",
+            hint="mqadmin msg decode-id ID shows what the id says",
+        )
+
+    def _broker_name(self, address: str) -> str | None:
+        """The broker's name, None when no name server is there to tell: the message is enough."""
+        try:
+            names = [
+                target.broker_name
+                for target in self._admin.topology.targets
+                if target.address == address
+            ]
+        except RocketMQError:
+            return None
+        return names[0] if names else None
+
+    def _from_hits(
+        self, hits: "Sequence[BrokerHits]", question: "KeyQuestion", body: BodyView | None
+    ) -> QueryResult:
+        """The answer as far as the index gives it; ``notInIndex`` when no broker has anything."""
+        errors = [one.error for one in hits if one.error is not None]
+        collisions = sum(len(one.collisions) for one in hits)
+        found = [(one.broker_name, message) for one in hits for message in one.records.values()]
+        if not found:
+            if errors:
+                return failed_result(errors)
+            return QueryResult(kind=kinds.NOT_IN_INDEX, collisions=collisions)
+        found.sort(key=lambda pair: (pair[1].store_timestamp, pair[1].physical_offset))
+        cut = len(found) > question.max_items
+        # the newest are kept, as the index gives them; shown in order of time
+        shown = found[-question.max_items :] if cut else found
+        truncated = cut or any(one.more for one in hits)
+        detail = ""
+        if truncated:
+            detail = f"more than {len(shown)} messages match; these are the newest"
+        return QueryResult(
+            kind=kinds.FOUND,
+            items=[record_of(message, name, body) for name, message in shown],
+            errors=errors,
+            truncated=truncated,
+            detail=detail,
+            hint="ask for more with --max, or a narrower window" if truncated else "",
+            collisions=collisions,
+            begin_timestamp=question.begin_ms or None,
+            end_timestamp=None if question.end_ms == FOREVER_MS else question.end_ms,
+        )
+
+    def _why_nothing(
+        self, route: "Route", question: "KeyQuestion", hits: "Sequence[BrokerHits]"
+    ) -> QueryResult:
+        """Every broker looked and has nothing in the window: is it outside, or too old?"""
+        from mqadmin.admin.message_index import ask_index
+
+        collisions = sum(len(one.collisions) for one in hits)
+        key = f"{'uniqKey' if question.unique else 'key'} {question.key}"
+        windowed = question.begin_ms > 0 or question.end_ms < FOREVER_MS
+        if windowed:
+            everywhere = msgspec.structs.replace(
+                question, begin_ms=0, end_ms=FOREVER_MS, max_items=DEFAULT_MAX
+            )
+            wide = ask_index(self._admin, route, everywhere)
+            times = [message.store_timestamp for one in wide for message in one.records.values()]
+            times += [time for one in hits for time in one.outside]
+            if times:
+                return QueryResult(
+                    kind=kinds.OUTSIDE_WINDOW,
+                    detail=f"{key} has no message in the window, but {len(times)} outside it",
+                    hint="look there with --begin and --end, or everywhere with --all-time",
+                    collisions=collisions,
+                    begin_timestamp=min(times),
+                    end_timestamp=max(times),
+                )
+            oldest = self._oldest(route)
+            if oldest is not None and question.end_ms < oldest:
+                return QueryResult(
+                    kind=kinds.DATA_DELETED,
+                    detail="the window lies before the oldest message the brokers keep",
+                    hint="a copy of the store may still have it: mqadmin store inspect DIR --key K",
+                    collisions=collisions,
+                    begin_timestamp=oldest,
+                )
+        silent = [one.broker_name for one in hits if one.index_timestamp <= 0]
+        detail = f"no index of {', '.join(one.broker_name for one in hits)} holds {key}"
+        if silent:
+            detail += f" (the index of {', '.join(silent)} is empty)"
+        return QueryResult(
+            kind=kinds.NOT_IN_INDEX,
+            detail=f"{detail} of topic {question.topic}",
+            hint="--scan reads the queues themselves, in case the index lacks the message",
+            collisions=collisions,
+            begin_timestamp=question.begin_ms or None,
+            end_timestamp=None if question.end_ms == FOREVER_MS else question.end_ms,
+        )
+
+    def _oldest(self, route: "Route") -> int | None:
+        from broker.client.pull_consumer import PullConsumer
+        from mqadmin.admin.message_read import oldest_store_time
+
+        consumer = PullConsumer(self._admin, routes=self._admin.routes)
+        return oldest_store_time(self._admin, consumer, route.subscribe_queues())
+
+    def _scan(
+        self, route: "Route", question: "KeyQuestion", limit: int, body: BodyView | None
+    ) -> QueryResult:
+        """Read the queues in the window for the key."""
+        from broker.client.pull_consumer import PullConsumer
+        from mqadmin.admin.message_read import Reader, time_ranges
+
+        consumer = PullConsumer(self._admin, routes=self._admin.routes)
+        begin_ms = question.begin_ms or None
+        end_ms = None if question.end_ms == FOREVER_MS else question.end_ms + 1
+        parts, errors = time_ranges(consumer, route.subscribe_queues(), begin_ms, end_ms)
+        reader = Reader(consumer, limit=limit)
+        found = []
+        for pair in reader.read_all(
+            parts, lambda one: question.has_key(one) and question.in_window(one)
+        ):
+            found.append(pair)
+            if len(found) > question.max_items:
+                break
+        errors += reader.errors
+        truncated = reader.cut or len(found) > question.max_items
+        if not found and errors:
+            return failed_result(errors)
+        detail = f"read {reader.scanned} messages of {len(parts)} queues"
+        return QueryResult(
+            kind=kinds.FOUND if found else kinds.NOT_FOUND,
+            items=[record_of(message, name, body) for name, message in found[: question.max_items]],
+            errors=errors,
+            truncated=truncated,
+            detail=f"{detail}, then stopped at the limit" if reader.cut else detail,
+            hint="narrow the window with --begin and --end" if truncated else "",
+            scanned=reader.scanned,
+            begin_timestamp=begin_ms,
+            end_timestamp=None if end_ms is None else question.end_ms,
+        )
 
 
 def decode_id(text: str) -> DecodedId:
     """Read an id offline; ClientError when it is no id at all."""
-    raise NotImplementedError
+    clean = text.strip()
+    try:
+        parts = parse_uniq_key(clean)
+    except ProtocolError as error:
+        raise ClientError(
+            f"{text!r:.80} is neither an offsetMsgId nor a uniqKey",
+            error.hint or "an id has 32 or 56 hexadecimal digits",
+        ) from None
+    address: str | None = None
+    physical_offset: int | None = None
+    try:
+        host, port, offset = parse_offset_msg_id(clean)
+        if port > 0:
+            address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+            physical_offset = offset
+    except ProtocolError:
+        pass
+    return DecodedId(
+        id=clean.upper(),
+        likely="uniqKey" if address is None else "offsetMsgId",
+        address=address,
+        physical_offset=physical_offset,
+        ip=parts.ip,
+        pid=parts.pid,
+        class_loader_hash=parts.loader_hash,
+        millis_in_month=parts.time_diff_ms,
+        counter=parts.counter,
+    )
+
+
+def _numbers(values: Sequence[int | RocketMQError]) -> list[int]:
+    """The numbers; the first error among them is raised."""
+    numbers: list[int] = []
+    for value in values:
+        if isinstance(value, RocketMQError):
+            raise value
+        numbers.append(value)
+    return numbers

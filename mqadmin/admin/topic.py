@@ -1,14 +1,32 @@
 """Topics: create, update as a patch, list, show, route, status, perm, delete."""
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from mqadmin.admin.result import Listing, Plan
+from broker.client.caller import Reply, build_request
+from broker.common.topic import (
+    TBW102,
+    TopicConfig,
+    check_topic_name,
+    is_system_topic,
+    topic_config_to_wire,
+)
+from broker.errors import BrokerError, ClientError, RocketMQError
+from broker.remoting.protocol.codes import RequestCode, ResponseCode
+from mqadmin.admin.failure import describe
+from mqadmin.admin.result import Change, Listing, Plan, Request, TargetError
+from mqadmin.admin.topology import Target
 
 if TYPE_CHECKING:
     from mqadmin.admin.session import MQAdmin
+
+#: Queues of a new topic. **Source:** UpdateTopicSubCommand.
+DEFAULT_QUEUES = 8
+
+#: What a plan compares and shows; the rest of a configuration is carried along untouched.
+_STATE_FIELDS = ("readQueueNums", "writeQueueNums", "perm", "order", "attributes")
 
 
 class TopicRecord(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -70,26 +88,119 @@ class TopicAdmin:
     def list(
         self, *, cluster: str | None = None, include_system: bool = True
     ) -> Listing[TopicRecord]:
-        """One record per topic and broker, sorted by topic and broker name."""
-        raise NotImplementedError
+        """One record per topic and broker, sorted by topic and broker name.
+
+        Every broker is asked for its own table. When one cannot be asked, topics that only the
+        name server knows are listed by name alone.
+        """
+        targets = self._admin.topology.readers(cluster=cluster)
+        answers = self._admin.call_all(
+            [
+                (target.address, build_request(RequestCode.GET_ALL_TOPIC_CONFIG, {}))
+                for target in targets
+            ]
+        )
+        records: list[TopicRecord] = []
+        errors: list[TargetError] = []
+        for target, answer in zip(targets, answers, strict=True):
+            if isinstance(answer, RocketMQError):
+                errors.append(describe(answer, address=target.address, target=target.label))
+                continue
+            table = answer.value.topic_config_table
+            records += [_record(config, target) for config in table.values()]
+        if errors and cluster is None:
+            known = {record.topic for record in records}
+            names = self._admin.ask_namesrv(RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER)
+            records += [
+                TopicRecord(topic=name) for name in names.value.topic_list if name not in known
+            ]
+        if not include_system:
+            own = self._own_names()
+            records = [
+                record
+                for record in records
+                if not is_system_topic(record.topic) and record.topic not in own
+            ]
+        records.sort(key=lambda record: (record.topic, record.broker_name or ""))
+        return Listing(items=records, errors=errors)
 
     def show(self, topic: str) -> Listing[TopicRecord]:
         """The configuration of one topic on each of its brokers; no items: it does not exist."""
-        raise NotImplementedError
+        targets = self._admin.topology.readers()
+        records: list[TopicRecord] = []
+        errors: list[TargetError] = []
+        for target, config in zip(targets, self.configs(targets, topic), strict=True):
+            if isinstance(config, RocketMQError):
+                errors.append(describe(config, address=target.address, target=target.label))
+            elif config is not None:
+                records.append(_record(config, target))
+        return Listing(items=records, errors=errors)
 
     def route(self, topic: str) -> TopicRoute:
-        """The route of one topic; ClientError when no name server knows one."""
-        raise NotImplementedError
+        """The route of one topic; BrokerError TOPIC_NOT_EXIST when no name server knows one."""
+        data = self._admin.ask_namesrv(
+            RequestCode.GET_ROUTEINFO_BY_TOPIC, topic=topic, accept_standard_json_only=True
+        ).value
+        return TopicRoute(
+            topic=topic,
+            brokers=[
+                RouteBroker(
+                    cluster_name=broker.cluster,
+                    broker_name=broker.broker_name,
+                    broker_addrs={str(key): text for key, text in broker.broker_addrs.items()},
+                )
+                for broker in sorted(data.broker_datas, key=lambda item: item.broker_name)
+            ],
+            queues=[
+                RouteQueue(
+                    broker_name=queue.broker_name,
+                    read_queue_nums=queue.read_queue_nums,
+                    write_queue_nums=queue.write_queue_nums,
+                    perm=queue.perm,
+                    topic_sys_flag=queue.topic_sys_flag,
+                )
+                for queue in sorted(data.queue_datas, key=lambda item: item.broker_name)
+            ],
+            order_topic_conf=data.order_topic_conf or None,
+        )
 
     def status(self, topic: str) -> Listing[TopicStatus]:
-        """Min and max offsets of every queue."""
-        raise NotImplementedError
+        """Min and max offsets of every queue; ClientError when the topic has no route."""
+        route = self._admin.routes.get(topic)
+        names = [name for name in route.broker_names() if route.reader(name)]
+        answers = self._admin.call_all(
+            [
+                (
+                    route.reader(name) or "",
+                    build_request(RequestCode.GET_TOPIC_STATS_INFO, {"topic": topic}),
+                )
+                for name in names
+            ]
+        )
+        records: list[TopicStatus] = []
+        errors: list[TargetError] = []
+        for name, answer in zip(names, answers, strict=True):
+            if isinstance(answer, RocketMQError):
+                errors.append(describe(answer, target=name))
+                continue
+            for queue, range_ in answer.value.offset_table.items():
+                records.append(
+                    TopicStatus(
+                        broker_name=name,
+                        queue_id=queue.queue_id,
+                        min_offset=range_.min_offset,
+                        max_offset=range_.max_offset,
+                        last_update_timestamp=_time(range_.last_update_timestamp),
+                    )
+                )
+        records.sort(key=lambda record: (record.broker_name, record.queue_id))
+        return Listing(items=records, errors=errors)
 
     def plan_create(
         self,
         topic: str,
         *,
-        queues: int = 8,
+        queues: int = DEFAULT_QUEUES,
         read_queues: int | None = None,
         write_queues: int | None = None,
         perm: int = 6,
@@ -104,7 +215,34 @@ class TopicAdmin:
         Targets: ``broker`` (a name or an address), else the masters of ``cluster``, else of the
         only cluster there is. ``attributes`` are words like ``+message.type=FIFO``.
         """
-        raise NotImplementedError
+        _check_name(topic)
+        wanted = TopicConfig(
+            topic_name=topic,
+            read_queue_nums=queues if read_queues is None else read_queues,
+            write_queue_nums=queues if write_queues is None else write_queues,
+            perm=perm,
+            order=order,
+            attributes=merged_attributes({}, attributes),
+        )
+        _check_config(wanted)
+        targets = self._admin.topology.writers(cluster=cluster, broker=broker)
+        changes: list[Change] = []
+        errors: list[TargetError] = []
+        there: list[str] = []
+        for target, config in zip(targets, self.configs(targets, topic), strict=True):
+            if isinstance(config, RocketMQError):
+                errors.append(describe(config, address=target.address, target=target.label))
+            elif config is None:
+                changes.append(_change(target, None, wanted, attributes))
+            else:
+                there.append(target.label)
+                changes.append(_change(target, config, config, ()))
+        if there and not if_not_exists:
+            raise ClientError(
+                f"topic {topic} exists already on {', '.join(there)}",
+                "mqadmin topic update changes it, --if-not-exists leaves it as it is",
+            )
+        return Plan(kind="topic.create", subject=topic, changes=changes, errors=errors)
 
     def plan_update(
         self,
@@ -119,15 +257,334 @@ class TopicAdmin:
         cluster: str | None = None,
         broker: str | None = None,
     ) -> Plan:
-        """Plan a patch: what is not named stays as each broker has it."""
-        raise NotImplementedError
+        """Plan a patch: what is not named stays as each broker has it.
+
+        Without ``cluster`` and ``broker`` every broker that has the topic is a target.
+        """
+        asked = {
+            "read_queue_nums": queues if read_queues is None else read_queues,
+            "write_queue_nums": queues if write_queues is None else write_queues,
+            "perm": perm,
+            "order": order,
+        }
+        fields = {name: value for name, value in asked.items() if value is not None}
+        if not fields and not attributes:
+            raise ClientError(
+                f"nothing to change about topic {topic}",
+                "name at least one of queues, perm, order, attribute",
+            )
+        changes: list[Change] = []
+        warnings: list[str] = []
+        targets, configs, errors = self._existing(topic, cluster, broker)
+        for target, config in zip(targets, configs, strict=True):
+            after = msgspec.structs.replace(
+                config, **fields, attributes=merged_attributes(config.attributes, attributes)
+            )
+            _check_config(after)
+            changes.append(_change(target, config, after, attributes))
+            if after.read_queue_nums < config.read_queue_nums:
+                warnings.append(
+                    f"{target.label}: messages in queues {after.read_queue_nums} to "
+                    f"{config.read_queue_nums - 1} can no longer be consumed; lower the write "
+                    "queues first and let consumers drain them"
+                )
+        return Plan(
+            kind="topic.update", subject=topic, changes=changes, errors=errors, warnings=warnings
+        )
 
     def plan_perm(
         self, topic: str, perm: int, *, cluster: str | None = None, broker: str | None = None
     ) -> Plan:
         """Plan a change of the permission alone."""
-        raise NotImplementedError
+        return self.plan_update(topic, perm=perm, cluster=cluster, broker=broker)
 
     def plan_delete(self, topic: str, *, cluster: str | None = None) -> Plan:
-        """Plan to remove the topic from brokers (step 0) and then from name servers (step 1)."""
-        raise NotImplementedError
+        """Plan to remove the topic from brokers (step 0) and then from name servers (step 1).
+
+        **Source:** RocketMQ ``DeleteTopicSubCommand``. A broker that cannot be reached keeps the
+        topic and would register it again, so its error is part of the plan.
+        """
+        if is_system_topic(topic):
+            raise ClientError(f"topic {topic} belongs to RocketMQ itself and cannot be deleted")
+        topology = self._admin.topology
+        targets = [target for target in topology.all(cluster=cluster) if target.broker_id == 0]
+        changes: list[Change] = []
+        errors: list[TargetError] = []
+        for target, config in zip(targets, self.configs(targets, topic), strict=True):
+            if isinstance(config, RocketMQError):
+                errors.append(describe(config, address=target.address, target=target.label))
+            elif config is not None:
+                changes.append(
+                    Change(
+                        target=target.label,
+                        address=target.address,
+                        action="delete",
+                        before=_state(config),
+                        request=_request(
+                            target.address, RequestCode.DELETE_TOPIC_IN_BROKER, topic=topic
+                        ),
+                    )
+                )
+        changes += self._namesrv_deletes(topic, cluster)
+        if not changes and not errors:
+            raise ClientError(
+                f"topic {topic} does not exist", "mqadmin topic list shows the topics there are"
+            )
+        return Plan(
+            kind="topic.delete",
+            subject=topic,
+            changes=changes,
+            errors=errors,
+            warnings=self._loss(topic),
+        )
+
+    def configs(
+        self, targets: Sequence[Target], topic: str
+    ) -> Sequence[TopicConfig | RocketMQError | None]:
+        """The topic's configuration on each target: None where it does not exist.
+
+        Brokers before 5.0 cannot be asked for one topic: there the whole table is read.
+        """
+        one = build_request
+        answers = self._admin.call_all(
+            [
+                (target.address, one(RequestCode.GET_TOPIC_CONFIG, {"topic": topic}))
+                for target in targets
+            ]
+        )
+        configs: list[TopicConfig | RocketMQError | None] = []
+        for target, answer in zip(targets, answers, strict=True):
+            if isinstance(answer, Reply):
+                configs.append(_plain(answer.value))
+            elif not isinstance(answer, BrokerError):
+                configs.append(answer)
+            elif answer.code == ResponseCode.TOPIC_NOT_EXIST:
+                configs.append(None)
+            elif answer.code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED:
+                configs.append(self._config_from_table(target, topic))
+            else:
+                configs.append(answer)
+        return configs
+
+    def _config_from_table(self, target: Target, topic: str) -> TopicConfig | RocketMQError | None:
+        try:
+            table = self._admin.call(target.address, RequestCode.GET_ALL_TOPIC_CONFIG).value
+        except RocketMQError as error:
+            return error
+        found = table.topic_config_table.get(topic)
+        return None if found is None else _plain(found)
+
+    def _existing(
+        self, topic: str, cluster: str | None, broker: str | None
+    ) -> tuple[Sequence[Target], Sequence[TopicConfig], Sequence[TargetError]]:
+        """The masters that have the topic, and what they have; ClientError when none has."""
+        topology = self._admin.topology
+        if cluster is None and broker is None:
+            asked = [target for target in topology.all() if target.broker_id == 0]
+        else:
+            asked = topology.writers(cluster=cluster, broker=broker)
+        targets: list[Target] = []
+        configs: list[TopicConfig] = []
+        errors: list[TargetError] = []
+        for target, config in zip(asked, self.configs(asked, topic), strict=True):
+            if isinstance(config, RocketMQError):
+                errors.append(describe(config, address=target.address, target=target.label))
+            elif config is not None:
+                targets.append(target)
+                configs.append(config)
+        if not targets and not errors:
+            raise ClientError(
+                f"topic {topic} does not exist on {broker or cluster or 'any broker'}",
+                "mqadmin topic create creates it",
+            )
+        return targets, configs, errors
+
+    def _namesrv_deletes(self, topic: str, cluster: str | None) -> Sequence[Change]:
+        changes: list[Change] = []
+        for address, state in zip(
+            self._admin.namesrv_addresses,
+            self.routed(topic, self._admin.namesrv_addresses),
+            strict=True,
+        ):
+            if isinstance(state, RocketMQError) or state is None:
+                continue
+            inside = self._admin.topology.clusters.get(cluster or "", ())
+            rest = [name for name in state["brokers"] if cluster and name not in inside]
+            changes.append(
+                Change(
+                    target=f"namesrv {address}",
+                    address=address,
+                    action="delete",
+                    before=state,
+                    after={"brokers": rest} if rest else None,
+                    step=1,
+                    request=_request(
+                        address,
+                        RequestCode.DELETE_TOPIC_IN_NAMESRV,
+                        topic=topic,
+                        cluster_name=cluster,
+                    ),
+                )
+            )
+        return changes
+
+    def routed(
+        self, topic: str, addresses: Sequence[str]
+    ) -> Sequence[Mapping[str, Any] | RocketMQError | None]:
+        """What each name server says about the topic: its broker names, None without route."""
+        states: list[Mapping[str, Any] | RocketMQError | None] = []
+        for answer in self._admin.call_all(
+            [
+                (
+                    address,
+                    build_request(
+                        RequestCode.GET_ROUTEINFO_BY_TOPIC,
+                        {"topic": topic, "accept_standard_json_only": True},
+                    ),
+                )
+                for address in addresses
+            ]
+        ):
+            if isinstance(answer, Reply):
+                names = sorted(broker.broker_name for broker in answer.value.broker_datas)
+                states.append({"brokers": names})
+            elif isinstance(answer, BrokerError) and answer.code == ResponseCode.TOPIC_NOT_EXIST:
+                states.append(None)
+            else:
+                states.append(answer)
+        return states
+
+    def _loss(self, topic: str) -> Sequence[str]:
+        """What a delete would take away, in a sentence; nothing when it cannot be counted."""
+        if self._admin.routes.find(topic) is None:
+            return []
+        listing = self.status(topic)
+        count = sum(item.max_offset - item.min_offset for item in listing.items)
+        if not count:
+            return []
+        queues = len(listing.items)
+        return [f"{count} messages in {queues} queues of {topic} can no longer be consumed"]
+
+    def _own_names(self) -> set[str]:
+        """Topics that brokers make for themselves and that no fixed list names."""
+        topology = self._admin.topology
+        own = {target.broker_name or "" for target in topology.targets}
+        for cluster in topology.clusters:
+            own |= {cluster, f"{cluster}_REPLY_TOPIC"}
+        return own
+
+
+def read_states(admin: "MQAdmin", plan: Plan) -> Sequence[Mapping[str, Any] | RocketMQError | None]:
+    """The present state of each target of a topic plan."""
+    brokers = [change for change in plan.changes if change.step == 0]
+    servers = [change for change in plan.changes if change.step == 1]
+    targets = [Target(address=change.address) for change in brokers]
+    states: list[Mapping[str, Any] | RocketMQError | None] = [
+        _state(config) if isinstance(config, TopicConfig) else config
+        for config in admin.topic.configs(targets, plan.subject)
+    ]
+    states += admin.topic.routed(plan.subject, [change.address for change in servers])
+    return states
+
+
+def merged_attributes(present: Mapping[str, str], words: Sequence[str]) -> dict[str, str]:
+    """Attributes after the changes ``+name=value`` (or ``name=value``) and ``-name``."""
+    merged = dict(present)
+    for word in words:
+        name, equals, value = word.lstrip("+").partition("=")
+        if word.startswith("-"):
+            merged.pop(word[1:], None)
+        elif name and equals:
+            merged[name] = value
+        else:
+            raise ClientError(
+                f"not an attribute change: {word!r}", "write +name=value, or -name to remove one"
+            )
+    return merged
+
+
+def _attribute_text(words: Sequence[str]) -> str | None:
+    signed = [word if word[0] in "+-" else f"+{word}" for word in words if word]
+    return ",".join(signed) or None
+
+
+def _check_name(topic: str) -> None:
+    reason = check_topic_name(topic)
+    if reason is not None:
+        raise ClientError(f"topic {topic!r}: {reason}")
+    if is_system_topic(topic):
+        raise ClientError(f"topic {topic} belongs to RocketMQ itself", "choose another name")
+
+
+def _check_config(config: TopicConfig) -> None:
+    if min(config.read_queue_nums, config.write_queue_nums) < 1:
+        raise ClientError("a topic needs at least one queue to read and one to write")
+    if not 0 <= config.perm <= 7:
+        raise ClientError(
+            f"not a permission: {config.perm}", "2 (write), 4 (read) or 6 (read and write)"
+        )
+
+
+def _plain(value: Any) -> TopicConfig:
+    """The topic configuration inside an answer that may say more (static topic mapping)."""
+    config = getattr(value, "topic_config", value)
+    assert isinstance(config, TopicConfig), type(config)
+    return config
+
+
+def _record(value: Any, target: Target) -> TopicRecord:
+    config = _plain(value)
+    return TopicRecord(
+        topic=config.topic_name,
+        cluster_name=target.cluster_name,
+        broker_name=target.broker_name,
+        read_queue_nums=config.read_queue_nums,
+        write_queue_nums=config.write_queue_nums,
+        perm=config.perm,
+        order=config.order,
+        attributes=config.attributes,
+    )
+
+
+def _state(config: TopicConfig) -> Mapping[str, Any]:
+    wire = topic_config_to_wire(config)
+    return {name: wire[name] for name in _STATE_FIELDS}
+
+
+def _change(
+    target: Target, before: TopicConfig | None, after: TopicConfig, words: Sequence[str]
+) -> Change:
+    found = None if before is None else _state(before)
+    wanted = _state(after)
+    return Change(
+        target=target.label,
+        address=target.address,
+        action="create" if before is None else "update",
+        before=found,
+        after=wanted,
+        request=None
+        if found == wanted
+        else _request(
+            target.address,
+            RequestCode.UPDATE_AND_CREATE_TOPIC,
+            topic=after.topic_name,
+            default_topic=TBW102,
+            read_queue_nums=after.read_queue_nums,
+            write_queue_nums=after.write_queue_nums,
+            perm=after.perm,
+            topic_filter_type=after.topic_filter_type,
+            topic_sys_flag=after.topic_sys_flag,
+            order=after.order,
+            attributes=_attribute_text(words),
+            force=False,
+        ),
+    )
+
+
+def _request(address: str, code: int, **fields: Any) -> Request:
+    command = build_request(code, fields)
+    return Request(address=address, code=code, ext_fields=command.ext_fields)
+
+
+def _time(timestamp: int) -> int | None:
+    return timestamp if timestamp > 0 else None

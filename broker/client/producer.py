@@ -1,0 +1,244 @@
+"""Sending messages one by one and waiting for each.
+
+**Source:** RocketMQ ``DefaultMQProducerImpl#sendDefaultImpl``, ``TopicPublishInfo``.
+"""
+
+import msgspec
+
+from broker.client.caller import Caller, Reply
+from broker.client.route_cache import Route, RouteCache
+from broker.common import sysflag
+from broker.common.clock import Clock, SystemClock
+from broker.common.message_queue import MessageQueue
+from broker.common.topic import TBW102, check_topic_name, is_not_allowed_send_topic
+from broker.errors import BrokerError, ClientError, RemotingError
+from broker.message import compression
+from broker.message.message import Message
+from broker.message.properties import encode_properties
+from broker.remoting.protocol.codes import RequestCode, ResponseCode
+
+#: Attempts of one send. **Source:** DefaultMQProducer#retryTimesWhenSendFailed (2) + 1.
+ATTEMPTS = 3
+
+#: Bodies of at least this size are compressed. **Source:** compressMsgBodyOverHowmuch.
+COMPRESS_OVER_BYTES = 4_096
+COMPRESS_LEVEL = 5
+
+#: Largest body, after compression. **Source:** DefaultMQProducer#maxMessageSize.
+MAX_BODY_BYTES = 4 * 1024 * 1024
+
+#: Queues of a topic that the broker makes on the first send.
+DEFAULT_TOPIC_QUEUE_NUMS = 4
+
+_SEND_STATUS = {
+    ResponseCode.SUCCESS: "SEND_OK",
+    ResponseCode.FLUSH_DISK_TIMEOUT: "FLUSH_DISK_TIMEOUT",
+    ResponseCode.FLUSH_SLAVE_TIMEOUT: "FLUSH_SLAVE_TIMEOUT",
+    ResponseCode.SLAVE_NOT_AVAILABLE: "SLAVE_NOT_AVAILABLE",
+}
+
+#: Answers after which another broker may still take the message.
+#: **Source:** DefaultMQProducer#retryResponseCodes.
+_RETRIED = frozenset(
+    {
+        ResponseCode.TOPIC_NOT_EXIST,
+        ResponseCode.SERVICE_NOT_AVAILABLE,
+        ResponseCode.SYSTEM_ERROR,
+        ResponseCode.SYSTEM_BUSY,
+        ResponseCode.NO_PERMISSION,
+        ResponseCode.NO_BUYER_ID,
+        ResponseCode.NOT_IN_CURRENT_UNIT,
+        ResponseCode.GO_AWAY,
+    }
+)
+
+
+class SendResult(msgspec.Struct, frozen=True, kw_only=True):
+    """Where a message landed. Other than SEND_OK: stored, but less safe."""
+
+    send_status: str
+    queue: MessageQueue
+    queue_offset: int
+    offset_msg_id: str
+    uniq_key: str
+
+
+class Producer:
+    """Sends messages to any topic, each to the next queue in turn.
+
+    ``create`` lets the broker make an unknown topic (by the route of TBW102) as Java clients do.
+    """
+
+    def __init__(
+        self,
+        caller: Caller,
+        *,
+        group: str = "CLIENT_INNER_PRODUCER",
+        routes: RouteCache | None = None,
+        create: bool = False,
+        clock: Clock | None = None,
+    ) -> None:
+        self._caller = caller
+        self._group = group
+        self._clock = clock or SystemClock()
+        self.routes = routes or RouteCache(caller, self._clock)
+        self._create = create
+        self._turn = -1
+        self._counter = 0
+
+    def send(self, message: Message, queue: MessageQueue | None = None) -> SendResult:
+        """Send and wait. With ``queue`` there is one attempt, without up to three.
+
+        ClientError for a bad message or a topic without a writable queue; BrokerError or
+        RemotingError of the last attempt.
+        """
+        self._check(message)
+        properties = dict(message.properties)
+        properties.setdefault("UNIQ_KEY", self._uniq_key())
+        body, flag = self._stored_body(message.body)
+        if queue is not None:
+            return self._attempt(message, queue, (body, flag), properties)
+        queues = self._queues(message.topic)
+        failed: set[str] = set()
+        for attempt in range(ATTEMPTS):
+            chosen = self._pick(queues, failed)
+            try:
+                return self._attempt(message, chosen, (body, flag), properties)
+            except (BrokerError, RemotingError) as error:
+                final = isinstance(error, BrokerError) and error.code not in _RETRIED
+                if final or attempt == ATTEMPTS - 1:
+                    raise
+                failed.add(chosen.broker_name)
+        raise AssertionError("the last attempt returns or raises")
+
+    def _check(self, message: Message) -> None:
+        reason = check_topic_name(message.topic)
+        if reason is not None:
+            raise ClientError(f"topic {message.topic!r}: {reason}")
+        if is_not_allowed_send_topic(message.topic):
+            raise ClientError(f"topic {message.topic} belongs to the broker: nobody may send to it")
+        if not message.body:
+            raise ClientError("a message needs a body", "brokers refuse an empty one")
+
+    def _stored_body(self, body: bytes) -> tuple[bytes, int]:
+        flag = 0
+        if len(body) >= COMPRESS_OVER_BYTES:
+            packed = compression.compress(body, "zlib", COMPRESS_LEVEL)
+            body, flag = packed, sysflag.COMPRESSED | sysflag.COMPRESSION_ZLIB
+        if len(body) > MAX_BODY_BYTES:
+            raise ClientError(
+                f"the body has {len(body)} bytes, the limit is {MAX_BODY_BYTES}",
+                "split it, or store it elsewhere and send its address",
+            )
+        return body, flag
+
+    def _queues(self, topic: str) -> list[MessageQueue]:
+        route = self.routes.find(topic)
+        if route is None and self._create:
+            route = self._template(topic)
+        if route is None:
+            raise ClientError(f"topic {topic} does not exist")
+        queues = route.publish_queues()
+        if not queues:
+            raise ClientError(f"topic {topic} has no queue that can be written")
+        return queues
+
+    def _template(self, topic: str) -> Route | None:
+        """The route an unknown topic would get. **Source:** #updateTopicRouteInfoFromNameServer."""
+        template = self.routes.find(TBW102)
+        if template is None:
+            return None
+        data = template.data
+        queues = [
+            msgspec.structs.replace(
+                queue,
+                read_queue_nums=min(DEFAULT_TOPIC_QUEUE_NUMS, queue.read_queue_nums),
+                write_queue_nums=min(DEFAULT_TOPIC_QUEUE_NUMS, queue.read_queue_nums),
+            )
+            for queue in data.queue_datas
+        ]
+        return Route(topic, msgspec.structs.replace(data, queue_datas=queues))
+
+    def _pick(self, queues: list[MessageQueue], failed: set[str]) -> MessageQueue:
+        self._turn += 1
+        if self._turn == 0:
+            # a fixed start would put every one-message command into queue 0
+            self._turn = self._clock.now_ms() % len(queues)
+        good = [queue for queue in queues if queue.broker_name not in failed] or queues
+        return good[self._turn % len(good)]
+
+    def _attempt(
+        self,
+        message: Message,
+        queue: MessageQueue,
+        stored: tuple[bytes, int],
+        properties: dict[str, str],
+    ) -> SendResult:
+        route = self.routes.find(queue.topic) or (
+            self._template(queue.topic) if self._create else None
+        )
+        address = route.master(queue.broker_name) if route else None
+        if address is None:
+            raise ClientError(f"broker {queue.broker_name} has no master for topic {queue.topic}")
+        body, flag = stored
+        reply = self._caller.call(
+            address,
+            RequestCode.SEND_MESSAGE_V2,
+            body,
+            accept=tuple(_SEND_STATUS),
+            producer_group=self._group,
+            topic=queue.topic,
+            default_topic=TBW102,
+            default_topic_queue_nums=DEFAULT_TOPIC_QUEUE_NUMS,
+            queue_id=queue.queue_id,
+            sys_flag=flag,
+            born_timestamp=self._clock.now_ms(),
+            flag=message.flag,
+            properties=encode_properties(properties).decode("utf-8"),
+            reconsume_times=0,
+            unit_mode=False,
+            batch=False,
+        )
+        return _send_result(reply, queue, properties["UNIQ_KEY"])
+
+    def _uniq_key(self) -> str:
+        """A fresh unique key. **Source:** RocketMQ ``MessageClientIDSetter#createUniqID``."""
+        import os
+
+        from broker.message.message_id import compose_uniq_key
+
+        self._counter += 1
+        now_ms = self._clock.now_ms()
+        since_ms = now_ms - _month_start_ms(now_ms)
+        return compose_uniq_key(_own_ip(), os.getpid(), id(self), since_ms, self._counter)
+
+
+def _month_start_ms(now_ms: int) -> int:
+    """When the month of ``now_ms`` began in the local zone, epoch ms."""
+    import time
+
+    now = time.localtime(now_ms / 1000)
+    return int(time.mktime((now.tm_year, now.tm_mon, 1, 0, 0, 0, 0, 0, -1))) * 1000
+
+
+def _own_ip() -> str:
+    """Our address as others see it, from the route a datagram would take; nothing is sent."""
+    import socket
+
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        try:
+            probe.connect(("192.0.2.1", 9))
+        except OSError:
+            return "127.0.0.1"
+        return str(probe.getsockname()[0])
+
+
+def _send_result(reply: Reply, queue: MessageQueue, uniq_key: str) -> SendResult:
+    header = reply.header
+    return SendResult(
+        send_status=_SEND_STATUS[reply.code],
+        queue=MessageQueue(queue.topic, queue.broker_name, header.queue_id),
+        queue_offset=header.queue_offset,
+        offset_msg_id=header.msg_id,
+        uniq_key=uniq_key,
+    )

@@ -1,0 +1,169 @@
+"""Carrying out plans: look again, send step by step, read back, report target by target.
+
+A plan is a value: each change says what it found (``before``), what it wants (``after``) and the
+request that leads there. Between plan and apply somebody may have thought for a minute, so every
+target is read again first; a target whose state is no longer ``before`` is left alone (``moved``).
+After the last step every target is read once more: what is not as planned is ``differs``.
+
+How a target is read depends on the noun: the module of the plan's noun offers
+``read_states(admin, plan)``, one state, None (not there) or error per change.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from importlib import import_module
+from typing import Any
+
+from broker.client.caller import Caller
+from broker.errors import RocketMQError
+from broker.remoting.protocol.command import request
+from mqadmin.admin.failure import describe
+from mqadmin.admin.result import Change, ChangeResult, Outcome, Plan, TargetError
+
+State = Mapping[str, Any] | None
+ReadStates = Callable[[Caller, Plan], Sequence["State | RocketMQError"]]
+
+
+def reader_of(plan: Plan) -> ReadStates:
+    """The function that reads the present state of a plan's targets, by the plan's noun."""
+    noun = plan.kind.partition(".")[0]
+    found: ReadStates = import_module(f"mqadmin.admin.{noun}").read_states
+    return found
+
+
+def apply_plan(admin: Caller, plan: Plan, read: ReadStates | None = None) -> Outcome:
+    """Carry out ``plan``; targets fail one by one, never the whole."""
+    read = read or reader_of(plan)
+    results: dict[int, ChangeResult] = {
+        index: _result(change, "unchanged", read_back=change.before)
+        for index, change in enumerate(plan.changes)
+        if change.unchanged
+    }
+    if not plan.empty:
+        _refuse_moved(plan, read(admin, plan), results)
+        _send_steps(admin, plan, results)
+        _read_back(plan, read(admin, plan), results)
+    return Outcome(
+        kind=plan.kind,
+        subject=plan.subject,
+        items=[results[index] for index in range(len(plan.changes))],
+        errors=[
+            *plan.errors,
+            *(item.error for item in results.values() if item.error is not None),
+        ],
+        warnings=plan.warnings,
+    )
+
+
+def _refuse_moved(
+    plan: Plan, states: Sequence[State | RocketMQError], results: dict[int, ChangeResult]
+) -> None:
+    for index, change in enumerate(plan.changes):
+        if index in results:
+            continue
+        now = states[index]
+        if isinstance(now, RocketMQError):
+            error = describe(now, address=change.address, target=change.target)
+            results[index] = _result(change, "failed", error=error)
+        elif not _agrees(now, change.before) and not _agrees(now, change.after):
+            error = TargetError(
+                kind="moved",
+                message=f"{plan.subject} ({change.target}): changed since the plan was made",
+                hint="make the plan again and look at its before and after",
+                address=change.address,
+                target=change.target,
+            )
+            results[index] = _result(change, "moved", read_back=now, error=error)
+
+
+def _send_steps(admin: Caller, plan: Plan, results: dict[int, ChangeResult]) -> None:
+    """Send the open changes; a step waits for the one before and is skipped when that failed."""
+    for step in sorted({change.step for change in plan.changes}):
+        indexes = [
+            index
+            for index, change in enumerate(plan.changes)
+            if change.step == step and index not in results
+        ]
+        broken = any(
+            results[index].status in {"failed", "moved"}
+            for index, change in enumerate(plan.changes)
+            if change.step < step and index in results
+        )
+        if broken:
+            for index in indexes:
+                results[index] = _result(plan.changes[index], "skipped")
+            continue
+        requests = []
+        for index in indexes:
+            wanted = plan.changes[index].request
+            assert wanted is not None, "a change without a request has its result already"
+            command = request(wanted.code, dict(wanted.ext_fields), wanted.body)
+            requests.append((wanted.address, command))
+        for index, answer in zip(indexes, admin.call_all(requests), strict=True):
+            if isinstance(answer, RocketMQError):
+                change = plan.changes[index]
+                error = describe(answer, address=change.address, target=change.target)
+                results[index] = _result(change, "failed", error=error)
+
+
+def _read_back(
+    plan: Plan, states: Sequence[State | RocketMQError], results: dict[int, ChangeResult]
+) -> None:
+    for index, change in enumerate(plan.changes):
+        if index in results:
+            continue
+        now = states[index]
+        if isinstance(now, RocketMQError):
+            error = describe(now, address=change.address, target=change.target)
+            results[index] = _result(change, "differs", error=error)
+        elif _agrees(now, change.after):
+            results[index] = _result(change, "done", read_back=now)
+        else:
+            error = TargetError(
+                kind="differs",
+                message=(
+                    f"{plan.subject} ({change.target}): the target said yes, "
+                    f"but {_difference(now, change.after)}"
+                ),
+                hint="an old broker may ignore fields it does not know",
+                address=change.address,
+                target=change.target,
+            )
+            results[index] = _result(change, "differs", read_back=now, error=error)
+
+
+def _agrees(now: State, wanted: State) -> bool:
+    """True when every field of ``wanted`` is as it says; None agrees with None alone."""
+    if now is None or wanted is None:
+        return now is wanted
+    return all(now.get(name) == value for name, value in wanted.items())
+
+
+def _difference(now: State, wanted: State) -> str:
+    if now is None:
+        return "it is not there"
+    if wanted is None:
+        return "it is still there"
+    return ", ".join(
+        f"{name} is {now.get(name)!r} instead of {value!r}"
+        for name, value in wanted.items()
+        if now.get(name) != value
+    )
+
+
+def _result(
+    change: Change,
+    status: str,
+    *,
+    read_back: State = None,
+    error: TargetError | None = None,
+) -> ChangeResult:
+    return ChangeResult(
+        target=change.target,
+        address=change.address,
+        action=change.action,
+        status=status,
+        before=change.before,
+        after=change.after,
+        read_back=read_back,
+        error=error,
+    )

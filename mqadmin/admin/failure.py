@@ -1,0 +1,124 @@
+"""Errors as values, and the hint that names the next command.
+
+A request can fail on the way (RemotingError), by the peer's answer (BrokerError) or by bytes that
+make no sense (ProtocolError). Whoever asks several targets keeps each failure beside the answers
+of the others as a :class:`~mqadmin.admin.result.TargetError`.
+"""
+
+from broker.errors import (
+    BrokerError,
+    ProtocolError,
+    RemotingError,
+    RequestTimeoutError,
+    RocketMQError,
+)
+from broker.remoting.protocol.codes import RequestCode, ResponseCode, request_name, response_name
+from mqadmin.admin.result import TargetError
+
+#: (request code, response code) → next step; request code None stands for every request.
+_HINTS: dict[tuple[int | None, int], str] = {
+    (RequestCode.GET_ROUTEINFO_BY_TOPIC, ResponseCode.TOPIC_NOT_EXIST): (
+        "mqadmin topic list shows the topics there are"
+    ),
+    (RequestCode.VIEW_MESSAGE_BY_ID, ResponseCode.SYSTEM_ERROR): (
+        "mqadmin msg decode-id ID shows what the id says"
+    ),
+    (RequestCode.INVOKE_BROKER_TO_RESET_OFFSET, ResponseCode.SYSTEM_ERROR): (
+        "mqadmin offset show GROUP shows which queues have a committed offset"
+    ),
+    (None, ResponseCode.SYSTEM_BUSY): "the broker is busy: try again, or see mqadmin broker status",
+    (None, ResponseCode.REQUEST_CODE_NOT_SUPPORTED): (
+        "mqadmin cluster list shows the version of each broker"
+    ),
+    (None, ResponseCode.SERVICE_NOT_AVAILABLE): (
+        "the store takes no writes (disk full, slave, or shutting down): mqadmin broker status"
+    ),
+    (None, ResponseCode.NO_PERMISSION): (
+        "mqadmin topic perm, mqadmin group show, or --access-key and --secret-key-file"
+    ),
+    (None, ResponseCode.TOPIC_NOT_EXIST): "mqadmin topic create TOPIC creates it",
+    (None, ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST): "mqadmin group create GROUP creates it",
+    (None, ResponseCode.CONSUMER_NOT_ONLINE): "mqadmin consumer lag GROUP works without a client",
+}
+
+_NO_ACL = (
+    "the broker knows access control: give --access-key and --secret-key-file, "
+    "or ask its owner for this permission"
+)
+
+
+def hint_for(request_code: int, response_code: int, remark: str = "") -> str:
+    """The next step after a refusal; empty when there is nothing better than the remark."""
+    if _about_access(response_code, remark):
+        return _NO_ACL
+    specific = _HINTS.get((request_code, response_code))
+    return specific if specific is not None else _HINTS.get((None, response_code), "")
+
+
+def refusal(address: str, request_code: int, response_code: int, remark: str | None) -> BrokerError:
+    """The error for an answer whose code is not the one hoped for."""
+    text = (remark or "").strip() or "no remark"
+    error = BrokerError(
+        response_code,
+        text,
+        address,
+        request_code=request_code,
+        hint=hint_for(request_code, response_code, text),
+    )
+    asked, answered = request_name(request_code), response_name(response_code)
+    first, _, rest = text.partition("\n")
+    error.message = f"{asked} ({address}): {answered} ({response_code}): {first}" + (
+        " …" if rest.strip() else ""
+    )
+    error.args = (error.message,)
+    return error
+
+
+def describe(error: RocketMQError, *, address: str = "", target: str | None = None) -> TargetError:
+    """The error as a record beside the answers of other targets."""
+    kind, response_code = kind_of(error), None
+    if isinstance(error, BrokerError):
+        response_code = error.code
+    where = getattr(error, "address", "") or address
+    code = getattr(error, "request_code", -1)
+    return TargetError(
+        kind=kind,
+        message=error.message,
+        hint=error.hint,
+        address=where or None,
+        request_code=code if code >= 0 else None,
+        response_code=response_code,
+        target=target,
+    )
+
+
+def kind_of(error: RocketMQError) -> str:
+    """One word for what went wrong, as in the ``kind`` of an error record."""
+    if isinstance(error, BrokerError):
+        if _about_access(error.code, error.remark):
+            return "notPermitted"
+        return "refused"
+    if isinstance(error, RequestTimeoutError):
+        return "timeout"
+    if isinstance(error, RemotingError):
+        return "unreachable"
+    if isinstance(error, ProtocolError):
+        return "protocol"
+    return "client"
+
+
+def _about_access(response_code: int, remark: str) -> bool:
+    """True for a refusal by access control rather than by the state of a topic or group.
+
+    **Source:** RocketMQ ``AclException`` (1.0: SYSTEM_ERROR with its class name in the remark)
+    and ``AuthenticationException``, ``AuthorizationException`` (2.0: NO_PERMISSION).
+    """
+    if response_code == ResponseCode.SYSTEM_ERROR:
+        return "AclException" in remark
+    if response_code != ResponseCode.NO_PERMISSION:
+        return False
+    text = remark.lower()
+    return any(
+        word in text
+        for word in ("authentic", "authoriz", "has no permission to access", "signature", "user:")
+    )

@@ -1,0 +1,175 @@
+"""Finding messages by key through the brokers' index files.
+
+The index matches by the hash of ``topic#key``, inside a window of store time kept in whole
+seconds, and a broker returns at most ``INDEX_BATCH`` hits, the newest. So every hit is checked
+against topic, key and exact time here, and older hits are fetched by moving the window's end.
+
+**Source:** RocketMQ ``IndexService#queryOffset``, ``DefaultMessageStore#queryMessage``,
+``MQAdminImpl#queryMessage`` (the check of hits).
+"""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from broker.client.caller import Reply, build_request
+from broker.client.route_cache import Route
+from broker.errors import RocketMQError
+from broker.message.message import MessageExt
+from broker.message.record import scan_records
+from broker.remoting.protocol.codes import RequestCode, ResponseCode
+from broker.remoting.protocol.command import RemotingCommand
+from mqadmin.admin.failure import describe
+from mqadmin.admin.result import TargetError
+
+if TYPE_CHECKING:
+    from mqadmin.admin.session import MQAdmin
+
+#: Hits a broker returns at most. **Source:** MessageStoreConfig#maxMsgsNumBatch.
+INDEX_BATCH = 64
+
+#: Hits of a unique-key query. **Source:** MessageStoreConfig#defaultQueryMaxNum.
+UNIQUE_BATCH = 32
+
+#: Store times in the index are rounded down to seconds after the file's first message.
+INDEX_ROUNDING_MS = 1_000
+
+#: Requests per broker for one key: a bound, far above what a person looks at.
+MAX_PAGES = 1_000
+
+FOREVER_MS = 2**63 - 1
+
+
+class KeyQuestion(msgspec.Struct, frozen=True, kw_only=True):
+    """What is looked for: messages of ``topic`` with ``key``, stored in [begin_ms, end_ms]."""
+
+    topic: str
+    key: str
+    unique: bool = False
+    begin_ms: int = 0
+    end_ms: int = FOREVER_MS
+    max_items: int = INDEX_BATCH
+
+    def has_key(self, message: MessageExt) -> bool:
+        """True when the message really carries topic and key: hashes may collide."""
+        if message.topic != self.topic:
+            return False
+        return message.uniq_key == self.key if self.unique else self.key in message.keys
+
+    def in_window(self, message: MessageExt) -> bool:
+        """True when the message was stored in the window, to the millisecond."""
+        return self.begin_ms <= message.store_timestamp <= self.end_ms
+
+
+class BrokerHits:
+    """What one broker's index says about a key."""
+
+    __slots__ = (
+        "address",
+        "broker_name",
+        "collisions",
+        "error",
+        "index_timestamp",
+        "more",
+        "outside",
+        "records",
+    )
+
+    def __init__(self, broker_name: str, address: str) -> None:
+        self.broker_name = broker_name
+        self.address = address
+        self.records: dict[int, MessageExt] = {}  # physical offset → message
+        self.outside: list[int] = []  # store times of matches outside the window
+        self.collisions: set[int] = set()
+        self.error: TargetError | None = None
+        self.more = False
+        self.index_timestamp = 0
+
+    def take(self, reply: Reply, question: KeyQuestion) -> int | None:
+        """Add an answer's hits; returns the end of the next older window, None when done."""
+        header = reply.header
+        self.index_timestamp = header.index_last_update_timestamp
+        if reply.code == ResponseCode.QUERY_NOT_FOUND:
+            return None
+        messages = list(scan_records(reply.body))
+        fresh = 0
+        for message in messages:
+            place = message.physical_offset
+            if not question.has_key(message):
+                self.collisions.add(place)
+            elif not question.in_window(message):
+                self.outside.append(message.store_timestamp)
+            elif place not in self.records:
+                self.records[place] = message
+                fresh += 1
+        batch = UNIQUE_BATCH if question.unique else INDEX_BATCH
+        if len(messages) < min(batch, asked_number(question)):
+            return None
+        oldest = min(message.store_timestamp for message in messages)
+        if len(self.records) > question.max_items or not fresh:
+            # no newer hit came although the batch was full: more than a batch in one second
+            self.more = len(self.records) > question.max_items or len(messages) >= batch
+            return None
+        return oldest
+
+
+def asked_number(question: KeyQuestion) -> int:
+    """How many hits to ask for: one more than wanted tells whether there are more."""
+    return INDEX_BATCH if question.max_items >= INDEX_BATCH else question.max_items + 1
+
+
+def ask_index(admin: "MQAdmin", route: Route, question: KeyQuestion) -> Sequence[BrokerHits]:
+    """Ask every broker of the route; each answer or error stands by itself."""
+    hits: list[BrokerHits] = []
+    for name in route.broker_names():
+        address = route.reader(name)
+        if address is not None:
+            hits.append(BrokerHits(name, address))
+    open_windows = dict.fromkeys(range(len(hits)), question.end_ms)
+    for _ in range(MAX_PAGES):
+        if not open_windows:
+            return hits
+        places = list(open_windows)
+        answers = admin.call_all(
+            [(hits[place].address, _request(question, open_windows[place])) for place in places],
+            accept=(ResponseCode.SUCCESS, ResponseCode.QUERY_NOT_FOUND),
+        )
+        for place, answer in zip(places, answers, strict=True):
+            end_ms = _take(hits[place], answer, question)
+            if end_ms is None:
+                del open_windows[place]
+            elif end_ms >= open_windows[place]:
+                # a full batch stored in one millisecond: the window cannot move past it
+                hits[place].more = True
+                del open_windows[place]
+            else:
+                open_windows[place] = end_ms
+    for place in open_windows:
+        hits[place].more = True
+    return hits
+
+
+def _take(hits: BrokerHits, answer: Reply | RocketMQError, question: KeyQuestion) -> int | None:
+    if isinstance(answer, RocketMQError):
+        hits.error = describe(answer, address=hits.address, target=hits.broker_name)
+        return None
+    try:
+        return hits.take(answer, question)
+    except RocketMQError as error:
+        hits.error = describe(error, address=hits.address, target=hits.broker_name)
+        return None
+
+
+def _request(question: KeyQuestion, end_ms: int) -> RemotingCommand:
+    return build_request(
+        RequestCode.QUERY_MESSAGE,
+        {
+            "topic": question.topic,
+            "key": question.key,
+            "max_num": asked_number(question),
+            "begin_timestamp": max(0, question.begin_ms - INDEX_ROUNDING_MS),
+            "end_timestamp": end_ms,
+            "unique_key_query": True if question.unique else None,
+        },
+    )

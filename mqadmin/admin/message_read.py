@@ -1,0 +1,339 @@
+"""Finding messages by reading queues: by place, by time, by scanning for a key, by following.
+
+Queues are read as a consumer reads them, but nothing is committed and no group is joined.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from heapq import merge
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from broker.client.pull_consumer import (
+    FOUND,
+    NO_NEW_MESSAGE,
+    OFFSET_ILLEGAL,
+    PULL_ACCEPTS,
+    PullConsumer,
+    PullResult,
+    read_pull,
+)
+from broker.client.route_cache import Route
+from broker.common.message_queue import MessageQueue
+from broker.errors import ClientError, RocketMQError
+from broker.message.message import MessageExt
+from mqadmin.admin import message_result as kinds
+from mqadmin.admin.failure import describe
+from mqadmin.admin.message_record import BodyView, record_of, unwrapped
+from mqadmin.admin.message_result import QueryResult, failed_result
+from mqadmin.admin.result import TargetError
+
+if TYPE_CHECKING:
+    from mqadmin.admin.session import MQAdmin
+
+Test = Callable[[MessageExt], bool]
+
+
+class QueueRange(msgspec.Struct, frozen=True, kw_only=True):
+    """One queue and the offsets to read of it: ``begin <= queue offset < end``.
+
+    ``min_offset`` and ``max_offset`` are what the broker keeps.
+    """
+
+    queue: MessageQueue
+    begin: int
+    end: int
+    min_offset: int
+    max_offset: int
+
+
+def chosen_queues(
+    route: Route, broker: str | None = None, queue_id: int | None = None
+) -> list[MessageQueue]:
+    """The readable queues of a route, of one broker, or the one queue; ClientError for none."""
+    names = route.broker_names()
+    if broker is not None and broker not in names:
+        raise ClientError(
+            f"broker {broker} has no topic {route.topic} (it is on {', '.join(names)})",
+            "mqadmin topic route TOPIC shows where it is",
+        )
+    queues = [
+        queue
+        for queue in route.subscribe_queues()
+        if broker in (None, queue.broker_name) and queue_id in (None, queue.queue_id)
+    ]
+    if not queues:
+        where = f"queue {queue_id}" if queue_id is not None else "readable queue"
+        raise ClientError(
+            f"topic {route.topic} has no {where} on {broker or 'any broker'}",
+            "mqadmin topic status TOPIC shows its queues",
+        )
+    return queues
+
+
+def time_ranges(
+    consumer: PullConsumer,
+    queues: Sequence[MessageQueue],
+    begin_ms: int | None,
+    end_ms: int | None,
+) -> tuple[list[QueueRange], list[TargetError]]:
+    """Where messages stored in [begin_ms, end_ms) lie in each queue; None leaves a side open.
+
+    Brokers before 5.0 answer the nearest message to a time, so one more message is read on each
+    side: readers look at the exact store time themselves.
+    """
+    minima = consumer.min_offsets(queues)
+    maxima = consumer.max_offsets(queues)
+    begins = minima if begin_ms is None else consumer.search_offsets(queues, begin_ms)
+    ends = maxima if end_ms is None else consumer.search_offsets(queues, end_ms)
+    ranges: list[QueueRange] = []
+    errors: list[TargetError] = []
+    for queue, low, high, begin, end in zip(queues, minima, maxima, begins, ends, strict=True):
+        values = (low, high, begin, end)
+        failed = next((value for value in values if isinstance(value, RocketMQError)), None)
+        if failed is not None:
+            errors.append(describe(failed, target=_name(queue)))
+            continue
+        numbers = [value for value in values if isinstance(value, int)]
+        low_offset, high_offset, first, last = numbers
+        ranges.append(
+            QueueRange(
+                queue=queue,
+                begin=max(low_offset, first - (begin_ms is not None)),
+                end=min(high_offset, last + (end_ms is not None)),
+                min_offset=low_offset,
+                max_offset=high_offset,
+            )
+        )
+    return ranges, errors
+
+
+class Reader:
+    """Reads several queues, remembering what failed and how much was read."""
+
+    def __init__(self, consumer: PullConsumer, *, limit: int, tags: str = "*") -> None:
+        self.consumer = consumer
+        self.limit = limit
+        self.tags = tags
+        self.scanned = 0
+        self.cut = False
+        self.errors: list[TargetError] = []
+
+    def read(self, part: QueueRange, wanted: Test) -> Iterator[tuple[str, MessageExt]]:
+        """Yield (broker name, message) of one queue; ends early at the limit or on an error."""
+        queue = part.queue
+        messages = self.consumer.scan(queue, part.begin, part.end, tags=self.tags)
+        try:
+            for message in unwrapped(messages):
+                if self.scanned >= self.limit:
+                    self.cut = True
+                    return
+                self.scanned += 1
+                if wanted(message):
+                    yield queue.broker_name, message
+        except RocketMQError as error:
+            self.errors.append(describe(error, target=_name(queue)))
+
+    def read_all(
+        self, parts: Sequence[QueueRange], wanted: Test
+    ) -> Iterator[tuple[str, MessageExt]]:
+        """Yield the messages of all queues in order of their store times."""
+        return merge(
+            *(self.read(part, wanted) for part in parts),
+            key=lambda pair: pair[1].store_timestamp,
+        )
+
+
+def query_offset(
+    admin: "MQAdmin",
+    route: Route,
+    queue: MessageQueue,
+    queue_offset: int,
+    *,
+    count: int = 1,
+    view: BodyView | None = None,
+) -> QueryResult:
+    """The message at a place and the ``count - 1`` after it."""
+    consumer = PullConsumer(admin, routes=admin.routes)
+    items: list[MessageExt] = []
+    position = queue_offset
+    result: PullResult | None = None
+    while len(items) < count:
+        try:
+            result = consumer.pull(queue, position, max_messages=min(32, count - len(items)))
+        except RocketMQError as error:
+            if not items:
+                return failed_result([describe(error, target=_name(queue))])
+            break
+        if result.status != FOUND or result.next_begin_offset <= position:
+            break
+        items += [
+            message for message in unwrapped(result.messages) if position <= message.queue_offset
+        ]
+        position = result.next_begin_offset
+        if count == 1:
+            break
+    if count == 1:
+        items = [message for message in items if message.queue_offset == queue_offset]
+    if items:
+        return QueryResult(
+            kind=kinds.FOUND,
+            items=[record_of(message, queue.broker_name, view) for message in items[:count]],
+        )
+    assert result is not None, "at least one pull was made"
+    return _nothing_there(queue, queue_offset, result)
+
+
+def _nothing_there(queue: MessageQueue, queue_offset: int, result: PullResult) -> QueryResult:
+    """Why a queue offset holds no message: below the range, above it, or gone from the log."""
+    place = f"{_name(queue)} keeps queue offsets {result.min_offset} to {result.max_offset - 1}"
+    if result.max_offset <= result.min_offset and queue_offset >= result.max_offset:
+        place = f"{_name(queue)} is empty"
+    if queue_offset >= result.max_offset:
+        return QueryResult(
+            kind=kinds.NOT_WRITTEN,
+            detail=f"queue offset {queue_offset} is not written yet: {place}",
+            hint="mqadmin topic status TOPIC shows the range of each queue",
+        )
+    if queue_offset < result.min_offset:
+        return QueryResult(
+            kind=kinds.DATA_DELETED,
+            detail=f"queue offset {queue_offset} has expired: {place}",
+            hint="mqadmin topic status TOPIC shows the range of each queue",
+        )
+    return QueryResult(
+        kind=kinds.DATA_DELETED,
+        detail=f"queue offset {queue_offset} is in range, but its message is gone from the "
+        f"CommitLog ({result.remark or result.status}): {place}",
+        hint="mqadmin store inspect on the broker's host shows what the files hold",
+    )
+
+
+def query_time(
+    admin: "MQAdmin",
+    queues: Sequence[MessageQueue],
+    window: tuple[int | None, int | None],
+    *,
+    max_items: int,
+    tags: str = "*",
+    view: BodyView | None = None,
+) -> QueryResult:
+    """Messages stored in [begin, end) of several queues, in order of store time."""
+    begin_ms, end_ms = window
+    consumer = PullConsumer(admin, routes=admin.routes)
+    parts, errors = time_ranges(consumer, queues, begin_ms, end_ms)
+    reader = Reader(consumer, limit=2**63, tags=tags)
+    low, high = begin_ms or 0, 2**63 if end_ms is None else end_ms
+    found = reader.read_all(parts, lambda message: low <= message.store_timestamp < high)
+    items: list[tuple[str, MessageExt]] = []
+    truncated = False
+    for pair in found:
+        if len(items) >= max_items:
+            truncated = True
+            break
+        items.append(pair)
+    errors += reader.errors
+    if items:
+        return QueryResult(
+            kind=kinds.FOUND,
+            items=[record_of(message, name, view) for name, message in items],
+            errors=errors,
+            truncated=truncated,
+            scanned=reader.scanned,
+            begin_timestamp=begin_ms,
+            end_timestamp=end_ms,
+        )
+    if errors:
+        return failed_result(errors)
+    return _nothing_then(admin, consumer, parts, window)
+
+
+def _nothing_then(
+    admin: "MQAdmin",
+    consumer: PullConsumer,
+    parts: Sequence[QueueRange],
+    window: tuple[int | None, int | None],
+) -> QueryResult:
+    """Why a time window holds nothing: before the oldest message kept, or simply quiet."""
+    begin_ms, end_ms = window
+    if all(part.max_offset <= part.min_offset for part in parts):
+        return QueryResult(kind=kinds.NOT_FOUND, detail="the queues are empty")
+    expired = any(part.min_offset > 0 for part in parts)
+    oldest = oldest_store_time(admin, consumer, [part.queue for part in parts])
+    if expired and oldest is not None and end_ms is not None and end_ms <= oldest:
+        return QueryResult(
+            kind=kinds.DATA_DELETED,
+            detail="the window lies before the oldest message kept",
+            hint="widen the window, or read a copy of the store with mqadmin store inspect",
+            begin_timestamp=oldest,
+        )
+    return QueryResult(
+        kind=kinds.NOT_FOUND,
+        detail="no message was stored in the window",
+        hint="widen it with --begin and --end",
+        begin_timestamp=begin_ms,
+        end_timestamp=end_ms,
+    )
+
+
+def oldest_store_time(
+    admin: "MQAdmin", consumer: PullConsumer, queues: Sequence[MessageQueue]
+) -> int | None:
+    """The store time of the oldest message any of the queues keeps, None when all are empty."""
+    from broker.client.caller import build_request
+    from broker.remoting.protocol.codes import RequestCode
+
+    answers = admin.call_all(
+        [
+            (
+                consumer.address(queue),
+                build_request(
+                    RequestCode.GET_EARLIEST_MSG_STORETIME,
+                    {"topic": queue.topic, "queue_id": queue.queue_id},
+                ),
+            )
+            for queue in queues
+        ]
+    )
+    times = [answer.header.timestamp for answer in answers if not isinstance(answer, RocketMQError)]
+    known = [time for time in times if time > 0]
+    return min(known) if known else None
+
+
+class Follower:
+    """Reads queues from their ends on, for as long as it is asked.
+
+    Each round asks every queue once; a queue whose broker fails is asked again in the next round.
+    """
+
+    def __init__(self, consumer: PullConsumer, starts: dict[MessageQueue, int], tags: str) -> None:
+        self._consumer = consumer
+        self._caller = consumer.caller
+        self._positions = starts
+        self._tags = tags
+        self.error: RocketMQError | None = None
+
+    def round(self) -> list[tuple[str, MessageExt]]:
+        """What has come since the last round, in order of store time."""
+        queues = list(self._positions)
+        requests = [
+            self._consumer.pull_request(queue, self._positions[queue], tags=self._tags)
+            for queue in queues
+        ]
+        came: list[tuple[str, MessageExt]] = []
+        self.error = None
+        answers = self._caller.call_all(requests, accept=PULL_ACCEPTS)
+        for queue, answer in zip(queues, answers, strict=True):
+            if isinstance(answer, RocketMQError):
+                self.error = answer
+                continue
+            result = read_pull(answer, self._tags)
+            came += [(queue.broker_name, message) for message in unwrapped(result.messages)]
+            if result.status == OFFSET_ILLEGAL or result.status != NO_NEW_MESSAGE:
+                self._positions[queue] = result.next_begin_offset
+        came.sort(key=lambda pair: pair[1].store_timestamp)
+        return came
+
+
+def _name(queue: MessageQueue) -> str:
+    return f"{queue.topic} {queue.broker_name}/{queue.queue_id}"
