@@ -9,7 +9,7 @@
 
 from collections.abc import Sequence
 from itertools import count
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import msgspec
 from msgspec import Meta
@@ -17,18 +17,12 @@ from msgspec import Meta
 from broker.remoting.protocol.codes import LANGUAGE, VERSION
 
 if TYPE_CHECKING:
-    from typing import Annotated
-
     Buffer: TypeAlias = bytes | bytearray | memoryview
-    Body: TypeAlias = bytes | bytearray | memoryview | Sequence[bytes | bytearray | memoryview]
-    Int32: TypeAlias = Annotated[int, Meta()]
+    Body: TypeAlias = Buffer | Sequence[Buffer]
 else:
-    from typing import Annotated
+    Body = Any  # never decoded from JSON; msgspec has no reader for the union
 
-    # At run time msgspec must accept the union; the wire never fills these fields
-    Buffer = Any
-    Body = Any
-    Int32 = Annotated[int, Meta(ge=-(2**31), le=2**31 - 1)]
+Int32 = Annotated[int, Meta(ge=-(2**31), le=2**31 - 1)]
 
 RESPONSE_FLAG = 1
 ONEWAY_FLAG = 2
