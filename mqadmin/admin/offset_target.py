@@ -1,0 +1,179 @@
+"""Where a reset leads: the word after ``--to`` as a value, and the offset it means per queue.
+
+=================  =====================================================================
+``earliest``       the oldest offset kept
+``latest``         the end of the queue
+``shift:-100``     so many messages from the committed offset
+``duration:1h``    the first message stored that long ago or later
+``offset:7``       this queue offset
+``file:PATH``      what an undo or export file says, per queue
+digits             10 or 13 of them are a time (epoch s or ms), fewer a queue offset
+anything else      a time
+=================  =====================================================================
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from broker.client.pull_consumer import PullConsumer
+from broker.common.message_queue import MessageQueue
+from broker.common.times import parse_duration_ms, parse_time_ms
+from broker.errors import ClientError, ConfigError, RocketMQError
+
+if TYPE_CHECKING:
+    from mqadmin.admin.session import MQAdmin
+
+FILE_SCHEMA = "mqadmin.offsets/1"
+
+#: Lengths of epoch seconds and milliseconds written in digits, from 2001 on.
+_EPOCH_DIGITS = (10, 13)
+
+#: Offsets in one file: far above the queues of any group, below what would fill the memory.
+FILE_ENTRIES = 1_000_000
+
+
+class ResetTarget(msgspec.Struct, frozen=True, kw_only=True):
+    """One of earliest, latest, shift, time, offset, file (``kind``), with its number or table."""
+
+    kind: str
+    number: int = 0
+    offsets: Mapping[MessageQueue, int | None] = {}
+
+
+class SavedOffset(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """One queue of an offsets file; ``consumerOffset`` None: nothing was committed."""
+
+    topic: str
+    broker_name: str
+    queue_id: int
+    consumer_offset: int | None
+
+
+class SavedOffsets(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """An offsets file: undo of a reset, or export of a group. ``createdTimestamp`` in ms."""
+
+    group: str
+    offsets: Sequence[SavedOffset]
+    created_timestamp: int = 0
+    schema: str = FILE_SCHEMA
+
+
+def parse_target(text: str, now_ms: int) -> ResetTarget:
+    """Read the word after ``--to``; ConfigError or ClientError when it says nothing."""
+    word = text.strip()
+    kind, colon, rest = word.partition(":")
+    kind = kind.lower()
+    if word.lower() in ("earliest", "latest"):
+        return ResetTarget(kind=word.lower())
+    if colon and kind == "shift":
+        return ResetTarget(kind="shift", number=_whole(rest, word))
+    if colon and kind == "offset":
+        return ResetTarget(kind="offset", number=_natural(rest, word))
+    if colon and kind == "duration":
+        return ResetTarget(kind="time", number=now_ms - parse_duration_ms(rest))
+    if colon and kind == "time":
+        return ResetTarget(kind="time", number=parse_time_ms(rest, now_ms))
+    if colon and kind == "file":
+        saved = load_offsets(rest)
+        return ResetTarget(
+            kind="file",
+            offsets={
+                MessageQueue(one.topic, one.broker_name, one.queue_id): one.consumer_offset
+                for one in saved.offsets
+            },
+        )
+    if word.isascii() and word.isdigit() and len(word) not in _EPOCH_DIGITS:
+        return ResetTarget(kind="offset", number=_natural(word, word))
+    try:
+        return ResetTarget(kind="time", number=parse_time_ms(word, now_ms))
+    except ConfigError as error:
+        raise ConfigError(
+            f"not a place to reset to: {text!r:.80}",
+            "earliest, latest, a time, an offset, shift:-100, duration:1h or file:PATH",
+        ) from error
+
+
+def target_offsets(
+    admin: "MQAdmin",
+    target: ResetTarget,
+    queues: Sequence[MessageQueue],
+    ranges: Sequence[tuple[int, int, int | None]],
+) -> list[int | RocketMQError | None]:
+    """The offset each queue is to get, moved to the edge of its range when outside.
+
+    ``ranges``: (min offset, max offset, committed offset) per queue. None: the target says nothing
+    about this queue (no entry in the file, or a shift from nothing committed).
+    """
+    raw: Sequence[int | RocketMQError | None]
+    if target.kind == "time":
+        raw = PullConsumer(admin, routes=admin.routes).search_offsets(queues, target.number)
+    elif target.kind == "file":
+        raw = [target.offsets.get(queue) for queue in queues]
+    elif target.kind == "shift":
+        raw = [
+            None if committed is None else committed + target.number for _, _, committed in ranges
+        ]
+    elif target.kind == "earliest":
+        raw = [low for low, _, _ in ranges]
+    elif target.kind == "latest":
+        raw = [high for _, high, _ in ranges]
+    else:
+        raw = [target.number] * len(queues)
+    return [
+        min(max(value, low), high) if isinstance(value, int) else value
+        for value, (low, high, _) in zip(raw, ranges, strict=True)
+    ]
+
+
+def load_offsets(path: str) -> SavedOffsets:
+    """Read an offsets file; ClientError naming the path when it cannot be used."""
+    from broker.common.java_json import loads
+
+    try:
+        with open(path, encoding="utf-8") as file:
+            text = file.read()
+    except (OSError, UnicodeDecodeError) as error:
+        raise ClientError(f"offsets file {path}: {error}", "is the path right?") from error
+    try:
+        saved = msgspec.convert(loads(text), SavedOffsets)
+    except (RocketMQError, msgspec.ValidationError) as error:
+        raise ClientError(
+            f"offsets file {path}: {error}", "it is written by offset reset and offset export"
+        ) from error
+    if saved.schema != FILE_SCHEMA:
+        raise ClientError(f"offsets file {path}: schema {saved.schema}, not {FILE_SCHEMA}")
+    if len(saved.offsets) > FILE_ENTRIES:
+        raise ClientError(f"offsets file {path}: more than {FILE_ENTRIES} queues")
+    return saved
+
+
+def save_offsets(path: str, saved: SavedOffsets) -> None:
+    """Write an offsets file that must not exist yet; ClientError naming the path otherwise."""
+    data = msgspec.json.format(msgspec.json.encode(saved), indent=2)
+    try:
+        with open(path, "xb") as file:
+            file.write(data + b"\n")
+            file.flush()
+    except OSError as error:
+        raise ClientError(
+            f"offsets file {path}: {error.strerror or error}", "name another file"
+        ) from error
+
+
+def _whole(text: str, word: str) -> int:
+    digits = text.strip()
+    if digits.lstrip("+-").isdigit() and len(digits) < 20:
+        try:
+            return int(digits)
+        except ValueError:
+            pass
+    raise ConfigError(f"not a number of messages: {word!r:.80}", "write shift:-100 or shift:+100")
+
+
+def _natural(text: str, word: str) -> int:
+    digits = text.strip()
+    if digits.isascii() and digits.isdigit() and len(digits) < 20:
+        return int(digits)
+    raise ConfigError(f"not a queue offset: {word!r:.80}", "write a number from 0 on")
