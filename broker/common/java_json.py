@@ -131,7 +131,7 @@ def _deeper_than_limit(raw: bytes, value: object) -> bool:
     if not brackets:
         return False
     level = [value]  # brackets inside strings, or too many levels: look at the value itself
-    for _ in range(MAX_DEPTH + 1):
+    for _ in range(MAX_DEPTH):
         below: list[object] = []
         for node in level:
             if isinstance(node, dict):

@@ -49,7 +49,20 @@ _TOKEN = re.compile(
     re.VERBOSE | re.DOTALL,
 )
 _KEYWORDS = frozenset(
-    "NOT AND OR BETWEEN IN TRUE FALSE NULL IS CONTAINS STARTSWITH ENDSWITH".split()
+    {
+        "NOT",
+        "AND",
+        "OR",
+        "BETWEEN",
+        "IN",
+        "TRUE",
+        "FALSE",
+        "NULL",
+        "IS",
+        "CONTAINS",
+        "STARTSWITH",
+        "ENDSWITH",
+    }
 )
 _LONG = re.compile(r"[+-]?[0-9]{1,20}")
 _DOUBLE = re.compile(
@@ -263,9 +276,9 @@ class _Parser:
         for node in (left, right):
             if node.kind == _CONSTANT and node.value is None:
                 raise self.error("NULL cannot be compared, use IS NULL")
-        if left.kind == right.kind == _CONSTANT:
-            if isinstance(left.value, bool) and not isinstance(right.value, bool):
-                raise self.error("a truth value cannot be compared with that")
+        constants = left.kind == right.kind == _CONSTANT
+        if constants and isinstance(left.value, bool) and not isinstance(right.value, bool):
+            raise self.error("a truth value cannot be compared with that")
         node = _equal(left, right)
         return node if token == "=" else _not(node)
 
@@ -379,7 +392,6 @@ def _is_null(node: _Node, negative: bool) -> _Node:
     inner = node.evaluate
 
     def test(properties: Properties) -> Value:
-        # Java answers unknown, not false, to IS NOT NULL of nothing only by way of NOT: same here
         return (inner(properties) is None) != negative
 
     return _Node(_BOOLEAN, test, node.height + 1)
@@ -479,7 +491,7 @@ def _compare(a: str | int | float | bool, b: str | int | float | bool) -> int:
         a = _to_long(a)
     else:
         return (a > b) - (a < b)
-    return (a > b) - (a < b)  # type: ignore[operator]
+    return (a > b) - (a < b)
 
 
 def _compare_doubles(a: float, b: float) -> int:

@@ -1,0 +1,102 @@
+import random
+
+import pytest
+
+from broker.common.java import (
+    double_text,
+    extend_hash,
+    java_div,
+    java_mod,
+    key_hash_prefix,
+    string_hash,
+    to_int32,
+    to_int64,
+)
+
+
+def slow_hash(text: str) -> int:
+    units = text.encode("utf-16-be", "surrogatepass")
+    result = 0
+    for at in range(0, len(units), 2):
+        result = (31 * result + int.from_bytes(units[at : at + 2], "big")) & 0xFFFFFFFF
+    return result - (1 << 32) if result >> 31 else result
+
+
+def random_text(rng: random.Random) -> str:
+    alphabet = rng.choice(("abc#%", "aé", "消息x", "😀a", "\ud800b"))
+    return "".join(rng.choices(alphabet, k=rng.choice((0, 1, 5, 40, 1023, 1024, 1025, 3000))))
+
+
+def test_golden_hashes(vectors) -> None:
+    assert len(vectors["java_hash"]) == 21
+    for vector in vectors["java_hash"]:
+        text = vector["string"]
+        assert string_hash(text) == vector["hash"]
+        assert string_hash(text.encode()) == vector["hash"]
+        for cut in range(len(text) + 1):
+            assert extend_hash(string_hash(text[:cut]), text[cut:]) == vector["hash"]
+            assert extend_hash(string_hash(text[:cut]), text[cut:].encode()) == vector["hash"]
+
+
+def test_hash_is_the_definition_for_any_text(rng) -> None:
+    for _ in range(60):
+        first, second = random_text(rng), random_text(rng)
+        assert string_hash(first) == slow_hash(first)
+        assert extend_hash(string_hash(first), second) == slow_hash(first + second)
+
+
+def test_key_prefix_is_topic_and_hash_sign() -> None:
+    assert extend_hash(key_hash_prefix("TopicA"), b"key1") == string_hash("TopicA#key1")
+
+
+def test_broken_utf8_hashes_as_java_decodes_it() -> None:
+    assert string_hash(b"a\xff") == string_hash("a\ufffd")
+
+
+def test_wrap() -> None:
+    for number, wrapped in ((0, 0), (1 << 31, -(1 << 31)), (-(1 << 31) - 1, (1 << 31) - 1)):
+        assert to_int32(number) == wrapped
+    for number, wrapped in ((5, 5), (1 << 63, -(1 << 63)), (-(1 << 63) - 1, (1 << 63) - 1)):
+        assert to_int64(number) == wrapped
+    assert to_int32((1 << 40) + 7) == 7
+
+
+def test_division_cuts_towards_zero_and_the_remainder_has_the_dividends_sign() -> None:
+    for dividend in (-7, -6, 0, 6, 7):
+        for divisor in (-3, 3):
+            quotient, remainder = java_div(dividend, divisor), java_mod(dividend, divisor)
+            assert quotient == int(dividend / divisor)
+            assert quotient * divisor + remainder == dividend
+    assert (java_div(-7, 2), java_mod(-7, 2)) == (-3, -1)
+    with pytest.raises(ZeroDivisionError):
+        java_mod(1, 0)
+
+
+@pytest.mark.parametrize(
+    ("number", "text"),
+    [
+        (0.0, "0.0"),
+        (-0.0, "-0.0"),
+        (100.0, "100.0"),
+        (12.5, "12.5"),
+        (0.001, "0.001"),
+        (0.00099, "9.9E-4"),
+        (9999999.0, "9999999.0"),
+        (1e7, "1.0E7"),
+        (1e10, "1.0E10"),
+        (-123456789.125, "-1.23456789125E8"),
+        (1e-5, "1.0E-5"),
+        (1.7976931348623157e308, "1.7976931348623157E308"),
+        (float("nan"), "NaN"),
+        (float("inf"), "Infinity"),
+        (float("-inf"), "-Infinity"),
+    ],
+)
+def test_double_text(number: float, text: str) -> None:
+    assert double_text(number) == text
+
+
+def test_double_text_reads_back(rng) -> None:
+    for _ in range(500):
+        number = rng.uniform(-1, 1) * 10 ** rng.randint(-300, 300)
+        assert float(double_text(number)) == number

@@ -1,0 +1,105 @@
+"""Fixtures for every test: a random generator with a printed seed, golden data, cutting tools."""
+
+import json
+import random
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from broker.errors import ProtocolError
+
+GOLDEN = Path(__file__).parent / "golden"
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--seed",
+        type=int,
+        default=None,
+        help="seed of the random tests; a failing test prints the one it used",
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if config.getoption("--seed") is None:
+        worker_input = getattr(config, "workerinput", None)
+        seed = worker_input["seed"] if worker_input else random.SystemRandom().randrange(1 << 32)
+        config.option.seed = seed
+
+
+def pytest_report_header(config: pytest.Config) -> str:
+    return f"seed: {config.getoption('--seed')} (replay with --seed)"
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node: object) -> None:
+    """Give parallel workers the seed of the main process."""
+    node.workerinput["seed"] = node.config.getoption("--seed")
+
+
+@pytest.fixture
+def rng(request: pytest.FixtureRequest) -> random.Random:
+    """A generator of its own for each test; the seed shows in the output of a failing one."""
+    seed = request.config.getoption("--seed")
+    print(f"replay with --seed {seed}")
+    return random.Random(f"{seed}:{request.node.nodeid}")
+
+
+@pytest.fixture(scope="session")
+def golden() -> Path:
+    """The folder of golden data."""
+    return GOLDEN
+
+
+@pytest.fixture(scope="session")
+def vectors() -> dict:
+    """tests/golden/vectors.json: structures as real RocketMQ classes write them."""
+    return json.loads((GOLDEN / "vectors.json").read_text(encoding="utf-8"))
+
+
+@pytest.fixture
+def every_cut() -> Callable[..., list[int]]:
+    """``every_cut(decode, data)``: decode every proper prefix of ``data``.
+
+    Each must give a value or a ProtocolError; anything else fails the test. Returns the lengths
+    that gave a value.
+    """
+
+    def run(decode: Callable[[bytes], object], data: bytes) -> list[int]:
+        accepted = []
+        for length in range(len(data)):
+            try:
+                decode(data[:length])
+            except ProtocolError:
+                continue
+            accepted.append(length)
+        return accepted
+
+    return run
+
+
+@pytest.fixture
+def every_flip() -> Callable[..., int]:
+    """``every_flip(decode, data)``: decode ``data`` with each single bit turned over.
+
+    Each must give a value or a ProtocolError. Returns how many gave a ProtocolError.
+    """
+
+    def flips(data: bytes) -> Iterator[bytes]:
+        for position in range(len(data)):
+            for bit in range(8):
+                changed = bytearray(data)
+                changed[position] ^= 1 << bit
+                yield bytes(changed)
+
+    def run(decode: Callable[[bytes], object], data: bytes) -> int:
+        refused = 0
+        for changed in flips(data):
+            try:
+                decode(changed)
+            except ProtocolError:
+                refused += 1
+        return refused
+
+    return run
