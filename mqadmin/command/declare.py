@@ -20,7 +20,7 @@ no ``from __future__ import annotations`` in command modules.
 
 from collections.abc import Callable, Sequence
 from types import UnionType
-from typing import Any, Literal, get_args, get_origin
+from typing import Any, Literal, Union, get_args, get_origin
 
 from mqadmin.output.view import View
 
@@ -140,7 +140,8 @@ class Parameter:
 
 
 def _without_none(annotation: Any) -> Any:
-    if isinstance(annotation, UnionType):
+    # ``str | None`` is a UnionType, ``Literal[…] | None`` a typing.Union
+    if isinstance(annotation, UnionType) or get_origin(annotation) is Union:
         (annotation,) = (arm for arm in annotation.__args__ if arm is not type(None))
     return annotation
 

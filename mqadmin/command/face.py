@@ -38,6 +38,9 @@ class VerbCommand(TyperCommand):
             if parameter.name in texts:
                 cast(Any, parameter).help = texts[parameter.name]
 
+    def format_arguments(self, ctx: Any, formatter: Any) -> None:
+        """Leave the arguments to typer's own section; click >= 8.5 would list them again."""
+
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Answer ``-o schema`` for a command line that lacks its arguments."""
         if _asks_schema(args):
@@ -177,7 +180,7 @@ def noun_group(noun: Noun) -> Any:
             epilog=_epilog(verb),
             context_settings={"help_option_names": ["-h", "--help"]},
         )(_callback(verb))
-    group = typer.main.get_command(app)
+    group = typer.main.get_group(app)  # get_command makes no group of a single verb
     group.name = noun.name
     return group
 

@@ -73,33 +73,37 @@ TARGET_KINDS: dict[str, int] = {
     "differs": MOVED,
 }
 
-NO_PERMISSION_CODE = 16  # ResponseCode.NO_PERMISSION
-
-# **Source:** AclException texts of 4.9 (code 1, SYSTEM_ERROR) and AuthenticationException of 5.3.
-_SIGNATURE_WORDS = ("AclException", "AuthenticationException", "AuthorizationException")
-
 
 def status_of(error: BaseException) -> int:
     """Give the exit status of an error."""
     if isinstance(error, KeyboardInterrupt):
         return INTERRUPTED
-    if isinstance(error, errors.BrokerError) and _not_permitted(error):
-        return NOT_PERMITTED
+    if isinstance(error, errors.BrokerError):
+        return TARGET_KINDS[_refusal_kind(error)]
     for kind, _, status in FAILURES:
         if isinstance(error, kind):
             return status
     return DAMAGED if isinstance(error, OSError) else DEFECT
 
 
-def _not_permitted(error: errors.BrokerError) -> bool:
-    remark = error.remark or ""
-    return error.code == NO_PERMISSION_CODE or any(word in remark for word in _SIGNATURE_WORDS)
+def _refusal_kind(error: errors.BrokerError) -> str:
+    """Tell a refusal by access control from one by the state of a topic or group."""
+    from mqadmin.admin.failure import kind_of
+
+    return kind_of(error)
 
 
 def report_of(error: BaseException) -> ErrorReport:
     """Give an error as it is shown."""
     if isinstance(error, errors.BrokerError):
-        return _broker_report(error)
+        return ErrorReport(
+            _refusal_kind(error),
+            error.message,
+            error.hint,
+            address=error.address,
+            request_code=error.request_code if error.request_code >= 0 else None,
+            response_code=error.code,
+        )
     if isinstance(error, errors.RocketMQError):
         kind = next(kind for cls, kind, _ in FAILURES if isinstance(error, cls))
         where: dict[str, Any] = {}
@@ -119,24 +123,6 @@ def report_of(error: BaseException) -> ErrorReport:
         "defect",
         f"{type(error).__name__}: {error}",
         "this is a defect of mqadmin; -v prints where it happened",
-    )
-
-
-def _broker_report(error: errors.BrokerError) -> ErrorReport:
-    """Name request and response code by their words: a number alone teaches nobody."""
-    from broker.remoting.protocol.codes import request_name, response_name
-
-    what = request_name(error.request_code) if error.request_code >= 0 else "request"
-    where = f" ({error.address})" if error.address else ""
-    why = f"{error.code} {response_name(error.code)}"
-    remark = (error.remark or "").strip()
-    return ErrorReport(
-        "notPermitted" if _not_permitted(error) else "refused",
-        f"{what}{where}: {why}" + (f": {remark}" if remark else ""),
-        error.hint,
-        address=error.address,
-        request_code=error.request_code if error.request_code >= 0 else None,
-        response_code=error.code,
     )
 
 

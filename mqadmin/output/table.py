@@ -96,11 +96,8 @@ def _filled(value: Any) -> bool:
 
 
 def _is_number_column(rows: list[dict[str, Any]], name: str) -> bool:
-    values = [row.get(name) for row in rows]
-    return all(
-        value is None or (isinstance(value, (int, float)) and not isinstance(value, bool))
-        for value in values
-    )
+    values = [value for row in rows if (value := row.get(name)) is not None]
+    return bool(values) and all(type(value) in (int, float) for value in values)
 
 
 def _width(text: str) -> int:

@@ -31,7 +31,7 @@ def _with_twins(fields: Mapping[str, Any]) -> dict[str, Any]:
             # properties are the application's own words: they are not touched
             out[name] = value if name == "properties" else _with_twins(value)
             continue
-        if kind is list and value and type(value[0]) is dict:
+        if kind is list or kind is tuple:
             out[name] = [_with_twins(item) if type(item) is dict else item for item in value]
             continue
         out[name] = value

@@ -1,0 +1,131 @@
+"""The command line as tests see it: words in, status and streams out.
+
+click is imported here and nowhere else: the runner is its only business.
+"""
+
+import os
+import warnings
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+from click.testing import CliRunner
+
+with warnings.catch_warnings():
+    # typer 0.25 names two functions that click 8.5 calls deprecated; both are pinned
+    warnings.simplefilter("ignore", DeprecationWarning)
+    import typer  # noqa: F401
+
+SCREENS = Path(__file__).parent / "command" / "screens"
+
+
+class Result(NamedTuple):
+    """What a command line gave back."""
+
+    status: int
+    out: str
+    err: str
+
+
+@pytest.fixture(autouse=True)
+def own_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """No variable and no context file of the person who runs the tests."""
+    for name in list(os.environ):
+        if name.startswith(("MQADMIN_", "_MQADMIN")) or name in ("NAMESRV_ADDR", "NO_COLOR"):
+            monkeypatch.delenv(name)
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "xdg"))
+    monkeypatch.setenv("TZ", "UTC")
+    monkeypatch.setenv("COLUMNS", "100")
+
+
+@pytest.fixture
+def mqadmin() -> Callable[..., Result]:
+    """Run a command line the way the console script does; ``face=True`` skips the quick parser."""
+
+    def run(*words: str, stdin: str | bytes = "", face: bool = False) -> Result:
+        from mqadmin import app
+
+        with CliRunner().isolation(input=stdin) as (out, err, _):
+            status = app._full(list(words)) if face else app.main(list(words))
+            os.sys.stdout.flush()  # type: ignore[attr-defined]
+            os.sys.stderr.flush()  # type: ignore[attr-defined]
+            return Result(status, out.getvalue().decode(), err.getvalue().decode())
+
+    return run
+
+
+class FakeAdmin:
+    """A session of the online library whose answers a test lays out beforehand.
+
+    ``fake.answers["topic.list"] = value`` answers ``admin.topic.list(...)``; an exception is
+    raised, a callable is called. ``fake.calls`` holds (name, args, kwargs) in order.
+    """
+
+    def __init__(self) -> None:
+        self.answers: dict[str, Any] = {}
+        self.calls: list[tuple[str, tuple[Any, ...], dict[str, Any]]] = []
+        self.settings: Any = None
+        self.closed = False
+
+    def __getattr__(self, noun: str) -> Any:
+        if noun.startswith("_"):
+            raise AttributeError(noun)
+        return _FakeNoun(self, noun)
+
+    def apply(self, plan: Any) -> Any:
+        return self.answer("apply", (plan,), {})
+
+    def answer(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        self.calls.append((name, args, kwargs))
+        value = self.answers[name]
+        if isinstance(value, BaseException):
+            raise value
+        return value(*args, **kwargs) if callable(value) else value
+
+    def close(self) -> None:
+        self.closed = True
+
+    def __enter__(self) -> "FakeAdmin":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+class _FakeNoun:
+    def __init__(self, fake: FakeAdmin, noun: str) -> None:
+        self.fake = fake
+        self.noun = noun
+
+    def __getattr__(self, verb: str) -> Callable[..., Any]:
+        name = f"{self.noun}.{verb}"
+        return lambda *args, **kwargs: self.fake.answer(name, args, kwargs)
+
+
+@pytest.fixture
+def admin(monkeypatch: pytest.MonkeyPatch) -> FakeAdmin:
+    """Put a fake in the place of the online library."""
+    fake = FakeAdmin()
+
+    def connect(settings: Any, trace: Any) -> FakeAdmin:
+        fake.settings = settings
+        return fake
+
+    monkeypatch.setattr("mqadmin.command.session.connect", connect)
+    return fake
+
+
+@pytest.fixture
+def screen(request: pytest.FixtureRequest) -> Iterator[Callable[[str, str], None]]:
+    """Compare text with ``command/screens/NAME``; ``MQADMIN_SCREENS=write`` writes it anew."""
+    write = os.environ.get("SCREENS") == "write"
+
+    def compare(name: str, text: str) -> None:
+        path = SCREENS / name
+        if write:
+            path.write_text(text, encoding="utf-8")
+        assert path.exists(), f"no screen {path}; SCREENS=write makes it"
+        assert text == path.read_text(encoding="utf-8")
+
+    yield compare

@@ -1,0 +1,43 @@
+import os
+import subprocess
+import sys
+
+import pytest
+
+from mqadmin.output import stdio
+
+
+def test_output_is_utf8_whatever_the_locale_says() -> None:
+    code = "from mqadmin.output.stdio import write_out; write_out('\\xfc\\u2192', flush=True)"
+    environ = {**os.environ, "LC_ALL": "C", "PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0"}
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, env=environ, check=True
+    )
+    assert done.stdout.decode() == "ü→"
+
+
+def test_a_closed_stdout_is_nobody_to_write_to(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdout", None)
+    stdio.write_out("x", flush=True)
+    stdio.flush_out()
+    assert not stdio.stdout_is_terminal()
+
+
+def test_a_closed_pipe_is_silent_at_the_end_of_the_process() -> None:
+    code = (
+        "from mqadmin.output.stdio import *\n"
+        "try:\n"
+        "    for _ in range(100000): write_out('x' * 100 + '\\n')\n"
+        "    flush_out()\n"
+        "except BrokenPipeError:\n"
+        "    silence_closed_pipe()\n"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as child:
+        assert child.stdout is not None
+        assert child.stderr is not None
+        child.stdout.readline()
+        child.stdout.close()
+        assert child.stderr.read() == b""
+        assert child.wait() == 0

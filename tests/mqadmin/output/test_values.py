@@ -1,0 +1,83 @@
+from typing import Any
+
+import msgspec
+import pytest
+
+from mqadmin.output.values import cell, heading, plain, printable, rfc3339, time_twin
+
+
+class Row(msgspec.Struct, rename="camel"):
+    topic: str
+    store_timestamp: int | None
+    properties: dict[str, str]
+
+
+def test_a_timestamp_gets_its_twin_right_behind_it() -> None:
+    row = plain(Row("t", 1_700_000_000_123, {}))
+    assert list(row) == ["topic", "storeTimestamp", "storeTime", "properties"]
+    assert row["storeTime"] == "2023-11-14T22:13:20.123Z"
+
+
+def test_an_absent_timestamp_has_an_absent_twin() -> None:
+    assert plain(Row("t", None, {}))["storeTime"] is None
+
+
+def test_properties_are_the_applications_words_and_stay_as_they_are() -> None:
+    row = plain(Row("t", 1, {"someTimestamp": "1"}))
+    assert row["properties"] == {"someTimestamp": "1"}
+
+
+def test_a_twin_that_is_there_already_is_kept() -> None:
+    assert plain({"bornTimestamp": 1, "bornTime": "mine"})["bornTime"] == "mine"
+
+
+def test_twins_appear_at_every_depth() -> None:
+    built = plain({"items": [{"endTimestamp": 0}], "checkpoint": {"timestamp": 1000}})
+    assert built["items"][0]["endTime"] == "1970-01-01T00:00:00.000Z"
+    assert built["checkpoint"]["time"] == "1970-01-01T00:00:01.000Z"
+
+
+@pytest.mark.parametrize("epoch_ms", [-1, 2**63 - 1, 253_402_300_800_000])
+def test_a_moment_no_calendar_shows_has_no_text(epoch_ms: int) -> None:
+    assert rfc3339(epoch_ms) is None
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (None, "-"),
+        ("", "-"),
+        ([], "-"),
+        ({}, "-"),
+        (0, "0"),
+        (True, "true"),
+        (9_223_372_036_854_775_807, "9223372036854775807"),
+        (0.5, "0.5"),
+        (2.0, "2"),
+        (["a", "b"], "a,b"),
+        ({"k": 1}, "k=1"),
+        ("ü", "ü"),
+        ("a\x1b[31mb\n", "a\\x1b[31mb\\n"),
+    ],
+)
+def test_a_cell_is_one_line_of_visible_text(value: Any, text: str) -> None:
+    assert cell(value) == text
+
+
+def test_printable_leaves_printable_text_alone() -> None:
+    text = "plain – text"
+    assert printable(text) is text
+
+
+@pytest.mark.parametrize(
+    ("name", "shown"),
+    [("topic", "TOPIC"), ("readQueueNums", "READ-QUEUE-NUMS"), ("offsetMsgId", "OFFSET-MSG-ID")],
+)
+def test_headings_are_the_field_names_in_capitals(name: str, shown: str) -> None:
+    assert heading(name) == shown
+
+
+def test_only_times_have_twins() -> None:
+    assert time_twin("storeTimestamp") == "storeTime"
+    assert time_twin("timestamp") == "time"
+    assert time_twin("lastTime") is None
