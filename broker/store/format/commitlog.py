@@ -26,6 +26,7 @@ from typing import Final
 import msgspec
 from msgspec import structs
 
+from broker.common.sysflag import BORNHOST_V6, INNER_BATCH, STOREHOST_V6
 from broker.errors import LocalProtocolError, RemoteProtocolError
 from broker.message.message import MessageExt
 from broker.message.record import (
@@ -115,6 +116,8 @@ _KIND_OF = {
 
 # A run of zeros of this length ends the bytes that a torn tail is said to cover.
 _PAGE = 4096
+# sysFlag bits that must not change within a run of plain records: host shape and inner batch.
+_RARE_FLAGS = BORNHOST_V6 | STOREHOST_V6 | INNER_BATCH
 _TALLY_BITS = 40
 _TALLY_ONE = 1 << _TALLY_BITS
 _TALLY_BYTES = _TALLY_ONE - 1
@@ -538,10 +541,10 @@ class Tally(msgspec.Struct, kw_only=True, gc=False):
             for topic, packed in topics.items():
                 yield topic, queue_id, packed >> _TALLY_BITS, packed & _TALLY_BYTES
 
-    def add(self, topic: bytes, queue_id: int, size: int) -> None:
+    def add(self, topic: bytes, queue_id: int, size: int, messages: int = 1) -> None:
         """Count one record."""
         topics = self.queues.setdefault(queue_id, {})
-        topics[topic] = topics.get(topic, 0) + size + _TALLY_ONE
+        topics[topic] = topics.get(topic, 0) + size + messages * _TALLY_ONE
 
 
 def walk_plain(
@@ -551,17 +554,18 @@ def walk_plain(
 
     The fast path of a summary: no object per record, lengths and own physical offset checked, no
     CRC, no text. It stops at a blank record, at ``end``, at a damage and at anything rare (a v2
-    record, another host shape), which the caller looks at with the scanner before it comes back.
+    record, an inner batch, another host shape), which the caller looks at with the scanner before
+    it comes back.
     The last record's position is -1 if none was counted. ``buf`` is bytes or an mmap: a slice of
     a memoryview is no dictionary key.
     """
     last = -1
     whole = len(buf)
     stop = (whole if end is None else end) - RECORD_LEAST
-    if position > stop:
+    if position > stop or buf[position + _SHAPE_AT] & INNER_BATCH:
         return position, last
-    wanted = buf[position + _SHAPE_AT] & 0x30
-    shape = _SHAPES[wanted >> 4]
+    wanted = buf[position + _SHAPE_AT] & _RARE_FLAGS
+    shape = _SHAPES[wanted >> 4 & 3]
     unpack = shape.walk.unpack_from
     short = _SHORT.unpack_from
     payload = shape.payload_at + 1
@@ -571,7 +575,12 @@ def walk_plain(
     try:
         while position <= stop:
             size, magic, queue_id, own, sys_flag, length = unpack(buf, position)
-            if own != expected or magic != MAGIC_V1 or sys_flag & 0x30 != wanted or length < 0:
+            if (
+                own != expected
+                or magic != MAGIC_V1
+                or sys_flag & _RARE_FLAGS != wanted
+                or length < 0
+            ):
                 break
             # The lengths may be anything. One that leads out of the buffer is an error, all
             # others must add up to the record's length: positions only grow from here to there.

@@ -1,0 +1,94 @@
+"""The files of ``config/``: what they say, from their backups where they are broken."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+from broker.common.java_json import loads
+from broker.errors import RemoteProtocolError, StoreError
+from broker.store.format import config, state, timer
+from mqadmin.inspector.damage import WARNING, found
+from mqadmin.inspector.directory import CONFIG, Query, StoreDirectory
+from mqadmin.inspector.files import read_all
+from mqadmin.inspector.rows import ConfigRow, DamageRow
+
+TIMER_CHECK: Final = "timercheck"
+BACKUP: Final = ".bak"
+# Leftovers of an interrupted write, which no broker reads.
+TEMPORARY: Final = ".tmp"
+
+
+def config_rows(store: StoreDirectory, query: Query) -> Iterator[ConfigRow | DamageRow]:
+    """One row per file; a broken one is reported and read from its backup, as a broker does.
+
+    With ``query.topic`` only what belongs to that topic is kept of the tables.
+    """
+    if store.path.is_file() and store.kind == CONFIG:
+        yield from _rows(store.path, query.topic)
+        return
+    folder = store.folder(state.CONFIG_DIR) or store.path
+    names = {
+        path.name.removesuffix(BACKUP)
+        for path in (folder.iterdir() if folder.is_dir() else ())
+        if path.is_file() and not path.name.endswith(TEMPORARY)
+    }
+    for name in sorted(names):
+        yield from _rows(folder / name, query.topic)
+
+
+def _rows(path: Path, topic: str | None) -> Iterator[ConfigRow | DamageRow]:
+    problem = None
+    for backup in (False, True):
+        file = path.with_name(path.name + BACKUP) if backup else path
+        try:
+            data = read_all(file)
+            if data is None:
+                continue
+            value = _decode(path.name, data)
+        except (StoreError, RemoteProtocolError) as error:
+            problem = error.message
+            yield found(
+                "config", str(file), problem, length=None, severity=WARNING if backup else "error"
+            )
+            continue
+        value = value if topic is None else _of_topic(value, topic)
+        yield ConfigRow(path=str(file), name=path.name, from_backup=backup, value=value)
+        return
+
+
+def _decode(name: str, data: bytes) -> dict[str, Any]:
+    if name == TIMER_CHECK:
+        return timer.decode_timer_checkpoint(data)._asdict()
+    value = loads(data)
+    if not isinstance(value, dict):
+        raise RemoteProtocolError("the file is empty" if not data.strip() else "no JSON object")
+    return value
+
+
+def _of_topic(value: dict[str, Any], topic: str) -> dict[str, Any]:
+    """Tables reduced to the keys ``topic`` and ``topic@group``."""
+    kept: dict[str, Any] = {}
+    for name, part in value.items():
+        if name != "dataVersion" and isinstance(part, dict):
+            part = {
+                key: item
+                for key, item in part.items()
+                if isinstance(key, str) and config.split_topic_group(key)[0] == topic
+            }
+        kept[name] = part
+    return kept
+
+
+def read_topics(store: StoreDirectory) -> list[str]:
+    """Names in topics.json (or its backup); empty if neither can be read."""
+    folder = store.folder(state.CONFIG_DIR)
+    if folder is None:
+        return []
+    for name in (config.TOPICS, config.TOPICS + BACKUP):
+        try:
+            data = read_all(folder / name)
+            if data is not None:
+                return list(config.decode_topics(data).topics)
+        except (StoreError, RemoteProtocolError):
+            continue
+    return []

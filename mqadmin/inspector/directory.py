@@ -1,0 +1,453 @@
+"""StoreDirectory: a store's root, a folder in it, or one file; the front door of inspection."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final, NamedTuple
+
+import msgspec
+
+from broker.errors import StoreError
+from broker.message.record import MAGIC_BLANK, MAGIC_V1, MAGIC_V2
+from broker.store.format import checkpoint, indexfile, state
+from broker.store.format.commitlog import file_start, own_offset
+from mqadmin.inspector.files import lock_holder, open_bytes, read_all
+from mqadmin.inspector.rows import (
+    CheckpointRow,
+    ConfigRow,
+    DamageRow,
+    DlqRow,
+    IndexRow,
+    MessageRow,
+    QueueRow,
+    QueueUnitRow,
+    StateRow,
+    Summary,
+)
+
+COMMITLOG: Final = "commitlog"
+CONSUMEQUEUE: Final = "consumequeue"
+INDEX: Final = "index"
+CHECKPOINT: Final = "checkpoint"
+CONFIG: Final = "config"
+STATE: Final = "state"
+AUTO: Final = "auto"
+KINDS: Final = (AUTO, COMMITLOG, CONSUMEQUEUE, INDEX, CHECKPOINT, CONFIG, STATE)
+
+# Any of these makes a folder the root of a store.
+_PARTS: Final = (
+    state.COMMITLOG_DIR,
+    state.CONSUMEQUEUE_DIR,
+    state.BATCH_CONSUMEQUEUE_DIR,
+    state.INDEX_DIR,
+    state.CHECKPOINT,
+)
+_SYNC_MEMBER: Final = "rmq_sys_SYNC_BROKER_MEMBER_"
+_CONF_BYTES: Final = 1 << 20  # a broker.conf beyond this is none
+
+
+class Query(msgspec.Struct, frozen=True, kw_only=True):
+    """Which rows are wanted, and how bodies are shown; None everywhere means all.
+
+    ``from_offset`` (first) and ``to_offset`` (end, exclusive) are physical offsets for the log and
+    the index, queue offsets for ConsumeQueues. ``begin_ms`` and ``end_ms`` (exclusive) bound the
+    storeTimestamp. ``key`` is a word of KEYS or a uniqKey, ``id`` an offsetMsgId or a uniqKey.
+    ``body`` is "none", "text", "hex" or "base64"; ``raw`` shows it as stored.
+    """
+
+    topic: str | None = None
+    queue_id: int | None = None
+    key: str | None = None
+    id: str | None = None
+    from_offset: int | None = None
+    to_offset: int | None = None
+    begin_ms: int | None = None
+    end_ms: int | None = None
+    body: str = "none"
+    raw: bool = False
+    check_crc: bool = True
+
+
+class LogFile(NamedTuple):
+    """A CommitLog file: physical offset of its first byte and its length."""
+
+    path: Path
+    start: int
+    length: int
+
+
+class QueueFiles(NamedTuple):
+    """The files of one ConsumeQueue as (path, start in bytes); ``kind`` is classic or batch."""
+
+    topic: str
+    queue_id: int
+    kind: str
+    path: Path
+    files: tuple[tuple[Path, int], ...]
+
+
+class StoreDirectory:
+    """A store to look at. StoreError if ``path`` does not exist or is no part of a store.
+
+    ``root`` is the store's root, None for a file or folder that stands alone; ``kind`` is what
+    ``path`` itself is ("auto" for a root). All methods read the disk anew.
+    """
+
+    __slots__ = ("kind", "path", "root")
+
+    def __init__(self, path: str | Path, kind: str = AUTO) -> None:
+        self.path = Path(path)
+        if kind not in KINDS:
+            raise StoreError(f"unknown kind of file: {kind}", f"one of {', '.join(KINDS)}")
+        if not self.path.exists():
+            raise StoreError(f"no such file or directory: {path}", path=str(path))
+        self.root: Path | None = None
+        self.kind = AUTO
+        if self.path.is_dir():
+            self._place_folder()
+        else:
+            self._place_file()
+        if kind != AUTO:
+            self.kind = kind
+        elif self.kind == AUTO and self.root is None:
+            raise StoreError(
+                f"no store or store file: {path}",
+                "give the folder that holds commitlog/, a file of it, or say --kind",
+                path=str(path),
+            )
+
+    def _place_folder(self) -> None:
+        path = self.path
+        if any((path / part).exists() for part in _PARTS):
+            self.root = path
+            return
+        if any((path / "store" / part).exists() for part in _PARTS):
+            self.root = self.path = path / "store"
+            return
+        for depth, folder in enumerate((path, path.parent, path.parent.parent)):
+            kind = _FOLDERS.get(folder.name)
+            if kind is not None and (depth == 0 or kind == CONSUMEQUEUE):
+                self.kind, self.root = kind, folder.parent
+                return
+        if self._numbered(path):
+            self.kind = self._kind_of_file(self._numbered(path)[0][0])
+
+    def _place_file(self) -> None:
+        path = self.path
+        self.kind = self._kind_of_file(path)
+        parents = path.resolve().parents
+        depth = 3 if self.kind == CONSUMEQUEUE else 1
+        if len(parents) > depth and _FOLDERS.get(parents[depth - 1].name) == self.kind:
+            self.root = parents[depth]
+        elif self.kind in (CHECKPOINT, STATE):
+            self.root = path.parent
+
+    def _kind_of_file(self, path: Path) -> str:
+        """What a file is: by the folder it stands in, its name, and then its first bytes."""
+        folders = [parent.name for parent in path.resolve().parents]
+        if path.name == state.CHECKPOINT:
+            return CHECKPOINT
+        if path.name in (state.ABORT, state.LOCK):
+            return STATE
+        if folders and folders[0] in (state.COMMITLOG_DIR, state.INDEX_DIR, state.CONFIG_DIR):
+            return _FOLDERS[folders[0]]
+        if len(folders) > 2 and _FOLDERS.get(folders[2]) == CONSUMEQUEUE:
+            return CONSUMEQUEUE
+        with open_bytes(path) as file:
+            return _kind_of_bytes(file.data)
+
+    @staticmethod
+    def _numbered(folder: Path) -> list[tuple[Path, int]]:
+        """Files of a folder whose names are starts, in order."""
+        try:
+            found = [(entry, file_start(entry.name)) for entry in folder.iterdir()]
+        except (FileNotFoundError, NotADirectoryError):
+            return []
+        return sorted(
+            ((path, start) for path, start in found if start is not None and path.is_file()),
+            key=lambda item: item[1],
+        )
+
+    def folder(self, name: str) -> Path | None:
+        """A folder below the root, None without a root."""
+        return None if self.root is None else self.root / name
+
+    def log_files(self) -> list[LogFile]:
+        """The CommitLog files in order of their starts.
+
+        A file that stands alone and is not named after its start begins where its first record
+        says.
+        """
+        if self.path.is_file():
+            if self.kind != COMMITLOG:
+                return self._log_files_in(self.folder(state.COMMITLOG_DIR))
+            start = file_start(self.path.name)
+            return [
+                LogFile(
+                    self.path,
+                    _first_offset(self.path) if start is None else start,
+                    self.path.stat().st_size,
+                )
+            ]
+        if self.root is None and self.kind == COMMITLOG:
+            return self._log_files_in(self.path)
+        return self._log_files_in(self.folder(state.COMMITLOG_DIR))
+
+    def _log_files_in(self, folder: Path | None) -> list[LogFile]:
+        if folder is None:
+            return []
+        return [LogFile(path, start, path.stat().st_size) for path, start in self._numbered(folder)]
+
+    def strange_log_names(self) -> list[Path]:
+        """Files in the CommitLog folder that are not named after a start."""
+        folder = self.path if self.path.is_dir() and self.kind == COMMITLOG else None
+        if folder is None or folder == self.root:
+            folder = self.folder(state.COMMITLOG_DIR)
+        if self.path.is_file() or folder is None or not folder.is_dir():
+            return []
+        return sorted(
+            path for path in folder.iterdir() if path.is_file() and file_start(path.name) is None
+        )
+
+    def queue_files(
+        self, topic: str | None = None, queue_id: int | None = None
+    ) -> Iterator[QueueFiles]:
+        """The ConsumeQueues of the store (or what ``path`` holds of them), by topic and queue."""
+        if self.path.is_file() and self.kind == CONSUMEQUEUE:
+            yield self._lone_queue_file()
+            return
+        if self.root is None:
+            if self.kind == CONSUMEQUEUE:
+                yield QueueFiles("", 0, "classic", self.path, tuple(self._numbered(self.path)))
+            return
+        for name, kind in (
+            (state.CONSUMEQUEUE_DIR, "classic"),
+            (state.BATCH_CONSUMEQUEUE_DIR, "batch"),
+        ):
+            for topic_folder in _folders(self.root / name):
+                if topic is not None and topic_folder.name != topic:
+                    continue
+                for folder in _folders(topic_folder):
+                    if not folder.name.isdigit() or not self._is_wanted(folder):
+                        continue
+                    number = int(folder.name)
+                    if queue_id is None or number == queue_id:
+                        files = tuple(self._numbered(folder))
+                        yield QueueFiles(topic_folder.name, number, kind, folder, files)
+
+    def _is_wanted(self, folder: Path) -> bool:
+        """Whether a queue folder lies in what was asked for (a topic's or a queue's folder)."""
+        if self.path == self.root or self.kind != CONSUMEQUEUE:
+            return True
+        return self.path in (folder, *folder.parents)
+
+    def _lone_queue_file(self) -> QueueFiles:
+        folders = [parent.name for parent in self.path.resolve().parents]
+        start = file_start(self.path.name) or 0
+        files = ((self.path, start),)
+        if self.root is None or not folders[0].isdigit():
+            kind = "batch" if _is_batch(self.path) else "classic"
+            return QueueFiles("", 0, kind, self.path.parent, files)
+        kind = "batch" if folders[2] == state.BATCH_CONSUMEQUEUE_DIR else "classic"
+        return QueueFiles(folders[1], int(folders[0]), kind, self.path.parent, files)
+
+    def index_files(self) -> list[Path]:
+        """The IndexFiles, oldest first."""
+        if self.path.is_file() and self.kind == INDEX:
+            return [self.path]
+        folder = self.folder(state.INDEX_DIR) or self.path
+        try:
+            return sorted(path for path in folder.iterdir() if path.is_file())
+        except FileNotFoundError:
+            return []
+
+    def topics(self) -> list[str]:
+        """Topics that have a ConsumeQueue folder, sorted."""
+        if self.root is None:
+            return []
+        names = (state.CONSUMEQUEUE_DIR, state.BATCH_CONSUMEQUEUE_DIR)
+        return sorted({folder.name for name in names for folder in _folders(self.root / name)})
+
+    def broker_name(self) -> str | None:
+        """The broker's name as far as the directory says it, else None.
+
+        Places: brokerIdentity (controller mode), a broker.conf in or beside the root that names
+        this root, the topic by which members of a 5.x broker find each other.
+        """
+        if self.root is None:
+            return None
+        identity = read_all(self.root / "brokerIdentity")
+        if identity is not None and identity.count(b"#") >= 2:
+            return identity.split(b"#")[1].decode("utf-8", "replace")
+        return _name_in_conf(self.root) or self._name_in_topics()
+
+    def _name_in_topics(self) -> str | None:
+        assert self.root is not None
+        text = read_all(self.root / state.CONFIG_DIR / "topics.json") or b""
+        at = text.find(_SYNC_MEMBER.encode())
+        if at < 0:
+            return None
+        end = text.find(b'"', at)
+        return text[at + len(_SYNC_MEMBER) : end].decode("utf-8", "replace") or None
+
+    def state(self) -> StateRow:
+        """What abort and lock file say."""
+        root = self.root or self.path
+        abort = read_all(root / state.ABORT)
+        lock = root / state.LOCK
+        return StateRow(
+            path=str(root),
+            clean_stop=abort is None,
+            abort=abort is not None,
+            abort_pid=None if abort is None else state.decode_abort(abort),
+            lock=lock.exists(),
+            held_by=lock_holder(lock) if lock.exists() else 0,
+        )
+
+    def checkpoint(self) -> CheckpointRow | None:
+        """The checkpoint, None if there is none; RemoteProtocolError if it is too short."""
+        path = self.path if self.path.is_file() and self.kind == CHECKPOINT else None
+        if path is None and self.root is not None:
+            path = self.root / state.CHECKPOINT
+        data = None if path is None else read_all(path)
+        if data is None:
+            return None
+        value = checkpoint.decode_checkpoint(data)
+        return CheckpointRow(path=str(path), **value._asdict())
+
+    # The questions; each room is loaded when it is asked.
+
+    def messages(self, query: Query | None = None) -> Iterator[MessageRow | DamageRow]:
+        """Messages of the log in physical order, damages between them."""
+        from mqadmin.inspector.messages import message_rows
+
+        return message_rows(self, query or Query())
+
+    def queue_units(self, query: Query | None = None) -> Iterator[QueueUnitRow | DamageRow]:
+        """ConsumeQueue units, by topic, queue and queue offset."""
+        from mqadmin.inspector.queues import unit_rows
+
+        return unit_rows(self, query or Query())
+
+    def queues(self, topic: str | None = None) -> Iterator[QueueRow]:
+        """The message queues with their bounds."""
+        from mqadmin.inspector.queues import queue_rows
+
+        return queue_rows(self, topic)
+
+    def index_entries(self, query: Query | None = None) -> Iterator[IndexRow | DamageRow]:
+        """IndexFiles: each file's header, then its entries."""
+        from mqadmin.inspector.index import index_rows
+
+        return index_rows(self, query or Query())
+
+    def configs(self, query: Query | None = None) -> Iterator[ConfigRow | DamageRow]:
+        """The JSON files of ``config/``."""
+        from mqadmin.inspector.configs import config_rows
+
+        return config_rows(self, query or Query())
+
+    def summary(self, *, check_crc: bool | None = None) -> tuple[Summary, list[DamageRow]]:
+        """The log in one record, and its damages.
+
+        ``check_crc`` None looks into the bodies if the log is small (64 MiB).
+        """
+        from mqadmin.inspector.summary import summarize
+
+        return summarize(self, check_crc)
+
+    def find_key(
+        self, key: str, query: Query | None = None, *, scan: str = "auto"
+    ) -> Iterator[MessageRow | DamageRow]:
+        """Messages with a word of KEYS, or a uniqKey.
+
+        ``scan``: "auto" reads the parts of the log that no index covers, "always" the whole log,
+        "never" trusts the index.
+        """
+        from mqadmin.inspector.find import find_key
+
+        return find_key(self, key, query or Query(), scan)
+
+    def find_id(
+        self, message_id: str, query: Query | None = None, *, scan: str = "auto"
+    ) -> Iterator[MessageRow | DamageRow]:
+        """The message of an offsetMsgId, or all with a uniqKey."""
+        from mqadmin.inspector.find import find_id
+
+        return find_id(self, message_id, query or Query(), scan)
+
+    def dead_letters(self, *, group: str | None = None, now_ms: int) -> list[DlqRow]:
+        """One row per group whose DLQ topic holds messages."""
+        from mqadmin.inspector.dlq import dlq_rows
+
+        return dlq_rows(self, group, now_ms)
+
+
+_FOLDERS: Final = {
+    state.COMMITLOG_DIR: COMMITLOG,
+    state.CONSUMEQUEUE_DIR: CONSUMEQUEUE,
+    state.BATCH_CONSUMEQUEUE_DIR: CONSUMEQUEUE,
+    state.INDEX_DIR: INDEX,
+    state.CONFIG_DIR: CONFIG,
+}
+
+
+def _folders(folder: Path) -> list[Path]:
+    """Sub-folders by name; numbers by value."""
+    try:
+        found = [entry for entry in folder.iterdir() if entry.is_dir()]
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+    return sorted(found, key=lambda p: (int(p.name) if p.name.isdigit() else -1, p.name))
+
+
+def _kind_of_bytes(data: bytes) -> str:
+    magic = int.from_bytes(data[4:8], "big")
+    if magic in (MAGIC_V1, MAGIC_V2, MAGIC_BLANK):
+        return COMMITLOG
+    if data[:1] in (b"{", b"["):
+        return CONFIG
+    if len(data) == checkpoint.FILE_SIZE and not any(data[40:]):
+        return CHECKPOINT
+    if len(data) >= indexfile.HEADER_SIZE and _is_index(data):
+        return INDEX
+    if len(data) >= 20 and any(data[:20]) and (len(data) % 20 == 0 or len(data) % 46 == 0):
+        return CONSUMEQUEUE
+    return AUTO
+
+
+def _is_index(data: bytes) -> bool:
+    header = indexfile.decode_header(data)
+    used = header.hash_slot_count < header.index_count and header.index_count > 1
+    ordered = 0 < header.begin_timestamp <= header.end_timestamp
+    return used and ordered and indexfile.guess_slots(data) > 0
+
+
+def _is_batch(path: Path) -> bool:
+    """Whether a queue file that stands alone holds batch units: its second unit tells."""
+    size = path.stat().st_size
+    if size % 46 or size % 20 == 0:
+        return size % 20 != 0
+    with open_bytes(path) as file:
+        return int.from_bytes(file.data[36:38], "big") > 0 and file.data[42:46] == bytes(4)
+
+
+def _first_offset(path: Path) -> int:
+    with open_bytes(path) as file:
+        if len(file) >= 36 and _kind_of_bytes(file.data) == COMMITLOG:
+            return max(own_offset(file.data, 0), 0)
+    return 0
+
+
+def _name_in_conf(root: Path) -> str | None:
+    from broker.common.properties import parse_properties
+
+    for folder in (root, root.resolve().parent):
+        for path in sorted(folder.glob("*.conf")):
+            if not path.is_file() or path.stat().st_size > _CONF_BYTES:
+                continue
+            text = (read_all(path) or b"").decode("utf-8", "replace")
+            values = parse_properties(text)
+            store = values.get("storePathRootDir")
+            if store and Path(folder, store).resolve() == root.resolve():
+                return values.get("brokerName") or None
+    return None

@@ -1,0 +1,118 @@
+"""Finding messages: by key or uniqKey through the IndexFile, by offsetMsgId, else by a scan."""
+
+from collections.abc import Iterator
+
+from msgspec import structs
+
+from broker.errors import RemoteProtocolError, StoreError
+from broker.message.message_id import parse_offset_msg_id
+from broker.store.format.commitlog import check_record
+from mqadmin.inspector.directory import Query, StoreDirectory
+from mqadmin.inspector.index import known_topics, offsets_of_key
+from mqadmin.inspector.log import LogItem, LogReader
+from mqadmin.inspector.messages import Matcher, record_rows, scan_messages
+from mqadmin.inspector.rows import DamageRow, MessageRow
+
+SCANS = ("auto", "always", "never")
+
+
+def find_key(
+    store: StoreDirectory, key: str, query: Query | None = None, scan: str = "auto"
+) -> Iterator[MessageRow | DamageRow]:
+    """Messages with ``key`` as a word of KEYS or as UNIQ_KEY, in physical order.
+
+    The index is asked under ``query.topic``, or under every topic of the store (so retry and DLQ
+    topics too), and each hit is compared with its record. ``scan``: "auto" also reads the parts of
+    the log that no index file covers (all of it if there is none), "always" reads the whole log
+    instead, "never" trusts the index. The other conditions of ``query`` hold as well.
+    """
+    if scan not in SCANS:
+        raise StoreError(f"scan is one of {', '.join(SCANS)}, not {scan}")
+    query = structs.replace(query or Query(), key=key, id=None)
+    if scan == "auto" and _has_batches(store, query.topic):
+        scan = "always"  # the keys of messages within inner batches are in no index
+    if scan == "always" or not store.index_files():
+        if scan != "never":
+            yield from scan_messages(store, query)
+        return
+    topics = [query.topic] if query.topic is not None else known_topics(store)
+    offsets, covered = offsets_of_key(store, topics, key)
+    if scan == "never":
+        yield from _at(store, sorted(offsets), query)
+        return
+    for begin, end in _uncovered(covered):
+        # The hits of the index before this part, then what stands in the part itself.
+        before = sorted(offset for offset in offsets if offset < begin)
+        offsets = offsets.difference(before)
+        yield from _at(store, before, query)
+        yield from _part(store, query, begin, end)
+        offsets = {offset for offset in offsets if end is not None and offset >= end}
+    yield from _at(store, sorted(offsets), query)
+
+
+def _has_batches(store: StoreDirectory, topic: str | None) -> bool:
+    return any(queue.kind == "batch" for queue in store.queue_files(topic))
+
+
+def _uncovered(covered: list[tuple[int, int]]) -> list[tuple[int, int | None]]:
+    """Parts of the log (begin, end) that no index file covers; end None is the end of the log.
+
+    A file's first and last record are covered, what lies between two files is not.
+    """
+    parts: list[tuple[int, int | None]] = []
+    position = 0
+    for first, last in covered:
+        if first > position:
+            parts.append((position, first))
+        position = max(position, last)
+    parts.append((position, None))
+    return parts
+
+
+def _part(
+    store: StoreDirectory, query: Query, begin: int, end: int | None
+) -> Iterator[MessageRow | DamageRow]:
+    """A scan of a part of the log, within the range of the query."""
+    first = begin if query.from_offset is None else max(begin, query.from_offset)
+    ends = [bound for bound in (end, query.to_offset) if bound is not None]
+    stop = min(ends) if ends else None
+    if stop is None or first < stop:
+        yield from scan_messages(store, structs.replace(query, from_offset=first, to_offset=stop))
+
+
+def _at(
+    store: StoreDirectory, offsets: list[int], query: Query
+) -> Iterator[MessageRow | DamageRow]:
+    """The messages at physical offsets that match; offsets that lead nowhere give nothing."""
+    match = Matcher(query)
+    broker_name = store.broker_name()
+    with LogReader(store) as log:
+        for offset in offsets:
+            place = log.record(offset)
+            if place is None or match.is_behind(offset) or not match.record(place[1]):
+                continue
+            file, record = place
+            ok = check_record(file.data, record.position, check_crc=query.check_crc) > 0
+            yield from record_rows(LogItem(file, record=record, ok=ok), match, broker_name)
+
+
+def find_id(
+    store: StoreDirectory, message_id: str, query: Query | None = None, scan: str = "auto"
+) -> Iterator[MessageRow | DamageRow]:
+    """The message of an offsetMsgId, or all messages with a uniqKey.
+
+    Both kinds of id look alike. An id that can be an offsetMsgId leads to its physical offset (the
+    address in it is not compared: stores are copied); if no record begins there, or the id can be
+    none, it is searched as a uniqKey (``scan`` as for :func:`find_key`).
+    """
+    query = structs.replace(query or Query(), id=None)
+    try:
+        _, _, offset = parse_offset_msg_id(message_id)
+    except RemoteProtocolError:
+        offset = -1
+    with LogReader(store) as log:
+        is_there = offset >= 0 and log.record(offset) is not None
+    if is_there:
+        yield from _at(store, [offset], query)
+        return
+    yield from find_key(store, message_id, query, scan)

@@ -1,0 +1,142 @@
+"""IndexFiles: headers and entries as rows, and the way from a key to physical offsets."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from broker.errors import RemoteProtocolError, StoreError
+from broker.store.format import indexfile
+from broker.store.format.indexfile import IndexEntry, IndexHeader
+from mqadmin.inspector.damage import WARNING, found
+from mqadmin.inspector.directory import Query, StoreDirectory
+from mqadmin.inspector.files import FileBytes, open_bytes
+from mqadmin.inspector.rows import DamageRow, IndexRow
+
+
+def index_rows(store: StoreDirectory, query: Query) -> Iterator[IndexRow | DamageRow]:
+    """Each file's header, then its entries that match.
+
+    Physical offsets and times (in whole seconds) are the entries' own. A key needs a topic to be
+    hashed: without one it is tried with every topic of the store.
+    """
+    hashes = _hashes(store, query)
+    for path in store.index_files():
+        try:
+            with open_bytes(path) as file:
+                yield from _file_rows(file, query, hashes)
+        except StoreError as error:
+            yield found("unreadable", str(path), error.message)
+
+
+def _hashes(store: StoreDirectory, query: Query) -> set[int] | None:
+    if query.key is None:
+        return None
+    topics = [query.topic] if query.topic is not None else known_topics(store)
+    return {indexfile.index_key_hash(topic, query.key) for topic in topics}
+
+
+def _file_rows(
+    file: FileBytes, query: Query, hashes: set[int] | None
+) -> Iterator[IndexRow | DamageRow]:
+    path = str(file.path)
+    if not file.path.name.isdigit():
+        yield found("name", path, "not named after a time", severity=WARNING)
+        return
+    try:
+        header = indexfile.decode_header(file.data)
+    except RemoteProtocolError as error:
+        yield found("index", path, error.message, length=len(file))
+        return
+    slots = indexfile.guess_slots(file.data)
+    yield IndexRow(record="file", path=path, slots=slots or None, **header._asdict())
+    if header.index_count <= 1:
+        return
+    if slots == 0:
+        yield found("index", path, "header, slots and entries do not fit together")
+        return
+    for entry in indexfile.scan_entries(file.data, slots):
+        damage = _entry_damage(entry, path, slots)
+        if damage is not None:
+            yield damage
+        elif _matches(entry, header, query, hashes):
+            yield IndexRow(
+                record="entry",
+                path=path,
+                slot=entry.key_hash % slots,
+                entry=entry.number,
+                key_hash=entry.key_hash,
+                physical_offset=entry.physical_offset,
+                time_diff_seconds=entry.time_diff_seconds,
+                previous_entry=entry.previous_entry,
+            )
+
+
+def _entry_damage(entry: IndexEntry, path: str, slots: int) -> DamageRow | None:
+    if (
+        entry.key_hash >= 0
+        and entry.physical_offset >= 0
+        and entry.time_diff_seconds >= 0
+        and 0 <= entry.previous_entry < entry.number
+    ):
+        return None
+    return found(
+        "index",
+        path,
+        f"entry {entry.number}: hash {entry.key_hash}, physical offset {entry.physical_offset},"
+        f" {entry.time_diff_seconds} s, previous entry {entry.previous_entry}",
+        physical_offset=indexfile.entry_position(entry.number, slots),
+        length=indexfile.ENTRY_SIZE,
+    )
+
+
+def _matches(entry: IndexEntry, header: IndexHeader, query: Query, hashes: set[int] | None) -> bool:
+    if hashes is not None and entry.key_hash not in hashes:
+        return False
+    if query.from_offset is not None and entry.physical_offset < query.from_offset:
+        return False
+    if query.to_offset is not None and entry.physical_offset >= query.to_offset:
+        return False
+    time = header.begin_timestamp + entry.time_diff_seconds * 1000
+    if query.begin_ms is not None and time + 999 < query.begin_ms:
+        return False
+    return query.end_ms is None or time < query.end_ms
+
+
+def known_topics(store: StoreDirectory) -> list[str]:
+    """Topics that keys may be filed under: those with a queue, and those of topics.json."""
+    from mqadmin.inspector.configs import read_topics
+
+    return sorted({*store.topics(), *read_topics(store)})
+
+
+def offsets_of_key(
+    store: StoreDirectory, topics: list[str], key: str
+) -> tuple[set[int], list[tuple[int, int]]]:
+    """Physical offsets that the index gives for a key, and the parts of the log that it covers.
+
+    The parts are (first, last) physical offsets of each readable file's entries, sorted. Times are
+    not trusted: the chains are walked to their ends. Hits still have to be compared with the
+    records: other keys share their hash.
+    """
+    hashes = {indexfile.index_key_hash(topic, key) for topic in topics}
+    offsets: set[int] = set()
+    covered: list[tuple[int, int]] = []
+    for path in store.index_files():
+        part = _chains(path, hashes, offsets)
+        if part is not None:
+            covered.append(part)
+    return offsets, sorted(covered)
+
+
+def _chains(path: Path, hashes: set[int], offsets: set[int]) -> tuple[int, int] | None:
+    try:
+        with open_bytes(path) as file:
+            header = indexfile.decode_header(file.data)
+            slots = indexfile.guess_slots(file.data) if header.index_count > 1 else 0
+            if slots == 0:
+                return None
+            for key_hash in hashes:
+                for entry in indexfile.walk_chain(file.data, key_hash, slots):
+                    offsets.add(entry.physical_offset)
+            return header.begin_physical_offset, header.end_physical_offset
+    except (StoreError, RemoteProtocolError):
+        return None

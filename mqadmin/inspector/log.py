@@ -1,0 +1,292 @@
+"""Walking the CommitLog over all its files, behind damages too, up to the end of the log."""
+
+from bisect import bisect_right
+from collections.abc import Generator, Iterator
+from contextlib import ExitStack
+from typing import NamedTuple
+
+from msgspec import structs
+
+from broker.errors import StoreError
+from broker.store.format.commitlog import (
+    Blank,
+    Damage,
+    LogRecord,
+    Tally,
+    Unwritten,
+    check_record,
+    is_plausible,
+    read_record,
+    scan_commitlog,
+    store_timestamp,
+    walk_plain,
+)
+from mqadmin.inspector.damage import WARNING, damage_row, found
+from mqadmin.inspector.directory import LogFile, StoreDirectory
+from mqadmin.inspector.files import FileBytes, open_bytes
+from mqadmin.inspector.rows import DamageRow
+
+
+class LogItem(NamedTuple):
+    """One thing of the log: a record (``ok`` False if it is damaged), a blank, or a damage."""
+
+    file: FileBytes
+    record: LogRecord | None = None
+    ok: bool = True
+    damage: DamageRow | None = None
+    blank: Blank | None = None
+
+
+class LogWalk:
+    """One pass over the log.
+
+    ``start`` skips what lies below that physical offset (damages too). With a ``tally`` plain
+    records are counted instead of yielded: only damages, blanks and rare records come out. After
+    the pass ``end`` is the end of the log: behind its last whole record or blank.
+    ``first_timestamp`` and ``last_timestamp`` are kept for a tally only.
+    """
+
+    def __init__(
+        self,
+        store: StoreDirectory,
+        *,
+        start: int = 0,
+        check_crc: bool = True,
+        counting: bool = False,
+    ) -> None:
+        self._store = store
+        self._files = store.log_files()
+        self._start = start
+        self._check_crc = check_crc
+        self.tallies: list[Tally] = []
+        self._counting = counting
+        self.min_offset = self._files[0].start if self._files else 0
+        self.end = self.min_offset
+        self.first_timestamp: int | None = None
+        self.last_timestamp: int | None = None
+
+    def __iter__(self) -> Iterator[LogItem]:
+        for path in self._store.strange_log_names():
+            row = found("name", str(path), "not named after a physical offset", severity=WARNING)
+            yield LogItem(FileBytes(path, b"", 0), damage=row)
+        for number, file in enumerate(self._files):
+            if file.start + file.length <= self._start and number + 1 < len(self._files):
+                continue
+            yield from self._around(number)
+            if file.length == 0:
+                continue
+            goes_on = yield from self._file(file, number)
+            if goes_on:
+                continue
+            if not self._is_followed(number):
+                return
+            rest = file.start + file.length - self.end
+            row = found(
+                "unfinished",
+                str(file.path),
+                "the file holds no more records, but the next one does",
+                physical_offset=self.end,
+                length=rest,
+            )
+            yield LogItem(FileBytes(file.path, b"", 0), damage=row)
+
+    def _around(self, number: int) -> Iterator[LogItem]:
+        """Damages of the row of files: a gap before this one, a length that differs."""
+        file = self._files[number]
+        whole = self._files[0].length
+        if number:
+            before = self._files[number - 1]
+            gap = file.start - before.start - max(before.length, whole)
+            if gap > 0:
+                row = found(
+                    "gap",
+                    str(file.path),
+                    f"no file holds the {gap} bytes before this one",
+                    physical_offset=file.start - gap,
+                    length=gap,
+                )
+                yield LogItem(FileBytes(file.path, b"", 0), damage=row)
+        if file.length != whole and file.length:
+            row = found(
+                "fileSize",
+                str(file.path),
+                f"the file has {file.length} bytes, the first one {whole}",
+                physical_offset=file.start + min(file.length, whole),
+                length=abs(whole - file.length),
+                severity=WARNING,
+            )
+            yield LogItem(FileBytes(file.path, b"", 0), damage=row)
+
+    def _is_followed(self, number: int) -> bool:
+        """Whether a later file begins with a record."""
+        return any(map(_has_record, self._files[number + 1 :]))
+
+    def _file(self, file: LogFile, number: int) -> Generator[LogItem, None, bool]:
+        """The items of one file; returns whether the log goes on behind it."""
+        try:
+            with open_bytes(file.path, sequential=True) as opened:
+                return (yield from self._opened(file, opened, number))
+        except StoreError as error:
+            row = found("unreadable", str(file.path), error.message, physical_offset=file.start)
+            yield LogItem(FileBytes(file.path, b"", 0), damage=row)
+            return True
+
+    def _opened(
+        self, file: LogFile, opened: FileBytes, number: int
+    ) -> Generator[LogItem, None, bool]:
+        tally = Tally()
+        if self._counting:
+            self.tallies.append(tally)
+        position = self._skip(file, opened)
+        while True:
+            if self._counting and not self._check_crc:
+                position = self._count_plain(file, opened, position, tally)
+            again = False
+            for item in scan_commitlog(
+                opened.data,
+                file.start,
+                position,
+                opened.data_end,
+                check_crc=self._check_crc,
+                decode=False,
+            ):
+                if isinstance(item, Unwritten):
+                    return False
+                if isinstance(item, Blank):
+                    self.end = file.start + file.length
+                    yield LogItem(opened, blank=item)
+                    return True
+                if isinstance(item, Damage) and item.at_end:
+                    if self._is_followed(number):
+                        item = structs.replace(item, at_end=False)
+                    elif self._is_moving(file, item):
+                        return False
+                yield from self._found(opened, item)
+                position = _end_of(item) - file.start
+                if self._counting and not self._check_crc:
+                    again = True
+                    break
+            if not again:
+                return position >= len(opened)
+
+    def _found(self, opened: FileBytes, item: LogRecord | Damage) -> Iterator[LogItem]:
+        record = item if isinstance(item, LogRecord) else item.record
+        if isinstance(item, Damage):
+            yield LogItem(opened, damage=damage_row(item, str(opened.path)))
+        if record is not None:
+            self.end = record.physical_offset + record.total_size
+            if self._counting:
+                self._note_time(record.store_timestamp)
+            yield LogItem(opened, record=record, ok=record is item)
+
+    def _skip(self, file: LogFile, opened: FileBytes) -> int:
+        """The position of the first record at or behind ``start``."""
+        target = min(self._start - file.start, opened.data_end)
+        if target <= 0:
+            return 0
+        position, _ = walk_plain(opened.data, 0, file.start, Tally(), target)
+        if position >= target:
+            return position
+        for item in scan_commitlog(
+            opened.data, file.start, position, opened.data_end, check_crc=False, decode=False
+        ):
+            if item.physical_offset - file.start >= target:
+                return item.physical_offset - file.start
+            if not isinstance(item, (LogRecord, Damage)):
+                return item.physical_offset - file.start
+            position = _end_of(item) - file.start
+        return position
+
+    def _count_plain(self, file: LogFile, opened: FileBytes, position: int, tally: Tally) -> int:
+        data = opened.data
+        after, last = walk_plain(data, position, file.start, tally, opened.data_end)
+        if last >= 0:
+            self.end = file.start + after
+            self._note_time(store_timestamp(data, position))
+            self._note_time(store_timestamp(data, last))
+        return after
+
+    def _note_time(self, timestamp: int) -> None:
+        if self.first_timestamp is None:
+            self.first_timestamp = timestamp
+        self.last_timestamp = timestamp
+
+    def _is_moving(self, file: LogFile, damage: Damage) -> bool:
+        """Whether what looked torn at the end of the log has been written in the meantime."""
+        position = damage.physical_offset - file.start
+        with open_bytes(file.path) as now:
+            return check_record(now.data, position, check_crc=self._check_crc) >= 0
+
+
+def _end_of(item: LogRecord | Damage) -> int:
+    if isinstance(item, LogRecord):
+        return item.physical_offset + item.total_size
+    return item.physical_offset + item.length
+
+
+def _has_record(file: LogFile) -> bool:
+    if file.length == 0:
+        return False
+    try:
+        with open_bytes(file.path) as opened:
+            return is_plausible(opened.data, 0, file.start)
+    except StoreError:
+        return False
+
+
+class LogReader:
+    """Single records by physical offset; files stay open until :meth:`close`."""
+
+    # Open files are bounded; a log has seldom more than a few hundred.
+    FILES = 64
+
+    def __init__(self, store: StoreDirectory) -> None:
+        self._files = store.log_files()
+        self._starts = [file.start for file in self._files]
+        self._open: dict[int, tuple[FileBytes, ExitStack]] = {}
+
+    def __enter__(self) -> "LogReader":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    @property
+    def min_offset(self) -> int | None:
+        """Physical offset where the log begins, None if there is no log."""
+        return self._starts[0] if self._starts else None
+
+    def record(self, physical_offset: int) -> tuple[FileBytes, LogRecord] | None:
+        """The record that begins there and says so itself, None if there is none."""
+        number = bisect_right(self._starts, physical_offset) - 1
+        if number < 0:
+            return None
+        start = self._starts[number]
+        position = physical_offset - start
+        if position >= self._files[number].length:
+            return None
+        file = self._opened(number)
+        if file is None or not is_plausible(file.data, position, start):
+            return None
+        return file, read_record(file.data, position, start)
+
+    def _opened(self, number: int) -> FileBytes | None:
+        known = self._open.get(number)
+        if known is not None:
+            return known[0]
+        if len(self._open) >= self.FILES:
+            _, stack = self._open.pop(next(iter(self._open)))
+            stack.close()
+        stack = ExitStack()
+        try:
+            file = stack.enter_context(open_bytes(self._files[number].path))
+        except StoreError:
+            return None
+        self._open[number] = file, stack
+        return file
+
+    def close(self) -> None:
+        """Close the files."""
+        for _, stack in self._open.values():
+            stack.close()
+        self._open.clear()

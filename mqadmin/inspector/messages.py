@@ -1,0 +1,210 @@
+"""Message rows: the log's records as operators see them, filtered."""
+
+from collections.abc import Iterator
+from typing import Final
+
+from msgspec import structs
+
+from broker.common.sysflag import INNER_BATCH
+from broker.errors import RemoteProtocolError
+from broker.message.batch import unwrap_inner_batch
+from broker.message.message import PROPERTY_KEYS, PROPERTY_TAGS, PROPERTY_UNIQ_KEY, MessageExt
+from broker.message.message import split_keys as split_words
+from broker.message.record import decode_record
+from broker.store.format.commitlog import LogRecord, store_timestamp
+from mqadmin.inspector.damage import WARNING, found
+from mqadmin.inspector.directory import Query, StoreDirectory
+from mqadmin.inspector.files import open_bytes
+from mqadmin.inspector.log import LogItem, LogWalk
+from mqadmin.inspector.rows import DamageRow, MessageRow
+
+# How far store timestamps are trusted to rise along the log when whole files are skipped.
+CLOCK_STEP_MS: Final = 3_600_000
+
+
+def message_rows(store: StoreDirectory, query: Query) -> Iterator[MessageRow | DamageRow]:
+    """Messages of the log in physical order that match, damages between them.
+
+    With ``query.id`` the way goes by :func:`mqadmin.inspector.find.find_id`.
+    """
+    if query.id is not None:
+        from mqadmin.inspector.find import find_id
+
+        yield from find_id(store, query.id, query, "always")
+        return
+    yield from scan_messages(store, query)
+
+
+def scan_messages(store: StoreDirectory, query: Query) -> Iterator[MessageRow | DamageRow]:
+    """As :func:`message_rows`, always by reading the log; ``query.id`` is not looked at."""
+    match = Matcher(query)
+    broker_name = store.broker_name()
+    start = max(query.from_offset or 0, _start_by_time(store, query.begin_ms))
+    for item in LogWalk(store, start=start, check_crc=query.check_crc):
+        if item.damage is not None:
+            if not match.is_behind(item.damage.physical_offset):
+                yield item.damage
+        elif item.record is not None:
+            if match.is_behind(item.record.physical_offset):
+                return
+            if match.record(item.record):
+                yield from record_rows(item, match, broker_name)
+
+
+def record_rows(
+    item: LogItem, match: "Matcher", broker_name: str | None
+) -> Iterator[MessageRow | DamageRow]:
+    """The messages of one record that match: one, or those of an inner batch."""
+    assert item.record is not None
+    try:
+        message = decode_record(item.file.data, item.record.position)
+        messages = [message]
+    except RemoteProtocolError:
+        return  # the scanner has already said what is wrong with it
+    try:
+        messages = unwrap_inner_batch(message)
+    except RemoteProtocolError as error:
+        yield _undecoded(item, error)
+    # The keys of an inner batch as a whole stand for all of its messages.
+    whole = match.message(message)
+    for one in messages:
+        if whole or match.message(one):
+            row, problem = message_row(one, match.query, broker_name, crc_ok=item.ok)
+            if one is not message:
+                # As Java clients show them: the flags are those of the record.
+                row = structs.replace(row, sys_flag=message.sys_flag)
+            if problem is not None and item.ok:
+                yield _undecoded(item, problem)
+            yield row
+
+
+def _undecoded(item: LogItem, error: RemoteProtocolError) -> DamageRow:
+    assert item.record is not None
+    return found(
+        "decompress",
+        str(item.file.path),
+        error.message,
+        physical_offset=item.record.physical_offset,
+        length=item.record.total_size,
+        severity=WARNING,
+    )
+
+
+def message_row(
+    message: MessageExt, query: Query, broker_name: str | None, *, crc_ok: bool
+) -> tuple[MessageRow, RemoteProtocolError | None]:
+    """A message as a row, and what went wrong with its body (then shown as stored, in hex)."""
+    body, encoding, problem = None, None, None
+    if query.body != "none":
+        stored = query.raw
+        try:
+            data = message.body if stored else message.payload()
+        except RemoteProtocolError as error:
+            data, problem, stored = message.body, error, True
+        body, encoding = body_text(data, "hex" if problem else query.body)
+    properties = message.properties
+    row = MessageRow(
+        topic=message.topic,
+        broker_name=broker_name,
+        queue_id=message.queue_id,
+        queue_offset=message.queue_offset,
+        physical_offset=message.physical_offset,
+        store_size=message.total_size,
+        magic=f"{message.magic:08X}",
+        body_crc=message.body_crc,
+        crc_ok=crc_ok,
+        flag=message.flag,
+        sys_flag=message.sys_flag,
+        born_timestamp=message.born_timestamp,
+        born_host=message.born_host,
+        store_timestamp=message.store_timestamp,
+        store_host=message.store_host,
+        reconsume_times=message.reconsume_times,
+        prepared_transaction_offset=message.prepared_transaction_offset,
+        body_size=message.body_size,
+        body=body,
+        body_encoding=encoding,
+        tags=properties.get(PROPERTY_TAGS),
+        keys=split_words(properties.get(PROPERTY_KEYS)),
+        uniq_key=properties.get(PROPERTY_UNIQ_KEY),
+        offset_msg_id=message.offset_msg_id,
+        properties=properties,
+    )
+    return row, problem
+
+
+def body_text(data: bytes, form: str) -> tuple[str, str]:
+    """A body in the form asked for and the encoding that was used: text that is none is hex."""
+    if form == "text":
+        try:
+            return data.decode("utf-8"), "utf-8"
+        except UnicodeDecodeError:
+            return data.hex(), "hex"
+    if form == "base64":
+        from base64 import b64encode
+
+        return b64encode(data).decode("ascii"), "base64"
+    return data.hex(), "hex"
+
+
+class Matcher:
+    """A query's conditions, first on the record as it stands, then on the decoded message."""
+
+    __slots__ = ("_begin", "_end", "_from", "_key", "_queue_id", "_to", "_topic", "query")
+
+    def __init__(self, query: Query) -> None:
+        self.query = query
+        self._topic = None if query.topic is None else query.topic.encode("utf-8", "replace")
+        self._key = None if query.key is None else query.key.encode("utf-8", "replace")
+        self._queue_id = query.queue_id
+        self._from = query.from_offset
+        self._to = query.to_offset
+        self._begin = query.begin_ms
+        self._end = query.end_ms
+
+    def is_behind(self, physical_offset: int | None) -> bool:
+        """Whether a physical offset lies at or behind the end of the range asked for."""
+        return self._to is not None and physical_offset is not None and physical_offset >= self._to
+
+    def record(self, record: LogRecord) -> bool:
+        """Whether the record can match; exact but for keys."""
+        if self._topic is not None and record.topic != self._topic:
+            return False
+        if self._queue_id is not None and record.queue_id != self._queue_id:
+            return False
+        if self._from is not None and record.physical_offset < self._from:
+            return False
+        if self._begin is not None and record.store_timestamp < self._begin:
+            return False
+        if self._end is not None and record.store_timestamp >= self._end:
+            return False
+        if self._key is None or self._key in record.properties:
+            return True
+        # The keys of an inner batch stand in its body.
+        return bool(record.sys_flag & INNER_BATCH)
+
+    def message(self, message: MessageExt) -> bool:
+        """Whether the message has the key, if one is asked for."""
+        key = self.query.key
+        if key is None:
+            return True
+        properties = message.properties
+        return properties.get(PROPERTY_UNIQ_KEY) == key or key in split_words(
+            properties.get(PROPERTY_KEYS)
+        )
+
+
+def _start_by_time(store: StoreDirectory, begin_ms: int | None) -> int:
+    """Start of the last file before which nothing can be as young as ``begin_ms``."""
+    start = 0
+    if begin_ms is None:
+        return start
+    for file in store.log_files():
+        with open_bytes(file.path) as opened:
+            if opened.data_end < 100:
+                break
+            first = store_timestamp(opened.data, 0)
+        if first > begin_ms - CLOCK_STEP_MS:
+            break
+        start = file.start
+    return start
