@@ -1,0 +1,87 @@
+"""Cleaning: delete CommitLog files that are old or in the way, then what leads only to them.
+
+==============  ==========================================================================
+expired         modified longer than fileReservedTime ago; deleted in the hours of deleteWhen,
+                at any hour when the disk is over diskMaxUsedSpaceRatio or someone asks for it
+over 85 %       oldest files go, expired or not (cleanFileForciblyEnable)
+over 90 %       the same, and nothing is stored until the disk is below again
+==============  ==========================================================================
+
+The last file is never deleted. A file that a reader still holds keeps its bytes for that reader.
+
+**Source:** RocketMQ DefaultMessageStore.CleanCommitLogService, CleanConsumeQueueService.
+"""
+
+import time
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from broker.store.config import delete_hours
+
+if TYPE_CHECKING:
+    from broker.store.message_store import MessageStore
+
+
+class CleanReport(msgspec.Struct, kw_only=True):
+    """What one round of cleaning did; ``disk_ratio`` is used space in percent."""
+
+    removed_commit_log_files: list[str] = msgspec.field(default_factory=list)
+    removed_consume_queue_files: int = 0
+    removed_index_files: int = 0
+    disk_ratio: int = 0
+    over_warning_level: bool = False
+
+
+def disk_ratio(used: int, usable: int) -> int:
+    """Used space in percent, rounded up, of what users can use.
+
+    **Source:** RocketMQ UtilAll#getDiskPartitionSpaceUsedPercent.
+    """
+    total = used + usable
+    return -(-used * 100 // total) if total > 0 else 0
+
+
+def clean_expired(store: "MessageStore", now_ms: int, *, manual: bool) -> CleanReport:
+    """One round; at most deleteFileBatchMax CommitLog files."""
+    config = store.config
+    folder = config.commit_log_folder
+    report = CleanReport()
+    if store.disk.exists(folder):
+        report.disk_ratio = disk_ratio(*store.disk.space(folder))
+    report.over_warning_level = report.disk_ratio > config.disk_space_warning_level_ratio
+    forcibly = config.clean_file_forcibly_enable and (
+        report.disk_ratio > config.disk_space_clean_forcibly_ratio
+    )
+    due = (
+        manual
+        or forcibly
+        or report.disk_ratio > config.disk_max_used_space_ratio
+        or time.localtime(now_ms / 1000).tm_hour in delete_hours(config)
+    )
+    files = store.log.files
+    reserved_ms = config.file_reserved_time * 3_600_000
+    while due and len(files.files) > 1:
+        first = files.files[0]
+        if len(report.removed_commit_log_files) >= config.delete_file_batch_max:
+            break
+        # A file that is not dispatched or flushed yet is needed, whatever its age.
+        if first.start + first.size > min(store.reput.offset, store.log.flushed_where):
+            break
+        if not forcibly and store.disk.modified_ms(first.path) + reserved_ms > now_ms:
+            break
+        files.remove_first()
+        report.removed_commit_log_files.append(first.path)
+    if report.removed_commit_log_files:
+        _follow(store, report)
+    return report
+
+
+def _follow(store: "MessageStore", report: CleanReport) -> None:
+    """Queues and index follow the log's new minimum."""
+    log_min = store.log.min_offset
+    for queue in store.queue_table.all():
+        report.removed_consume_queue_files += queue.delete_expired(log_min)
+        queue.correct_min_offset(log_min)
+    if store.index is not None:
+        report.removed_index_files = store.index.delete_expired(log_min)

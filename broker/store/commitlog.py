@@ -1,0 +1,273 @@
+"""CommitLog: the one log of all messages; append, roll to the next file, read.
+
+One caller appends: there is no lock, and nothing between taking a position and storing the
+record gives way to another thread. ``max_offset`` moves after the record is whole, so other
+threads may read up to it at any time.
+
+**Source:** RocketMQ CommitLog, DefaultAppendMessageCallback.
+"""
+
+from collections.abc import Sequence
+from struct import Struct
+from typing import TYPE_CHECKING, Any, Final
+
+from broker.common.sysflag import BORNHOST_V6, STOREHOST_V6
+from broker.message.record import (
+    FIXED_SIZES,
+    FIXED_STRUCTS,
+    MAGIC_BLANK,
+    MAGIC_V1,
+    MAGIC_V2,
+)
+from broker.store.format.commitlog import BLANK_SIZE, check_record, own_offset, store_timestamp
+from broker.store.mapped_file import FilePreparer, MappedFile, MappedFileQueue
+
+if TYPE_CHECKING:
+    from broker.store.consumequeue import Topic
+    from broker.store.results import MessageInner
+
+try:
+    from isal.isal_zlib import crc32
+except ImportError:
+    from zlib import crc32
+
+MAX_PROPERTIES: Final = 32_767
+# Whole record beyond the body: topic, properties, fixed fields. Source: MessageExtEncoder.
+MAX_OVERHEAD: Final = 64 * 1024
+
+_BLANK: Final = Struct(">II")
+_V6_BITS: Final = BORNHOST_V6 | STOREHOST_V6
+_PACKS: Final = tuple(fixed.pack for fixed in FIXED_STRUCTS)
+
+
+class RecordTooLargeError(ValueError):
+    """A record that is longer than a CommitLog file."""
+
+
+class CommitLog:
+    """The log's files and its end.
+
+    ``max_offset`` is the physical offset behind the last record, ``flushed_where`` the one up to
+    which everything is on the disk, ``last_store_timestamp`` the storeTimestamp of the last record.
+    """
+
+    def __init__(self, files: MappedFileQueue, preparer: FilePreparer) -> None:
+        self.files = files
+        self.preparer = preparer
+        self.max_offset = 0
+        self.flushed_where = 0
+        self.last_store_timestamp = 0
+        self._file: MappedFile | None = None
+        self._mapping: Any = None
+        # Position in the current file up to which a record may reach; -1 while there is none.
+        self._limit = -1
+
+    @property
+    def min_offset(self) -> int:
+        """Physical offset of the first byte kept, 0 without files."""
+        return self.files.files[0].start if self.files.files else 0
+
+    @property
+    def file_size(self) -> int:
+        """Length of one file."""
+        return self.files.file_size
+
+    def open_at(self, end: int, last_store_timestamp: int) -> None:
+        """Continue the log at physical offset ``end``, which recovery has found."""
+        self.files.truncate(end)
+        self.max_offset = self.flushed_where = end
+        self.last_store_timestamp = last_store_timestamp
+        self._file = self._mapping = None
+        self._limit = -1
+        if self.files.files:
+            last = self.files.files[-1]
+            for file in self.files.files[:-1]:
+                file.written = file.flushed = file.size
+            if last.start <= end <= last.start + last.size:
+                self._file = last
+                self._mapping = last.mapping
+                self._limit = last.size - BLANK_SIZE
+
+    def append(
+        self, inner: "MessageInner", topic: "Topic", queue_offset: int, now: int
+    ) -> tuple[int, int]:
+        """Store one message; (physical offset, size of its record).
+
+        DiskFullError or StoreError when the next file cannot be made; nothing is written then.
+        The caller has checked the limits of body, topic and properties.
+        """
+        body = inner.body
+        properties = inner.properties
+        born_host = inner.born_host
+        store_host = inner.store_host
+        body_size = len(body)
+        properties_size = len(properties)
+        shape = (len(born_host) == 20) | (len(store_host) == 20) << 1
+        size = FIXED_SIZES[shape] + body_size + topic.stored_size + properties_size + 2
+        file = self._file
+        if file is None or file.written + size > self._limit:
+            file = self._roll(size)
+        position = file.written
+        physical_offset = file.start + position
+        if now > self.last_store_timestamp:
+            self.last_store_timestamp = now
+        end = position + size
+        self._mapping[position:end] = b"".join(
+            (
+                _PACKS[shape](
+                    size,
+                    topic.magic,
+                    crc32(body) & 0x7FFFFFFF,
+                    inner.queue_id,
+                    inner.flag,
+                    queue_offset,
+                    physical_offset,
+                    inner.sys_flag & ~_V6_BITS | shape << 4,
+                    inner.born_timestamp,
+                    born_host,
+                    self.last_store_timestamp,
+                    store_host,
+                    inner.reconsume_times,
+                    inner.prepared_transaction_offset,
+                    body_size,
+                ),
+                body,
+                topic.stored,
+                properties_size.to_bytes(2, "big"),
+                properties,
+            )
+        )
+        file.written = end
+        self.max_offset = physical_offset + size
+        return physical_offset, size
+
+    def make_room(self, size: int) -> None:
+        """Roll to the next file now if ``size`` bytes do not fit into the current one.
+
+        So the records of a batch stand together: all in one file.
+        """
+        file = self._file
+        if file is None or file.written + size > self._limit:
+            self._roll(size)
+
+    def append_raw(self, data: bytes | memoryview) -> int:
+        """Store whole records as they are (their offsets must be right); their physical offset."""
+        size = len(data)
+        file = self._file
+        if file is None or file.written + size > self._limit:
+            file = self._roll(size)
+        position = file.written
+        file.mapping[position : position + size] = data
+        file.written = position + size
+        self.max_offset = file.start + position + size
+        return file.start + position
+
+    def record_size(self, inner: "MessageInner", topic: "Topic") -> int:
+        """Length that the record of a message will have."""
+        shape = (len(inner.born_host) == 20) | (len(inner.store_host) == 20) << 1
+        return FIXED_SIZES[shape] + len(inner.body) + topic.stored_size + len(inner.properties) + 2
+
+    def read(self, physical_offset: int, size: int) -> memoryview | None:
+        """``size`` bytes at ``physical_offset``, None where the log holds no such bytes.
+
+        **Source:** RocketMQ CommitLog#getMessage.
+        """
+        end = physical_offset + size
+        if size <= 0 or end > self.max_offset:
+            return None
+        file = self.files.find(physical_offset)
+        if file is None:
+            return None
+        position = physical_offset - file.start
+        if position + size > file.size:
+            return None
+        return file.view[position : position + size]
+
+    def record_at(self, physical_offset: int) -> memoryview | None:
+        """The record that begins at ``physical_offset``; None if none does.
+
+        Bytes inside another record that look like a length do not make one: magic, lengths and
+        the record's own physical offset must fit.
+
+        **Source:** RocketMQ DefaultMessageStore#selectOneMessageByOffset (trusts the length).
+        """
+        file = self.files.find(physical_offset)
+        if file is None or physical_offset < 0:
+            return None
+        position = physical_offset - file.start
+        data_end = min(file.written, file.size)
+        if data_end - position < BLANK_SIZE:
+            return None
+        mapping = file.mapping
+        size = check_record(mapping, position, data_end, check_crc=False)
+        if size <= 0 or own_offset(mapping, position) != physical_offset:
+            return None
+        return file.view[position : position + size]
+
+    def store_timestamp_at(self, physical_offset: int) -> int:
+        """storeTimestamp of the record at ``physical_offset``, -1 if there is none.
+
+        For queue units: the record is not checked beyond its magic.
+        """
+        file = self.files.find(physical_offset)
+        if file is None:
+            return -1
+        position = physical_offset - file.start
+        if position + FIXED_SIZES[3] > file.size:
+            return -1
+        mapping = file.mapping
+        magic = int.from_bytes(mapping[position + 4 : position + 8], "big")
+        if magic != MAGIC_V1 and magic != MAGIC_V2:
+            return -1
+        return store_timestamp(mapping, position)
+
+    def roll_start(self, physical_offset: int) -> int:
+        """Physical offset of the next file's first byte.
+
+        **Source:** RocketMQ CommitLog#rollNextFile.
+        """
+        return physical_offset + self.file_size - physical_offset % self.file_size
+
+    def rest_of_file(self, physical_offset: int) -> memoryview | None:
+        """Everything from ``physical_offset`` to the end of the data in its file.
+
+        **Source:** RocketMQ CommitLog#getData.
+        """
+        file = self.files.find(physical_offset)
+        if file is None or physical_offset >= self.max_offset:
+            return None
+        return file.view[physical_offset - file.start : file.written]
+
+    def files_from(self, physical_offset: int) -> Sequence[MappedFile]:
+        """The files that hold data from ``physical_offset`` on, oldest first."""
+        return [file for file in list(self.files.files) if file.end > physical_offset]
+
+    def _roll(self, size: int) -> MappedFile:
+        """End the current file with a blank record and go on in the next one."""
+        old = self._file
+        files = self.files
+        if old is None:
+            # A log without files begins where its end is: at 0, or at the start of a file.
+            start = self.max_offset - self.max_offset % files.file_size
+            if files.files and files.files[-1].start >= start:
+                start = files.files[-1].start + files.file_size
+        else:
+            start = old.start + files.file_size
+        if size > files.file_size - BLANK_SIZE:
+            raise RecordTooLargeError(f"record of {size} bytes, a file has {files.file_size}")
+        new = self.preparer.take(start)
+        if old is not None and old.written < old.size:
+            _BLANK.pack_into(old.mapping, old.written, old.size - old.written, MAGIC_BLANK)
+            old.written = old.size
+        files.files.append(new)
+        self._file = new
+        self._mapping = new.mapping
+        self._limit = new.size - BLANK_SIZE
+        self.preparer.request(start + files.file_size)
+        return new
+
+    def ready(self) -> None:
+        """Reserve the space of the file that appends go to (a file of Java's may be sparse)."""
+        if self._file is not None:
+            self._file.reserve()
+            self.preparer.request(self._file.start + self.files.file_size)

@@ -1,0 +1,280 @@
+"""The store's own settings: every broker.conf key the engine reads, with default and meaning.
+
+``MessageStoreConfig`` holds the values, ``SETTINGS`` says for each field its key in broker.conf,
+its unit and meaning. File sizes left at their defaults give way to what the files of an existing
+store have; a size that was set and does not fit its files is an error that names both.
+
+**Source:** RocketMQ MessageStoreConfig (names and defaults).
+"""
+
+import os
+from collections.abc import Mapping
+from typing import Final
+
+import msgspec
+
+from broker.errors import ConfigError
+
+ASYNC_FLUSH: Final = "ASYNC_FLUSH"
+SYNC_FLUSH: Final = "SYNC_FLUSH"
+
+
+class MessageStoreConfig(msgspec.Struct, frozen=True, kw_only=True):
+    """Effective settings of the store; ``SETTINGS`` documents each field."""
+
+    store_path_root_dir: str = ""
+    store_path_commit_log: str = ""
+    mapped_file_size_commit_log: int = 1024 * 1024 * 1024
+    mapped_file_size_consume_queue: int = 300_000 * 20
+    mapper_file_size_batch_consume_queue: int = 300_000 * 46
+    max_hash_slot_num: int = 5_000_000
+    max_index_num: int = 5_000_000 * 4
+    message_index_enable: bool = True
+    message_index_safe: bool = False
+    flush_disk_type: str = ASYNC_FLUSH
+    flush_interval_commit_log: int = 500
+    flush_commit_log_least_pages: int = 4
+    flush_commit_log_thorough_interval: int = 10_000
+    flush_interval_consume_queue: int = 1_000
+    flush_consume_queue_least_pages: int = 2
+    flush_consume_queue_thorough_interval: int = 60_000
+    sync_flush_timeout: int = 5_000
+    max_message_size: int = 4 * 1024 * 1024
+    check_crc_on_recover: bool = True
+    delete_when: str = "04"
+    file_reserved_time: int = 72
+    clean_resource_interval: int = 10_000
+    delete_file_batch_max: int = 10
+    disk_max_used_space_ratio: int = 75
+    disk_space_clean_forcibly_ratio: int = 85
+    disk_space_warning_level_ratio: int = 90
+    clean_file_forcibly_enable: bool = True
+    max_transfer_bytes_on_message_in_memory: int = 256 * 1024
+    max_transfer_count_on_message_in_memory: int = 32
+    max_transfer_bytes_on_message_in_disk: int = 64 * 1024
+    max_transfer_count_on_message_in_disk: int = 8
+    access_message_in_memory_max_ratio: int = 40
+    max_msgs_num_batch: int = 64
+    message_delay_level: str = "1s 5s 10s 30s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 2h"
+    enable_multi_dispatch: bool = False
+    enable_lmq: bool = False
+
+    @property
+    def root(self) -> str:
+        """The store directory; ``~/store`` when none is set."""
+        return self.store_path_root_dir or os.path.join(os.path.expanduser("~"), "store")
+
+    @property
+    def commit_log_folder(self) -> str:
+        """The folder of the CommitLog files."""
+        return self.store_path_commit_log or os.path.join(self.root, "commitlog")
+
+    @property
+    def sync_flush(self) -> bool:
+        """True with flushDiskType=SYNC_FLUSH."""
+        return self.flush_disk_type == SYNC_FLUSH
+
+
+class Setting(msgspec.Struct, frozen=True):
+    """One field: broker.conf ``key``, ``unit``, ``meaning``, changeable while ``live``."""
+
+    key: str
+    unit: str
+    meaning: str
+    live: bool = False
+
+
+SETTINGS: Final[dict[str, Setting]] = {
+    "store_path_root_dir": Setting("storePathRootDir", "", "store directory; empty: ~/store"),
+    "store_path_commit_log": Setting(
+        "storePathCommitLog", "", "folder of the CommitLog; empty: commitlog below the root"
+    ),
+    "mapped_file_size_commit_log": Setting(
+        "mappedFileSizeCommitLog", "bytes", "length of one CommitLog file"
+    ),
+    "mapped_file_size_consume_queue": Setting(
+        "mappedFileSizeConsumeQueue", "bytes", "length of one ConsumeQueue file, 20 per message"
+    ),
+    "mapper_file_size_batch_consume_queue": Setting(
+        "mapperFileSizeBatchConsumeQueue", "bytes", "length of one batch ConsumeQueue file"
+    ),
+    "max_hash_slot_num": Setting("maxHashSlotNum", "slots", "hash slots of one IndexFile"),
+    "max_index_num": Setting("maxIndexNum", "entries", "entries of one IndexFile"),
+    "message_index_enable": Setting("messageIndexEnable", "", "write the IndexFile"),
+    "message_index_safe": Setting(
+        "messageIndexSafe", "", "after a crash read the log from the last full IndexFile on"
+    ),
+    "flush_disk_type": Setting(
+        "flushDiskType", "", "SYNC_FLUSH: answer when the data is on disk; or ASYNC_FLUSH"
+    ),
+    "flush_interval_commit_log": Setting(
+        "flushIntervalCommitLog", "ms", "between flushes of the CommitLog (ASYNC_FLUSH)", live=True
+    ),
+    "flush_commit_log_least_pages": Setting(
+        "flushCommitLogLeastPages", "4 KiB pages", "dirty pages that make a flush worth it"
+    ),
+    "flush_commit_log_thorough_interval": Setting(
+        "flushCommitLogThoroughInterval", "ms", "flush of the CommitLog whatever is dirty"
+    ),
+    "flush_interval_consume_queue": Setting(
+        "flushIntervalConsumeQueue", "ms", "between flushes of the ConsumeQueues"
+    ),
+    "flush_consume_queue_least_pages": Setting(
+        "flushConsumeQueueLeastPages", "4 KiB pages", "dirty pages of a queue worth a flush"
+    ),
+    "flush_consume_queue_thorough_interval": Setting(
+        "flushConsumeQueueThoroughInterval", "ms", "flush of all ConsumeQueues and the checkpoint"
+    ),
+    "sync_flush_timeout": Setting(
+        "syncFlushTimeout", "ms", "wait for a flush before FLUSH_DISK_TIMEOUT", live=True
+    ),
+    "max_message_size": Setting(
+        "maxMessageSize", "bytes", "largest body; a whole record may be 64 KiB longer", live=True
+    ),
+    "check_crc_on_recover": Setting("checkCRCOnRecover", "", "check body CRCs at recovery"),
+    "delete_when": Setting(
+        "deleteWhen", "hours", "hours of the day for deletions, 00 to 23, separated by ';'"
+    ),
+    "file_reserved_time": Setting(
+        "fileReservedTime", "h", "keep a CommitLog file so long after its last write", live=True
+    ),
+    "clean_resource_interval": Setting(
+        "cleanResourceInterval", "ms", "between looks for files to delete"
+    ),
+    "delete_file_batch_max": Setting("deleteFileBatchMax", "files", "deletions of one round"),
+    "disk_max_used_space_ratio": Setting(
+        "diskMaxUsedSpaceRatio", "%", "above it expired files go at any hour (10 to 95)"
+    ),
+    "disk_space_clean_forcibly_ratio": Setting(
+        "diskSpaceCleanForciblyRatio",
+        "%",
+        "above it the oldest files go in any case (30 to 85)",
+    ),
+    "disk_space_warning_level_ratio": Setting(
+        "diskSpaceWarningLevelRatio", "%", "above it nothing is stored any more (35 to 90)"
+    ),
+    "clean_file_forcibly_enable": Setting(
+        "cleanFileForciblyEnable", "", "allow deletion of files that are not expired"
+    ),
+    "max_transfer_bytes_on_message_in_memory": Setting(
+        "maxTransferBytesOnMessageInMemory", "bytes", "most of one pull, from the second message on"
+    ),
+    "max_transfer_count_on_message_in_memory": Setting(
+        "maxTransferCountOnMessageInMemory", "messages", "most of one pull"
+    ),
+    "max_transfer_bytes_on_message_in_disk": Setting(
+        "maxTransferBytesOnMessageInDisk", "bytes", "most of one pull of old messages"
+    ),
+    "max_transfer_count_on_message_in_disk": Setting(
+        "maxTransferCountOnMessageInDisk", "messages", "most of one pull of old messages"
+    ),
+    "access_message_in_memory_max_ratio": Setting(
+        "accessMessageInMemoryMaxRatio", "% of RAM", "messages farther behind the end are old"
+    ),
+    "max_msgs_num_batch": Setting("maxMsgsNumBatch", "messages", "most answers of a key query"),
+    "message_delay_level": Setting(
+        "messageDelayLevel", "", "delays of the levels 1, 2, …; units s, m, h, d"
+    ),
+    "enable_multi_dispatch": Setting(
+        "enableMultiDispatch", "", "dispatch to the queues that INNER_MULTI_DISPATCH names"
+    ),
+    "enable_lmq": Setting("enableLmq", "", "allow light message queues (%LMQ%…)"),
+}
+
+FIELD_OF_KEY: Final[dict[str, str]] = {setting.key: name for name, setting in SETTINGS.items()}
+DEFAULTS: Final = MessageStoreConfig()
+
+# field -> (lowest, highest) as the Java broker clamps them
+_CLAMPED: Final = {
+    "disk_max_used_space_ratio": (10, 95),
+    "disk_space_clean_forcibly_ratio": (30, 85),
+    "disk_space_warning_level_ratio": (35, 90),
+}
+_UNIT_MS: Final = {"s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
+
+
+def parse_value(key: str, default: object, text: str) -> object:
+    """``text`` as the type of ``default``; ConfigError names key and value when it does not fit."""
+    text = text.strip()
+    if isinstance(default, bool):
+        if text.lower() in ("true", "false"):
+            return text.lower() == "true"
+        raise ConfigError(f"{key}={text}: not a boolean", "write true or false")
+    if isinstance(default, int):
+        try:
+            return int(text)
+        except ValueError:
+            raise ConfigError(f"{key}={text}: not a whole number") from None
+    return text
+
+
+def from_properties(
+    properties: Mapping[str, str], base: MessageStoreConfig = DEFAULTS
+) -> MessageStoreConfig:
+    """``base`` with every key of ``properties`` that belongs to the store; others are ignored."""
+    changes = {
+        field: parse_value(key, getattr(base, field), text)
+        for key, text in properties.items()
+        if (field := FIELD_OF_KEY.get(key)) is not None
+    }
+    return check(msgspec.structs.replace(base, **changes) if changes else base)
+
+
+def to_properties(config: MessageStoreConfig) -> dict[str, str]:
+    """Every setting as key → text, in the order of the table."""
+    values = {}
+    for field, setting in SETTINGS.items():
+        value = getattr(config, field)
+        values[setting.key] = str(value).lower() if isinstance(value, bool) else str(value)
+    return values
+
+
+def check(config: MessageStoreConfig) -> MessageStoreConfig:
+    """``config`` with ratios clamped as Java does; ConfigError for values nothing can work with."""
+    if config.flush_disk_type not in (ASYNC_FLUSH, SYNC_FLUSH):
+        raise ConfigError(
+            f"flushDiskType={config.flush_disk_type}: unknown", "use ASYNC_FLUSH or SYNC_FLUSH"
+        )
+    for field in (
+        "mapped_file_size_commit_log",
+        "mapped_file_size_consume_queue",
+        "mapper_file_size_batch_consume_queue",
+        "max_hash_slot_num",
+        "max_index_num",
+        "max_message_size",
+    ):
+        if getattr(config, field) <= 0:
+            raise ConfigError(f"{SETTINGS[field].key}={getattr(config, field)}: must be above 0")
+    parse_delay_levels(config.message_delay_level)
+    delete_hours(config)
+    clamped = {
+        field: max(low, min(high, getattr(config, field)))
+        for field, (low, high) in _CLAMPED.items()
+    }
+    return msgspec.structs.replace(config, **clamped)
+
+
+def parse_delay_levels(text: str) -> dict[int, int]:
+    """``1s 5s 1m …`` as level → delay in ms, levels from 1; ConfigError for an unknown unit.
+
+    **Source:** RocketMQ ScheduleMessageService#parseDelayLevel.
+    """
+    levels = {}
+    for level, part in enumerate(text.split(), start=1):
+        unit = _UNIT_MS.get(part[-1])
+        if unit is None or not part[:-1].isdigit():
+            raise ConfigError(f"messageDelayLevel: cannot read {part!r}", "write 5s, 1m, 2h or 1d")
+        levels[level] = int(part[:-1]) * unit
+    return levels
+
+
+def delete_hours(config: MessageStoreConfig) -> frozenset[int]:
+    """The hours of ``deleteWhen``; ConfigError when one is no hour of the day."""
+    hours = set()
+    for part in config.delete_when.split(";"):
+        if not part.strip():
+            continue
+        if not part.strip().isdigit() or int(part) > 23:
+            raise ConfigError(f"deleteWhen={config.delete_when}: {part.strip()!r} is no hour")
+        hours.add(int(part))
+    return frozenset(hours)

@@ -1,0 +1,479 @@
+"""ConsumeQueue: for each message queue, where its messages stand in the log.
+
+A queue's units form an array: unit q is at byte 20 x q of its files. The queue grows by dispatch
+only; ``next_offset`` is the counter that puts draw queue offsets from, and runs ahead of
+``max_offset`` by what is not dispatched yet.
+
+**Source:** RocketMQ ConsumeQueue, ConsumeQueueStore.
+"""
+
+import os
+from collections.abc import Callable, Iterator
+from typing import Any, Final
+
+from broker.common.java import string_hash
+from broker.common.topic import SCHEDULE_TOPIC
+from broker.message.record import MAGIC_V1, MAGIC_V2, TOPIC_MAX_SIZE_V1
+from broker.store.files import Disk
+from broker.store.format.consumequeue import (
+    PRE_BLANK,
+    PRE_BLANK_SIZE,
+    UNIT_SIZE,
+    UNIT_STRUCT,
+)
+from broker.store.mapped_file import PAGE, MappedFile, MappedFileQueue
+
+_PACK_INTO: Final = UNIT_STRUCT.pack_into
+_UNPACK_FROM: Final = UNIT_STRUCT.unpack_from
+_ITER_UNPACK: Final = UNIT_STRUCT.iter_unpack
+Unit = tuple[int, int, int]
+
+
+class Topic:
+    """What the engine keeps per topic: its bytes in a record, its key hash, its queues."""
+
+    __slots__ = (
+        "data",
+        "key_prefix",
+        "magic",
+        "name",
+        "queues",
+        "scheduled",
+        "stored",
+        "stored_size",
+    )
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.data = name.encode("utf-8", "replace")
+        if len(self.data) > TOPIC_MAX_SIZE_V1:
+            self.magic = MAGIC_V2
+            self.stored = len(self.data).to_bytes(2, "big") + self.data
+        else:
+            self.magic = MAGIC_V1
+            self.stored = bytes((len(self.data),)) + self.data
+        self.stored_size = len(self.stored)
+        # Hash of "topic#", the part that all index keys of the topic share, unsigned.
+        self.key_prefix = string_hash(name + "#") & 0xFFFFFFFF
+        self.scheduled = name == SCHEDULE_TOPIC
+        self.queues: dict[int, ConsumeQueue] = {}
+
+
+class ConsumeQueue:
+    """One queue's units.
+
+    ``max_offset`` is the queue offset behind the last unit, ``min_offset`` that of the first
+    message still in the log, ``max_physical_offset`` the end of the last unit's record (-1: none).
+    """
+
+    __slots__ = (
+        "_file",
+        "_mapping",
+        "_on_dirty",
+        "_position",
+        "_size",
+        "dirty",
+        "files",
+        "flushed_bytes",
+        "max_offset",
+        "max_physical_offset",
+        "min_offset",
+        "next_offset",
+        "queue_id",
+        "topic",
+    )
+
+    def __init__(
+        self,
+        topic: Topic,
+        queue_id: int,
+        files: MappedFileQueue,
+        on_dirty: Callable[["ConsumeQueue"], None],
+    ) -> None:
+        self.topic = topic
+        self.queue_id = queue_id
+        self.files = files
+        self.min_offset = 0
+        self.max_offset = 0
+        self.next_offset = 0
+        self.max_physical_offset = -1
+        self.dirty = False
+        self.flushed_bytes = 0
+        self._on_dirty = on_dirty
+        self._size = files.file_size
+        self._file: MappedFile | None = None
+        self._mapping: Any = None
+        # Position of the next unit in the current file; at its size there is no room.
+        self._position = self._size
+
+    def append(self, queue_offset: int, physical_offset: int, size: int, tags_code: int) -> bool:
+        """Add the unit of one record; False if the queue has it already.
+
+        DiskFullError when a further file cannot be made; nothing has changed then.
+
+        **Source:** RocketMQ ConsumeQueue#putMessagePositionInfo.
+        """
+        position = self._position
+        if queue_offset != self.max_offset or position == self._size:
+            if not self._place(queue_offset, physical_offset + size):
+                return False
+            position = self._position
+        _PACK_INTO(self._mapping, position, physical_offset, size, tags_code)
+        self._position = position + UNIT_SIZE
+        self.max_offset = queue_offset + 1
+        self.max_physical_offset = physical_offset + size
+        if not self.dirty:
+            self.dirty = True
+            self._on_dirty(self)
+        return True
+
+    def read(self, queue_offset: int, count: int) -> list[Unit]:
+        """Up to ``count`` units from ``queue_offset`` on, never beyond one file.
+
+        Each is (physical offset, size, tags code), fillers included.
+        """
+        count = min(count, self.max_offset - queue_offset)
+        if count <= 0 or queue_offset < 0:
+            return []
+        start = queue_offset * UNIT_SIZE
+        file = self._file
+        if file is None or start < file.start:
+            file = self.files.find(start)
+            if file is None:
+                return []
+        position = start - file.start
+        end = min(position + count * UNIT_SIZE, self._size)
+        return list(_ITER_UNPACK(file.view[position:end]))
+
+    def unit(self, queue_offset: int) -> Unit | None:
+        """The unit of one queue offset, None outside the queue."""
+        if not 0 <= queue_offset < self.max_offset:
+            return None
+        start = queue_offset * UNIT_SIZE
+        file = self.files.find(start)
+        if file is None:
+            return None
+        unit: Unit = _UNPACK_FROM(file.mapping, start - file.start)
+        return unit
+
+    def next_file_offset(self, queue_offset: int) -> int:
+        """Queue offset of the first unit of the file after the one that holds ``queue_offset``.
+
+        **Source:** RocketMQ ConsumeQueue#rollNextFile.
+        """
+        per_file = self._size // UNIT_SIZE
+        return queue_offset + per_file - queue_offset % per_file
+
+    def load(self) -> None:
+        """Find the files and the end of the units: the last unit before the first empty one.
+
+        Units of a file are filled in order, so the end is found by halving. What stands there is
+        compared with the log by recovery.
+
+        **Source:** RocketMQ ConsumeQueue#recover (scans the last three files).
+        """
+        self.files.load()
+        files = self.files.files
+        while files:
+            count = self._count_units(files[-1])
+            if count or len(files) == 1:
+                break
+            files.pop().destroy()
+        self._set_end(files[-1].start // UNIT_SIZE + count if files else 0)
+
+    def scan_end(self, files_back: int = 3) -> None:
+        """Find the end by looking at every unit of the last files, as after a crash.
+
+        A page of zeros in the middle, left by a power cut, ends the queue here.
+        """
+        files = self.files.files
+        if not files:
+            return
+        first = max(0, len(files) - files_back)
+        for file in files[first:]:
+            number = 0
+            for number, (physical_offset, size, _) in enumerate(_ITER_UNPACK(file.view)):
+                if physical_offset < 0 or size <= 0:
+                    break
+            else:
+                continue
+            self.truncate_units(file.start // UNIT_SIZE + number)
+            return
+        self._set_end((files[-1].start + self._size) // UNIT_SIZE)
+
+    def truncate_to_log(self, physical_end: int) -> bool:
+        """Drop units of records that do not end within the log; whether there were any.
+
+        **Source:** RocketMQ ConsumeQueue#truncateDirtyLogicFiles.
+        """
+        low, high = (
+            self.files.files[0].start // UNIT_SIZE if self.files.files else 0,
+            self.max_offset,
+        )
+        while low < high:
+            middle = (low + high) // 2
+            unit = self.unit(middle)
+            if unit is not None and (
+                unit[1] == PRE_BLANK_SIZE or unit[0] + unit[1] <= physical_end
+            ):
+                low = middle + 1
+            else:
+                high = middle
+        if low == self.max_offset:
+            return False
+        self.truncate_units(low)
+        return True
+
+    def truncate_units(self, queue_offset: int) -> None:
+        """Make ``queue_offset`` the end of the queue; bytes behind it stay as they are."""
+        end = queue_offset * UNIT_SIZE
+        files = self.files.files
+        while files and files[-1].start >= end and (len(files) > 1 or end == 0):
+            files.pop().destroy()
+        self._set_end(queue_offset if files else 0)
+
+    def correct_min_offset(self, log_min: int) -> None:
+        """Set ``min_offset`` to the first unit whose record is still in the log.
+
+        Looks through all files by halving; Java looks at the first file only and then reports 0
+        when that file lies below the log as a whole.
+
+        **Source:** RocketMQ ConsumeQueue#correctMinOffset.
+        """
+        files = self.files.files
+        if not files:
+            self.min_offset = self.max_offset
+            return
+        low, high = files[0].start // UNIT_SIZE, self.max_offset
+        while low < high:
+            middle = (low + high) // 2
+            unit = self.unit(middle)
+            if unit is not None and unit[1] != PRE_BLANK_SIZE and unit[0] >= log_min:
+                high = middle
+            else:
+                low = middle + 1
+        self.min_offset = low
+
+    def delete_expired(self, log_min: int) -> int:
+        """Remove files whose last unit's record is gone from the log, never the last file.
+
+        **Source:** RocketMQ MappedFileQueue#deleteExpiredFileByOffset.
+        """
+        removed = 0
+        files = self.files.files
+        while len(files) > 1:
+            physical_offset, size, _ = _UNPACK_FROM(files[0].mapping, self._size - UNIT_SIZE)
+            if size != PRE_BLANK_SIZE and physical_offset >= log_min:
+                break
+            self.files.remove_first()
+            removed += 1
+        return removed
+
+    def dirty_pages(self) -> int:
+        """Pages of the current file stored to since its last sync."""
+        return (self.max_offset * UNIT_SIZE - self.flushed_bytes) // PAGE
+
+    def sync(self) -> None:
+        """Wait until the queue's units are on the disk; for the flushing thread."""
+        self.dirty = False
+        end = self.max_offset * UNIT_SIZE
+        for file in list(self.files.files):
+            if file.start + file.size > self.flushed_bytes and file.start < end:
+                file.sync()
+        self.flushed_bytes = end
+
+    def close(self) -> None:
+        """Let go of the files."""
+        self._file = self._mapping = None
+        self._position = self._size
+        self.files.close()
+
+    def destroy(self) -> None:
+        """Remove the queue's folder."""
+        self.close()
+        self.files.destroy()
+        self.max_offset = self.min_offset = self.next_offset = 0
+        self.max_physical_offset = -1
+
+    def _place(self, queue_offset: int, record_end: int) -> bool:
+        """Make ``queue_offset`` the next unit to be stored; False if it is stored already."""
+        if record_end <= self.max_physical_offset or queue_offset < self.max_offset:
+            return False
+        if self.max_offset == 0 and queue_offset > 0 and not self.files.files:
+            self._begin_at(queue_offset)
+        while self.max_offset < queue_offset:
+            # A hole: fillers keep every later unit in its place. Java appends and shifts them.
+            if self._position == self._size:
+                self._next_file()
+            position = self._position
+            self._mapping[position : position + UNIT_SIZE] = PRE_BLANK
+            self._position = position + UNIT_SIZE
+            self.max_offset += 1
+        if self._position == self._size:
+            self._next_file()
+        return True
+
+    def _begin_at(self, queue_offset: int) -> None:
+        """Begin an empty queue above 0: fillers from the start of the file up to there."""
+        start = queue_offset * UNIT_SIZE // self._size * self._size
+        file = self.files.create(start)
+        fillers = (queue_offset * UNIT_SIZE - start) // UNIT_SIZE
+        file.mapping[: fillers * UNIT_SIZE] = PRE_BLANK * fillers
+        self.min_offset = queue_offset
+        self._set_end(queue_offset)
+
+    def _next_file(self) -> None:
+        files = self.files
+        start = self.max_offset * UNIT_SIZE // self._size * self._size
+        if not files.files or files.files[-1].start < start:
+            files.create(start)
+        self._set_end(self.max_offset)
+
+    def _set_end(self, queue_offset: int) -> None:
+        """Continue at ``queue_offset``: current file, position, end of the last record."""
+        files = self.files.files
+        self.max_offset = self.next_offset = queue_offset
+        self._file = self._mapping = None
+        self._position = self._size
+        end = queue_offset * UNIT_SIZE
+        if files and files[-1].start <= end < files[-1].start + self._size:
+            file = files[-1]
+            file.reserve()
+            self._file = file
+            self._mapping = file.mapping
+            self._position = end - file.start
+        for file in files:
+            file.written = max(0, min(self._size, end - file.start))
+        self.max_physical_offset = self._last_record_end(queue_offset)
+
+    def _last_record_end(self, queue_offset: int) -> int:
+        while queue_offset > 0:
+            unit = self.unit(queue_offset - 1)
+            if unit is None:
+                break
+            if unit[1] != PRE_BLANK_SIZE:
+                return unit[0] + unit[1]
+            queue_offset -= 1
+        return -1
+
+    def _count_units(self, file: MappedFile) -> int:
+        mapping = file.mapping
+        low, high = 0, self._size // UNIT_SIZE
+        while low < high:
+            middle = (low + high) // 2
+            physical_offset, size, _ = _UNPACK_FROM(mapping, middle * UNIT_SIZE)
+            if physical_offset >= 0 and size > 0:
+                low = middle + 1
+            else:
+                high = middle
+        return low
+
+
+class ConsumeQueueTable:
+    """All topics and their queues; ``on_dirty`` hears of each queue that needs a flush."""
+
+    def __init__(self, disk: Disk, folder: str, file_size: int) -> None:
+        self.disk = disk
+        self.folder = folder
+        # Java rounds up to whole units.
+        self.file_size = -(-file_size // UNIT_SIZE) * UNIT_SIZE
+        self.topics: dict[str, Topic] = {}
+        self.topics_by_data: dict[bytes, Topic] = {}
+        self.dirty: list[ConsumeQueue] = []
+        self.on_first_dirty: Callable[[], None] | None = None
+
+    def topic(self, name: str) -> Topic:
+        """The topic of that name, made if it is new."""
+        topic = self.topics.get(name)
+        if topic is None:
+            topic = self.topics[name] = Topic(name)
+            self.topics_by_data[topic.data] = topic
+        return topic
+
+    def topic_of_data(self, data: bytes) -> Topic:
+        """The topic of a record's bytes."""
+        topic = self.topics_by_data.get(data)
+        return topic if topic is not None else self.topic(data.decode("utf-8", "replace"))
+
+    def queue(self, topic: Topic, queue_id: int) -> ConsumeQueue:
+        """A queue of a topic, made (without files) if it is new."""
+        queue = topic.queues.get(queue_id)
+        if queue is None:
+            folder = os.path.join(self.folder, topic.name, str(queue_id))
+            files = MappedFileQueue(self.disk, folder, self.file_size)
+            queue = ConsumeQueue(topic, queue_id, files, self._mark_dirty)
+            topic.queues[queue_id] = queue
+        return queue
+
+    def find(self, topic: str, queue_id: int) -> ConsumeQueue | None:
+        """A queue that exists, None otherwise."""
+        entry = self.topics.get(topic)
+        return entry.queues.get(queue_id) if entry is not None else None
+
+    def all(self) -> Iterator[ConsumeQueue]:
+        """Every queue."""
+        for topic in list(self.topics.values()):
+            yield from list(topic.queues.values())
+
+    def load(self) -> None:
+        """Open the queues that have a folder.
+
+        **Source:** RocketMQ ConsumeQueueStore#loadConsumeQueues.
+        """
+        for topic_name, is_folder in self.disk.list(self.folder):
+            if not is_folder:
+                continue
+            for queue_name, is_queue in self.disk.list(os.path.join(self.folder, topic_name)):
+                if is_queue and queue_name.isdigit():
+                    self.queue(self.topic(topic_name), int(queue_name)).load()
+
+    def detect_file_size(self) -> int:
+        """Length that the files of all queues have, 0 if there are none or they differ."""
+        sizes = set()
+        for topic_name, is_folder in self.disk.list(self.folder):
+            if not is_folder:
+                continue
+            for queue_name, _ in self.disk.list(os.path.join(self.folder, topic_name)):
+                folder = os.path.join(self.folder, topic_name, queue_name)
+                sizes.add(MappedFileQueue(self.disk, folder, 1).detect_size())
+        sizes.discard(0)
+        return sizes.pop() if len(sizes) == 1 else 0
+
+    def max_physical_offset(self) -> int:
+        """End of the newest record that any queue knows, -1 if none does."""
+        return max((queue.max_physical_offset for queue in self.all()), default=-1)
+
+    def delete_topic(self, name: str) -> bool:
+        """Remove a topic's queues; its records stay in the log until their files expire."""
+        topic = self.topics.pop(name, None)
+        if topic is None:
+            return False
+        self.topics_by_data.pop(topic.data, None)
+        for queue in topic.queues.values():
+            queue.destroy()
+        topic.queues.clear()
+        self.disk.remove_folder(os.path.join(self.folder, name))
+        return True
+
+    def sync(self, least_pages: int) -> None:
+        """Flush the dirty queues that have at least so many dirty pages; 0 flushes all.
+
+        **Source:** RocketMQ FlushConsumeQueueService.
+        """
+        waiting, self.dirty = self.dirty, []
+        for queue in waiting:
+            if least_pages == 0 or queue.dirty_pages() >= least_pages:
+                queue.sync()
+            else:
+                self.dirty.append(queue)
+
+    def close(self) -> None:
+        """Let go of all files."""
+        for queue in self.all():
+            queue.close()
+
+    def _mark_dirty(self, queue: ConsumeQueue) -> None:
+        first = not self.dirty
+        self.dirty.append(queue)
+        if first and self.on_first_dirty is not None:
+            self.on_first_dirty()

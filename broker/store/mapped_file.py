@@ -1,0 +1,322 @@
+"""MappedFile and MappedFileQueue: files of one fixed length in a row, stored to through memory.
+
+A queue of files is one long range of bytes; each file is named after the position of its first
+byte. A file's space is reserved when it is created or before it is written again, then mapped.
+Views handed to readers keep a file's memory alive after the file has been deleted: the mapping
+goes when the last of them goes.
+
+**Source:** RocketMQ DefaultMappedFile, MappedFileQueue.
+"""
+
+import os
+import threading
+from collections.abc import Callable
+from typing import Final
+
+from broker.errors import DiskFullError, StoreError
+from broker.store.files import Disk, Mapping
+from broker.store.format.commitlog import file_name, file_start
+
+PAGE: Final = 4096
+
+
+class MappedFile:
+    """One file of fixed length.
+
+    ``written`` and ``flushed`` are positions within the file: the end of the data, and of the part
+    of it known to be on the disk.
+    """
+
+    __slots__ = (
+        "_disk",
+        "_fd",
+        "_mapping",
+        "_named",
+        "_reserved",
+        "_view",
+        "flushed",
+        "keep_open",
+        "path",
+        "size",
+        "start",
+        "written",
+    )
+
+    def __init__(self, disk: Disk, folder: str, start: int, size: int) -> None:
+        self.path = os.path.join(folder, file_name(start))
+        self.start = start
+        self.size = size
+        self.written = 0
+        self.flushed = 0
+        self.keep_open = False
+        self._disk = disk
+        self._fd = -1
+        self._mapping: Mapping | None = None
+        self._view: memoryview | None = None
+        self._reserved = False
+        # Whether the file's name is known to be on the disk too.
+        self._named = True
+
+    @property
+    def end(self) -> int:
+        """Position in the whole range behind the file's data."""
+        return self.start + self.written
+
+    @property
+    def mapping(self) -> Mapping:
+        """The file's memory, mapped at first use."""
+        if self._mapping is None:
+            self._open()
+        assert self._mapping is not None
+        return self._mapping
+
+    @property
+    def view(self) -> memoryview:
+        """The file's memory to cut slices from without copying; for reading only."""
+        if self._view is None:
+            self._view = memoryview(self.mapping).toreadonly()
+        return self._view
+
+    def create(self) -> "MappedFile":
+        """Make the file on the disk, all its space reserved; DiskFullError leaves nothing behind."""
+        fd = self._disk.open(self.path, create=True)
+        try:
+            self._disk.reserve(fd, self.size, self.path)
+        except BaseException:
+            self._disk.close(fd)
+            self._disk.unlink(self.path)
+            raise
+        self._fd = fd
+        self._reserved = True
+        self._named = False
+        self._open()
+        return self
+
+    def reserve(self) -> None:
+        """Make sure that storing into the file cannot hit a hole (files of Java are sparse)."""
+        if not self._reserved:
+            if self._fd < 0:
+                self._fd = self._disk.open(self.path)
+            self._disk.reserve(self._fd, self.size, self.path)
+            self._reserved = True
+            self._release_fd()
+
+    def sync(self) -> None:
+        """Wait until everything stored before this call is on the disk; OSError if it fails.
+
+        The first sync of a new file covers its name in the folder too.
+        """
+        end = self.written
+        fd = self._fd
+        if fd >= 0:
+            self._disk.sync_data(fd)
+        else:
+            fd = self._disk.open(self.path)
+            try:
+                self._disk.sync_data(fd)
+            finally:
+                self._disk.close(fd)
+        if not self._named:
+            self._disk.sync_folder(os.path.dirname(self.path))
+            self._named = True
+        self.flushed = max(self.flushed, end)
+
+    def close(self) -> None:
+        """Let go of the memory and the descriptor; readers' slices keep the memory alive."""
+        view, self._view = self._view, None
+        mapping, self._mapping = self._mapping, None
+        try:
+            if view is not None:
+                view.release()
+            if mapping is not None:
+                mapping.close()
+        except BufferError:
+            pass  # a reader still holds a slice; the memory goes with the last one
+        if self._fd >= 0:
+            self._disk.close(self._fd)
+            self._fd = -1
+
+    def destroy(self) -> None:
+        """Remove the file; readers' slices stay valid."""
+        self.close()
+        self._disk.unlink(self.path)
+
+    def _open(self) -> None:
+        if self._fd < 0:
+            self._fd = self._disk.open(self.path)
+        self._mapping = self._disk.map(self._fd, self.size)
+        self._release_fd()
+
+    def _release_fd(self) -> None:
+        # A mapping holds a descriptor of its own; thousands of queues should not hold two each.
+        if not self.keep_open and self._fd >= 0:
+            self._disk.close(self._fd)
+            self._fd = -1
+
+
+class MappedFileQueue:
+    """The files of one folder, oldest first, all of ``file_size`` bytes."""
+
+    def __init__(self, disk: Disk, folder: str, file_size: int, *, keep_open: bool = False) -> None:
+        self.disk = disk
+        self.folder = folder
+        self.file_size = file_size
+        self.files: list[MappedFile] = []
+        self._keep_open = keep_open
+
+    def load(self) -> None:
+        """Find the files of the folder; data positions are left to recovery.
+
+        StoreError for a name or a length that does not belong there. An empty last file is
+        removed: it is what a crash between creation and growth leaves.
+
+        **Source:** RocketMQ MappedFileQueue#load, #doLoad (5.x rules).
+        """
+        names = [name for name, is_folder in self.disk.list(self.folder) if not is_folder]
+        self.files = []
+        for position, name in enumerate(names):
+            path = os.path.join(self.folder, name)
+            length = self.disk.size(path)
+            if length == 0 and position == len(names) - 1:
+                self.disk.unlink(path)
+                continue
+            start = file_start(name)
+            if start is None:
+                raise StoreError(
+                    f"{path}: not the name of a store file",
+                    "move it out of this folder",
+                    path=path,
+                )
+            if length != self.file_size:
+                raise StoreError(
+                    f"{path}: {length} bytes long, files here have {self.file_size}",
+                    "set the file size in broker.conf to the one of the files, or restore the file",
+                    path=path,
+                )
+            self.files.append(self._new(start))
+
+    def detect_size(self) -> int:
+        """Length that the files of the folder have, 0 if there are none or they differ."""
+        lengths = {
+            self.disk.size(os.path.join(self.folder, name))
+            for name, is_folder in self.disk.list(self.folder)
+            if not is_folder and file_start(name) is not None
+        } - {0}
+        return lengths.pop() if len(lengths) == 1 else 0
+
+    def find(self, position: int) -> MappedFile | None:
+        """The file that holds ``position``, None if there is none."""
+        files = self.files
+        if not files:
+            return None
+        number = (position - files[0].start) // self.file_size
+        if 0 <= number < len(files):
+            file = files[number]
+            if file.start <= position < file.start + self.file_size:
+                return file
+        # A hole in the row of names: the arithmetic fails, looking does not.
+        for file in files:
+            if file.start <= position < file.start + self.file_size:
+                return file
+        return None
+
+    def create(self, start: int) -> MappedFile:
+        """Make the file that begins at ``start`` and put it at the end of the row."""
+        if not self.files:
+            self.disk.make_folder(self.folder)
+        file = self._new(start).create()
+        self.files.append(file)
+        return file
+
+    def prepare(self, start: int) -> MappedFile:
+        """Make the file that begins at ``start`` without adding it to the row."""
+        self.disk.make_folder(self.folder)
+        return self._new(start).create()
+
+    def truncate(self, position: int) -> None:
+        """Set the end of the data: files behind it are removed, bytes behind it stay as they are.
+
+        **Source:** RocketMQ MappedFileQueue#truncateDirtyFiles.
+        """
+        kept = []
+        for file in self.files:
+            if file.start > position or (file.start == position and kept):
+                file.destroy()
+                continue
+            file.written = file.flushed = min(self.file_size, position - file.start)
+            kept.append(file)
+        self.files = kept
+
+    def remove_first(self) -> None:
+        """Remove the oldest file."""
+        self.files.pop(0).destroy()
+
+    def close(self) -> None:
+        """Let go of all files."""
+        for file in self.files:
+            file.close()
+
+    def destroy(self) -> None:
+        """Remove all files and the folder."""
+        for file in self.files:
+            file.destroy()
+        self.files = []
+        self.disk.remove_folder(self.folder)
+
+    def _new(self, start: int) -> MappedFile:
+        file = MappedFile(self.disk, self.folder, start, self.file_size)
+        file.keep_open = self._keep_open
+        return file
+
+
+class FilePreparer:
+    """Creates the file after the current one ahead of time, on another thread.
+
+    ``run`` hands a job to that thread. :meth:`take` gives the prepared file if it is the one
+    wanted and ready, and creates it in place otherwise.
+
+    **Source:** RocketMQ AllocateMappedFileService.
+    """
+
+    def __init__(self, queue: MappedFileQueue, run: Callable[[Callable[[], None]], None]) -> None:
+        self._queue = queue
+        self._run = run
+        self._lock = threading.Lock()
+        self._wanted = -1
+        self._ready: MappedFile | None = None
+
+    def request(self, start: int) -> None:
+        """Ask for the file that begins at ``start``."""
+        self._wanted = start
+        self._run(self._prepare)
+
+    def take(self, start: int) -> MappedFile:
+        """The file that begins at ``start``; DiskFullError when there is no space for it."""
+        with self._lock:
+            file, self._ready = self._ready, None
+            self._wanted = -1
+            if file is not None and file.start != start:
+                file.destroy()
+                file = None
+        return file if file is not None else self._queue.prepare(start)
+
+    def discard(self) -> None:
+        """Remove a file that was prepared and never used."""
+        with self._lock:
+            self._wanted = -1
+            if self._ready is not None:
+                self._ready.destroy()
+                self._ready = None
+
+    def _prepare(self) -> None:
+        with self._lock:
+            start = self._wanted
+            if start < 0 or self._ready is not None:
+                return
+            try:
+                file = self._queue.prepare(start)
+                # The journal work of the new file is done here, not in somebody's first flush.
+                file.sync()
+            except (DiskFullError, StoreError, OSError):
+                return  # the writer will meet the same error when it needs the file, and report it
+            self._ready = file

@@ -1,0 +1,276 @@
+"""StoreReader: everything that reads — pulls, key queries, searches by time.
+
+Records are handed out as slices of the mapped files, never decoded and never copied here.
+
+**Source:** RocketMQ DefaultMessageStore#getMessage, #queryMessage, #getOffsetInQueueByTime.
+"""
+
+import os
+from collections.abc import Callable
+from typing import Final
+
+from broker.common.java import string_hash
+from broker.message.record import FIXED_SIZES, FIXED_STRUCTS, MAGIC_V1
+from broker.store.commitlog import CommitLog
+from broker.store.config import MessageStoreConfig
+from broker.store.consumequeue import ConsumeQueue, ConsumeQueueTable
+from broker.store.format.consumequeue import PRE_BLANK_SIZE, UNIT_SIZE
+from broker.store.index import IndexService
+from broker.store.results import (
+    ConsumeQueueUnitView,
+    GetMessageResult,
+    GetMessageStatus,
+    QueryMessageResult,
+)
+
+# Units looked at by one pull whose filter matches nothing. Source: DefaultMessageStore#getMessage.
+_SCAN_BYTES: Final = 16_000
+_QUERY_ROUNDS: Final = 3
+_MOST_BYTES: Final = 128 << 20
+
+_S = GetMessageStatus
+
+
+def properties_of(record: memoryview) -> bytes:
+    """The raw properties of a whole record."""
+    shape = record[39] >> 4 & 3
+    at = FIXED_SIZES[shape] + FIXED_STRUCTS[shape].unpack_from(record)[14]
+    if FIXED_STRUCTS[shape].unpack_from(record)[1] == MAGIC_V1:
+        at += 1 + record[at]
+    else:
+        at += 2 + int.from_bytes(record[at : at + 2], "big")
+    return bytes(record[at + 2 :])
+
+
+class StoreReader:
+    """Reads of one store."""
+
+    def __init__(
+        self,
+        config: MessageStoreConfig,
+        log: CommitLog,
+        queues: ConsumeQueueTable,
+        index: IndexService | None,
+    ) -> None:
+        self._config = config
+        self._log = log
+        self._queues = queues
+        self._index = index
+        # Physical offsets of records that recovery found damaged: never handed out.
+        self.damaged: set[int] = set()
+        memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+        self._memory_bytes = memory * config.access_message_in_memory_max_ratio // 100
+
+    def get_message(
+        self,
+        topic: str,
+        queue_id: int,
+        queue_offset: int,
+        max_count: int,
+        max_bytes: int,
+        *,
+        matcher: Callable[[int], bool] | None = None,
+        record_matcher: Callable[[bytes], bool] | None = None,
+    ) -> GetMessageResult:
+        """Records of a queue from ``queue_offset`` on, with status and next offset.
+
+        ``max_bytes`` 0 means the configured limit. ``matcher`` sees the tags code,
+        ``record_matcher`` the raw properties. The first match always passes, however large.
+
+        **Source:** RocketMQ DefaultMessageStore#getMessage.
+        """
+        queue = self._queues.find(topic, queue_id)
+        if queue is None:
+            return GetMessageResult(_S.NO_MATCHED_LOGIC_QUEUE)
+        low, high = queue.min_offset, queue.max_offset
+        if high == 0:
+            status, next_offset = _S.NO_MESSAGE_IN_QUEUE, 0
+        elif queue_offset < low:
+            status, next_offset = _S.OFFSET_TOO_SMALL, low
+        elif queue_offset == high:
+            status, next_offset = _S.OFFSET_OVERFLOW_ONE, queue_offset
+        elif queue_offset > high:
+            status, next_offset = _S.OFFSET_OVERFLOW_BADLY, high
+        else:
+            result = GetMessageResult(_S.NO_MATCHED_MESSAGE, queue_offset, low, high)
+            self._collect(result, queue, (max_count, max_bytes), matcher, record_matcher)
+            return result
+        return GetMessageResult(status, next_offset, low, high)
+
+    def _collect(
+        self,
+        result: GetMessageResult,
+        queue: ConsumeQueue,
+        limits: tuple[int, int],
+        matcher: Callable[[int], bool] | None,
+        record_matcher: Callable[[bytes], bool] | None,
+    ) -> None:
+        """Fill ``result`` from the units at its next offset; neighbours in the log in one slice."""
+        max_count, max_bytes = limits
+        window = max_count
+        if matcher is not None or record_matcher is not None:
+            window = max(_SCAN_BYTES // UNIT_SIZE, max_count)
+        start = result.next_begin_offset
+        units = queue.read(start, window)
+        if not units:
+            result.status = _S.OFFSET_FOUND_NULL
+            result.next_begin_offset = queue.next_file_offset(start)
+            return
+        max_count, max_bytes = self._limits(units[0][0], max_count, max_bytes)
+        log = self._log
+        log_min = log.min_offset
+        damaged = self.damaged
+        buffers = result.buffers
+        view: memoryview | None = None
+        run_start = run_end = base = data_end = -1
+        count = total = scanned = 0
+        removed = False
+        for physical_offset, size, code in units:
+            if count >= max_count or (total and total + size > max_bytes):
+                if size != PRE_BLANK_SIZE:
+                    break
+            scanned += 1
+            if physical_offset < log_min or size == PRE_BLANK_SIZE:
+                removed = True
+                continue
+            if matcher is not None and not matcher(code):
+                continue
+            if physical_offset < base or physical_offset + size > data_end:
+                file = log.files.find(physical_offset)
+                if file is None or physical_offset + size > file.start + file.written:
+                    removed = True
+                    continue
+                if view is not None:
+                    buffers.append(view[run_start - base : run_end - base])
+                view, base, data_end = file.view, file.start, file.start + file.written
+                run_start = run_end = physical_offset
+            if damaged and physical_offset in damaged:
+                continue
+            if record_matcher is not None:
+                at = physical_offset - base
+                if not record_matcher(properties_of(view[at : at + size])):  # type: ignore[index]
+                    continue
+            if physical_offset != run_end:
+                if run_end > run_start:
+                    buffers.append(view[run_start - base : run_end - base])  # type: ignore[index]
+                run_start = physical_offset
+            run_end = physical_offset + size
+            count += 1
+            total += size
+        if view is not None and run_end > run_start:
+            buffers.append(view[run_start - base : run_end - base])
+        result.next_begin_offset = start + scanned
+        result.message_count = count
+        result.total_bytes = total
+        if count:
+            result.status = _S.FOUND
+            result.suggest_slave = log.max_offset - run_end > self._memory_bytes
+        elif removed:
+            result.status = _S.MESSAGE_WAS_REMOVING
+
+    def _limits(self, physical_offset: int, max_count: int, max_bytes: int) -> tuple[int, int]:
+        """Most messages and bytes of a pull that begins at a physical offset.
+
+        **Source:** RocketMQ DefaultMessageStore#isTheBatchFull, #checkInDiskByCommitOffset.
+        """
+        config = self._config
+        if self._log.max_offset - physical_offset > self._memory_bytes:
+            count = config.max_transfer_count_on_message_in_disk
+            size = config.max_transfer_bytes_on_message_in_disk
+        else:
+            count = config.max_transfer_count_on_message_in_memory
+            size = config.max_transfer_bytes_on_message_in_memory
+        return min(max_count, count), min(max_bytes or size, size, _MOST_BYTES)
+
+    def query_message(
+        self, topic: str, key: str, max_num: int, begin: int, end: int
+    ) -> QueryMessageResult:
+        """Records indexed under ``key`` of ``topic`` with store time in ``begin``..``end``, ms.
+
+        Oldest first, at most maxMsgsNumBatch. Hash neighbours are among them: the caller compares
+        topic and keys. Times of the index are whole seconds: widen ``begin`` by one.
+
+        **Source:** RocketMQ DefaultMessageStore#queryMessage.
+        """
+        index = self._index
+        if index is None:
+            return QueryMessageResult([])
+        entry = self._queues.topics.get(topic)
+        prefix = entry.key_prefix if entry else string_hash(topic + "#") & 0xFFFFFFFF
+        limit = min(max_num, self._config.max_msgs_num_batch)
+        data = key.encode("utf-8", "replace")
+        result = QueryMessageResult([])
+        for _ in range(_QUERY_ROUNDS):
+            found, timestamp, offset = index.query(prefix, data, limit, begin, end)
+            result.index_last_update_timestamp = timestamp
+            result.index_last_update_physical_offset = offset
+            if not found:
+                break
+            for physical_offset in sorted(set(found)):
+                record = self._log.record_at(physical_offset)
+                if record is not None and physical_offset not in self.damaged:
+                    result.buffers.append(record)
+            if result.buffers:
+                break
+            end = self._log.store_timestamp_at(min(found))
+            if end < begin:
+                break
+        return result
+
+    def offset_by_time(self, topic: str, queue_id: int, timestamp: int, boundary: str) -> int:
+        """LOWER: the first offset stored at or after ``timestamp`` (max offset if none is).
+
+        UPPER: the last one stored at or before it. The result lies between min and max offset;
+        0 for an unknown queue.
+
+        **Source:** RocketMQ ConsumeQueue#binarySearchInQueueByTime (5.1.1 and later).
+        """
+        queue = self._queues.find(topic, queue_id)
+        if queue is None:
+            return 0
+        low, high = queue.min_offset, queue.max_offset
+        upper = boundary == "UPPER"
+        while low < high:
+            middle = (low + high) // 2
+            unit = queue.unit(middle)
+            stored = self._log.store_timestamp_at(unit[0]) if unit is not None else -1
+            if stored < timestamp or (upper and stored == timestamp):
+                low = middle + 1
+            else:
+                high = middle
+        return max(low - 1, queue.min_offset) if upper else low
+
+    def store_timestamp_at(self, topic: str, queue_id: int, queue_offset: int) -> int:
+        """storeTimestamp of the message at a queue offset, -1 if it is not there."""
+        queue = self._queues.find(topic, queue_id)
+        unit = queue.unit(queue_offset) if queue is not None else None
+        if unit is None or unit[1] == PRE_BLANK_SIZE:
+            return -1
+        return self._log.store_timestamp_at(unit[0])
+
+    def earliest_message_time(self, topic: str, queue_id: int) -> int:
+        """storeTimestamp of a queue's first message, or of the log's without a topic; -1 if none."""
+        if not topic:
+            return self._log.store_timestamp_at(self._log.min_offset)
+        queue = self._queues.find(topic, queue_id)
+        return -1 if queue is None else self.store_timestamp_at(topic, queue_id, queue.min_offset)
+
+    def consume_queue_units(
+        self, topic: str, queue_id: int, from_offset: int, count: int
+    ) -> list[ConsumeQueueUnitView]:
+        """Up to ``count`` units of a queue from ``from_offset`` on, across files."""
+        queue = self._queues.find(topic, queue_id)
+        if queue is None:
+            return []
+        units: list[ConsumeQueueUnitView] = []
+        queue_offset = max(from_offset, queue.min_offset)
+        while len(units) < count:
+            part = queue.read(queue_offset, count - len(units))
+            if not part:
+                break
+            units += [
+                ConsumeQueueUnitView(queue_offset + number, *unit)
+                for number, unit in enumerate(part)
+            ]
+            queue_offset += len(part)
+        return units

@@ -1,0 +1,540 @@
+"""Recovery: what a store holds when it is opened, after a clean stop and after any other.
+
+Four cases, told apart by the ``abort`` file and by what this broker leaves beside it:
+
+====================  =======================================  ==================================
+last stop             how it is known                          what is read
+====================  =======================================  ==================================
+clean, by us          no ``abort``, ``queueEnds.json`` fits     the log from the newest unit on
+clean, by Java        no ``abort``                              the whole log once, lengths only
+killed, same kernel   ``abort`` names this kernel and folder    the log from the newest unit on
+anything else         ``abort``                                 from the checkpoint's file on
+====================  =======================================  ==================================
+
+A killed process loses nothing that it stored: the page cache belongs to the kernel, so if the
+same kernel still runs, files hold what was stored. A copied folder has another identity.
+
+Every record read is dispatched; queues and index drop what they have. So a lost or short queue
+comes back, where Java leaves it at [0,0]. A damage ends the log only if nothing behind it is
+plausible: same log position, no older time, no queue offset given out before. Java cuts the log
+there and loses the good records behind.
+
+**Source:** RocketMQ DefaultMessageStore#load, CommitLog#recoverNormally, #recoverAbnormally,
+StoreCheckpoint.
+"""
+
+import json
+import logging
+import os
+import time
+from typing import Any, Final
+
+from broker.common.topic import is_system_topic
+from broker.errors import StoreError
+from broker.message.properties import peek_property
+from broker.store.commitlog import CommitLog
+from broker.store.config import MessageStoreConfig
+from broker.store.config_file import ConfigFile
+from broker.store.consumequeue import ConsumeQueue, ConsumeQueueTable, Topic
+from broker.store.files import Disk
+from broker.store.flush import StoreCheckpoint
+from broker.store.format.commitlog import (
+    BAD_CRC,
+    BAD_PROPERTY_CRC,
+    BLANK_HERE,
+    BLANK_SIZE,
+    NOT_WRITTEN,
+    check_record,
+    is_plausible,
+    own_offset,
+    store_timestamp,
+)
+from broker.store.format.state import ABORT, CONFIG_DIR
+from broker.store.index import IndexService, repair_slots
+from broker.store.mapped_file import MappedFile
+from broker.store.reput import ReputService
+from broker.store.results import FoundDamage, RecoveryReport
+
+_log = logging.getLogger(__name__)
+
+QUEUE_ENDS: Final = "queueEnds.json"
+_MAGIC_START: Final = b"\xda\xa3\x20"
+_SEARCH_BYTES: Final = 1 << 20
+_REASONS: Final = {
+    NOT_WRITTEN: "zeros, but the log goes on behind them",
+    BAD_CRC: "the body is not the one that was stored (CRC)",
+    BAD_PROPERTY_CRC: "the record is not the one that was stored (property CRC)",
+}
+
+
+def abort_content(disk: Disk, root: str) -> bytes:
+    """What ``abort`` holds while the store is open: pid, kernel, identity of the folder.
+
+    Java looks only at whether the file exists; 5.x writes the pid.
+    """
+    device, inode = disk.identity(root)
+    return f"{os.getpid()}\nboot={disk.boot_id()} folder={device}:{inode}\n".encode()
+
+
+class Recovery:
+    """One run over the parts of a store that is being opened."""
+
+    def __init__(
+        self,
+        disk: Disk,
+        config: MessageStoreConfig,
+        parts: "StoreParts",
+    ) -> None:
+        self._disk = disk
+        self._config = config
+        self._log_files = parts.log
+        self._queues = parts.queues
+        self._index = parts.index
+        self._checkpoint = parts.checkpoint
+        self._reput = parts.reput
+        self.report = RecoveryReport()
+        self._last_timestamp = 0
+        # From here on a place without a record is the end: nothing was stored behind it.
+        self._trusted_from = 1 << 63
+        self._known: set[str] | None = None
+
+    def run(self) -> RecoveryReport:
+        """Find the end of the log, cut or fill what is derived from it, open the log there."""
+        started = time.monotonic()
+        report = self.report
+        abort = os.path.join(self._config.root, ABORT)
+        report.clean = not self._disk.exists(abort)
+        files = self._log_files.files.files
+        for file in files:
+            file.written = file.size
+        if files:
+            self._known = self._configured_topics()
+            self._reput.skip_topic = self._is_gone
+            self._reput.recovering = True
+            ends = self._read_ends()
+            self._check_queue_ends()
+            newest = self._queues.max_physical_offset()
+            start = self._start(newest, ends, abort)
+            if report.clean or self._same_kernel(abort):
+                self._trusted_from = max(newest, 0)
+            report.scanned_from = start
+            end = self._scan(start)
+            report.scanned_bytes = max(0, end - start)
+            report.removed_files += [file.path for file in files if file.start > end]
+            self._cut(end)
+            self._reput.recovering = False
+            self._reput.skip_topic = None
+        else:
+            self._forget_queues()
+            self._log_files.open_at(0, 0)
+        self._settle()
+        report.milliseconds = (time.monotonic() - started) * 1000
+        return report
+
+    # --- where to begin -----------------------------------------------------------------------
+
+    def _start(self, newest: int, ends: dict[str, Any] | None, abort: str) -> int:
+        """Physical offset to read the log from."""
+        report = self.report
+        log_min = self._log_files.min_offset
+        if self._queues_missing(ends):
+            report.notes.append("queues are missing or short: the whole log is read")
+            self._heal_index(trusted=report.clean or self._same_kernel(abort))
+            return log_min
+        if report.clean:
+            if ends is None or ends.get("logEnd") != self._quick_end(newest):
+                report.notes.append("last stopped by another broker: the whole log is read once")
+                return log_min
+            return self._known_good(newest)
+        if self._same_kernel(abort):
+            report.notes.append("killed, but the same kernel runs: files hold what was stored")
+            index_start = self._heal_index(trusted=True)
+            return self._known_good(min(newest, index_start) if index_start >= 0 else newest)
+        index_start = self._heal_index(trusted=False)
+        start = self._file_of_checkpoint()
+        return max(log_min, min(start, index_start) if index_start >= 0 else start)
+
+    def _file_of_checkpoint(self) -> int:
+        """Start of the newest file whose first record is older than the checkpoint.
+
+        **Source:** RocketMQ CommitLog#isMappedFileMatchedRecover.
+        """
+        config = self._config
+        checkpoint = self._checkpoint.value
+        limit = checkpoint.min_timestamp
+        if config.message_index_enable and config.message_index_safe:
+            limit = checkpoint.min_timestamp_index
+        files = self._log_files.files.files
+        for file in reversed(files):
+            mapping = file.mapping
+            if check_record(mapping, 0, check_crc=False) > 0:
+                stored = store_timestamp(mapping, 0)
+                if 0 < stored <= limit:
+                    return file.start
+        return files[0].start
+
+    def _known_good(self, physical_offset: int) -> int:
+        """``physical_offset`` if records begin (or may begin) there, else its file's start."""
+        files = self._log_files.files
+        file = files.find(physical_offset)
+        if physical_offset < 0 or file is None:
+            return (
+                self._log_files.min_offset
+                if physical_offset < 0
+                else max(
+                    (f.start for f in files.files if f.start <= physical_offset),
+                    default=self._log_files.min_offset,
+                )
+            )
+        return physical_offset
+
+    def _quick_end(self, newest: int) -> int:
+        """End of the log by walking from the newest unit; no CRC, nothing dispatched."""
+        position = self._known_good(newest)
+        while True:
+            file = self._log_files.files.find(position)
+            if file is None:
+                return position
+            at = position - file.start
+            size = check_record(file.mapping, at, file.size, check_crc=False)
+            if size > 0 and own_offset(file.mapping, at) == position:
+                position += size
+            elif size == BLANK_HERE and self._log_files.files.find(file.start + file.size):
+                position = file.start + file.size
+                following = self._log_files.files.find(position)
+                if following is None or check_record(following.mapping, 0, check_crc=False) <= 0:
+                    return file.start + at
+            else:
+                return position
+
+    def _same_kernel(self, abort: str) -> bool:
+        try:
+            found = self._disk.read(abort).split(b"\n", 1)
+        except OSError:
+            return False
+        ours = abort_content(self._disk, self._config.root).split(b"\n", 1)
+        return bool(self._disk.boot_id()) and len(found) == 2 and found[1] == ours[1]
+
+    def _heal_index(self, *, trusted: bool) -> int:
+        """Bring the index into a state to go on from; where dispatch to it must begin, -1: nowhere.
+
+        If files hold what was stored, only slots behind the header are led back. Otherwise what
+        is newer than the checkpoint is removed, as Java does, and then filled again from where
+        the first removed file began, which Java does not.
+        """
+        index = self._index
+        if index is None:
+            return -1
+        if trusted:
+            if index.files:
+                repair_slots(index.files[-1])
+                if index.files[-1].count > 1:
+                    return index.files[-1].end_physical_offset
+            return -1
+        limit = self._checkpoint.value.index_msg_timestamp
+        for number, file in enumerate(index.files):
+            if file.end_timestamp > limit or file.count <= 1:
+                start = index.files[number - 1].end_physical_offset if number else 0
+                self.report.removed_files += index.drop_from(number)
+                return start
+        return index.files[-1].end_physical_offset if index.files else 0
+
+    # --- queues before the scan ---------------------------------------------------------------
+
+    def _check_queue_ends(self) -> None:
+        """Drop units at the end of each queue that no record of the log stands for."""
+        for queue in self._queues.all():
+            if not self.report.clean:
+                queue.scan_end()
+            end = queue.max_offset
+            while end > 0:
+                unit = queue.unit(end - 1)
+                if unit is None or self._stands_for(queue, end - 1, unit):
+                    break
+                end -= 1
+            if end < queue.max_offset:
+                self.report.notes.append(
+                    f"{queue.topic.name}/{queue.queue_id}: {queue.max_offset - end} units behind"
+                    " the end dropped"
+                )
+                queue.truncate_units(end)
+
+    def _stands_for(
+        self, queue: ConsumeQueue, queue_offset: int, unit: tuple[int, int, int]
+    ) -> bool:
+        """Whether the unit's record is in the log and says that it belongs to the queue."""
+        physical_offset, size, _ = unit
+        if physical_offset < self._log_files.min_offset:
+            return True  # its file is gone, or it is a filler: nothing speaks against it
+        file = self._log_files.files.find(physical_offset)
+        if file is None:
+            return False
+        position = physical_offset - file.start
+        if check_record(file.mapping, position, file.size, check_crc=False) != size:
+            return False
+        entry = self._reput.read(file.mapping, position, file.start)
+        owner = entry[5]
+        if owner is queue:
+            return entry[4] == queue_offset
+        names = peek_property(entry[6], b"INNER_MULTI_DISPATCH") or b""
+        return queue.topic.data in names.split(b",")
+
+    def _queues_missing(self, ends: dict[str, Any] | None) -> bool:
+        """Whether a queue that was there at the last stop is gone or has become shorter."""
+        if ends is None:
+            return False
+        for topic, queues in ends.get("queues", {}).items():
+            if self._known is not None and self._is_gone(Topic(topic)):
+                continue
+            for queue_id, max_offset in queues.items():
+                queue = self._queues.find(topic, int(queue_id))
+                if queue is None or queue.max_offset < max_offset:
+                    return True
+        return False
+
+    def _configured_topics(self) -> set[str] | None:
+        """Topics of topics.json, None if it cannot be read: then every topic counts."""
+        from broker.common.java_json import loads
+
+        path = os.path.join(self._config.root, CONFIG_DIR, "topics.json")
+        file = ConfigFile(path, self._disk)
+        for text in (file.load(), file.load_backup()):
+            try:
+                table = loads(text)["topicConfigTable"]
+                if table:
+                    return set(table)
+            except Exception:
+                continue
+        return None
+
+    def _is_gone(self, topic: Topic) -> bool:
+        """Whether a topic has been deleted: its records must not bring its queues back."""
+        if self._known is None or topic.name in self._known:
+            return False
+        if is_system_topic(topic.name) or topic.name.startswith("%"):
+            return False
+        return not any(queue.files.files for queue in topic.queues.values())
+
+    # --- the scan -----------------------------------------------------------------------------
+
+    def _scan(self, start: int) -> int:
+        """Read and dispatch from ``start``; the end of the log."""
+        position = start
+        end = start
+        last_note = time.monotonic()
+        while True:
+            file = self._log_files.files.find(position)
+            if file is None:
+                following = [f for f in self._log_files.files.files if f.start > position]
+                if not following or not self._plausible_first(following[0]):
+                    return end
+                self._damaged(following[0], position, following[0].start, "a file is missing")
+                position = following[0].start
+                continue
+            stop, whole = self._scan_file(file, position - file.start)
+            if stop >= 0:
+                end = file.start + stop
+            if not whole:
+                return end
+            position = file.start + file.size
+            if time.monotonic() - last_note > 5:
+                last_note = time.monotonic()
+                _log.info("recovery: read up to physical offset %d", position)
+
+    def _scan_file(self, file: MappedFile, position: int) -> tuple[int, bool]:
+        """Dispatch one file from ``position``: end of its last record (-1: none), go on behind?"""
+        mapping = file.mapping
+        reput = self._reput
+        check_crc = self._config.check_crc_on_recover and not self.report.clean
+        end = position if position else -1
+        if position == 0 and file.start == self._log_files.min_offset:
+            end = 0
+        while position <= file.size - BLANK_SIZE:
+            size = check_record(mapping, position, file.size, check_crc=check_crc)
+            if size > 0:
+                entry = reput.read(mapping, position, file.start)
+                reput._dispatch(entry)
+                self._last_timestamp = max(self._last_timestamp, entry[2])
+                position += size
+                end = position
+                continue
+            if size == BLANK_HERE:
+                return end, True
+            after = self._behind_damage(file, position, size)
+            if after < 0:
+                return end, False
+            if after == file.size:
+                return end, True
+            position = after
+        return end, True
+
+    def _behind_damage(self, file: MappedFile, position: int, status: int) -> int:
+        """Where the log goes on behind bytes that are no good record, -1 if it ends there."""
+        mapping = file.mapping
+        start = position
+        reason = _REASONS.get(status, "no record")
+        if status in (BAD_CRC, BAD_PROPERTY_CRC):
+            size = check_record(mapping, position, file.size, check_crc=False)
+            if self._goes_on(file, position + size):
+                # The head is whole: its unit keeps its place, readers are kept from the body.
+                if own_offset(mapping, position) == file.start + position:
+                    self._reput._dispatch(self._reput.read(mapping, position, file.start))
+                self._damaged(file, file.start + position, file.start + position + size, reason)
+                return position + size
+        if file.start + position >= self._trusted_from:
+            return -1
+        while (after := self._next_start(file, position + 1)) >= 0:
+            if self._goes_on(file, after):
+                self._damaged(file, file.start + start, file.start + after, reason)
+                return after
+            position = after
+        following = self._log_files.files.find(file.start + file.size)
+        if following is not None and self._plausible_first(following):
+            self._damaged(file, file.start + start, file.start + file.size, reason)
+            return file.size
+        return -1
+
+    def _next_start(self, file: MappedFile, position: int) -> int:
+        """The next place in the file where a record may begin, -1 if there is none."""
+        mapping = file.mapping
+        while position < file.size:
+            start, stop = self._disk.next_data(file.path, position)
+            if start < 0:
+                return -1
+            at = start
+            while at < stop:
+                end = min(stop, at + _SEARCH_BYTES)
+                # The magic stands 4 bytes behind the begin.
+                hit = bytes(mapping[at : end + 8]).find(_MAGIC_START)
+                while hit >= 0:
+                    found = at + hit - 4
+                    if found >= position and is_plausible(mapping, found, file.start):
+                        return found
+                    hit = bytes(mapping[at : end + 8]).find(_MAGIC_START, hit + 1)
+                at = end
+            position = stop
+        return -1
+
+    def _goes_on(self, file: MappedFile, position: int) -> bool:
+        """Whether what stands at ``position`` can be the continuation of the log."""
+        mapping = file.mapping
+        size = check_record(mapping, position, file.size)
+        if size == BLANK_HERE:
+            following = self._log_files.files.find(file.start + file.size)
+            return following is not None and self._plausible_first(following)
+        if size <= 0 or own_offset(mapping, position) != file.start + position:
+            return False
+        if store_timestamp(mapping, position) < self._last_timestamp:
+            return False  # left over from before a truncation
+        entry = self._reput.read(mapping, position, file.start)
+        kind = entry[3] & 0xC
+        return (
+            kind in (0x4, 0xC)
+            or entry[4] >= entry[5].max_offset
+            or entry[0] < entry[5].max_physical_offset
+        )
+
+    def _plausible_first(self, file: MappedFile) -> bool:
+        """Whether a file begins with a record that can follow what was read."""
+        return self._goes_on(file, 0)
+
+    def _damaged(self, file: MappedFile, start: int, end: int, reason: str) -> None:
+        damage = FoundDamage(
+            path=file.path,
+            physical_offset=start,
+            length=end - start,
+            reason=reason,
+            action="left as it is; reading goes on behind it",
+        )
+        self.report.damages.append(damage)
+        _log.warning("%s: %d bytes at %d: %s", file.path, end - start, start, reason)
+
+    # --- after the scan -----------------------------------------------------------------------
+
+    def _cut(self, end: int) -> None:
+        self._log_files.open_at(end, self._last_timestamp or self._timestamp_before(end))
+        for queue in self._queues.all():
+            if queue.truncate_to_log(end):
+                self.report.notes.append(f"{queue.topic.name}/{queue.queue_id}: cut to the log")
+        self.report.log_end = end
+        self.report.dispatched = self._reput.dispatched
+
+    def _timestamp_before(self, end: int) -> int:
+        """storeTimestamp of the record that ends at ``end`` if a queue knows it, else 0."""
+        for queue in self._queues.all():
+            if queue.max_physical_offset == end and queue.max_offset > 0:
+                unit = queue.unit(queue.max_offset - 1)
+                if unit is not None:
+                    return max(0, self._log_files.store_timestamp_at(unit[0]))
+        return self._checkpoint.value.physic_msg_timestamp
+
+    def _forget_queues(self) -> None:
+        """Without a log no queue leads anywhere.
+
+        **Source:** RocketMQ ConsumeQueueStore#destroy in CommitLog#recoverNormally.
+        """
+        for queue in self._queues.all():
+            if queue.files.files:
+                self.report.notes.append(f"{queue.topic.name}/{queue.queue_id}: no log, removed")
+            queue.destroy()
+
+    def _settle(self) -> None:
+        """Drop queues that only records of deleted topics named; set the counters."""
+        log_min = self._log_files.min_offset
+        for topic in list(self._queues.topics.values()):
+            for queue_id, queue in list(topic.queues.items()):
+                if not queue.files.files:
+                    if not self._disk.exists(queue.files.folder):
+                        del topic.queues[queue_id]
+                    continue
+                queue.next_offset = queue.max_offset
+                queue.correct_min_offset(log_min)
+        if self._index is not None:
+            self._index.settle()
+        self._reput.offset = self._log_files.max_offset
+        self._reput.last_store_timestamp = self._log_files.last_store_timestamp
+
+    # --- the list of queue ends ---------------------------------------------------------------
+
+    def _read_ends(self) -> dict[str, Any] | None:
+        path = os.path.join(self._config.root, QUEUE_ENDS)
+        try:
+            value = json.loads(self._disk.read(path))
+        except (OSError, ValueError, StoreError):
+            return None
+        return value if isinstance(value, dict) else None
+
+
+class StoreParts:
+    """The parts of a store that recovery works on."""
+
+    __slots__ = ("checkpoint", "index", "log", "queues", "reput")
+
+    def __init__(
+        self,
+        log: CommitLog,
+        queues: ConsumeQueueTable,
+        index: IndexService | None,
+        checkpoint: StoreCheckpoint,
+        reput: ReputService,
+    ) -> None:
+        self.log = log
+        self.queues = queues
+        self.index = index
+        self.checkpoint = checkpoint
+        self.reput = reput
+
+
+def write_queue_ends(disk: Disk, root: str, log_end: int, queues: ConsumeQueueTable) -> None:
+    """Note the log's end and every queue's, by which the next start sees that none is lost.
+
+    A file of ours beside Java's; the Java broker does not look at it.
+    """
+    table: dict[str, dict[str, int]] = {}
+    for queue in queues.all():
+        if queue.max_offset > 0:
+            table.setdefault(queue.topic.name, {})[str(queue.queue_id)] = queue.max_offset
+    text = json.dumps({"logEnd": log_end, "queues": table}, sort_keys=True)
+    path = os.path.join(root, QUEUE_ENDS)
+    disk.write(path + ".tmp", text.encode())
+    disk.rename(path + ".tmp", path)

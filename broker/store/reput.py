@@ -1,0 +1,277 @@
+"""Dispatch (reput): from records of the log to ConsumeQueues, index and listeners.
+
+Dispatch has a pointer of its own, ``offset``, that may lag behind the log: with SYNC_FLUSH it
+stays behind what is flushed. Two lanes lead to the same derived bytes. The quick lane takes what
+puts of this process left in ``pending``, the slow one reads the log; recovery and anything the
+quick lane had no room for go the slow way.
+
+**Source:** RocketMQ DefaultMessageStore.ReputMessageService, CommitLogDispatcherBuildConsumeQueue,
+CommitLogDispatcherBuildIndex.
+"""
+
+from collections.abc import Callable, Container, Iterator, Mapping
+from typing import Final
+
+from broker.common.java import string_hash
+from broker.common.sysflag import (
+    TRANSACTION_COMMIT,
+    TRANSACTION_MASK,
+    TRANSACTION_ROLLBACK,
+)
+from broker.message.properties import peek_property
+from broker.message.record import FIXED_SIZES, FIXED_STRUCTS, MAGIC_V1, MAGIC_V2
+from broker.store.commitlog import CommitLog
+from broker.store.consumequeue import ConsumeQueue, ConsumeQueueTable, Topic
+from broker.store.format.commitlog import BLANK_HERE, check_record
+from broker.store.index import IndexService
+
+# (physical offset, size, storeTimestamp, sysFlag, queue offset, queue, properties, tags code)
+Dispatch = tuple[int, int, int, int, int, ConsumeQueue, bytes, int | None]
+ArrivingListener = Callable[[str, int, int, int, int, bytes], None]
+
+# Messages of one event-loop turn are far fewer; beyond it dispatch reads the log instead.
+MAX_PENDING: Final = 65_536
+# Tags seen; emptied when full, since a tag may be anything a client sends.
+MAX_TAGS: Final = 10_000
+
+_UNPACKS: Final = tuple(fixed.unpack_from for fixed in FIXED_STRUCTS)
+
+
+class TagCodes:
+    """Tags code of the TAGS bytes in a property string, remembered per tag."""
+
+    __slots__ = ("_codes",)
+
+    def __init__(self) -> None:
+        self._codes: dict[bytes, int] = {}
+
+    def of_properties(self, properties: bytes) -> int:
+        """The tags code of a message, 0 without TAGS."""
+        tags = peek_property(properties, b"TAGS")
+        if tags is None:
+            return 0
+        code = self._codes.get(tags)
+        if code is None:
+            if len(self._codes) >= MAX_TAGS:
+                self._codes.clear()
+            code = self._codes[tags] = string_hash(tags)
+        return code
+
+
+def schedule_code(
+    properties: bytes, store_timestamp: int, delay_levels: Mapping[int, int]
+) -> int | None:
+    """Time of delivery that stands in a schedule queue's tags code; None without a delay level.
+
+    **Source:** RocketMQ CommitLog#checkMessageAndReturnSize,
+    ScheduleMessageService#computeDeliverTimestamp.
+    """
+    text = peek_property(properties, b"DELAY")
+    if text is None or not text.isdigit() or int(text) <= 0:
+        return None
+    level = min(int(text), max(delay_levels, default=0))
+    return store_timestamp + delay_levels.get(level, 1000)
+
+
+def message_keys(properties: bytes) -> list[bytes]:
+    """The words a message is indexed under: UNIQ_KEY, then each word of KEYS."""
+    uniq_key = peek_property(properties, b"UNIQ_KEY")
+    keys = peek_property(properties, b"KEYS")
+    if keys is None:
+        return [uniq_key] if uniq_key is not None else []
+    words = [word for word in keys.split(b" ") if word]
+    return [uniq_key, *words] if uniq_key is not None else words
+
+
+class ReputService:
+    """The dispatcher.
+
+    ``offset`` is the physical offset dispatched up to. ``recovering`` makes a queue offset that
+    begins anew (a topic deleted and made again) restart its queue instead of being dropped.
+    """
+
+    def __init__(
+        self,
+        log: CommitLog,
+        queues: ConsumeQueueTable,
+        index: IndexService | None,
+        delay_levels: Mapping[int, int],
+    ) -> None:
+        self.offset = 0
+        self.pending: list[Dispatch] = []
+        self.overflow = False
+        self.recovering = False
+        self.skip_topic: Callable[[Topic], bool] | None = None
+        self.last_store_timestamp = 0
+        self.dispatched = 0
+        self._log = log
+        self._queues = queues
+        self._index = index
+        self._delay_levels = delay_levels
+        self._tags = TagCodes()
+        self._listeners: list[tuple[ArrivingListener, Container[str] | None]] = []
+
+    def add_listener(self, listener: ArrivingListener, topics: Container[str] | None) -> None:
+        """Tell ``listener`` of each dispatched message; with ``topics``, of theirs only."""
+        self._listeners.append((listener, topics))
+
+    def tags_code(self, properties: bytes) -> int:
+        """The tags code of a message's properties."""
+        return self._tags.of_properties(properties)
+
+    def note(self, entry: Dispatch) -> None:
+        """Leave a record just appended for the quick lane."""
+        if len(self.pending) < MAX_PENDING:
+            self.pending.append(entry)
+        else:
+            self.pending.clear()
+            self.overflow = True
+
+    def run(self, limit: int) -> None:
+        """Dispatch everything up to physical offset ``limit``.
+
+        DiskFullError or StoreError when a derived file cannot be made; ``offset`` then stands at
+        the record that waits for it.
+        """
+        if self.overflow:
+            self.pending.clear()
+            self.run_log(limit)
+            if self.offset >= self._log.max_offset:
+                self.overflow = False
+            return
+        pending = self.pending
+        if not pending or pending[0][0] >= limit:
+            return
+        done = 0
+        try:
+            for entry in pending:
+                if entry[0] + entry[1] > limit:
+                    break
+                self._dispatch(entry)
+                done += 1
+        finally:
+            if done:
+                last = pending[done - 1]
+                self.offset = last[0] + last[1]
+                if done == len(pending):
+                    pending.clear()
+                else:
+                    del pending[:done]
+            if self._index is not None:
+                self._index.settle()
+
+    def run_log(self, limit: int) -> None:
+        """Dispatch up to ``limit`` by reading the log from ``offset`` on.
+
+        Stops where no record can be read; recovery knows about those places and steps over them.
+        """
+        try:
+            for entry in self._entries(limit):
+                self._dispatch(entry)
+                self.offset = entry[0] + entry[1]
+        finally:
+            if self._index is not None:
+                self._index.settle()
+
+    def skip_to(self, physical_offset: int) -> None:
+        """Go on behind bytes that are no record."""
+        self.offset = max(self.offset, physical_offset)
+
+    def _dispatch(self, entry: Dispatch) -> None:
+        physical_offset, size, store_timestamp, sys_flag, queue_offset, queue, properties, code = (
+            entry
+        )
+        kind = sys_flag & TRANSACTION_MASK
+        if kind == 0 or kind == TRANSACTION_COMMIT:
+            topic = queue.topic
+            if code is None:
+                if topic.scheduled:
+                    code = schedule_code(properties, store_timestamp, self._delay_levels)
+                if code is None:
+                    code = self._tags.of_properties(properties)
+            if self.recovering and not self._may_append(queue, queue_offset, physical_offset):
+                return
+            queue.append(queue_offset, physical_offset, size, code)
+            for listener, topics in self._listeners:
+                if topics is None or topic.name in topics:
+                    listener(
+                        topic.name,
+                        queue.queue_id,
+                        queue_offset + 1,
+                        code,
+                        store_timestamp,
+                        properties,
+                    )
+        elif kind == TRANSACTION_ROLLBACK:
+            self.last_store_timestamp = store_timestamp
+            return
+        index = self._index
+        if index is not None:
+            keys = message_keys(properties)
+            if keys:
+                index.put_keys(queue.topic.key_prefix, keys, physical_offset, store_timestamp)
+        self.last_store_timestamp = store_timestamp
+        self.dispatched += 1
+
+    def _may_append(self, queue: ConsumeQueue, queue_offset: int, physical_offset: int) -> bool:
+        """During recovery: whether a record belongs to a topic that still is; restarts queues."""
+        if self.skip_topic is not None and self.skip_topic(queue.topic):
+            return False
+        # Records of a deleted topic stay in the log. A later record with an offset that is taken
+        # belongs to the topic's next life: that one counts.
+        if queue_offset < queue.max_offset and physical_offset >= queue.max_physical_offset:
+            queue.truncate_units(queue_offset)
+        return True
+
+    def _entries(self, limit: int) -> Iterator[Dispatch]:
+        """Records from ``offset`` up to ``limit``, read from the log."""
+        log = self._log
+        while self.offset < limit:
+            file = log.files.find(self.offset)
+            if file is None:
+                return
+            position = self.offset - file.start
+            mapping = file.mapping
+            end = min(file.written, limit - file.start, file.size)
+            while position < end:
+                size = check_record(mapping, position, end, check_crc=False)
+                if size <= 0:
+                    break
+                yield self.read(mapping, position, file.start)
+                position += size
+            else:
+                if position < file.size:
+                    return
+            if position < file.size and check_record(mapping, position) != BLANK_HERE:
+                return
+            self.offset = file.start + file.size
+
+    def read(self, mapping: "bytes | memoryview", position: int, base: int) -> Dispatch:
+        """What dispatch needs of the whole record at ``position``.
+
+        The physical offset is the place where it stands, whatever the record itself says: a unit
+        must never lead to other bytes.
+        """
+        shape = mapping[position + 39] >> 4 & 3
+        fields = _UNPACKS[shape](mapping, position)
+        size, magic, queue_id, queue_offset = fields[0], fields[1], fields[3], fields[5]
+        at = position + FIXED_SIZES[shape] + fields[14]
+        if magic == MAGIC_V1:
+            topic_end = at + 1 + mapping[at]
+            data = bytes(mapping[at + 1 : topic_end])
+        else:
+            assert magic == MAGIC_V2
+            topic_end = at + 2 + int.from_bytes(mapping[at : at + 2], "big")
+            data = bytes(mapping[at + 2 : topic_end])
+        queue = self._queues.queue(self._queues.topic_of_data(data), queue_id)
+        properties = bytes(mapping[topic_end + 2 : position + size])
+        return (
+            base + position,
+            size,
+            fields[10],
+            fields[7],
+            queue_offset,
+            queue,
+            properties,
+            None,
+        )
