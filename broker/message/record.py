@@ -17,8 +17,8 @@ MessageVersion (5.x).
 from collections.abc import Iterator
 from struct import Struct
 from typing import NamedTuple
-from zlib import crc32
 
+from broker.common.checksum import crc32
 from broker.common.layout import FieldSpec, struct_format
 from broker.common.sysflag import BORNHOST_V6, STOREHOST_V6
 from broker.errors import LocalProtocolError, RemoteProtocolError

@@ -13,7 +13,8 @@ QUEUE = MessageQueue("T1", "b-a", 3)
 
 def test_order_is_topic_then_broker_then_queue() -> None:
     queues = [MessageQueue(t, b, q) for t in "ab" for b in "ab" for q in (2, 10)]
-    assert sorted(queues[::-1]) == queues
+    queues.reverse()
+    assert sorted(queues) == queues[::-1]
     assert len({*queues, *queues}) == 8
 
 

@@ -1,0 +1,9 @@
+"""CRC-32 (IEEE, the polynomial of zlib) by the fastest library that is installed.
+
+isal is about five times as fast as zlib on bodies of 1 KiB and more; the results are equal.
+"""
+
+try:
+    from isal.isal_zlib import crc32 as crc32
+except ImportError:
+    from zlib import crc32 as crc32
