@@ -64,7 +64,7 @@ class BrokerConfig(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Setting(msgspec.Struct, frozen=True):
-    """What one field means: broker.conf ``key``, ``unit``, ``meaning``, changeable while ``live``."""
+    """What a field means: broker.conf ``key``, ``unit``, ``meaning``; ``live``: may be changed."""
 
     key: str
     unit: str
@@ -88,7 +88,9 @@ SETTINGS: Final[dict[str, Setting]] = {
     "auto_create_topic_enable": Setting(
         "autoCreateTopicEnable", "", "create unknown topics at their first send", live=True
     ),
-    "cluster_topic_enable": Setting("clusterTopicEnable", "", "cluster topic is readable, writable"),
+    "cluster_topic_enable": Setting(
+        "clusterTopicEnable", "", "cluster topic is readable, writable"
+    ),
     "broker_topic_enable": Setting("brokerTopicEnable", "", "broker topic is readable, writable"),
     "auto_create_subscription_group": Setting(
         "autoCreateSubscriptionGroup", "", "create unknown consumer groups on use", live=True
@@ -103,7 +105,9 @@ SETTINGS: Final[dict[str, Setting]] = {
     "short_polling_time_mills": Setting(
         "shortPollingTimeMills", "ms", "hold time when long polling is off", live=True
     ),
-    "lite_pull_message_enable": Setting("litePullMessageEnable", "", "serve request 361", live=True),
+    "lite_pull_message_enable": Setting(
+        "litePullMessageEnable", "", "serve request 361", live=True
+    ),
     "enable_property_filter": Setting(
         "enablePropertyFilter", "", "allow SQL92 subscriptions", live=True
     ),
@@ -114,7 +118,10 @@ SETTINGS: Final[dict[str, Setting]] = {
         "notifyConsumerIdsChangedEnable", "", "tell consumers when their group changes", live=True
     ),
     "use_server_side_reset_offset": Setting(
-        "useServerSideResetOffset", "", "reset offsets on the broker, group on-line or not", live=True
+        "useServerSideResetOffset",
+        "",
+        "reset offsets on the broker, group on-line or not",
+        live=True,
     ),
     "reject_transaction_message": Setting(
         "rejectTransactionMessage", "", "refuse half messages (this broker always does)"

@@ -7,7 +7,7 @@ servers about topics) and ``clock``. Tests put lists and manual clocks there.
 """
 
 from collections.abc import Awaitable, Callable, Iterable
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from broker.common.address import encode_host, format_address
 from broker.common.clock import Clock
@@ -17,8 +17,9 @@ from broker.server.config import BrokerConfig
 from broker.server.filters import MatcherCache
 from broker.server.group import GroupTable
 from broker.server.locks import QueueLocks
-from broker.server.long_polling import PullHold
+from broker.server.long_polling import HeldPull, PullHold
 from broker.server.offset import ConsumerOffsets
+from broker.server.settings import Settings
 from broker.server.stats import BrokerStats
 from broker.server.topic import TopicTable
 
@@ -30,14 +31,6 @@ if TYPE_CHECKING:
 
 Announce = Callable[[Iterable[str]], Awaitable[None]]
 Soon = Callable[[Callable[[], None]], object]
-
-
-class Notify(Protocol):
-    """How a processor tells the members of a group that it has changed."""
-
-    def __call__(self, group: str) -> None:
-        """Send NOTIFY_CONSUMER_IDS_CHANGED to every member of ``group``."""
-        ...
 
 
 async def _announce_nowhere(topics: Iterable[str]) -> None:
@@ -60,7 +53,6 @@ class BrokerContext:
         "boot_ms",
         "clock",
         "config",
-        "config_path",
         "consumers",
         "delays",
         "files",
@@ -70,10 +62,10 @@ class BrokerContext:
         "matchers",
         "offsets",
         "on_config_change",
-        "origins",
+        "on_wake",
         "producers",
-        "properties",
         "server",
+        "settings",
         "soon",
         "stats",
         "store",
@@ -81,7 +73,9 @@ class BrokerContext:
         "topics",
     )
 
-    def __init__(self, config: BrokerConfig, store: "MessageStore", clock: Clock) -> None:
+    def __init__(self, settings: Settings, store: "MessageStore", clock: Clock) -> None:
+        config = settings.broker
+        self.settings = settings
         self.config = config
         self.clock = clock
         self.store = store
@@ -100,10 +94,8 @@ class BrokerContext:
         self.delays: DelayQueues | None = None
         self.files: ConfigStore | None = None
         self.server: RemotingServer | None = None
-        self.config_path = ""
-        self.properties: dict[str, str] = {}
-        self.origins: dict[str, str] = {}
         self.on_config_change: list[Callable[[], None]] = []
+        self.on_wake: Callable[[list[HeldPull]], None] | None = None
         self.address = ""
         self.store_host = b""
         self.set_address(config.broker_ip1 or "127.0.0.1", config.listen_port)

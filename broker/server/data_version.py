@@ -14,9 +14,7 @@ class DataVersion:
 
     __slots__ = ("counter", "state_version", "timestamp")
 
-    def __init__(
-        self, timestamp: int = 0, counter: int = 0, state_version: int | None = 0
-    ) -> None:
+    def __init__(self, timestamp: int = 0, counter: int = 0, state_version: int | None = 0) -> None:
         self.timestamp = timestamp
         self.counter = counter
         self.state_version = state_version

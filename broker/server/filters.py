@@ -17,11 +17,11 @@ MAX_MATCHERS: Final = 10_000  # compiled filters kept; the table is emptied when
 
 
 class Matcher(msgspec.Struct, frozen=True):
-    """A compiled filter: ``tags`` on the tag code, ``record`` on a whole record, ``properties``
-    on a raw property string; None where that stage accepts everything."""
+    """A compiled filter: ``tags`` on the tag code of a queue entry, ``properties`` on the raw
+    property string of a record; None where that stage accepts everything.
+    """
 
     tags: Callable[[int], bool] | None = None
-    record: Callable[[bytes], bool] | None = None
     properties: Callable[[bytes], bool] | None = None
 
 
@@ -50,23 +50,18 @@ def compile_filter(data: SubscriptionData) -> Matcher:
     if is_tag_type(data.expression_type):
         if not data.code_set:
             return EVERYTHING
-        codes = data.code_set
-        return Matcher(tags=codes.__contains__)
-    return _compile_sql(data.sub_string)
+        return Matcher(tags=data.code_set.__contains__)
+    return Matcher(properties=_compile_sql(data.sub_string))
 
 
-def _compile_sql(expression: str) -> Matcher:
+def _compile_sql(expression: str) -> Callable[[bytes], bool]:
     # Imported on the first SQL92 subscription: most brokers never see one.
     from broker.filter.sql92 import compile_sql
     from broker.message.properties import decode_properties
-    from broker.message.record import peek_properties
 
     evaluate = compile_sql(expression)
 
-    def properties_match(raw: bytes) -> bool:
+    def matches(raw: bytes) -> bool:
         return evaluate(decode_properties(raw)) is True
 
-    def record_match(record: bytes) -> bool:
-        return properties_match(peek_properties(record))
-
-    return Matcher(record=record_match, properties=properties_match)
+    return matches

@@ -9,7 +9,7 @@ its connection. Deadlines are exact; the Java broker looks every five seconds.
 """
 
 import heapq
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
@@ -88,9 +88,10 @@ class PullHold:
         self._compact()
         return True
 
-    def waits_for(self, topic: str) -> bool:
-        """True when some pull waits for a message of ``topic``."""
-        return topic in self._queues
+    @property
+    def topics(self) -> Mapping[str, object]:
+        """The topics some pull waits for, as a live view."""
+        return self._queues
 
     def arrived(
         self,

@@ -39,9 +39,7 @@ class ConsumerOffsets:
         self._resets: dict[str, dict[int, int]] = {}
         self._commits = 0
 
-    def load(
-        self, table: Mapping[str, Mapping[int, int]], version: VersionOfFile | None
-    ) -> None:
+    def load(self, table: Mapping[str, Mapping[int, int]], version: VersionOfFile | None) -> None:
         """Take over the content of consumerOffset.json."""
         self.table = {key: dict(queues) for key, queues in table.items()}
         self.data_version.assign(version)
@@ -118,9 +116,7 @@ class ConsumerOffsets:
         """Groups that have offsets in the topic, sorted."""
         head = f"{topic}@"
         return sorted(
-            key[len(head) :]
-            for key in self.table
-            if key.startswith(head) and key.count("@") == 1
+            key[len(head) :] for key in self.table if key.startswith(head) and key.count("@") == 1
         )
 
     def clone(self, source: str, target: str, topic: str) -> None:

@@ -162,9 +162,7 @@ class Registrar:
         text = java_json.dumps({"filterServerList": [], "topicConfigSerializeWrapper": wrapper})
         return text.encode()
 
-    async def _ask_everywhere(
-        self, make: "MakeRequest", timeout_ms: float
-    ) -> list[str]:
+    async def _ask_everywhere(self, make: "MakeRequest", timeout_ms: float) -> list[str]:
         addresses = name_servers(self._context.config)
         results = await asyncio.gather(
             *(self._ask(address, make(), timeout_ms) for address in addresses)

@@ -12,7 +12,6 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Final
 
 from broker.common.topic import SCHEDULE_TOPIC, TRANS_HALF_TOPIC
-from broker.errors import ConfigError
 from broker.message.message import (
     PROPERTY_DELAY_TIME_LEVEL,
     PROPERTY_REAL_QUEUE_ID,
@@ -28,32 +27,14 @@ if TYPE_CHECKING:
     from broker.common.clock import Clock
     from broker.store.message_store import MessageStore
 
-DEFAULT_LEVELS: Final = "1s 5s 10s 30s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 2h"
-UNIT_MS: Final = {"s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 MAX_PER_TURN: Final = 256  # deliveries before other work of the loop gets its turn
 RETRY_PUT_MS: Final = 100
-
-
-def parse_levels(text: str) -> tuple[int, ...]:
-    """``1s 5s …`` as delays in ms, level n at index n - 1; ConfigError when a word is wrong.
-
-    **Source:** RocketMQ ScheduleMessageService#parseDelayLevel.
-    """
-    delays = []
-    for word in text.strip().split(" "):
-        unit = UNIT_MS.get(word[-1:])
-        if unit is None or not word[:-1].isdigit():
-            raise ConfigError(
-                f"messageDelayLevel: {word!r} is no time", "write numbers with s, m, h or d"
-            )
-        delays.append(int(word[:-1]) * unit)
-    return tuple(delays)
 
 
 class DelayQueues:
     """The queues of the schedule topic: what is parked, how far each level was delivered."""
 
-    def __init__(self, store: "MessageStore", clock: "Clock", levels: tuple[int, ...]) -> None:
+    def __init__(self, store: "MessageStore", clock: "Clock", levels: Mapping[int, int]) -> None:
         self._store = store
         self._clock = clock
         self.levels = levels
@@ -65,7 +46,7 @@ class DelayQueues:
     @property
     def max_level(self) -> int:
         """The highest level; larger ones count as it."""
-        return len(self.levels)
+        return max(self.levels, default=0)
 
     def load(self, offsets: Mapping[int, int], version: VersionOfFile | None) -> None:
         """Take over delayOffset.json, each offset moved into the bounds of its queue."""
@@ -130,7 +111,7 @@ class DelayQueues:
 
     def _due(self, due_ms: int, now_ms: int, level: int) -> int:
         # After a jump of the clock, or a shortened level table, nothing waits longer than a level.
-        return now_ms if due_ms > now_ms + self.levels[level - 1] else due_ms
+        return now_ms if due_ms > now_ms + self.levels[level] else due_ms
 
     def _deliver(self, physical_offset: int, size: int) -> bool:
         """Store one parked message in its real topic; False when it must be tried again."""

@@ -14,6 +14,7 @@ from typing import Final
 import msgspec
 
 SAMPLE_MS: Final = 10_000
+LEAST_SPAN_MS: Final = 1_000  # a rate over less than this says nothing
 MINUTE: Final = (10_000, 7)
 HOUR: Final = (600_000, 7)
 DAY: Final = (3_600_000, 25)
@@ -96,6 +97,20 @@ class Counter:
     def rate(self, now_ms: int) -> Snapshot:
         """The minute window as of now."""
         return self.minute.snapshot(now_ms, self.value, self.calls)
+
+    def recent_tps(self, now_ms: int) -> tuple[float, float, float]:
+        """Per second over about the last 10 s, 60 s and 600 s."""
+        points = self.minute.points
+        short = 0.0
+        for then_ms, then_value, _ in reversed(points):
+            if now_ms - then_ms >= LEAST_SPAN_MS:
+                short = (self.value - then_value) * 1000 / (now_ms - then_ms)
+                break
+        long = self.hour.points[-1] if self.hour.points else None
+        ten = 0.0
+        if long is not None and now_ms > long[0]:
+            ten = (self.value - long[1]) * 1000 / (now_ms - long[0])
+        return short, self.rate(now_ms).tps, ten
 
 
 class BrokerStats:

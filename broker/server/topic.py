@@ -67,9 +67,7 @@ class TopicTable:
         """Every topic of the table that belongs to RocketMQ itself, sorted."""
         return sorted(topic for topic in self.configs if self.is_system(topic))
 
-    def load(
-        self, configs: Mapping[str, TopicConfig], version: VersionOfFile | None
-    ) -> None:
+    def load(self, configs: Mapping[str, TopicConfig], version: VersionOfFile | None) -> None:
         """Take over the content of topics.json."""
         self.configs = dict(configs)
         self.data_version.assign(version)
@@ -209,9 +207,7 @@ class TopicTable:
 
 
 def _topic(name: str, queues: int, perm: int = READ_WRITE) -> TopicConfig:
-    return TopicConfig(
-        topic_name=name, read_queue_nums=queues, write_queue_nums=queues, perm=perm
-    )
+    return TopicConfig(topic_name=name, read_queue_nums=queues, write_queue_nums=queues, perm=perm)
 
 
 def parse_attribute_changes(text: str) -> dict[str, str]:

@@ -40,7 +40,7 @@ def min_offset(
 ) -> RemotingCommand:
     """GET_MIN_OFFSET: the first offset that can be read; 0 for an unknown queue."""
     header = decode_header_fields(QueueRequestHeader, request.ext_fields)
-    return _offset(request, context.store.get_min_offset(header.topic, header.queue_id))
+    return _offset(request, max(0, context.store.get_min_offset(header.topic, header.queue_id)))
 
 
 def search_offset(
@@ -49,9 +49,7 @@ def search_offset(
     """SEARCH_OFFSET_BY_TIMESTAMP: first at or after the time (LOWER), last at or before (UPPER)."""
     header = decode_header_fields(SearchOffsetRequestHeader, request.ext_fields)
     boundary = "UPPER" if header.boundary_type == "UPPER" else "LOWER"
-    offset = context.store.offset_by_time(
-        header.topic, header.queue_id, header.timestamp, boundary
-    )
+    offset = context.store.offset_by_time(header.topic, header.queue_id, header.timestamp, boundary)
     return _offset(request, offset)
 
 
@@ -78,10 +76,15 @@ def query_consumer_offset(
     if header.set_zero_if_not_found is not False:
         store = context.store
         first = store.get_min_offset(header.topic, header.queue_id)
-        if first <= 0 and store.in_memory(header.topic, header.queue_id, 0):
+        if first <= 0 and not _first_is_old(context, header.topic, header.queue_id):
             return _offset(request, 0)
     remark = "Not found, maybe this group consumer boot first"
     return response(request, ResponseCode.QUERY_NOT_FOUND, remark)
+
+
+def _first_is_old(context: BrokerContext, topic: str, queue_id: int) -> bool:
+    """Whether the first message lies so far back that it counts as on disk only."""
+    return context.store.get_message(topic, queue_id, 0, 1).suggest_slave
 
 
 def update_consumer_offset(
@@ -98,9 +101,7 @@ def update_consumer_offset(
         return no_topic(request, header.topic)
     offsets = context.offsets
     if offsets.reset_pending(header.consumer_group, header.topic, header.queue_id):
-        return response(
-            request, remark="Offset has been previously reset, ignore this commit"
-        )
+        return response(request, remark="Offset has been previously reset, ignore this commit")
     offsets.commit(header.consumer_group, header.topic, header.queue_id, header.commit_offset)
     return response(request)
 

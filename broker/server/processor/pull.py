@@ -147,8 +147,8 @@ class PullProcessor:
                 header.queue_offset,
                 min(header.max_msg_nums, self._max_count),
                 self._max_bytes,
-                matcher.tags,
-                matcher.record,
+                matcher=matcher.tags,
+                record_matcher=matcher.properties,
             )
         if held is None:
             if header.sys_flag & PULL_COMMIT_OFFSET:
@@ -266,9 +266,12 @@ class PullProcessor:
             return response(request, ResponseCode.SYSTEM_ERROR, remark)
         if expression == "*" and is_tag_type(kind):
             return EVERYTHING
-        if not is_tag_type(kind) and names.is_retry_topic(header.topic):
-            if not context.config.filter_support_retry:
-                return EVERYTHING
+        if (
+            names.is_retry_topic(header.topic)
+            and not is_tag_type(kind)
+            and not context.config.filter_support_retry
+        ):
+            return EVERYTHING
         try:
             return context.matchers.get(kind, expression)
         except RocketMQError as error:
@@ -340,7 +343,7 @@ def _forbidden(request: RemotingCommand, remark: str, kind: int) -> RemotingComm
     return response(request, ResponseCode.NO_PERMISSION, remark, {"forbiddenType": str(kind)})
 
 
-def make_handlers(context: BrokerContext, processor: PullProcessor) -> "dict[int, Handler]":
+def make_handlers(processor: PullProcessor) -> "dict[int, Handler]":
     """The handlers of this family, bound to a broker."""
     return {
         RequestCode.PULL_MESSAGE: processor.pull,

@@ -210,7 +210,8 @@ class SendProcessor:
             b'"%b"' % uniq_key if uniq_key.isalnum() else _json_text(uniq_key),
         )
         if self._sync and NO_WAIT not in raw:
-            return self._wait_flushed(connection, request, ext_json, result.physical_end)
+            self._wait_flushed(connection, request, ext_json, result.physical_end)
+            return None
         return encode_reply_json(request.opaque, 0, ext_json)
 
     def send_batch(self, connection: "Connection", request: RemotingCommand) -> Answer:
@@ -248,7 +249,8 @@ class SendProcessor:
         ext_json = self._reply % (ids, queue_id, first.queue_offset, b'""')
         ext_json = ext_json.replace(b',"transactionId":""}', b"}")
         if self._sync:
-            return self._wait_flushed(connection, request, ext_json, last.physical_end)
+            self._wait_flushed(connection, request, ext_json, last.physical_end)
+            return None
         return encode_reply_json(request.opaque, 0, ext_json)
 
     def _batch_items(
@@ -307,7 +309,9 @@ class SendProcessor:
         config = context.config
         now_ms = context.now_ms()
         if now_ms < config.start_accept_send_request_time_stamp:
-            remark = f"broker unable to service, until {config.start_accept_send_request_time_stamp}"
+            remark = (
+                f"broker unable to service, until {config.start_accept_send_request_time_stamp}"
+            )
             return response(request, ResponseCode.SYSTEM_ERROR, remark)
         found = context.topics.get(topic)
         if found is not None and found.order and not names.is_writable(config.broker_permission):
@@ -384,7 +388,8 @@ class SendProcessor:
             _json_text(uniq_key.encode()),
         )
         if self._sync and properties.get(props.PROPERTY_WAIT_STORE_MSG_OK) != "false":
-            return self._wait_flushed(connection, request, ext_json, result.physical_end)
+            self._wait_flushed(connection, request, ext_json, result.physical_end)
+            return None
         return encode_reply_json(request.opaque, 0, ext_json)
 
     def _refuse_kind(

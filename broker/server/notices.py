@@ -1,0 +1,28 @@
+"""What the broker says to clients unasked: a group's members have changed.
+
+**Source:** RocketMQ DefaultConsumerIdsChangeListener, Broker2Client#notifyConsumerIdsChanged.
+"""
+
+from broker.remoting.protocol.codes import RequestCode
+from broker.remoting.protocol.command import request
+from broker.server.context import BrokerContext
+
+
+def notify_members(context: BrokerContext, group: str) -> int:
+    """Tell every member of ``group`` to rebalance at once; how many were told.
+
+    Broadcasting groups and groups that do not want it are left alone.
+    """
+    online = context.consumers.get(group)
+    config = context.groups.configs.get(group)
+    if online is None or online.broadcasting:
+        return 0
+    if not context.config.notify_consumer_ids_changed_enable:
+        return 0
+    if config is not None and not config.notify_consumer_ids_changed_enable:
+        return 0
+    told = 0
+    for channel in online.channels.values():
+        notice = request(RequestCode.NOTIFY_CONSUMER_IDS_CHANGED, {"consumerGroup": group})
+        told += channel.connection.oneway(notice)
+    return told

@@ -1,0 +1,137 @@
+"""Consumer groups: create, update, delete, list, configuration, forbidden topics.
+
+**Source:** RocketMQ AdminBrokerProcessor (updateAndCreateSubscriptionGroup,
+getAllSubscriptionGroup, deleteSubscriptionGroup, getSubscriptionGroup,
+updateAndGetGroupForbidden).
+"""
+
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from broker.common.group import SubscriptionGroupConfig, check_group_name
+from broker.errors import ClientError
+from broker.remoting.protocol.body.group import (
+    GroupForbidden,
+    SubscriptionGroupBody,
+    SubscriptionGroupList,
+    SubscriptionGroupWrapper,
+)
+from broker.remoting.protocol.body.version import DataVersion
+from broker.remoting.protocol.codes import RequestCode, ResponseCode
+from broker.remoting.protocol.command import RemotingCommand, response
+from broker.remoting.protocol.header.fields import decode_header_fields
+from broker.remoting.protocol.header.group import (
+    DeleteSubscriptionGroupRequestHeader,
+    GetSubscriptionGroupConfigRequestHeader,
+    UpdateGroupForbiddenRequestHeader,
+)
+from broker.server.context import BrokerContext
+from broker.server.processor.answer import no_group
+
+if TYPE_CHECKING:
+    from broker.remoting.server import Connection
+
+
+def update_group(
+    context: BrokerContext, connection: "Connection", request: RemotingCommand
+) -> RemotingCommand:
+    """UPDATE_AND_CREATE_SUBSCRIPTIONGROUP: a full replacement, absent fields get defaults."""
+    config = SubscriptionGroupBody.from_bytes(request.body_bytes()).config
+    return _store(context, request, [config])
+
+
+def update_groups(
+    context: BrokerContext, connection: "Connection", request: RemotingCommand
+) -> RemotingCommand:
+    """UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST: all or none."""
+    body = SubscriptionGroupList.from_bytes(request.body_bytes())
+    return _store(context, request, body.group_config_list)
+
+
+def _store(
+    context: BrokerContext, request: RemotingCommand, configs: list[SubscriptionGroupConfig]
+) -> RemotingCommand:
+    ready = []
+    for config in configs:
+        reason = check_group_name(config.group_name)
+        if reason is not None:
+            return response(request, ResponseCode.INVALID_PARAMETER, reason)
+        current = context.groups.configs.get(config.group_name)
+        try:
+            attributes = _attributes(config, current)
+        except ClientError as error:
+            return response(request, ResponseCode.SYSTEM_ERROR, error.message)
+        ready.append(msgspec.structs.replace(config, attributes=attributes))
+    context.groups.put_all(ready)
+    return response(request)
+
+
+def _attributes(
+    wanted: SubscriptionGroupConfig, current: SubscriptionGroupConfig | None
+) -> dict[str, str]:
+    """The attributes after the request's signed changes; no attribute is defined yet."""
+    for name in wanted.attributes:
+        raise ClientError(f"unsupported key: {name.lstrip('+-')}")
+    return dict(current.attributes) if current is not None else {}
+
+
+def delete_group(
+    context: BrokerContext, connection: "Connection", request: RemotingCommand
+) -> RemotingCommand:
+    """DELETE_SUBSCRIPTIONGROUP: configuration, and offsets when asked for; SUCCESS when unknown."""
+    header = decode_header_fields(DeleteSubscriptionGroupRequestHeader, request.ext_fields)
+    context.groups.delete(header.group_name)
+    if header.cleans:
+        context.offsets.remove_group(header.group_name)
+    context.stats.forget(header.group_name)
+    return response(request)
+
+
+def all_groups(
+    context: BrokerContext, connection: "Connection", request: RemotingCommand
+) -> RemotingCommand:
+    """GET_ALL_SUBSCRIPTIONGROUP_CONFIG: the whole table."""
+    table = context.groups
+    body = SubscriptionGroupWrapper(
+        subscription_group_table=table.configs,
+        forbidden_table=table.forbidden,
+        data_version=DataVersion.from_wire(table.data_version.to_wire()),
+    )
+    return response(request, body=body.to_bytes())
+
+
+def group_config(
+    context: BrokerContext, connection: "Connection", request: RemotingCommand
+) -> RemotingCommand:
+    """GET_SUBSCRIPTIONGROUP_CONFIG: one configuration; looking it up may make it."""
+    header = decode_header_fields(GetSubscriptionGroupConfigRequestHeader, request.ext_fields)
+    config = context.groups.find(header.group)
+    if config is None:
+        return no_group(request, header.group)
+    return response(request, body=SubscriptionGroupBody(config=config).to_bytes())
+
+
+def group_forbidden(
+    context: BrokerContext, connection: "Connection", request: RemotingCommand
+) -> RemotingCommand:
+    """UPDATE_AND_GET_GROUP_FORBIDDEN: may the group read the topic?"""
+    header = decode_header_fields(UpdateGroupForbiddenRequestHeader, request.ext_fields)
+    if header.readable is not None:
+        context.groups.forbid_read(header.group, header.topic, not header.readable)
+    body = GroupForbidden(
+        group=header.group,
+        topic=header.topic,
+        readable=context.groups.may_read(header.group, header.topic),
+    )
+    return response(request, body=body.to_bytes())
+
+
+HANDLERS = {
+    RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP: update_group,
+    RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST: update_groups,
+    RequestCode.DELETE_SUBSCRIPTIONGROUP: delete_group,
+    RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG: all_groups,
+    RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG: group_config,
+    RequestCode.UPDATE_AND_GET_GROUP_FORBIDDEN: group_forbidden,
+}

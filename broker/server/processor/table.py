@@ -1,0 +1,129 @@
+"""Which request code is answered where, and when its module is imported.
+
+Send, pull, query and offset are bound at start: they are hot, and the first client asks them.
+The other families are imported by the first request that needs them, which keeps the start of
+the daemon short.
+"""
+
+import importlib
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final
+
+from broker.remoting.protocol.codes import RequestCode as Code
+from broker.remoting.protocol.command import RemotingCommand
+from broker.server.context import BrokerContext
+from broker.server.processor import offset, query, send
+from broker.server.processor.pull import PullProcessor
+from broker.server.processor.pull import make_handlers as pull_handlers
+
+if TYPE_CHECKING:
+    from broker.remoting.server import Connection, Handler
+
+LAZY: Final[dict[str, tuple[int, ...]]] = {
+    "broker_config": (Code.GET_BROKER_CONFIG, Code.UPDATE_BROKER_CONFIG),
+    "client": (
+        Code.HEART_BEAT,
+        Code.UNREGISTER_CLIENT,
+        Code.CHECK_CLIENT_CONFIG,
+        Code.GET_CONSUMER_LIST_BY_GROUP,
+    ),
+    "connection": (
+        Code.GET_CONSUMER_CONNECTION_LIST,
+        Code.GET_PRODUCER_CONNECTION_LIST,
+        Code.GET_ALL_PRODUCER_INFO,
+    ),
+    "consume_queue": (Code.QUERY_CONSUME_QUEUE,),
+    "consume_stats": (
+        Code.GET_CONSUME_STATS,
+        Code.GET_BROKER_CONSUME_STATS,
+        Code.QUERY_CONSUME_TIME_SPAN,
+        Code.QUERY_CORRECTION_OFFSET,
+        Code.QUERY_TOPICS_BY_CONSUMER,
+        Code.QUERY_SUBSCRIPTION_BY_CONSUMER,
+        Code.VIEW_BROKER_STATS_DATA,
+    ),
+    "group": (
+        Code.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP,
+        Code.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST,
+        Code.DELETE_SUBSCRIPTIONGROUP,
+        Code.GET_ALL_SUBSCRIPTIONGROUP_CONFIG,
+        Code.GET_SUBSCRIPTIONGROUP_CONFIG,
+        Code.UPDATE_AND_GET_GROUP_FORBIDDEN,
+    ),
+    "lock": (Code.LOCK_BATCH_MQ, Code.UNLOCK_BATCH_MQ),
+    "optional": (
+        Code.GET_BROKER_HA_STATUS,
+        Code.GET_BROKER_EPOCH_CACHE,
+        Code.GET_COLD_DATA_FLOW_CTR_INFO,
+        Code.SET_COMMITLOG_READ_MODE,
+        Code.EXPORT_ROCKSDB_CONFIG_TO_JSON,
+        Code.CHECK_ROCKSDB_CQ_WRITE_PROGRESS,
+        Code.GET_TIMER_CHECK_POINT,
+        Code.GET_TIMER_METRICS,
+        Code.SET_MESSAGE_REQUEST_MODE,
+        Code.GET_ALL_MESSAGE_REQUEST_MODE,
+    ),
+    "relay": (Code.GET_CONSUMER_RUNNING_INFO, Code.CONSUME_MESSAGE_DIRECTLY),
+    "reset": (
+        Code.INVOKE_BROKER_TO_RESET_OFFSET,
+        Code.INVOKE_BROKER_TO_GET_CONSUMER_STATUS,
+        Code.CLONE_GROUP_OFFSET,
+    ),
+    "runtime": (Code.GET_BROKER_RUNTIME_INFO,),
+    "send_back": (Code.CONSUMER_SEND_MSG_BACK,),
+    "topic": (
+        Code.UPDATE_AND_CREATE_TOPIC,
+        Code.UPDATE_AND_CREATE_TOPIC_LIST,
+        Code.DELETE_TOPIC_IN_BROKER,
+        Code.GET_ALL_TOPIC_CONFIG,
+        Code.GET_TOPIC_CONFIG,
+        Code.GET_TOPIC_STATS_INFO,
+        Code.QUERY_TOPIC_CONSUME_BY_WHO,
+        Code.GET_SYSTEM_TOPIC_LIST_FROM_BROKER,
+    ),
+    "upkeep": (
+        Code.CLEAN_EXPIRED_CONSUMEQUEUE,
+        Code.CLEAN_UNUSED_TOPIC,
+        Code.DELETE_EXPIRED_COMMITLOG,
+        Code.GET_ALL_DELAY_OFFSET,
+    ),
+}
+
+
+def _bind(context: BrokerContext, function: Callable[..., Any]) -> "Handler":
+    def handle(connection: "Connection", request: RemotingCommand) -> Any:
+        return function(context, connection, request)
+
+    return handle
+
+
+def _bind_lazily(context: BrokerContext, module: str, code: int) -> "Handler":
+    found: Callable[..., Any] | None = None
+
+    def handle(connection: "Connection", request: RemotingCommand) -> Any:
+        nonlocal found
+        if found is None:
+            found = load_family(module)[code]
+        return found(context, connection, request)
+
+    return handle
+
+
+def load_family(module: str) -> dict[int, Callable[..., Any]]:
+    """The handlers of one processor module, imported now."""
+    family: dict[int, Callable[..., Any]] = importlib.import_module(
+        f"broker.server.processor.{module}"
+    ).HANDLERS
+    return family
+
+
+def make_handlers(context: BrokerContext, pulls: PullProcessor) -> "dict[int, Handler]":
+    """Every request code this broker answers, with its handler."""
+    handlers = {**send.make_handlers(context), **pull_handlers(pulls)}
+    for family in (offset.HANDLERS, query.HANDLERS):
+        for code, function in family.items():
+            handlers[code] = _bind(context, function)
+    for module, codes in LAZY.items():
+        for code in codes:
+            handlers[code] = _bind_lazily(context, module, code)
+    return handlers

@@ -1,0 +1,240 @@
+"""Topics: create, update, delete, list, configuration, queue bounds, subscribers.
+
+**Source:** RocketMQ AdminBrokerProcessor (updateAndCreateTopic, updateAndCreateTopicList,
+deleteTopic, getAllTopicConfig, getTopicConfig, getTopicStatsInfo, queryTopicConsumeByWho,
+getSystemTopicListFromBroker).
+"""
+
+from collections.abc import Awaitable
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from broker.common import topic as names
+from broker.common.message_queue import MessageQueue
+from broker.common.topic import TopicConfig
+from broker.errors import ClientError
+from broker.remoting.protocol.body.group import GroupList
+from broker.remoting.protocol.body.route import TopicList
+from broker.remoting.protocol.body.topic import (
+    CreateTopicListRequestBody,
+    TopicConfigAndMappingSerializeWrapper,
+    TopicConfigAndQueueMapping,
+    TopicOffset,
+    TopicStatsTable,
+)
+from broker.remoting.protocol.body.version import DataVersion
+from broker.remoting.protocol.codes import RequestCode, ResponseCode
+from broker.remoting.protocol.command import RemotingCommand, response
+from broker.remoting.protocol.header.fields import decode_header_fields
+from broker.remoting.protocol.header.topic import (
+    CreateTopicRequestHeader,
+    TopicNameRequestHeader,
+)
+from broker.server import stats as counted
+from broker.server.context import BrokerContext
+from broker.server.processor.answer import no_topic
+from broker.server.topic import (
+    MAX_QUEUES,
+    MESSAGE_TYPE,
+    apply_attribute_changes,
+    parse_attribute_changes,
+)
+
+if TYPE_CHECKING:
+    from broker.remoting.server import Connection
+
+Answer = RemotingCommand | Awaitable[RemotingCommand]
+
+
+def _why_not(context: BrokerContext, config: TopicConfig) -> str | None:
+    """Why a topic may not be made or changed so, None if it may."""
+    reason = names.check_topic_name(config.topic_name)
+    if reason is not None:
+        return reason
+    if context.config.validate_system_topic_when_update_topic and context.topics.is_system(
+        config.topic_name
+    ):
+        return f"The topic[{config.topic_name}] is conflict with system topic."
+    if not 0 <= config.perm <= 7:
+        return f"perm {config.perm} is not between 0 and 7"
+    if not (0 <= config.read_queue_nums <= MAX_QUEUES):
+        return f"readQueueNums {config.read_queue_nums} is not between 0 and {MAX_QUEUES}"
+    if not (0 <= config.write_queue_nums <= MAX_QUEUES):
+        return f"writeQueueNums {config.write_queue_nums} is not between 0 and {MAX_QUEUES}"
+    mixed = config.attributes.get(f"+{MESSAGE_TYPE}") == "MIXED"
+    if mixed and not context.config.enable_mixed_message_type:
+        return "MIXED message type is not supported."
+    return None
+
+
+def _with_attributes(context: BrokerContext, config: TopicConfig) -> TopicConfig:
+    """The configuration with signed attribute changes applied to what is there; ClientError."""
+    current = context.topics.get(config.topic_name)
+    attributes = apply_attribute_changes(
+        current.attributes if current is not None else {},
+        config.attributes,
+        creating=current is None,
+    )
+    return msgspec.structs.replace(config, attributes=attributes)
+
+
+async def _announced(
+    context: BrokerContext, request: RemotingCommand, topics: list[str]
+) -> RemotingCommand:
+    await context.announce(topics)
+    return response(request)
+
+
+def update_topic(
+    context: BrokerContext, connection: "Connection", request: RemotingCommand
+) -> Answer:
+    """UPDATE_AND_CREATE_TOPIC: written and announced before it is answered."""
+    header = decode_header_fields(CreateTopicRequestHeader, request.ext_fields)
+    try:
+        wanted = TopicConfig(
+            topic_name=header.topic,
+            read_queue_nums=header.read_queue_nums,
+            write_queue_nums=header.write_queue_nums,
+            perm=header.perm,
+            topic_filter_type=header.topic_filter_type,
+            topic_sys_flag=header.topic_sys_flag or 0,
+            order=header.order,
+            attributes=parse_attribute_changes(header.attributes or ""),
+        )
+        reason = _why_not(context, wanted)
+        if reason is not None:
+            return response(request, ResponseCode.INVALID_PARAMETER, reason)
+        wanted = _with_attributes(context, wanted)
+    except ClientError as error:
+        return response(request, ResponseCode.SYSTEM_ERROR, error.message)
+    if not context.topics.put(wanted):
+        return response(request)
+    return _announced(context, request, [wanted.topic_name])
+
+
+def update_topics(
+    context: BrokerContext, connection: "Connection", request: RemotingCommand
+) -> Answer:
+    """UPDATE_AND_CREATE_TOPIC_LIST: all or none.
+
+    Java drops the whole list when one entry is unchanged; here the others are stored.
+    """
+    body = CreateTopicListRequestBody.from_bytes(request.body_bytes())
+    ready = []
+    for wanted in body.topic_config_list:
+        reason = _why_not(context, wanted)
+        if reason is not None:
+            return response(request, ResponseCode.INVALID_PARAMETER, reason)
+        try:
+            ready.append(_with_attributes(context, wanted))
+        except ClientError as error:
+            return response(request, ResponseCode.SYSTEM_ERROR, error.message)
+    context.topics.put_all(ready)
+    return _announced(context, request, [config.topic_name for config in ready])
+
+
+def delete_topic(
+    context: BrokerContext, connection: "Connection", request: RemotingCommand
+) -> RemotingCommand:
+    """DELETE_TOPIC_IN_BROKER: configuration, all groups' offsets, queues; SUCCESS if unknown."""
+    topic = decode_header_fields(TopicNameRequestHeader, request.ext_fields).topic
+    if not topic.strip():
+        remark = "The specified topic is blank."
+        return response(request, ResponseCode.INVALID_PARAMETER, remark)
+    protected = context.config.validate_system_topic_when_update_topic
+    if protected and context.topics.is_system(topic):
+        remark = f"The topic[{topic}] is conflict with system topic."
+        return response(request, ResponseCode.INVALID_PARAMETER, remark)
+    topics = [topic]
+    for group in context.offsets.groups_of(topic):
+        topics += [
+            name
+            for name in (
+                names.pop_retry_topic(topic, group),
+                names.pop_retry_topic(topic, group, version_2=True),
+            )
+            if name in context.topics
+        ]
+    for name in topics:
+        context.topics.delete(name)
+        context.offsets.remove_topic(name)
+        context.stats.forget(name)
+    context.store.delete_topics(topics)
+    return response(request)
+
+
+def all_topic_configs(
+    context: BrokerContext, connection: "Connection", request: RemotingCommand
+) -> RemotingCommand:
+    """GET_ALL_TOPIC_CONFIG: the whole table."""
+    table = context.topics
+    body = TopicConfigAndMappingSerializeWrapper(
+        topic_config_table=table.configs,
+        data_version=DataVersion.from_wire(table.data_version.to_wire()),
+    )
+    return response(request, body=body.to_bytes())
+
+
+def topic_config(
+    context: BrokerContext, connection: "Connection", request: RemotingCommand
+) -> RemotingCommand:
+    """GET_TOPIC_CONFIG: one configuration."""
+    topic = decode_header_fields(TopicNameRequestHeader, request.ext_fields).topic
+    found = context.topics.get(topic)
+    if found is None:
+        remark = f"No topic in this broker. topic: {topic}"
+        return response(request, ResponseCode.TOPIC_NOT_EXIST, remark)
+    return response(request, body=TopicConfigAndQueueMapping(topic_config=found).to_bytes())
+
+
+def topic_stats(
+    context: BrokerContext, connection: "Connection", request: RemotingCommand
+) -> RemotingCommand:
+    """GET_TOPIC_STATS_INFO: bounds and last store time of every queue."""
+    topic = decode_header_fields(TopicNameRequestHeader, request.ext_fields).topic
+    config = context.topics.get(topic)
+    if config is None:
+        return no_topic(request, topic)
+    store = context.store
+    table = {}
+    for queue_id in range(max(config.read_queue_nums, config.write_queue_nums)):
+        low = max(0, store.get_min_offset(topic, queue_id))
+        high = max(0, store.get_max_offset(topic, queue_id))
+        last_ms = store.store_timestamp_at(topic, queue_id, high - 1) if high > 0 else 0
+        table[MessageQueue(topic, context.config.broker_name, queue_id)] = TopicOffset(
+            min_offset=low, max_offset=high, last_update_timestamp=max(0, last_ms)
+        )
+    counter = context.stats.find(counted.TOPIC_PUT_NUMS, topic)
+    tps = counter.rate(context.now_ms()).tps if counter is not None else 0.0
+    body = TopicStatsTable(offset_table=table, topic_put_tps=tps)
+    return response(request, body=body.to_bytes())
+
+
+def consumed_by(
+    context: BrokerContext, connection: "Connection", request: RemotingCommand
+) -> RemotingCommand:
+    """QUERY_TOPIC_CONSUME_BY_WHO: groups on-line with it, and groups with offsets in it."""
+    topic = decode_header_fields(TopicNameRequestHeader, request.ext_fields).topic
+    groups = set(context.consumers.groups_of_topic(topic)) | set(context.offsets.groups_of(topic))
+    return response(request, body=GroupList(group_list=sorted(groups)).to_bytes())
+
+
+def system_topics(
+    context: BrokerContext, connection: "Connection", request: RemotingCommand
+) -> RemotingCommand:
+    """GET_SYSTEM_TOPIC_LIST_FROM_BROKER."""
+    found = set(names.SYSTEM_TOPICS) | set(context.topics.system_topics())
+    return response(request, body=TopicList(topic_list=sorted(found)).to_bytes())
+
+
+HANDLERS = {
+    RequestCode.UPDATE_AND_CREATE_TOPIC: update_topic,
+    RequestCode.UPDATE_AND_CREATE_TOPIC_LIST: update_topics,
+    RequestCode.DELETE_TOPIC_IN_BROKER: delete_topic,
+    RequestCode.GET_ALL_TOPIC_CONFIG: all_topic_configs,
+    RequestCode.GET_TOPIC_CONFIG: topic_config,
+    RequestCode.GET_TOPIC_STATS_INFO: topic_stats,
+    RequestCode.QUERY_TOPIC_CONSUME_BY_WHO: consumed_by,
+    RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_BROKER: system_topics,
+}

@@ -1,0 +1,210 @@
+"""The embedded default: a broker and a name server in one process, on loopback.
+
+The one place where both roles are put together; they still meet on the wire. ``EmbeddedBroker``
+is the same for Python programs and tests::
+
+    async with EmbeddedBroker("/tmp/store") as b:
+        ... b.namesrv_address, b.address
+
+    with BlockingEmbeddedBroker("/tmp/store") as b:     # its own thread and loop
+        ... b.namesrv_address
+"""
+
+import asyncio
+import logging
+import threading
+from collections.abc import Coroutine, Mapping
+from types import TracebackType
+from typing import Any, Self
+
+from broker.common.address import parse_address
+from broker.namesrv.config import NamesrvConfig
+from broker.namesrv.server import NameServer
+from broker.namesrv.settings import LiveSettings
+from broker.remoting import daemon
+from broker.remoting.loop import loop_factory
+from broker.remoting.server import raise_file_limit
+from broker.server.controller import BrokerController
+from broker.server.settings import Settings
+from broker.server.startup import OPEN_FILES_SPARE, Listen, ready_line, settle
+
+log = logging.getLogger("broker.server")
+
+START_TIMEOUT_S = 60.0
+"""How long the blocking form waits for its thread; recovery of a big store takes a while."""
+
+
+class Standalone:
+    """A name server and a broker that registers with it."""
+
+    def __init__(self, settings: Settings, listen: Listen, namesrv_listen: str) -> None:
+        host, port = parse_address(namesrv_listen)
+        store = settings.store.root
+        config = NamesrvConfig(
+            bind_address=host,
+            listen_port=port,
+            kv_config_path=f"{store}/namesrv/kvConfig.json",
+            config_store_path=f"{store}/namesrv/namesrv.properties",
+        )
+        self.namesrv = NameServer(settings=LiveSettings(config))
+        self.settings = settings
+        self.controller: BrokerController | None = None
+        self._listen = listen
+
+    @property
+    def namesrv_address(self) -> str:
+        """Where the name server listens."""
+        return self.namesrv.addresses[0]
+
+    @property
+    def address(self) -> str:
+        """The address the broker announces."""
+        assert self.controller is not None, "not started"
+        return self.controller.context.address
+
+    async def start(self) -> None:
+        """Start the name server, then the broker; nothing runs when either fails."""
+        await self.namesrv.start()
+        try:
+            self.settings.set_name_server(self.namesrv_address)
+            self.controller = BrokerController(self.settings, listen=self._listen)
+            await self.controller.start()
+        except BaseException:
+            await self.namesrv.close()
+            raise
+
+    async def close(self) -> None:
+        """Stop the broker, then the name server."""
+        if self.controller is not None:
+            await self.controller.close()
+        await self.namesrv.close()
+
+
+async def serve(
+    settings: Settings, listen: Listen, namesrv_listen: str, stop: asyncio.Event
+) -> int:
+    """Run both until ``stop``; returns the exit status."""
+    raise_file_limit(settings.broker.max_connections + OPEN_FILES_SPARE)
+    both = Standalone(settings, listen, namesrv_listen)
+    await both.start()
+    try:
+        settle()
+        daemon.ready(ready_line(settings, both.address))
+        await stop.wait()
+    finally:
+        await both.close()
+        log.info("broker and name server stopped")
+    return daemon.STATUS_OK
+
+
+def embedded_settings(store_dir: str, properties: Mapping[str, str] | None = None) -> Settings:
+    """Settings of an embedded broker: any free port, the given store, ``properties`` on top."""
+    values = {"listenPort": "0", **(properties or {}), "storePathRootDir": str(store_dir)}
+    return Settings(values)
+
+
+class EmbeddedBroker:
+    """A broker with its name server on free loopback ports, as an asynchronous context.
+
+    ``properties`` are broker.conf keys. ``namesrv_address`` and ``address`` are valid inside.
+    """
+
+    def __init__(self, store_dir: str, properties: Mapping[str, str] | None = None) -> None:
+        settings = embedded_settings(store_dir, properties)
+        config = settings.broker
+        self._both = Standalone(
+            settings, [(daemon.LOOPBACK, config.listen_port)], f"{daemon.LOOPBACK}:0"
+        )
+
+    @property
+    def namesrv_address(self) -> str:
+        """The name server's address."""
+        return self._both.namesrv_address
+
+    @property
+    def address(self) -> str:
+        """The broker's address."""
+        return self._both.address
+
+    @property
+    def controller(self) -> BrokerController:
+        """The broker itself."""
+        assert self._both.controller is not None, "not started"
+        return self._both.controller
+
+    async def __aenter__(self) -> Self:
+        await self._both.start()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self._both.close()
+
+
+class BlockingEmbeddedBroker:
+    """The same for programs without a loop: it runs in a thread of its own."""
+
+    def __init__(self, store_dir: str, properties: Mapping[str, str] | None = None) -> None:
+        self._broker = EmbeddedBroker(store_dir, properties)
+        self._ready = threading.Event()
+        self._failure: BaseException | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._stop: asyncio.Event | None = None
+        self._thread = threading.Thread(target=self._run, name="embedded-broker", daemon=True)
+
+    @property
+    def namesrv_address(self) -> str:
+        """The name server's address."""
+        return self._broker.namesrv_address
+
+    @property
+    def address(self) -> str:
+        """The broker's address."""
+        return self._broker.address
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        if not self._ready.wait(START_TIMEOUT_S):
+            raise TimeoutError(f"the embedded broker did not start within {START_TIMEOUT_S:g} s")
+        if self._failure is not None:
+            self._thread.join()
+            raise self._failure
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        loop, stop = self._loop, self._stop
+        if loop is not None and stop is not None:
+            loop.call_soon_threadsafe(stop.set)
+        self._thread.join()
+        if self._failure is not None and error is None:
+            raise self._failure
+
+    def call(self, work: Coroutine[Any, Any, Any]) -> Any:
+        """Run a coroutine in the broker's loop and return its result."""
+        assert self._loop is not None, "not started"
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result()
+
+    def _run(self) -> None:
+        try:
+            with asyncio.Runner(loop_factory=loop_factory()) as runner:
+                runner.run(self._serve())
+        except BaseException as error:
+            self._failure = error
+        finally:
+            self._ready.set()
+
+    async def _serve(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._stop = asyncio.Event()
+        async with self._broker:
+            self._ready.set()
+            await self._stop.wait()

@@ -1,0 +1,194 @@
+"""mqbroker: the broker as a program.
+
+Settings come from the command line, then the ``-c`` file, then the defaults; ``-p`` shows each
+with its origin and ends. ``--standalone`` puts a name server into the same process.
+
+**Source:** RocketMQ BrokerStartup (options -c, -n and -p, the ready line).
+"""
+
+import argparse
+import asyncio
+import gc
+import logging
+import os
+import sys
+from collections.abc import Sequence
+
+from broker import __version__
+from broker.common.address import format_address
+from broker.errors import ConfigError, RocketMQError
+from broker.remoting import daemon
+from broker.server import settings as configured
+from broker.server.settings import Settings
+
+log = logging.getLogger("broker.server")
+
+OPEN_FILES_SPARE = 4_000
+"""Files and sockets besides the connections of clients: mapped store files above all."""
+
+Listen = list[tuple[str, int]]
+
+
+def argument_parser() -> argparse.ArgumentParser:
+    """The options of mqbroker."""
+    parser = argparse.ArgumentParser(
+        prog="mqbroker",
+        description="RocketMQ broker: stores messages and hands them to consumers.",
+        epilog="example: mqbroker --standalone --store ./store",
+    )
+    parser.add_argument("-c", "--config", metavar="FILE", help="broker.conf (Java properties)")
+    parser.add_argument(
+        "-n", "--namesrv", metavar="ADDR[;ADDR]", help="name servers to register with"
+    )
+    parser.add_argument("--store", metavar="DIR", help="store directory (default ~/store)")
+    parser.add_argument(
+        "--listen",
+        action="append",
+        default=[],
+        metavar="HOST:PORT",
+        help="address to listen on; without it loopback only (default 127.0.0.1:10911)",
+    )
+    parser.add_argument(
+        "--standalone",
+        action="store_true",
+        help="broker and name server in one process on loopback; nothing else is needed",
+    )
+    parser.add_argument(
+        "--namesrv-listen",
+        metavar="HOST:PORT",
+        help="with --standalone: where the name server listens (default 127.0.0.1:9876)",
+    )
+    parser.add_argument(
+        "-p",
+        "--print-config",
+        action="store_true",
+        help="print every setting in force with its origin, and end",
+    )
+    parser.add_argument(
+        "--check", action="store_true", help="check settings and store, start nothing"
+    )
+    daemon.add_log_arguments(parser)
+    parser.add_argument("--version", action="version", version=f"mqbroker {__version__}")
+    return parser
+
+
+def read_settings(options: argparse.Namespace) -> Settings:
+    """Command line over file over defaults. ConfigError names file, key and value."""
+    properties: dict[str, str] = {}
+    origins: dict[str, str] = {}
+    if options.config:
+        properties = configured.read_file(options.config)
+        origins = dict.fromkeys(properties, options.config)
+    elif not options.namesrv and not options.standalone and os.environ.get("NAMESRV_ADDR"):
+        properties["namesrvAddr"] = os.environ["NAMESRV_ADDR"]
+        origins["namesrvAddr"] = "NAMESRV_ADDR"
+    for key, value, option in (
+        ("namesrvAddr", options.namesrv, "--namesrv"),
+        ("storePathRootDir", options.store, "--store"),
+    ):
+        if value:
+            properties[key] = os.path.abspath(value) if option == "--store" else value
+            origins[key] = option
+    try:
+        return Settings(properties, origins=origins, path=options.config or "")
+    except ConfigError as error:
+        if options.config:
+            raise ConfigError(f"{options.config}: {error.message}", error.hint) from error
+        raise
+
+
+def bind(settings: Settings, said: Sequence[str]) -> Listen:
+    """The addresses to listen on; the first one stands in the settings from now on."""
+    config = settings.broker
+    listen = daemon.choose_listen(
+        said, port=config.listen_port, configured_host=config.bind_address
+    )
+    settings.set_address(*listen[0], origin="--listen" if said else "")
+    return listen
+
+
+def print_settings(settings: Settings) -> None:
+    """``key=value  # origin`` for each key, sorted."""
+    for key, value in sorted(settings.shown().items()):
+        sys.stdout.write(f"{key}={value}  # {settings.origin(key)}\n")
+
+
+def check_store(settings: Settings) -> int:
+    """Look at the store without starting it: who holds it, what its files say."""
+    from broker.server.check import check_configuration_files
+
+    for line in check_configuration_files(settings.store.root):
+        sys.stdout.write(f"{line}\n")
+    sys.stdout.write("the settings and the store can be used\n")
+    return daemon.STATUS_OK
+
+
+async def serve(settings: Settings, listen: Listen, stop: asyncio.Event) -> int:
+    """Run a broker until ``stop``; returns the exit status."""
+    from broker.remoting.server import raise_file_limit
+    from broker.server.controller import BrokerController
+
+    raise_file_limit(settings.broker.max_connections + OPEN_FILES_SPARE)
+    controller = BrokerController(settings, listen=listen)
+    await controller.start()
+    try:
+        settle()
+        daemon.ready(ready_line(settings, controller.context.address))
+        await stop.wait()
+    finally:
+        await controller.close()
+        log.info("broker stopped")
+    return daemon.STATUS_OK
+
+
+def ready_line(settings: Settings, address: str) -> str:
+    """The line Java's broker prints when it serves."""
+    config = settings.broker
+    line = f"The broker[{config.broker_name}, {address}] boot success. serializeType=JSON"
+    if config.namesrv_addr:
+        line += f" and name server is {config.namesrv_addr}"
+    return line
+
+
+def settle() -> None:
+    """What start-up made stays for good: the collector need not look at it again."""
+    gc.collect()
+    gc.freeze()
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """The program; returns its exit status."""
+    options = argument_parser().parse_args(argv)
+    try:
+        settings = read_settings(options)
+        daemon.configure_logging(
+            daemon.LogOptions(
+                name="broker",
+                format=options.log_format,
+                directory=options.log_dir,
+                level=options.log_level,
+            )
+        )
+        settings.warn_unknown()
+        listen = bind(settings, options.listen)
+        if options.namesrv_listen and not options.standalone:
+            raise ConfigError("--namesrv-listen needs --standalone")
+        if options.print_config:
+            print_settings(settings)
+            return daemon.STATUS_OK
+        if options.check:
+            return check_store(settings)
+    except RocketMQError as error:
+        return daemon.report(error)
+    if options.standalone:
+        from broker.server import standalone
+
+        namesrv = options.namesrv_listen or format_address(daemon.LOOPBACK, 9876)
+        return daemon.run(lambda stop: standalone.serve(settings, listen, namesrv, stop))
+    if not settings.broker.namesrv_addr:
+        log.warning("no name server is configured: clients will not find this broker (-n ADDR)")
+    return daemon.run(lambda stop: serve(settings, listen, stop))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
