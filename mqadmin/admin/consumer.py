@@ -11,7 +11,7 @@ from broker.common.message_queue import MessageQueue
 from broker.errors import BrokerError, RocketMQError
 from broker.remoting.protocol.codes import RequestCode, ResponseCode, version_name
 from mqadmin.admin.failure import describe
-from mqadmin.admin.progress import group_progress
+from mqadmin.admin.progress import GroupProgress, QueueProgress, group_progress
 from mqadmin.admin.result import Listing, TargetError
 from mqadmin.admin.topology import Target
 
@@ -126,6 +126,8 @@ class ConsumerAdmin:
         ClientError when ``topic`` has no route. No items: no broker has an offset of the group.
         """
         progress = group_progress(self._admin, group, topic)
+        if topic is None and not progress.queues and not progress.errors:
+            progress = self._subscribed(group)
         errors = [*progress.errors]
         owners: Mapping[MessageQueue, str] = {}
         if clients:
@@ -154,6 +156,17 @@ class ConsumerAdmin:
         if not items and not errors:
             notes.append(f"no broker has an offset of group {group}")
         return Listing(items=items, errors=errors, notes=notes)
+
+    def _subscribed(self, group: str) -> GroupProgress:
+        """A young group has clients before its first commit: the queues it subscribes to."""
+        queues: list[QueueProgress] = []
+        errors: list[TargetError] = []
+        for subscription in self.connections(group).subscriptions:
+            if self._admin.routes.find(subscription.topic) is not None:
+                found = group_progress(self._admin, group, subscription.topic)
+                queues += found.queues
+                errors += found.errors
+        return GroupProgress(queues=queues, errors=errors)
 
     def connections(self, group: str) -> ConsumerConnections:
         """Clients and subscriptions of a group, asked of every broker and merged by client id."""

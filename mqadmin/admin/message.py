@@ -125,7 +125,7 @@ class MessageAdmin:
         """Messages of ``topic`` whose KEYS (``unique``: UNIQ_KEY) hold ``key``.
 
         Both ends of the window are included. With ``scan`` the queues are read where the index
-        has nothing.
+        has nothing, and where it cannot give more than one batch of one second.
         """
         from mqadmin.admin.message_index import KeyQuestion, ask_index
 
@@ -142,7 +142,9 @@ class MessageAdmin:
         )
         hits = ask_index(self._admin, route, question)
         result = self._from_hits(hits, question, body)
-        if result.kind == kinds.FOUND:
+        if result.kind == kinds.FOUND and not (
+            scan and result.truncated and len(result.items) < max_items
+        ):
             return result
         if scan:
             return self._scan(route, question, scan_limit, body)
@@ -438,16 +440,20 @@ class MessageAdmin:
         # the newest are kept, as the index gives them; shown in order of time
         shown = found[-question.max_items :] if cut else found
         truncated = cut or any(one.more for one in hits)
-        detail = ""
+        detail = hint = ""
         if truncated:
             detail = f"more than {len(shown)} messages match; these are the newest"
+            hint = "ask for more with --max, or a narrower window"
+        if truncated and not cut:
+            detail += " that the index gives: too many in one second"
+            hint = "--scan reads the queues themselves"
         return QueryResult(
             kind=kinds.FOUND,
             items=[record_of(message, name, body) for name, message in shown],
             errors=errors,
             truncated=truncated,
             detail=detail,
-            hint="ask for more with --max, or a narrower window" if truncated else "",
+            hint=hint,
             collisions=collisions,
             begin_timestamp=question.begin_ms or None,
             end_timestamp=None if question.end_ms == FOREVER_MS else question.end_ms,
@@ -487,10 +493,7 @@ class MessageAdmin:
                     collisions=collisions,
                     begin_timestamp=oldest,
                 )
-        silent = [one.broker_name for one in hits if one.index_timestamp <= 0]
         detail = f"no index of {', '.join(one.broker_name for one in hits)} holds {key}"
-        if silent:
-            detail += f" (the index of {', '.join(silent)} is empty)"
         return QueryResult(
             kind=kinds.NOT_IN_INDEX,
             detail=f"{detail} of topic {question.topic}",

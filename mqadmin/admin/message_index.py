@@ -70,7 +70,6 @@ class BrokerHits:
         "broker_name",
         "collisions",
         "error",
-        "index_timestamp",
         "more",
         "outside",
         "records",
@@ -84,12 +83,9 @@ class BrokerHits:
         self.collisions: set[int] = set()
         self.error: TargetError | None = None
         self.more = False
-        self.index_timestamp = 0
 
     def take(self, reply: Reply, question: KeyQuestion) -> int | None:
         """Add an answer's hits; returns the end of the next older window, None when done."""
-        header = reply.header
-        self.index_timestamp = header.index_last_update_timestamp
         if reply.code == ResponseCode.QUERY_NOT_FOUND:
             return None
         messages = list(scan_records(reply.body))

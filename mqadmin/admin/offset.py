@@ -381,9 +381,11 @@ class OffsetAdmin:
             if not arrived and item.status == "pending":
                 items[index] = msgspec.structs.replace(item, read_back=offset)
                 continue
-            error = None if arrived else _differs(item, offset)
             items[index] = msgspec.structs.replace(
-                item, status="done" if arrived else "differs", read_back=offset, error=error
+                item,
+                status="done" if arrived else "differs",
+                read_back=offset,
+                error=None if arrived else _differs(item, offset),
             )
         return items
 
