@@ -86,36 +86,34 @@ class Rpc(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     @property
     def request_header_type(self) -> Any:
         """The header class of requests, None without ext fields."""
-        return resolve(self.request_header, "header")
+        return resolve(self.request_header)
 
     @property
     def response_header_type(self) -> Any:
         """The header class of responses, None without ext fields."""
-        return resolve(self.response_header, "header")
+        return resolve(self.response_header)
 
     @property
     def request_body_type(self) -> Any:
         """The body class of requests, None without body or with one of BODY_KINDS."""
-        return resolve(self.request_body, "body")
+        return resolve(self.request_body)
 
     @property
     def response_body_type(self) -> Any:
         """The body class of responses, None without body or with one of BODY_KINDS."""
-        return resolve(self.response_body, "body")
+        return resolve(self.response_body)
 
 
 @cache
-def resolve(reference: str, room: str = "") -> Any:
+def resolve(reference: str) -> Any:
     """The class behind ``family:Class``; None for "" and for BODY_KINDS.
 
-    ``room`` is ``header`` or ``body``; without it the class name decides (headers end in
-    "Header").
+    A class is looked up among the headers when its name says Header, else among the bodies.
     """
     family, _, name = reference.partition(":")
     if not name:
         return None
-    if not room:
-        room = "header" if name.endswith("Header") else "body"
+    room = "header" if "Header" in name else "body"
     return getattr(import_module(f"broker.remoting.protocol.{room}.{family}"), name)
 
 

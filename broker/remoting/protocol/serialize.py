@@ -72,9 +72,10 @@ def decode_json_header(header: bytes) -> RemotingCommand:
     """
     try:
         command = _decode_json_fast(header)
-    except (msgspec.MsgspecError, UnicodeDecodeError):
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return _decode_json_lenient(header)
     command.serialize_type = JSON
+    command.body = b""  # a peer may have named our own fields
     return command
 
 

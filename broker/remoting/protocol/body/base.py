@@ -165,6 +165,8 @@ def load(data: Buffer) -> object:
     raw = data if isinstance(data, bytes) else bytes(data)
     try:
         msgspec.json.decode(raw, type=msgspec.Raw)  # only looks whether it is standard JSON
+    except RecursionError:
+        pass  # its depth is named below
     except msgspec.DecodeError:
         if raw and b"$ref" not in raw:
             return java_json.loads(_JAVA_KEYS.sub(_quote_key, raw.decode("utf-8", "replace")))
