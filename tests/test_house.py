@@ -290,7 +290,7 @@ def test_functions_fit_a_screen() -> None:
     for path in sources():
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
-                # What is declared (parameters, docstring) is no work: a command has an option a line.
+                # Parameters and docstring are no work: a command has an option a line.
                 work = node.body[1:] if ast.get_docstring(node) else node.body
                 first = work[0].lineno if work else node.lineno
                 lines = (node.end_lineno or node.lineno) - first + 1
