@@ -103,3 +103,40 @@ def every_flip() -> Callable[..., int]:
         return refused
 
     return run
+
+
+@pytest.fixture(scope="session")
+def golden_store(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
+    """``golden_store("normal-stop-533")``: a store that a Java broker wrote, unpacked.
+
+    The folder holds ``store/`` (``master/`` and ``slave/`` for the pairs) and ``broker.conf``. It is
+    shared by the session and not to be changed; ``copy=True`` gives a folder of the test's own.
+    """
+    import tarfile
+
+    shared: dict[str, Path] = {}
+
+    def unpack(name: str, *, copy: bool = False) -> Path:
+        if not copy and name in shared:
+            return shared[name]
+        folder = tmp_path_factory.mktemp(name)
+        with tarfile.open(GOLDEN / "stores" / f"{name}.tar.xz") as archive:
+            archive.extractall(folder, filter="data")
+        if not copy:
+            shared[name] = folder
+        return folder
+
+    return unpack
+
+
+@pytest.fixture(scope="session")
+def golden_expect() -> Callable[[str], dict]:
+    """``golden_expect("normal-stop-533")``: what Java client and mqadmin saw of that store."""
+    import lzma
+    from functools import cache
+
+    @cache
+    def load(name: str) -> dict:
+        return json.loads(lzma.open(GOLDEN / "stores" / f"{name}.expect.json.xz").read())
+
+    return load
