@@ -80,7 +80,7 @@ def loads(data: bytes | bytearray | memoryview | str) -> object:
     than MAX_DEPTH or expands beyond MAX_REF_NODES.
     """
     if isinstance(data, str):
-        raw = data.encode("utf-8", "surrogatepass")
+        raw = data.encode("utf-8", "replace")
     else:
         raw = bytes(data)
     try:

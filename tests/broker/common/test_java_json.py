@@ -1,3 +1,4 @@
+import gzip
 import json
 
 import pytest
@@ -260,3 +261,20 @@ def test_freeze_makes_hashable() -> None:
     frozen = freeze(value)
     assert hash(frozen) == hash(freeze(value))
     assert frozen == FrozenObject((("a", "x"), ("b", (1, FrozenObject((("c", None),))))))
+
+
+@pytest.mark.parametrize("name", ["broker-namesrv", "mqadmin-4.9.8", "mqadmin-5.3.3"])
+def test_what_java_sent_writes_back_to_the_byte(golden, name: str) -> None:
+    counted = 0
+    with gzip.open(golden / "frames" / f"{name}.jsonl.gz", "rt", encoding="utf-8") as lines:
+        for line in lines:
+            frame = bytes.fromhex(json.loads(line)["hex"])
+            header_end = 8 + int.from_bytes(frame[5:8], "big")
+            parts = [frame[header_end:]]
+            if frame[4] == 0:  # the header is JSON too
+                parts.append(frame[8:header_end])
+            for text in parts:
+                if text[:1] == b"{":
+                    assert dump_bytes(loads(text)) == text
+                    counted += 1
+    assert counted > 5

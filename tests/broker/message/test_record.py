@@ -1,3 +1,5 @@
+import gzip
+import json
 from collections.abc import Callable
 
 import pytest
@@ -6,6 +8,7 @@ from broker.common.address import encode_address
 from broker.errors import LocalProtocolError, RemoteProtocolError
 from broker.message import record as r
 from broker.message.message import MessageExt
+from broker.message.message_id import parse_offset_msg_id, parse_uniq_key
 from broker.message.record import (
     RECORD_LAYOUT,
     body_crc,
@@ -279,3 +282,22 @@ def test_property_crc(vectors) -> None:
 def test_property_crc_digits_stand_least_significant_first(monkeypatch) -> None:
     monkeypatch.setattr(r, "crc32", lambda _: 1344022075)
     assert r.encode_property_crc(b"x") == b"__CRC32#\x015702204431\x02"
+
+
+def test_records_that_java_sent_encode_back_to_the_byte(golden) -> None:
+    counted = 0
+    with gzip.open(golden / "frames" / "java-4.9.8.jsonl.gz", "rt", encoding="utf-8") as lines:
+        for line in lines:
+            frame = bytes.fromhex(json.loads(line)["hex"])
+            body = frame[8 + int.from_bytes(frame[5:8], "big") :]
+            if body[4:8] != bytes.fromhex("daa320a7"):
+                continue
+            for message in scan_records(body, check_crc=True):
+                assert message.payload() is not None
+                assert message.topic
+                assert parse_offset_msg_id(message.offset_msg_id)[2] == message.physical_offset
+                if message.uniq_key is not None:
+                    assert len(parse_uniq_key(message.uniq_key)) == 5
+                counted += 1
+            assert b"".join(encode_record(message) for message in scan_records(body)) == body
+    assert counted > 50
