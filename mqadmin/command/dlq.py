@@ -42,17 +42,34 @@ DLQ_SHOW = View(
 )
 
 
-@NOUN.verb("list", view=DLQ_LIST, examples=["mqadmin dlq list", "mqadmin dlq list billing"])
+@NOUN.verb(
+    "list",
+    view=DLQ_LIST,
+    examples=["mqadmin dlq list", "mqadmin dlq list billing --store /data/store"],
+)
 def list_dead_letters(
     session: Session,
     group: Annotated[
         str | None, Argument("GROUP", help="Only this group.", complete="group")
     ] = None,
+    store: Annotated[
+        str | None,
+        Option("--store", metavar="DIR", help="Read a store directory.", complete="file"),
+    ] = None,
 ) -> None:
-    """List groups that have dead letters: how many, how old, how fast they grow."""
-    listing = session.admin.dlq.list(group=group)
+    """List groups that have dead letters: how many, how old, how fast they grow.
+
+    With --store nothing is asked over the network: the dead letters of a store directory are
+    counted.
+    """
     nothing = f"group {group} has no dead letters" if group else ""
-    session.emit_listing(DLQ_LIST, listing, nothing=nothing)
+    if store is not None:
+        from mqadmin.inspector.directory import StoreDirectory
+
+        rows = StoreDirectory(store).dead_letters(group=group, now_ms=time_ms("now"))
+        session.emit(DLQ_LIST, rows, nothing=nothing)
+        return
+    session.emit_listing(DLQ_LIST, session.admin.dlq.list(group=group), nothing=nothing)
 
 
 @NOUN.verb(

@@ -13,5 +13,6 @@ NOUNS: dict[str, tuple[str, str]] = {
     "dlq": ("mqadmin.command.dlq", "Look at dead letters."),
     "cluster": ("mqadmin.command.cluster", "List clusters and their brokers."),
     "broker": ("mqadmin.command.broker", "Look at single brokers: status and configuration."),
+    "store": ("mqadmin.command.store", "Inspect store files offline, read-only."),
     "context": ("mqadmin.command.context", "Keep named settings for several clusters."),
 }

@@ -29,34 +29,34 @@ def connect(settings: Settings, trace: Callable[..., None] | None) -> "MQAdmin":
     """Open a session with the cluster of the settings; tests put a fake here."""
     from mqadmin.admin.session import MQAdmin
 
-    signer = None
+    network: dict[str, Any] = {}
     access_key = settings.text("access-key")
     if access_key:
-        from broker.remoting.signing import Signer
-
         secret = settings.secret()
         if not secret:
             raise UsageFault(
                 f"access key {access_key!r} is given, but no secret",
                 "set MQADMIN_SECRET_KEY or name a file with --secret-key-file",
             )
-        signer = Signer(access_key, secret)
-    tls = None
-    if settings.flag("tls") or settings.text("tls-ca") or settings.text("tls-cert"):
-        from broker.remoting.tls import client_context
+        from mqadmin.admin.access import signer
 
-        tls = client_context(
-            ca=settings.text("tls-ca"),
-            cert=settings.text("tls-cert"),
-            key=settings.text("tls-key"),
-        )
+        network["signer"] = signer(access_key, secret)
+    files = {word: settings.text(f"tls-{word}") for word in ("ca", "cert", "key")}
+    if settings.flag("tls") or any(files.values()):
+        from mqadmin.admin.access import tls_context
+
+        network["tls"] = tls_context(**files)
+    namesrv = settings.namesrv
+    if namesrv[0].startswith(("http://", "https://")):
+        from mqadmin.admin.access import discover_namesrv
+
+        namesrv = discover_namesrv(namesrv[0], timeout_ms=settings.timeout_ms)
     return MQAdmin(
-        settings.namesrv,
+        namesrv,
         timeout_ms=settings.timeout_ms,
         address_map=settings.address_map,
-        signer=signer,
-        tls=tls,
         trace=trace,
+        **network,
     )
 
 

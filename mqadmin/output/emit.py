@@ -5,7 +5,7 @@ from typing import Any
 
 from mqadmin.output.stdio import flush_out, stdout_is_terminal, write_out
 from mqadmin.output.table import draw_rows, draw_thing
-from mqadmin.output.values import plain
+from mqadmin.output.values import plain, time_twin
 from mqadmin.output.view import Outcome, View
 
 FORMATS = ("table", "wide", "json", "ndjson", "yaml", "csv", "schema")
@@ -52,6 +52,8 @@ def emit_thing(view: View, thing: Any, *, form: str = "table", color: bool = Tru
     """Write one thing: in JSON and YAML its fields beside ``schema``, no envelope."""
     fields = plain(thing)
     if form in ("table", "wide"):
+        if form == "table":
+            fields = _words_for_times(fields)
         draw_thing(fields, view.columns if form == "table" else view.wide, color=color)
     elif form == "json":
         write_out(_document({"schema": view.schema, **fields}))
@@ -64,6 +66,17 @@ def emit_thing(view: View, thing: Any, *, form: str = "table", color: bool = Tru
     else:
         raise ValueError(f"no output form {form!r}")
     flush_out()
+
+
+def _words_for_times(fields: dict[str, Any]) -> dict[str, Any]:
+    """Leave out the milliseconds of a time that stands there in words as well."""
+    shown: dict[str, Any] = {}
+    for name, value in fields.items():
+        if time_twin(name) in fields:
+            continue
+        is_map = isinstance(value, dict) and name != "properties"
+        shown[name] = _words_for_times(value) if is_map else value
+    return shown
 
 
 def _encode(value: Any) -> str:

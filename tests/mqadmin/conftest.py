@@ -5,7 +5,7 @@ click is imported here and nowhere else: the runner is its only business.
 
 import os
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -117,8 +117,8 @@ def admin(monkeypatch: pytest.MonkeyPatch) -> FakeAdmin:
 
 
 @pytest.fixture
-def screen(request: pytest.FixtureRequest) -> Iterator[Callable[[str, str], None]]:
-    """Compare text with ``command/screens/NAME``; ``MQADMIN_SCREENS=write`` writes it anew."""
+def screen() -> Callable[[str, str], None]:
+    """Compare text with ``command/screens/NAME``; ``SCREENS=write`` writes it anew."""
     write = os.environ.get("SCREENS") == "write"
 
     def compare(name: str, text: str) -> None:
@@ -128,4 +128,4 @@ def screen(request: pytest.FixtureRequest) -> Iterator[Callable[[str, str], None
         assert path.exists(), f"no screen {path}; SCREENS=write makes it"
         assert text == path.read_text(encoding="utf-8")
 
-    yield compare
+    return compare

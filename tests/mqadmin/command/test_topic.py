@@ -267,10 +267,11 @@ def test_a_plan_with_nothing_to_do_applies_nothing(mqadmin: Run, admin: Any) -> 
 
 def test_create_passes_on_every_option(mqadmin: Run, admin: Any) -> None:
     admin.answers.update({"topic.plan_create": PLAN, "apply": DONE})
-    done = mqadmin(
-        *"topic create orders --queues 4 --write-queues 2 --perm r --order -y".split(),
-        *"--attribute +message.type=FIFO -a -old --cluster C --if-not-exists".split(),
+    line = (
+        "topic create orders --queues 4 --write-queues 2 --perm r --order -y "
+        "--attribute +message.type=FIFO -a -old --cluster C --if-not-exists"
     )
+    done = mqadmin(*line.split())
     assert done.status == 0
     assert admin.calls[0] == (
         "topic.plan_create",

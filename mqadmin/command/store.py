@@ -1,0 +1,357 @@
+"""``mqadmin store``: inspect, find, layout."""
+
+from collections.abc import Iterator
+from typing import Annotated, Any, Literal
+
+from mqadmin.command.damages import Damages
+from mqadmin.command.declare import Argument, Noun, Option
+from mqadmin.command.failure import UsageFault
+from mqadmin.command.found import note_window
+from mqadmin.command.session import Session
+from mqadmin.command.values import count, time_ms, whole
+from mqadmin.output.view import Outcome, View
+
+NOUN = Noun(
+    "store",
+    """Inspect store files offline, read-only.
+
+    A broker's store is a directory: the CommitLog holds every message once, in the order of
+    arrival; ConsumeQueues hold for each message queue where its messages stand in the log;
+    IndexFiles lead from keys to messages; checkpoint, abort file and config/ hold the rest. These
+    commands need no broker, no network and no lock. They open files for reading only and work on
+    a live directory, on a copy, on one file alone, and on stores written by a Java broker 4.9 or
+    5.x. What is damaged is reported and skipped, and the exit status is then 7.
+    """,
+)
+
+ROWS = "mqadmin.inspector.rows"
+INSPECT_MESSAGES = View(
+    "store.inspect",
+    f"{ROWS}:MessageRow",
+    (
+        "physicalOffset",
+        "topic",
+        "queueId",
+        "queueOffset",
+        "storeTime",
+        "tags",
+        "keys",
+        "storeSize",
+        "bodySize",
+        "crcOk",
+        "body",
+    ),
+)
+INSPECT_QUEUE = View(
+    "store.inspect.consumequeue",
+    f"{ROWS}:QueueUnitRow",
+    ("topic", "queueId", "queueOffset", "physicalOffset", "storeSize", "tagsCode", "batchSize"),
+)
+INSPECT_INDEX = View(
+    "store.inspect.index",
+    f"{ROWS}:IndexRow",
+    (
+        "record",
+        "slot",
+        "entry",
+        "keyHash",
+        "physicalOffset",
+        "timeDiffSeconds",
+        "previousEntry",
+        "beginTime",
+        "endTime",
+        "beginPhysicalOffset",
+        "endPhysicalOffset",
+        "hashSlotCount",
+        "indexCount",
+        "path",
+    ),
+)
+INSPECT_CHECKPOINT = View("store.inspect.checkpoint", f"{ROWS}:CheckpointRow", single=True)
+INSPECT_STATE = View("store.inspect.state", f"{ROWS}:StateRow", single=True)
+INSPECT_CONFIG = View("store.inspect.config", f"{ROWS}:ConfigRow", keep=("value",))
+CONFIG_LINES = View("store.inspect.config", "", ("name", "table", "key", "value"), keep=("value",))
+INSPECT_SUMMARY = View("store.inspect.summary", f"{ROWS}:Summary", single=True)
+FIND = View("store.find", f"{ROWS}:MessageRow", INSPECT_MESSAGES.columns)
+LAYOUT = View("store.layout", "mqadmin.command.layout_row:LayoutRow")
+
+PATH_HELP = "A store directory, a folder in it, or one of its files."
+
+Path = Annotated[str, Argument("DIR|FILE", help=PATH_HELP, complete="file")]
+Topic = Annotated[str | None, Option("--topic", "-t", metavar="TOPIC", help="Only this topic.")]
+Queue = Annotated[
+    int | None, Option("--queue", metavar="N", help="Only this queue id.", parse=whole)
+]
+Begin = Annotated[
+    int | None, Option("--begin", metavar="T", help="Only stored at T or later.", parse=time_ms)
+]
+End = Annotated[
+    int | None, Option("--end", metavar="T", help="Only stored before T.", parse=time_ms)
+]
+Limit = Annotated[
+    int | None, Option("--limit", metavar="N", help="Show at most N rows.", parse=count)
+]
+BodyForm = Annotated[
+    Literal["none", "text", "hex", "base64"], Option("--body", help="Show bodies in this form.")
+]
+Raw = Annotated[bool, Option("--raw", help="The stored bytes of bodies, not decompressed.")]
+Crc = Annotated[bool | None, Option("--crc/--no-crc", help="Compare each body with its checksum.")]
+
+
+@NOUN.verb(
+    "inspect",
+    view=(
+        INSPECT_MESSAGES,
+        INSPECT_QUEUE,
+        INSPECT_INDEX,
+        INSPECT_CHECKPOINT,
+        INSPECT_CONFIG,
+        INSPECT_STATE,
+        INSPECT_SUMMARY,
+    ),
+    examples=[
+        "mqadmin store inspect /data/store --summary",
+        "mqadmin store inspect /data/store --topic orders --begin -2h --body text",
+        "mqadmin store inspect /data/store --kind consumequeue --topic orders --queue 3",
+        "mqadmin store inspect /data/store/commitlog/00000000000000000000 --from 4096 --limit 5",
+        "mqadmin store inspect /data/store --kind config -o json",
+    ],
+)
+def inspect(
+    session: Session,
+    path: Path,
+    kind: Annotated[
+        Literal["auto", "commitlog", "consumequeue", "index", "checkpoint", "config", "state"],
+        Option("--kind", help="Which files; auto goes by place, name and content."),
+    ] = "auto",
+    topic: Topic = None,
+    queue: Queue = None,
+    key: Annotated[
+        str | None,
+        Option("--key", "-k", metavar="KEY", help="Only messages with this key or uniqKey."),
+    ] = None,
+    message_id: Annotated[
+        str | None, Option("--id", "-i", metavar="ID", help="Only this offsetMsgId or uniqKey.")
+    ] = None,
+    from_offset: Annotated[
+        int | None,
+        Option(
+            "--from",
+            metavar="OFFSET",
+            help="Begin here: a physical offset, in ConsumeQueues a queue offset.",
+            parse=whole,
+        ),
+    ] = None,
+    to_offset: Annotated[
+        int | None,
+        Option("--to", metavar="OFFSET", help="End here (not included).", parse=whole),
+    ] = None,
+    begin: Begin = None,
+    end: End = None,
+    limit: Limit = None,
+    body: BodyForm = "none",
+    raw: Raw = False,
+    crc: Crc = None,
+    summary: Annotated[
+        bool, Option("--summary", help="One record: what the log holds, by topic.")
+    ] = False,
+) -> None:
+    """Show what store files hold: messages, queue units, index entries, markers, configuration.
+
+    A directory shows the messages of its CommitLog in physical order. Damages are reported on
+    stderr with file, physical offset and length (in JSON also under errors); reading goes on at
+    the next record. Nothing is ever written.
+    """
+    from mqadmin.inspector.directory import Query, StoreDirectory
+
+    store = StoreDirectory(path, kind)
+    if summary:
+        _summary(session, store, crc)
+        return
+    note_window(session, begin, end)
+    query = Query(
+        topic=topic,
+        queue_id=queue,
+        key=key,
+        id=message_id,
+        from_offset=from_offset,
+        to_offset=to_offset,
+        begin_ms=begin,
+        end_ms=end,
+        body=body,
+        raw=raw,
+        check_crc=crc is not False,
+    )
+    filtered = query != Query(body=body, raw=raw, check_crc=query.check_crc)
+    nothing = f"nothing in {path} matches" if filtered else ""
+    if store.kind in ("auto", "commitlog"):
+        view, rows = INSPECT_MESSAGES, _messages(store, query)
+    elif store.kind == "consumequeue":
+        view, rows = INSPECT_QUEUE, store.queue_units(query)
+    elif store.kind == "index":
+        view, rows = INSPECT_INDEX, store.index_entries(query)
+    elif store.kind == "config":
+        view, rows = _config(session, store.configs(query))
+    else:
+        _one(session, store)
+        return
+    _show(session, view, rows, limit, nothing)
+
+
+def _messages(store: Any, query: Any) -> Iterator[Any]:
+    """Messages by the shortest way: an id or a key leads through the index."""
+    if query.id is not None:
+        rows: Iterator[Any] = store.find_id(query.id, query)
+    elif query.key is not None:
+        rows = store.find_key(query.key, query)
+    else:
+        rows = store.messages(query)
+    return rows
+
+
+def _one(session: Session, store: Any) -> None:
+    """The files that hold one record: checkpoint and markers."""
+    if store.kind == "state":
+        session.emit_thing(INSPECT_STATE, store.state())
+        return
+    found = store.checkpoint()
+    if found is None:
+        from mqadmin.command.failure import NothingFound
+
+        raise NothingFound(f"{store.path}: no checkpoint", "a broker writes one at its first stop")
+    session.emit_thing(INSPECT_CHECKPOINT, found)
+
+
+def _config(session: Session, rows: Iterator[Any]) -> tuple[View, Iterator[Any]]:
+    """Configuration files: whole in JSON, one line per entry of their tables for a person."""
+    if session.form in ("table", "wide", "csv"):
+        return CONFIG_LINES, _config_lines(rows)
+    return INSPECT_CONFIG, rows
+
+
+def _config_lines(rows: Iterator[Any]) -> Iterator[Any]:
+    for row in rows:
+        if not hasattr(row, "value"):
+            yield row  # a damage
+            continue
+        for table, content in row.value.items():
+            entries = content.items() if isinstance(content, dict) else ((None, content),)
+            for key, value in entries:
+                yield {"name": row.name, "table": table, "key": key, "value": value}
+
+
+def _show(
+    session: Session, view: View, rows: Iterator[Any], limit: int | None, nothing: str
+) -> None:
+    """Print rows, and the damages among them."""
+    outcome = Outcome()
+    damages = Damages(outcome)
+    wanted = damages.apart(rows)
+    if limit is not None:
+        wanted = _limited(wanted, limit, outcome)
+    try:
+        session.emit(view, wanted, outcome, nothing=nothing)
+    finally:
+        damages.report(session)
+
+
+def _limited(rows: Iterator[Any], limit: int, outcome: Outcome) -> Iterator[Any]:
+    for number, row in enumerate(rows):
+        if number == limit:
+            outcome.truncated = True
+            outcome.reason = f"--limit {limit} is reached and there are more"
+            return
+        yield row
+
+
+def _summary(session: Session, store: Any, crc: bool | None) -> None:
+    found, rows = store.summary(check_crc=crc)
+    damages = Damages(Outcome())
+    for row in rows:
+        damages.add(row)
+    session.emit_thing(INSPECT_SUMMARY, found)
+    damages.report(session)
+
+
+@NOUN.verb(
+    "find",
+    view=FIND,
+    examples=[
+        "mqadmin store find /data/store --key 42 --topic orders",
+        "mqadmin store find /data/store --id 7F00000100002A9F0000000000000000 --body text",
+        "mqadmin store find /data/store --key 42 --scan always",
+    ],
+)
+def find(
+    session: Session,
+    path: Path,
+    key: Annotated[
+        str | None, Option("--key", "-k", metavar="KEY", help="A word of KEYS, or a uniqKey.")
+    ] = None,
+    message_id: Annotated[
+        str | None, Option("--id", "-i", metavar="ID", help="An offsetMsgId or a uniqKey.")
+    ] = None,
+    topic: Topic = None,
+    queue: Queue = None,
+    begin: Begin = None,
+    end: End = None,
+    limit: Limit = None,
+    scan: Annotated[
+        Literal["auto", "always", "never"],
+        Option("--scan", help="Read the log where the index does not cover it, whole, or not."),
+    ] = "auto",
+    body: BodyForm = "none",
+    raw: Raw = False,
+) -> None:
+    """Find messages by key or id, through the IndexFile and by reading the log.
+
+    Each hit of the index is compared with the record it leads to. --scan auto also reads the
+    parts of the log that no index file covers, so nothing stays unseen; 'always' ignores the
+    index, 'never' trusts it.
+    """
+    from mqadmin.inspector.directory import Query, StoreDirectory
+
+    if (key is None) == (message_id is None):
+        raise UsageFault("store find needs --key or --id, one of them")
+    store = StoreDirectory(path)
+    note_window(session, begin, end)
+    query = Query(topic=topic, queue_id=queue, begin_ms=begin, end_ms=end, body=body, raw=raw)
+    if key is not None:
+        rows, what = store.find_key(key, query, scan=scan), f"key {key}"
+    else:
+        rows, what = store.find_id(message_id or "", query, scan=scan), f"id {message_id}"
+    looked = {
+        "auto": "index asked, the rest of the log read",
+        "always": "the whole log read",
+        "never": "only the index asked; --scan auto reads what it does not cover",
+    }[scan]
+    _show(session, FIND, rows, limit, f"no message with {what} in {path} ({looked})")
+
+
+@NOUN.verb(
+    "layout",
+    view=LAYOUT,
+    examples=["mqadmin store layout", "mqadmin store layout record", "mqadmin store layout index"],
+)
+def layout(
+    session: Session,
+    name: Annotated[
+        str, Argument("NAME", help="A layout or the beginning of its name; all when left out.")
+    ] = "",
+) -> None:
+    """Print the layout of store files, field by field.
+
+    The same tables drive the codecs: what is printed is what is read and written.
+    """
+    from broker.store.format.layout import LAYOUTS, find_layouts, layout_object, layout_text
+    from mqadmin.command.failure import NothingFound
+    from mqadmin.output.stdio import write_out
+
+    found = find_layouts(name)
+    if not found:
+        known = ", ".join(item.name for item in LAYOUTS)
+        raise NothingFound(f"no layout {name!r}", f"there are: {known}")
+    if session.is_table:
+        write_out("\n".join(layout_text(item) for item in found))
+        return
+    session.emit(LAYOUT, [layout_object(item) for item in found])

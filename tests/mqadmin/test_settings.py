@@ -1,0 +1,147 @@
+import stat
+from pathlib import Path
+
+import pytest
+
+from broker.errors import ConfigError
+from mqadmin.settings import (
+    CONTEXT_WORDS,
+    Contexts,
+    config_path,
+    load_contexts,
+    read_file,
+    resolve,
+    save_contexts,
+)
+
+
+def environ(tmp_path: Path, **more: str) -> dict[str, str]:
+    return {"XDG_CONFIG_HOME": str(tmp_path), **more}
+
+
+@pytest.fixture
+def kept(tmp_path: Path) -> Path:
+    """A context file with two contexts, ``test`` the current one."""
+    named = {
+        "test": {"namesrv": "10.0.0.1:9876", "timeout": "5s", "tls": True},
+        "other": {"namesrv": "10.0.0.2:9876"},
+    }
+    save_contexts(config_path(environ(tmp_path)), Contexts("test", named))
+    return tmp_path
+
+
+def test_without_anything_the_defaults_hold(tmp_path: Path) -> None:
+    settings = resolve({}, environ(tmp_path))
+    assert settings.namesrv == ["127.0.0.1:9876"]
+    assert settings.timeout_ms == 10_000
+    assert settings.address_map == {}
+    assert settings.effective["namesrv"].origin == "default"
+    assert settings.secret() is None
+
+
+def test_option_beats_environment_beats_context_beats_default(kept: Path) -> None:
+    settings = resolve({}, environ(kept))
+    assert (settings.text("namesrv"), settings.effective["namesrv"].origin) == (
+        "10.0.0.1:9876",
+        "context test",
+    )
+    settings = resolve({}, environ(kept, NAMESRV_ADDR="e:1"))
+    assert settings.effective["namesrv"].origin == "environment NAMESRV_ADDR"
+    settings = resolve({"namesrv": "o:1"}, environ(kept, NAMESRV_ADDR="e:1"))
+    assert (settings.namesrv, settings.effective["namesrv"].origin) == (["o:1"], "option")
+    assert settings.timeout_ms == 5_000
+    assert settings.flag("tls")
+
+
+def test_a_context_is_named_by_option_then_environment_then_the_current_one(kept: Path) -> None:
+    assert resolve({}, environ(kept)).context_origin == "current context"
+    settings = resolve({}, environ(kept, MQADMIN_CONTEXT="other"))
+    assert settings.namesrv == ["10.0.0.2:9876"]
+    settings = resolve({"context": "test"}, environ(kept, MQADMIN_CONTEXT="other"))
+    assert (settings.context, settings.context_origin) == ("test", "option")
+
+
+def test_a_context_that_is_not_there_is_an_error_with_the_ones_that_are(kept: Path) -> None:
+    with pytest.raises(ConfigError, match="it has: other, test"):
+        resolve({"context": "nosuch"}, environ(kept))
+
+
+def test_a_current_context_that_is_gone_is_no_error(tmp_path: Path) -> None:
+    save_contexts(config_path(environ(tmp_path)), Contexts("gone", {}))
+    assert resolve({}, environ(tmp_path)).namesrv == ["127.0.0.1:9876"]
+
+
+def test_contexts_survive_a_round_trip_whatever_their_text(tmp_path: Path) -> None:
+    path = config_path(environ(tmp_path))
+    named = {'we"ird \\ name.x': {"namesrv": 'a"b\\c:1', "tls": True}}
+    save_contexts(path, Contexts('we"ird \\ name.x', named))
+    again = load_contexts(path)
+    assert (again.current, again.named) == ('we"ird \\ name.x', named)
+    assert stat.S_IMODE(Path(path).stat().st_mode) == 0o600
+    assert [p.name for p in Path(path).parent.iterdir()] == ["config.toml"]
+
+
+def test_control_characters_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="control"):
+        save_contexts(config_path(environ(tmp_path)), Contexts("", {"a\nb": {}}))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "current = [",
+        "current = 1\n",
+        "contexts = 1\n",
+        "[contexts.a]\nnosuch = 'x'\n",
+        "[contexts]\na=1",
+    ],
+)
+def test_a_broken_file_names_itself(tmp_path: Path, text: str) -> None:
+    path = Path(config_path(environ(tmp_path)))
+    path.parent.mkdir(parents=True)
+    path.write_text(text)
+    with pytest.raises(ConfigError, match=r"config\.toml"):
+        load_contexts(str(path))
+
+
+def test_several_name_servers_and_blanks() -> None:
+    settings = resolve({"namesrv": " a:1 ; b:2;"}, {"HOME": "/nonexistent"})
+    assert settings.namesrv == ["a:1", "b:2"]
+
+
+def test_an_address_map_has_from_and_to() -> None:
+    settings = resolve({"address_map": "a:1=b:2, c:3=d:4"}, {"HOME": "/nonexistent"})
+    assert settings.address_map == {"a:1": "b:2", "c:3": "d:4"}
+    with pytest.raises(ConfigError, match="FROM=TO"):
+        _ = resolve({"address_map": "a:1"}, {"HOME": "/nonexistent"}).address_map
+
+
+@pytest.mark.parametrize("text", ["10", "x", "-1s", "0s"])
+def test_a_timeout_that_is_none_names_its_origin(text: str) -> None:
+    settings = resolve({}, {"HOME": "/nonexistent", "MQADMIN_TIMEOUT": text})
+    with pytest.raises(ConfigError, match="environment MQADMIN_TIMEOUT"):
+        _ = settings.timeout_ms
+
+
+@pytest.mark.parametrize(
+    ("text", "on"), [("1", True), ("yes", True), ("0", False), ("off", False), ("", False)]
+)
+def test_a_flag_from_the_environment(text: str, on: bool) -> None:
+    assert resolve({}, {"HOME": "/n", "MQADMIN_TLS": text}).flag("tls") is on
+
+
+def test_no_color_counts_whatever_it_says() -> None:
+    assert resolve({}, {"HOME": "/n", "NO_COLOR": "0"}).flag("no-color")
+
+
+def test_the_secret_comes_from_the_variable_or_a_file(tmp_path: Path) -> None:
+    (tmp_path / "key").write_text("s3cret\n")
+    by_file = resolve({"secret_key_file": str(tmp_path / "key")}, {"HOME": "/n"})
+    assert by_file.secret() == "s3cret"
+    assert resolve({}, {"HOME": "/n", "MQADMIN_SECRET_KEY": "v"}).secret() == "v"
+    assert "secret-key" not in CONTEXT_WORDS
+
+
+def test_a_file_that_cannot_be_read_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="nosuch"):
+        read_file(str(tmp_path / "nosuch"))
