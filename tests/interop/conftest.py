@@ -395,6 +395,11 @@ def await_registered(namesrv: str, broker_name: str) -> None:
     raise AssertionError(f"{broker_name} did not register at {namesrv}")
 
 
+def program(name: str) -> str:
+    """A console script of the environment that runs the tests."""
+    return str(Path(sys.executable).parent / name)
+
+
 class OurServers:
     """Starts our own daemons as a user does."""
 
@@ -404,7 +409,7 @@ class OurServers:
     def namesrv(self, work: Path) -> str:
         port = free_port()
         daemon = Daemon(
-            [sys.executable, "-m", "broker.namesrv", "--listen", f"127.0.0.1:{port}"],
+            [program("mqnamesrv"), "--listen", f"127.0.0.1:{port}"],
             work / "our-namesrv.out",
             "boot success",
         )
@@ -424,7 +429,7 @@ class OurServers:
         conf.write_text("".join(f"{key}={value}\n" for key, value in pairs.items()))
         daemon = Daemon(
             [
-                *(sys.executable, "-m", "broker", "-c", str(conf), "-n", namesrv),
+                *(program("mqbroker"), "-c", str(conf), "-n", namesrv),
                 *("--store", str(store), "--listen", f"127.0.0.1:{port}"),
             ],
             work / "our-broker.out",
