@@ -564,26 +564,26 @@ def walk_plain(
     stop = (whole if end is None else end) - RECORD_LEAST
     if position > stop or buf[position + _SHAPE_AT] & INNER_BATCH:
         return position, last
-    wanted = buf[position + _SHAPE_AT] & _RARE_FLAGS
-    shape = _SHAPES[wanted >> 4 & 3]
+    shape = _SHAPES[buf[position + _SHAPE_AT] >> 4 & 3]
+    rare = buf[position + _SHAPE_AT] & _RARE_FLAGS
     unpack = shape.walk.unpack_from
     short = _SHORT.unpack_from
     payload = shape.payload_at + 1
     stop = min(stop, whole - shape.least)
     queues = tally.queues
     expected = base_offset + position
+    flag = -1
     try:
         while position <= stop:
             size, magic, queue_id, own, sys_flag, length = unpack(buf, position)
-            if (
-                own != expected
-                or magic != MAGIC_V1
-                or sys_flag & _RARE_FLAGS != wanted
-                or length < 0
-            ):
+            if own != expected or magic != MAGIC_V1:
                 break
+            if sys_flag != flag:
+                if sys_flag & _RARE_FLAGS != rare:
+                    break
+                flag = sys_flag
             # The lengths may be anything. One that leads out of the buffer is an error, all
-            # others must add up to the record's length: positions only grow from here to there.
+            # others must add up to the record's length.
             topic = position + payload + length
             topic_end = topic + buf[topic - 1]
             after = position + size

@@ -1,0 +1,413 @@
+"""CommitLog files: names, blanks, the scanner behind damages, the fast walk."""
+
+import mmap
+import random
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from broker.common.sysflag import INNER_BATCH
+from broker.errors import LocalProtocolError, RemoteProtocolError
+from broker.message.record import encode_property_crc
+from broker.store.format import commitlog
+from broker.store.format.commitlog import (
+    BAD_CRC,
+    BAD_LENGTHS,
+    BAD_MAGIC,
+    BAD_PROPERTY_CRC,
+    BAD_SIZE,
+    BLANK_HERE,
+    NOT_WRITTEN,
+    TRUNCATED,
+    Blank,
+    Damage,
+    LogRecord,
+    Tally,
+    Unwritten,
+    check_record,
+    decode_blank,
+    encode_blank,
+    file_name,
+    file_start,
+    fits,
+    own_offset,
+    read_record,
+    resync,
+    scan_commitlog,
+    store_timestamp,
+    walk_plain,
+)
+
+Make = Callable[..., bytes]
+
+
+def offsets(items: list[object]) -> list[int]:
+    return [item.physical_offset for item in items if isinstance(item, LogRecord)]
+
+
+def damages(items: list[object]) -> list[Damage]:
+    return [item for item in items if isinstance(item, Damage)]
+
+
+def test_a_file_is_named_after_its_first_byte_in_twenty_digits() -> None:
+    assert file_name(0) == "0" * 20
+    assert file_name(1 << 30) == "00000000001073741824"
+    assert file_start("00000000001073741824") == 1 << 30
+    for name in ("1073741824", "0000000000107374182x", "", "٠" * 20, "-0000000000000000001"):
+        assert file_start(name) is None
+    with pytest.raises(LocalProtocolError):
+        file_name(-1)
+
+
+def test_blank_records_are_those_of_java(vectors: dict) -> None:
+    for vector in vectors["blank_record"]:
+        assert encode_blank(vector["left"]).hex() == vector["hex"]
+        assert decode_blank(bytes.fromhex(vector["hex"])) == vector["left"]
+    with pytest.raises(LocalProtocolError):
+        encode_blank(7)
+    with pytest.raises(RemoteProtocolError):
+        decode_blank(bytes(8))
+    with pytest.raises(RemoteProtocolError):
+        decode_blank(encode_blank(8)[:7])
+
+
+def test_a_record_is_written_only_where_a_blank_still_fits(vectors: dict) -> None:
+    for vector in vectors["end_of_file_rule"]:
+        fitting = fits(vector["record_length"], vector["left_in_file"])
+        assert fitting == vector["record_is_written_here"]
+
+
+def test_every_vector_record_passes_the_recovery_test(vectors: dict) -> None:
+    for vector in vectors["record"]:
+        data = bytes.fromhex(vector["hex"])
+        fields = vector["decoded"]
+        assert check_record(data, 0) == len(data), vector["name"]
+        assert own_offset(data, 0) == fields["physical_offset"]
+        assert store_timestamp(data, 0) == fields["store_timestamp"]
+        record = read_record(data, 0, fields["physical_offset"])
+        assert record.topic.decode() == fields["topic"]
+        assert record.properties.hex() == fields["properties_hex"]
+        assert (record.queue_id, record.queue_offset) == (
+            fields["queue_id"],
+            fields["queue_offset"],
+        )
+        body = data[record.body_position : record.body_position + record.body_length]
+        assert body.hex() == fields["body_hex"]
+        assert record.prepared_transaction_offset == fields["prepared_transaction_offset"]
+        assert record.sys_flag == fields["sys_flag"]
+
+
+def test_every_cut_of_a_record_is_refused(vectors: dict) -> None:
+    for vector in vectors["record"]:
+        data = bytes.fromhex(vector["hex"])
+        for end in range(len(data)):
+            assert check_record(data[:end], 0) in (TRUNCATED, NOT_WRITTEN), vector["name"]
+
+
+def test_every_flipped_bit_is_seen_or_leaves_a_whole_record(vectors: dict) -> None:
+    """Bits of plain fields may change a value; lengths, magic and body may not go unseen."""
+    for vector in vectors["record"]:
+        data = bytearray.fromhex(vector["hex"])
+        record = read_record(bytes(data), 0)
+        body = range(record.body_position, record.body_position + record.body_length)
+        for position in range(len(data)):
+            for bit in range(8):
+                data[position] ^= 1 << bit
+                status = check_record(data, 0)
+                if position < 8 or position in body:
+                    assert status <= 0, (vector["name"], position, bit)
+                else:
+                    assert status in (len(data), BAD_LENGTHS, BAD_CRC, BAD_PROPERTY_CRC, TRUNCATED)
+                data[position] ^= 1 << bit
+
+
+def test_each_kind_of_bad_record_has_its_status(make_record: Make) -> None:
+    good = make_record(0)
+
+    def changed(position: int, replacement: bytes) -> bytes:
+        return good[:position] + replacement + good[position + len(replacement) :]
+
+    assert check_record(good, 0) == len(good)
+    assert check_record(good + bytes(100), 0) == len(good)
+    assert check_record(encode_blank(100), 0) == BLANK_HERE
+    assert check_record(bytes(200), 0) == NOT_WRITTEN
+    assert check_record(changed(4, b"\0\0\0\1"), 0) == BAD_MAGIC
+    for size in (-1, 0, 1, 90):
+        broken = changed(0, size.to_bytes(4, "big", signed=True))
+        assert check_record(broken, 0) in (BAD_SIZE, NOT_WRITTEN)
+    assert check_record(changed(0, b"\x7f\xff\xff\xff"), 0) == TRUNCATED
+    assert check_record(changed(84, b"\xff\xff\xff\xff"), 0) == BAD_LENGTHS
+    assert check_record(changed(84, b"\x7f\xff\xff\xff"), 0) == BAD_LENGTHS
+    assert check_record(changed(88, b"J"), 0) == BAD_CRC
+    assert check_record(changed(88, b"J"), 0, check_crc=False) == len(good)
+    assert check_record(good, 0, len(good) - 1) == TRUNCATED
+
+
+def test_the_crc_kept_in_properties_covers_the_whole_record(make_record: Make) -> None:
+    plain = make_record(0, properties=b"TAGS\x01TagA\x02" + bytes(20))
+    sealed = plain[:-20] + encode_property_crc(plain[:-20])
+    assert check_record(sealed, 0) == len(sealed)
+    moved = bytearray(sealed)
+    moved[27] ^= 1  # the queue offset, which no other checksum covers
+    assert check_record(moved, 0) == BAD_PROPERTY_CRC
+    found = list(scan_commitlog(bytes(moved), 0))
+    assert found[0].kind == "propertyCrc"
+
+
+def test_a_whole_file_scans_into_its_records_and_its_blank(make_file: Make) -> None:
+    data = make_file(4096, 2048, 8, full=True)
+    items = list(scan_commitlog(data, 4096))
+    assert [item.queue_offset for item in items[:-1]] == list(range(8))
+    assert all(item.message.body == b"b" * (20 + n) for n, item in enumerate(items[:-1]))
+    last = items[-2]
+    assert items[-1] == Blank(
+        physical_offset=last.physical_offset + last.total_size,
+        length=4096 + 2048 - last.physical_offset - last.total_size,
+    )
+
+
+def test_a_scan_reads_any_buffer_alike(make_file: Make, tmp_path: Path) -> None:
+    data = bytes(make_file(0, 2048, 8, full=True))
+    path = tmp_path / "log"
+    path.write_bytes(data)
+    expected = list(scan_commitlog(data, 0))
+    assert list(scan_commitlog(memoryview(data), 0)) == expected
+    with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as view:
+        assert list(scan_commitlog(view, 0)) == expected
+
+
+def test_the_log_ends_at_the_first_zeros_that_nothing_follows(make_file: Make) -> None:
+    data = make_file(0, 4096, 3)
+    items = list(scan_commitlog(data, 0))
+    end = items[-2].physical_offset + items[-2].total_size
+    assert items[-1] == Unwritten(physical_offset=end, length=4096 - end)
+    assert not damages(items)
+
+
+def test_an_empty_file_holds_no_damage() -> None:
+    assert list(scan_commitlog(bytes(1024), 0)) == [Unwritten(physical_offset=0, length=1024)]
+    assert list(scan_commitlog(b"", 0)) == []
+
+
+def test_a_full_file_without_blank_simply_ends(make_record: Make) -> None:
+    data = make_record(0)
+    items = list(scan_commitlog(data, 0))
+    assert offsets(items) == [0]
+    assert len(items) == 1
+
+
+def test_decoding_is_optional(make_record: Make) -> None:
+    with_message, without = (
+        next(iter(scan_commitlog(make_record(0), 0, decode=decode))) for decode in (True, False)
+    )
+    assert with_message.message.topic == "TopicA"
+    assert without.message is None
+    assert without.topic == b"TopicA"
+
+
+@pytest.mark.parametrize(
+    ("position", "kind"),
+    [
+        (4, "magic"),
+        (1, "truncated"),
+        (3, "lengths"),
+        (86, "lengths"),
+        (90, "crc"),
+        (34, "position"),
+    ],
+)
+def test_a_scan_goes_on_behind_each_kind_of_damage(
+    make_file: Make, position: int, kind: str
+) -> None:
+    data = make_file(0, 4096, 6, full=True)
+    whole = list(scan_commitlog(bytes(data), 0))
+    hurt = whole[2]
+    data[hurt.physical_offset + position] ^= 0x40
+    items = list(scan_commitlog(data, 0))
+    (damage,) = damages(items)
+    assert (damage.kind, damage.physical_offset, damage.length) == (
+        kind,
+        hurt.physical_offset,
+        hurt.total_size,
+    )
+    assert damage.detail
+    assert not damage.at_end
+    assert offsets(items) == [o for o in offsets(whole) if o != hurt.physical_offset]
+    assert isinstance(items[-1], Blank)
+    if kind in ("crc", "position"):
+        assert damage.record.queue_offset == 2
+
+
+def test_a_hole_of_zeros_is_a_damage_if_the_log_goes_on(make_file: Make) -> None:
+    data = make_file(0, 4096, 6)
+    whole = [item for item in scan_commitlog(bytes(data), 0) if isinstance(item, LogRecord)]
+    hole = whole[1]
+    end = whole[3].physical_offset
+    data[hole.physical_offset : end] = bytes(end - hole.physical_offset)
+    (damage,) = damages(list(scan_commitlog(data, 0)))
+    assert (damage.kind, damage.physical_offset, damage.length) == (
+        "hole",
+        hole.physical_offset,
+        end - hole.physical_offset,
+    )
+
+
+def test_a_torn_tail_is_a_damage_at_the_end(make_file: Make) -> None:
+    data = make_file(0, 65536, 6)
+    last = [item for item in scan_commitlog(bytes(data), 0) if isinstance(item, LogRecord)][-1]
+    torn = last.physical_offset + 60
+    data[torn:] = bytes(len(data) - torn)
+    items = list(scan_commitlog(data, 0))
+    (damage,) = damages(items)
+    assert damage.at_end
+    assert damage.physical_offset == last.physical_offset
+    assert damage.length <= 60
+    assert isinstance(items[-1], Unwritten)
+
+
+def test_a_blank_that_does_not_reach_the_end_of_its_file_is_a_damage(make_file: Make) -> None:
+    data = make_file(0, 4096, 3, full=True)
+    items = list(scan_commitlog(bytes(data) + bytes(100), 0))
+    assert damages(items)[0].kind == "blank"
+
+
+def test_a_blank_is_found_behind_a_damaged_last_record(make_file: Make) -> None:
+    data = make_file(0, 4096, 3, full=True)
+    last = [item for item in scan_commitlog(bytes(data), 0) if isinstance(item, LogRecord)][-1]
+    data[last.physical_offset + 5] ^= 1
+    items = list(scan_commitlog(data, 0))
+    assert damages(items)[0].length == last.total_size
+    assert isinstance(items[-1], Blank)
+
+
+def test_a_record_within_a_body_is_not_taken_for_the_next_one(make_record: Make) -> None:
+    """The copy says the offset where it happens to stand; the damaged record's own length wins."""
+    inner_at = 88 + 10
+    body = b"x" * 10 + make_record(inner_at) + b"y" * 10
+    first = bytearray(make_record(0, body=body))
+    data = bytes(first) + make_record(len(first))
+    first[88 + len(body)] ^= 1  # the topic's length
+    items = list(scan_commitlog(bytes(first) + data[len(first) :], 0))
+    assert damages(items)[0].length == len(first)
+    assert offsets(items) == [len(first)]
+
+
+def test_resync_wants_magic_and_own_offset(make_record: Make) -> None:
+    record = make_record(1000)
+    junk = b"\xda\xa3\x20\xa7" * 5
+    data = junk + record
+    assert resync(data, 0, 1000 - len(junk)) == len(junk)
+    assert resync(data, 0, 0) == -1
+    assert resync(data, len(junk) + 1, 1000 - len(junk)) == -1
+    assert resync(b"", 0, 0) == -1
+
+
+def test_random_bytes_never_break_a_scan(rng: random.Random, make_file: Make) -> None:
+    for _ in range(60):
+        data = make_file(0, 4096, 12, full=True)
+        for _ in range(rng.randrange(1, 20)):
+            start = rng.randrange(len(data))
+            piece = rng.randbytes(rng.randrange(1, 40))[: len(data) - start]
+            data[start : start + len(piece)] = piece
+        data = data[: rng.randrange(len(data) + 1)]
+        position = 0
+        for item in scan_commitlog(data, 0):
+            assert item.physical_offset == position
+            length = item.total_size if isinstance(item, LogRecord) else item.length
+            assert length > 0
+            position += length
+        assert position == len(data)
+
+
+def test_pure_noise_is_damage_up_to_its_end(rng: random.Random) -> None:
+    data = rng.randbytes(3000)
+    items = list(scan_commitlog(data, 0))
+    assert sum(item.length for item in items) == 3000
+
+
+# --- the fast walk ---------------------------------------------------------------------------
+
+
+def slow_count(data: bytes, base: int) -> dict[tuple[bytes, int], tuple[int, int]]:
+    counts: dict[tuple[bytes, int], tuple[int, int]] = {}
+    for item in scan_commitlog(data, base, check_crc=False, decode=False):
+        if isinstance(item, LogRecord):
+            key = (item.topic, item.queue_id)
+            messages, size = counts.get(key, (0, 0))
+            counts[key] = (messages + 1, size + item.total_size)
+    return counts
+
+
+def totals(tally: Tally) -> dict[tuple[bytes, int], tuple[int, int]]:
+    return {(topic, queue): (count, size) for topic, queue, count, size in tally.totals()}
+
+
+def test_the_fast_walk_counts_what_the_scanner_sees(rng: random.Random, make_record: Make) -> None:
+    data = b""
+    while len(data) < 30_000:
+        data += make_record(
+            5000 + len(data),
+            topic=rng.choice(["a", "TopicB", "%RETRY%group"]),
+            queue_id=rng.randrange(4),
+            body=rng.randbytes(rng.randrange(300)),
+            sys_flag=rng.choice([0, 1, 8]),
+        )
+    tally = Tally()
+    end, last = walk_plain(data + encode_blank(100) + bytes(92), 0, 5000, tally)
+    assert end == len(data)
+    assert check_record(data, last) == len(data) - last
+    assert totals(tally) == slow_count(data, 5000)
+
+
+def test_the_fast_walk_stops_at_everything_rare(make_record: Make) -> None:
+    plain = make_record(0)
+    rare = {
+        "v2": make_record(len(plain), topic="%RETRY%" + "x" * 150),
+        "batch": make_record(len(plain), sys_flag=INNER_BATCH),
+        "host": make_record(len(plain), born_host_raw=bytes(20)),
+        "place": make_record(0),
+        "blank": encode_blank(500),
+        "zeros": bytes(100),
+    }
+    for name, follower in rare.items():
+        tally = Tally()
+        assert walk_plain(plain + follower + bytes(500), 0, 0, tally) == (len(plain), 0), name
+        assert totals(tally) == {(b"TopicA", 3): (1, len(plain))}
+    assert walk_plain(rare["batch"], 0, len(plain), Tally()) == (0, -1)
+
+
+def test_the_fast_walk_counts_records_of_all_host_shapes(make_record: Make) -> None:
+    for born in (8, 20):
+        for store in (8, 20):
+            record = make_record(0, born_host_raw=bytes(born), store_host_raw=bytes(store))
+            tally = Tally()
+            assert walk_plain(record, 0, 0, tally) == (len(record), 0)
+
+
+def test_the_fast_walk_never_counts_a_cut_or_broken_record(make_record: Make) -> None:
+    record = make_record(0)
+    for end in range(len(record)):
+        assert walk_plain(record[:end], 0, 0, Tally()) == (0, -1)
+    for position in (*range(8), *range(28, 36), *range(84, 88), 102, 109, 110):
+        for bit in range(8):
+            broken = bytearray(record)
+            broken[position] ^= 1 << bit
+            assert walk_plain(bytes(broken) + bytes(300), 0, 0, Tally())[1] == -1
+
+
+def test_the_fast_walk_stops_at_the_end_it_is_given(make_file: Make) -> None:
+    data = bytes(make_file(0, 4096, 6))
+    third = offsets(list(scan_commitlog(data, 0)))[2]
+    tally = Tally()
+    end, _ = walk_plain(data, 0, 0, tally, third)
+    assert end >= third - commitlog.RECORD_LEAST
+    assert sum(count for count, _ in totals(tally).values()) == 2
+
+
+def test_a_tally_keeps_messages_and_bytes_apart() -> None:
+    tally = Tally()
+    tally.add(b"t", 1, 1000)
+    tally.add(b"t", 1, 500, messages=3)
+    tally.add(b"u", 1, 1 << 31)
+    assert sorted(tally.totals()) == [(b"t", 1, 4, 1500), (b"u", 1, 1, 1 << 31)]
