@@ -74,8 +74,9 @@ def store_figures(context: BrokerContext) -> dict[str, str]:
     """What the store says about itself."""
     store = context.store
     path = store.config.commit_log_folder
-    total, free = store.disk.space(path)
-    ratio = str(round(1 - free / total, 2)) if total else "0.0"
+    used, free = store.disk.space(store.config.root)
+    total = used + free
+    ratio = str(round(used / total, 2)) if total else "0.0"
     puts = store.put_count
     return {
         "putMessageTimesTotal": str(puts),
@@ -98,15 +99,12 @@ def store_figures(context: BrokerContext) -> dict[str, str]:
     }
 
 
-def _size(count: float) -> str:
+def _size(count: int) -> str:
     """Bytes as people read them: ``0 B``, ``1.4 KiB``, ``252.0 GiB``."""
     if count < 1024:
-        return f"{int(count)} B"
-    for unit in ("KiB", "MiB", "GiB", "TiB", "PiB"):
-        count /= 1024
-        if count < 1024:
-            break
-    return f"{count:.1f} {unit}"
+        return f"{count} B"
+    exponent = min((count.bit_length() - 1) // 10, 6)
+    return f"{count / (1 << 10 * exponent):.1f} {'KMGTPE'[exponent - 1]}iB"
 
 
 def _rates(context: BrokerContext) -> dict[str, str]:

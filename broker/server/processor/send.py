@@ -246,8 +246,13 @@ class SendProcessor:
         self._count(target, sum(result.store_size for result in results), len(results))
         prefix = self._id_prefix
         ids = b",".join([b"%b%016X" % (prefix, r.physical_offset) for r in results])
-        ext_json = self._reply % (ids, queue_id, first.queue_offset, b'""')
-        ext_json = ext_json.replace(b',"transactionId":""}', b"}")
+        uniq_key = decode_properties(ext.get("i", "")).get(props.PROPERTY_UNIQ_KEY, "")
+        ext_json = self._reply % (
+            ids,
+            queue_id,
+            first.queue_offset,
+            _json_text(uniq_key.encode()),
+        )
         if self._sync:
             self._wait_flushed(connection, request, ext_json, last.physical_end)
             return None
@@ -265,7 +270,10 @@ class SendProcessor:
         flags = int(ext["f"]) | target.sys_flag
         born = int(ext["g"])
         topic = target.config.topic_name
-        header = decode_properties(ext.get("i", "").encode())
+        header = decode_properties(ext.get("i", ""))
+        # Java 5.3.3 appends these too, so that every item loses its own id to the batch's.
+        header.pop(props.PROPERTY_UNIQ_KEY, None)
+        header.pop(props.PROPERTY_WAIT_STORE_MSG_OK, None)
         header.update(decode_properties(self._suffix))
         tail = encode_properties(header)
         store_host = self._store_host
@@ -291,7 +299,7 @@ class SendProcessor:
             return _illegal(request, "batch request does not support retry group " + topic)
         if len(topic) > names.TOPIC_MAX_LENGTH:
             return _illegal(request, f"message topic length too long {len(topic)}")
-        properties = decode_properties(request.ext_fields.get("i", "").encode())
+        properties = decode_properties(request.ext_fields.get("i", ""))
         if sysflag.transaction_type(sys_flag) or delay_level(properties, 1):
             return _illegal(request, "a batch can neither be delayed nor transactional")
         limit = self._store.config.max_message_size
