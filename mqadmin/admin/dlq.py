@@ -69,7 +69,7 @@ class DlqAdmin:
     ) -> QueryResult:
         """The dead letters themselves, oldest first.
 
-        A DLQ topic is born without the right to read; then its messages are refused here too.
+        Where the DLQ topic may not be read, its messages are refused here too.
         """
         result = self._admin.message.query_time(
             dlq_topic(group), begin_ms or None, end_ms, max_items=max_items, body=body

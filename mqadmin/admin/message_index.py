@@ -89,30 +89,26 @@ class BrokerHits:
         if reply.code == ResponseCode.QUERY_NOT_FOUND:
             return None
         messages = list(scan_records(reply.body))
-        fresh = 0
         for message in messages:
             place = message.physical_offset
             if not question.has_key(message):
                 self.collisions.add(place)
             elif not question.in_window(message):
                 self.outside.append(message.store_timestamp)
-            elif place not in self.records:
-                self.records[place] = message
-                fresh += 1
-        batch = UNIQUE_BATCH if question.unique else INDEX_BATCH
-        if len(messages) < min(batch, asked_number(question)):
+            else:
+                self.records.setdefault(place, message)
+        if len(messages) < asked_number(question):
             return None
-        oldest = min(message.store_timestamp for message in messages)
-        if len(self.records) > question.max_items or not fresh:
-            # no newer hit came although the batch was full: more than a batch in one second
-            self.more = len(self.records) > question.max_items or len(messages) >= batch
+        if len(self.records) > question.max_items:
+            self.more = True
             return None
-        return oldest
+        return min(message.store_timestamp for message in messages)
 
 
 def asked_number(question: KeyQuestion) -> int:
     """How many hits to ask for: one more than wanted tells whether there are more."""
-    return INDEX_BATCH if question.max_items >= INDEX_BATCH else question.max_items + 1
+    batch = UNIQUE_BATCH if question.unique else INDEX_BATCH
+    return batch if question.max_items >= batch else question.max_items + 1
 
 
 def ask_index(admin: "MQAdmin", route: Route, question: KeyQuestion) -> Sequence[BrokerHits]:
@@ -136,7 +132,7 @@ def ask_index(admin: "MQAdmin", route: Route, question: KeyQuestion) -> Sequence
             if end_ms is None:
                 del open_windows[place]
             elif end_ms >= open_windows[place]:
-                # a full batch stored in one millisecond: the window cannot move past it
+                # more than a batch in one second of the index: the window cannot move past it
                 hits[place].more = True
                 del open_windows[place]
             else:

@@ -1,0 +1,209 @@
+"""Consumer offsets: the plan, the three ways to a broker, the read-back, the undo file."""
+
+import json
+
+import pytest
+
+from broker.common.group import SubscriptionGroupConfig
+from broker.errors import ClientError
+from broker.remoting.protocol.codes import RequestCode, ResponseCode
+
+
+@pytest.fixture
+def filled(broker_a):
+    """Queue 0 holds offsets 2..9 of ten messages, queue 1 three; the group is at 5 and 1."""
+    for _ in range(10):
+        broker_a.store("orders", 0)
+    for _ in range(3):
+        broker_a.store("orders", 1)
+    broker_a.expire("orders", 0, 2)
+    broker_a.groups["g"] = SubscriptionGroupConfig(group_name="g")
+    broker_a.committed("g", "orders").update({0: 5, 1: 1})
+    return broker_a
+
+
+@pytest.fixture
+def undo(tmp_path):
+    return str(tmp_path / "undo.json")
+
+
+def moves(plan):
+    return {i.queue_id: (i.current_offset, i.new_offset, i.skipped, i.repeated) for i in plan.items}
+
+
+class TestPlan:
+    def test_earliest(self, admin, filled):
+        plan = admin.offset.plan_reset("g", "orders", "earliest")
+        assert moves(plan) == {
+            0: (5, 2, 0, 3),
+            1: (1, 0, 0, 1),
+            2: (None, 0, 0, 0),
+            3: (None, 0, 0, 0),
+        }
+        assert not filled.told_clients
+        assert filled.committed("g", "orders") == {0: 5, 1: 1}
+
+    def test_latest_counts_what_is_skipped(self, admin, filled):
+        plan = admin.offset.plan_reset("g", "orders", "latest", queue_id=0)
+        assert moves(plan) == {0: (5, 10, 5, 0)}
+
+    def test_offsets_are_moved_to_the_edge(self, admin, filled):
+        plan = admin.offset.plan_reset("g", "orders", "1", queue_id=0)
+        assert moves(plan)[0][1] == 2
+        assert moves(admin.offset.plan_reset("g", "orders", "999"))[1][1] == 3
+
+    def test_shift(self, admin, filled):
+        plan = admin.offset.plan_reset("g", "orders", "shift:-2")
+        assert moves(plan) == {0: (5, 3, 0, 2), 1: (1, 0, 0, 1)}
+        assert "orders broker-a/2" in plan.warnings[0]
+
+    def test_time_and_duration(self, admin, cluster, filled):
+        cluster.clock.advance(3_600_000)
+        filled.store("orders", 0)
+        plan = admin.offset.plan_reset("g", "orders", str(cluster.clock.now_ms()), queue_id=0)
+        assert moves(plan)[0][1] == 10
+        assert plan.to_timestamp == cluster.clock.now_ms()
+
+    def test_what_is_there_already_is_unchanged(self, admin, filled):
+        plan = admin.offset.plan_reset("g", "orders", "offset:5", queue_id=0)
+        assert plan.empty
+        assert admin.offset.apply_reset(plan) is plan
+
+    def test_unknown_topic_and_queue(self, admin, filled):
+        with pytest.raises(ClientError, match="no route"):
+            admin.offset.plan_reset("g", "nope", "latest")
+        with pytest.raises(ClientError, match="no such queue"):
+            admin.offset.plan_reset("g", "orders", "latest", queue_id=9)
+
+    def test_a_dead_broker_is_an_error_of_the_plan(self, admin, filled, broker_b):
+        broker_b.store("orders")
+        broker_b.down = True
+        plan = admin.offset.plan_reset("g", "orders", "latest", queue_id=0)
+        assert [item.broker_name for item in plan.items] == ["broker-a"]
+        assert {error.kind for error in plan.errors} == {"unreachable"}
+        assert not plan.ok
+
+
+class TestApply:
+    def test_server_side(self, admin, cluster, filled, undo):
+        plan = admin.offset.plan_reset("g", "orders", "latest")
+        done = admin.offset.apply_reset(plan, undo_path=undo)
+        assert done.ok
+        assert [item.status for item in done.items] == ["done"] * 4
+        assert filled.committed("g", "orders") == {0: 10, 1: 3, 2: 0, 3: 0}
+        assert not cluster.asked(RequestCode.UPDATE_CONSUMER_OFFSET)
+
+    def test_offset_zero_can_be_set(self, admin, filled, undo):
+        plan = admin.offset.plan_reset("g", "orders", "0", queue_id=1)
+        assert admin.offset.apply_reset(plan, undo_path=undo).ok
+        assert filled.committed("g", "orders")[1] == 0
+
+    def test_an_old_broker_without_clients_gets_commits(self, admin, cluster, filled, undo):
+        filled.config["useServerSideResetOffset"] = "false"
+        plan = admin.offset.plan_reset("g", "orders", "latest", queue_id=0)
+        assert [item.via for item in plan.items] == ["direct"]
+        assert admin.offset.apply_reset(plan, undo_path=undo).ok
+        assert not cluster.asked(RequestCode.INVOKE_BROKER_TO_RESET_OFFSET)
+
+    def test_an_old_broker_with_clients_tells_them(self, admin, filled, undo):
+        filled.config["useServerSideResetOffset"] = "false"
+        filled.connect("g", "c1", "orders")
+        plan = admin.offset.plan_reset("g", "orders", "latest")
+        assert {item.via for item in plan.items} == {"clients"}
+        done = admin.offset.apply_reset(plan, undo_path=undo)
+        assert filled.told_clients == [("g", -1)]
+        assert {item.status for item in done.items} <= {"pending", "done"}
+        assert "obey within about" in done.warnings[-1]
+
+    def test_an_old_broker_with_clients_cannot_set_one_queue(self, admin, cluster, filled):
+        filled.config["useServerSideResetOffset"] = "false"
+        filled.connect("g", "c1", "orders")
+        plan = admin.offset.plan_reset("g", "orders", "shift:-1")
+        assert not plan.items
+        assert "stop the clients" in plan.errors[0].hint
+        admin.offset.apply_reset(plan)
+        assert not cluster.asked(RequestCode.INVOKE_BROKER_TO_RESET_OFFSET)
+
+    def test_a_refusal_stands_at_its_queue(self, admin, filled, undo):
+        filled.groups.clear()
+        plan = admin.offset.plan_reset("g", "orders", "latest", queue_id=0)
+        done = admin.offset.apply_reset(plan, undo_path=undo)
+        (item,) = done.items
+        assert (item.status, item.error.response_code) == ("failed", 26)
+        assert "group create" in item.error.hint
+
+    def test_a_broker_that_ignores_it_is_found_out(self, admin, filled, undo):
+        filled.ignore_writes = True
+        plan = admin.offset.plan_reset("g", "orders", "latest", queue_id=0)
+        (item,) = admin.offset.apply_reset(plan, undo_path=undo).items
+        assert (item.status, item.read_back) == ("differs", 5)
+        assert "is 5 instead of 10" in item.error.message
+
+    def test_online_clients_may_have_gone_on(self, admin, filled, undo):
+        filled.connect("g", "c1", "orders")
+        plan = admin.offset.plan_reset("g", "orders", "3", queue_id=0)
+        before = filled.on_222
+
+        def reset_and_consume(header, command):
+            answer = before(header, command)
+            filled.committed("g", "orders")[0] = 4
+            return answer
+
+        filled.on_222 = reset_and_consume
+        (item,) = admin.offset.apply_reset(plan, undo_path=undo).items
+        assert (item.status, item.read_back) == ("done", 4)
+
+
+class TestUndo:
+    def test_the_file_brings_everything_back(self, admin, filled, undo):
+        plan = admin.offset.plan_reset("g", "orders", "latest")
+        done = admin.offset.apply_reset(plan, undo_path=undo)
+        assert done.undo_path == undo
+        back = admin.offset.plan_reset("g", "orders", f"file:{undo}")
+        assert moves(back) == {0: (10, 5, 0, 5), 1: (3, 1, 0, 2)}
+        assert admin.offset.apply_reset(back, undo_path=undo + "2").ok
+        assert filled.committed("g", "orders")[0] == 5
+
+    def test_it_is_written_before_anything_changes(self, admin, cluster, filled, undo):
+        plan = admin.offset.plan_reset("g", "orders", "latest")
+        with pytest.raises(ClientError, match="File exists"):
+            open(undo, "w").close()
+            admin.offset.apply_reset(plan, undo_path=undo)
+        assert not cluster.asked(RequestCode.INVOKE_BROKER_TO_RESET_OFFSET)
+
+    def test_its_name_says_what_it_is(self, admin, filled, tmp_path, monkeypatch):
+        monkeypatch.chdir(tmp_path)
+        plan = admin.offset.plan_reset("g", "orders", "latest", queue_id=0)
+        path = admin.offset.apply_reset(plan).undo_path
+        assert path.startswith("offset-undo-g-orders-")
+        saved = json.loads((tmp_path / path).read_text())
+        assert saved["schema"] == "mqadmin.offsets/1"
+        assert saved["offsets"] == [
+            {"topic": "orders", "brokerName": "broker-a", "queueId": 0, "consumerOffset": 5}
+        ]
+
+    def test_export_is_the_same_format(self, admin, filled, tmp_path):
+        path = str(tmp_path / "all.json")
+        assert len(admin.offset.export("g", path).items) == 4
+        plan = admin.offset.plan_reset("g", "orders", f"file:{path}")
+        assert plan.empty
+
+
+def test_show(admin, filled) -> None:
+    rows = [
+        (r.queue_id, r.min_offset, r.max_offset, r.consumer_offset, r.state)
+        for r in admin.offset.show("g").items
+    ]
+    assert rows == [
+        (0, 2, 10, 5, "ok"),
+        (1, 0, 3, 1, "ok"),
+        (2, 0, 0, None, "noOffset"),
+        (3, 0, 0, None, "noOffset"),
+    ]
+
+
+def test_a_broker_that_hides_its_configuration_is_an_error(admin, filled) -> None:
+    filled.refuse(RequestCode.GET_BROKER_CONFIG, ResponseCode.NO_PERMISSION, "no")
+    plan = admin.offset.plan_reset("g", "orders", "latest")
+    assert not plan.items
+    assert [error.request_code for error in plan.errors] == [26]

@@ -1,0 +1,128 @@
+"""The session: several name servers, start-up cost, refusals with hints."""
+
+import subprocess
+import sys
+
+import pytest
+
+from broker.errors import BrokerError, ClientError, ConnectError
+from broker.remoting.protocol.codes import RequestCode, ResponseCode
+from mqadmin.admin import MQAdmin
+
+HEAVY = [
+    "asyncio",
+    "ssl",
+    "dataclasses",
+    "json",
+    "threading",
+    "http",
+    "logging",
+    "typer",
+    "rich",
+    "tabulate",
+    "httpx",
+    "yaml",
+    "zlib",
+    "lz4",
+    "multiprocessing",
+    "subprocess",
+    "concurrent",
+]
+
+
+def test_no_name_server_is_an_error() -> None:
+    with pytest.raises(ClientError, match="no name server"):
+        MQAdmin([])
+
+
+def test_the_next_name_server_answers_for_a_dead_one(cluster) -> None:
+    cluster.add_namesrv("127.0.0.1:9877")
+    cluster.namesrvs[0].down = True
+    assert len(cluster.admin().topology.targets) == 2
+
+
+def test_a_young_name_server_is_not_believed_alone(cluster, broker_a) -> None:
+    broker_a.store("orders")
+    cluster.namesrvs[0].forgotten.add(("orders", "broker-a"))
+    cluster.add_namesrv("127.0.0.1:9877")
+    assert cluster.admin().topic.route("orders").topic == "orders"
+
+
+def test_when_all_fail_the_answer_outranks_the_silence(cluster) -> None:
+    cluster.add_namesrv("127.0.0.1:9877")
+    cluster.namesrvs[1].down = True
+    with pytest.raises(BrokerError) as caught:
+        cluster.admin().topic.route("orders")
+    assert caught.value.code == ResponseCode.TOPIC_NOT_EXIST
+    cluster.namesrvs[0].down = True
+    with pytest.raises(ConnectError):
+        cluster.admin().topic.route("orders")
+
+
+def test_other_refusals_of_a_name_server_are_final(cluster) -> None:
+    cluster.add_namesrv("127.0.0.1:9877")
+    cluster.namesrvs[0].refuse(RequestCode.GET_BROKER_CLUSTER_INFO, ResponseCode.SYSTEM_ERROR)
+    with pytest.raises(BrokerError):
+        _ = cluster.admin().topology
+    assert cluster.calls == [("127.0.0.1:9876", 106)]
+
+
+def test_the_topology_is_asked_once(admin, cluster) -> None:
+    admin.topic.list()
+    admin.cluster.list()
+    assert len(cluster.asked(RequestCode.GET_BROKER_CLUSTER_INFO)) == 1
+
+
+def test_nouns_are_made_once(admin) -> None:
+    for noun in [
+        "topic",
+        "cluster",
+        "broker",
+        "group",
+        "message",
+        "consumer",
+        "offset",
+        "dlq",
+        "namesrv",
+    ]:
+        assert getattr(admin, noun) is getattr(admin, noun)
+
+
+def test_unknown_names_of_the_package() -> None:
+    import mqadmin.admin
+
+    with pytest.raises(AttributeError, match="nope"):
+        _ = mqadmin.admin.nope
+
+
+@pytest.mark.parametrize("noun", ["topic", "consumer", "message"])
+def test_a_question_loads_no_heavy_module(noun) -> None:
+    program = (
+        "import sys; from mqadmin.admin import MQAdmin; "
+        "a = MQAdmin(['127.0.0.1:1']); "
+        f"a.{noun}; "
+        f"print([m for m in {HEAVY!r} if m in sys.modules])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-I", "-S", "-c", f"import sys; sys.path[:0] = {sys.path!r}; {program}"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.strip() == "[]"
+
+
+def test_a_connection_refused_is_told_with_its_address() -> None:
+    with MQAdmin(["127.0.0.1:1"], timeout_ms=2_000) as admin, pytest.raises(ConnectError) as caught:
+        admin.topic.list()
+    assert caught.value.address == "127.0.0.1:1"
+
+
+def test_renewing_replaces_the_connections() -> None:
+    with MQAdmin(["127.0.0.1:1"]) as admin:
+        before = admin.client
+        admin.renew()
+        assert admin.client is not before
+        other = admin.without_deadline()
+        assert other.client.total_ms is None
+        other.close()
