@@ -55,7 +55,7 @@ def _import_msgspec() -> None:
     """
     if "msgspec" in sys.modules or "typing_extensions" in sys.modules:
         return
-    modules: "dict[str, Any]" = sys.modules
+    modules: dict[str, Any] = sys.modules
     modules["typing_extensions"] = None
     try:
         import msgspec  # noqa: F401

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from mqadmin.command.failure import MOVED, NO, PARTLY, TARGET_KINDS, UNREACHABLE
+from mqadmin.command.failure import MOVED, NO, PARTLY, target_status
 from mqadmin.command.session import Session
 from mqadmin.output.view import Outcome, View
 
@@ -129,4 +129,6 @@ def _status(applied: "Applied") -> int:
         return PARTLY
     errors = [item.error for item in applied.items if item.error is not None]
     errors.extend(applied.errors)
-    return TARGET_KINDS.get(errors[0].kind, UNREACHABLE) if errors else NO
+    if not errors:
+        return NO
+    return target_status(errors[0].kind, errors[0].response_code)

@@ -73,13 +73,18 @@ TARGET_KINDS: dict[str, int] = {
     "differs": MOVED,
 }
 
+# Response codes that say "there is no such thing": an answer, though one with an error code.
+# TOPIC_NOT_EXIST, QUERY_NOT_FOUND, SUBSCRIPTION_NOT_EXIST, SUBSCRIPTION_GROUP_NOT_EXIST,
+# CONSUMER_NOT_ONLINE
+NOT_THERE_CODES = frozenset({17, 22, 24, 26, 206})
+
 
 def status_of(error: BaseException) -> int:
     """Give the exit status of an error."""
     if isinstance(error, KeyboardInterrupt):
         return INTERRUPTED
     if isinstance(error, errors.BrokerError):
-        return TARGET_KINDS[_refusal_kind(error)]
+        return target_status(_refusal_kind(error), error.code)
     for kind, _, status in FAILURES:
         if isinstance(error, kind):
             return status
@@ -124,6 +129,13 @@ def report_of(error: BaseException) -> ErrorReport:
         f"{type(error).__name__}: {error}",
         "this is a defect of mqadmin; -v prints where it happened",
     )
+
+
+def target_status(kind: str, response_code: int | None) -> int:
+    """Give the exit status when a target that failed is all there is."""
+    if kind == "refused" and response_code in NOT_THERE_CODES:
+        return NO
+    return TARGET_KINDS.get(kind, REFUSED)
 
 
 def target_report(error: Any) -> ErrorReport:

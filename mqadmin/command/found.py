@@ -28,7 +28,7 @@ def emit_found(session: Session, view: View, result: Any) -> None:
         reason=result.detail if result.kind == "found" else "",
         errors=[report.fields() for report in errors],
     )
-    session.emit(view, result.items, outcome)
+    session.emit(view, result.items, outcome, said=True)
     _conclude(session, result, errors)
 
 

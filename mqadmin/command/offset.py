@@ -3,7 +3,7 @@
 from typing import Annotated, Any
 
 from mqadmin.command.declare import Argument, Noun, Option
-from mqadmin.command.failure import MOVED, PARTLY, TARGET_KINDS, target_report
+from mqadmin.command.failure import MOVED, PARTLY, target_report, target_status
 from mqadmin.command.session import Session
 from mqadmin.command.values import whole
 from mqadmin.output.view import Outcome, View
@@ -153,7 +153,7 @@ def reset(
             return
     done = session.admin.offset.apply_reset(plan, undo_path=undo_file)
     _show(session, done)
-    if done.undo_path:
+    if done.undo_path and any(item.status in ("done", "differs") for item in done.items):
         session.note(
             f"undo: mqadmin offset reset {group} --topic {topic} --to file:{done.undo_path}"
         )
@@ -187,4 +187,6 @@ def _status(done: Any) -> int:
     if statuses & {"done", "unchanged"}:
         return PARTLY
     errors = [item.error for item in done.items if item.error is not None] + list(done.errors)
-    return TARGET_KINDS.get(errors[0].kind, PARTLY) if errors else PARTLY
+    if not errors:
+        return PARTLY
+    return target_status(errors[0].kind, errors[0].response_code)

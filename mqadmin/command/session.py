@@ -11,11 +11,11 @@ from mqadmin.command.failure import (
     INTERRUPTED,
     NO,
     PARTLY,
-    TARGET_KINDS,
     UsageFault,
     report_of,
     status_of,
     target_report,
+    target_status,
 )
 from mqadmin.output.stdio import flush_out, silence_closed_pipe, write_err
 from mqadmin.output.view import Outcome, View
@@ -116,10 +116,12 @@ class Session:
         *,
         live: bool = False,
         nothing: str = "",
+        said: bool = False,
     ) -> int:
         """Print rows, then what there is to say about them, and set the status.
 
-        ``nothing`` is the sentence for an empty answer, which then has status 1.
+        ``nothing`` is the sentence for an empty answer, which then has status 1; ``said`` when
+        other words have explained it already.
         """
         from mqadmin.output.emit import emit
 
@@ -129,8 +131,11 @@ class Session:
             self.note(f"truncated: {outcome.reason or 'more rows were left out'}")
             self.status = self.status or PARTLY
         if nothing and not count and not outcome.errors and not outcome.truncated:
-            self.note(nothing)
+            if not said:
+                self.note(nothing)
             self.status = self.status or NO
+        elif not count and not outcome.errors and self.is_table and not said:
+            self.note("nothing there")
         return count
 
     def emit_listing(self, view: View, listing: Any, *, nothing: str = "") -> int:
@@ -138,9 +143,9 @@ class Session:
         outcome = Outcome(
             truncated=listing.truncated, errors=[target_report(e).fields() for e in listing.errors]
         )
-        count = self.emit(view, listing.items, outcome, nothing=nothing)
         for note in listing.notes:
             self.note(note)
+        count = self.emit(view, listing.items, outcome, nothing=nothing, said=bool(listing.notes))
         self.report_targets(listing.errors, some_worked=count > 0)
         return count
 
@@ -157,7 +162,7 @@ class Session:
         for error in errors:
             emit_error(target_report(error), form=self.form)
         if errors:
-            alone = TARGET_KINDS.get(errors[0].kind, PARTLY)
+            alone = target_status(errors[0].kind, errors[0].response_code)
             self.status = PARTLY if some_worked else alone
 
     def note(self, text: str) -> None:

@@ -187,10 +187,23 @@ def _csv(view: View, rows: Iterator[dict[str, Any]], *, live: bool) -> int:
             buffer.truncate()
 
     count = _gathered(pieces(), live=live)
-    if not count and names:
-        write_out(",".join(names) + "\n")
+    if not count:
+        write_out(",".join(names or _declared_fields(view)) + "\n")
         flush_out()
     return count
+
+
+def _declared_fields(view: View) -> list[str]:
+    """The columns a row would have had: an empty CSV keeps its header."""
+    if not view.row:
+        return list(view.columns)
+    names: list[str] = []
+    for name in view.row_type().__struct_encode_fields__:
+        names.append(name)
+        twin = time_twin(name)
+        if twin is not None:
+            names.append(twin)
+    return names
 
 
 def _csv_cell(value: Any) -> str | int | float:

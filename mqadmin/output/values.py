@@ -1,6 +1,6 @@
 """Rows as plain mappings, and a value as the text of one cell."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable
 from time import gmtime
 from typing import Any
 
@@ -12,33 +12,44 @@ _STEM = "Timestamp"
 
 
 def plain(row: Any) -> dict[str, Any]:
-    """Turn a row (struct or mapping) into a plain mapping with its time twins in place."""
+    """Turn a row (struct or mapping) into a plain mapping with its time twins in place.
+
+    Twins are for the fields of records: maps inside them (properties, configuration) are somebody
+    else's words and stay as they are.
+    """
     if isinstance(row, dict):
-        built = row
-    else:
-        from msgspec import to_builtins
-
-        built = to_builtins(row, str_keys=True)
-    return _with_twins(built)
+        return _with_twins(row.items())
+    kind = type(row)
+    names = zip(kind.__struct_encode_fields__, kind.__struct_fields__, strict=True)
+    return _with_twins((name, _value(getattr(row, field))) for name, field in names)
 
 
-def _with_twins(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """Add ``xTime`` behind each ``xTimestamp`` (``time`` behind ``timestamp``), at every depth."""
+def _with_twins(fields: Iterable[tuple[str, Any]]) -> dict[str, Any]:
+    """Add ``xTime`` behind each ``xTimestamp`` (``time`` behind ``timestamp``)."""
     out: dict[str, Any] = {}
-    for name, value in fields.items():
-        kind = type(value)
-        if kind is dict:
-            # properties are the application's own words: they are not touched
-            out[name] = value if name == "properties" else _with_twins(value)
-            continue
-        if kind is list or kind is tuple:
-            out[name] = [_with_twins(item) if type(item) is dict else item for item in value]
-            continue
+    for name, value in fields:
         out[name] = value
-        twin = time_twin(name)
-        if twin is not None and twin not in fields:
-            out[twin] = rfc3339(value) if kind is int else None
+        if name.endswith(("Timestamp", "timestamp")):
+            twin = time_twin(name)
+            if twin is not None:
+                out[twin] = rfc3339(value) if type(value) is int else None
     return out
+
+
+_SCALARS = frozenset({str, int, float, bool, type(None)})
+
+
+def _value(value: Any) -> Any:
+    kind = type(value)
+    if kind in _SCALARS:
+        return value
+    if hasattr(kind, "__struct_fields__"):
+        return plain(value)
+    if kind is list or kind is tuple:
+        return [_value(item) for item in value]
+    from msgspec import to_builtins
+
+    return to_builtins(value, str_keys=True)
 
 
 def time_twin(name: str) -> str | None:

@@ -113,8 +113,10 @@ def _roff(text: str) -> str:
 def layout_troff(layout: Layout) -> str:
     """A layout as a section of a man page (macros of man(7), table by tbl(1))."""
     lines = [f".SS {_roff(layout.title)}", f"File: {_roff(layout.path)}", ".PP", ".TS"]
-    lines += ["l l l l l.", "offset\twidth\ttype\tfield\tmeaning", "_"]
-    lines += ["\t".join(_roff(cell) for cell in row) for row in _cells(layout)]
+    lines += ["l l l l lx.", "offset\twidth\ttype\tfield\tmeaning", "_"]
+    for row in _cells(layout):
+        *short, meaning = (_roff(cell) for cell in row)
+        lines.append("\t".join(short) + "\tT{\n" + meaning + "\nT}")  # T{ }T: may be folded
     lines.append(".TE")
     for note in layout.notes:
         lines += [".PP", _roff(note)]

@@ -140,7 +140,8 @@ def test_status_shows_times_in_words(mqadmin: Run, admin: Any, screen: Any) -> N
     [
         (ConnectError("no connection", address="127.0.0.1:9876"), 3),
         (RequestTimeoutError("no answer", address="127.0.0.1:9876"), 3),
-        (BrokerError(17, "no route info", "127.0.0.1:9876", request_code=105), 4),
+        (BrokerError(17, "no route info", "127.0.0.1:9876", request_code=105), 1),
+        (BrokerError(2, "busy", "127.0.0.1:9876", request_code=105), 4),
         (BrokerError(1, "org.apache.rocketmq.acl.common.AclException: no", "h:1"), 6),
         (ClientError("no route for topic orders", "mqadmin topic list"), 1),
         (KeyboardInterrupt(), 130),

@@ -27,14 +27,21 @@ def test_properties_are_the_applications_words_and_stay_as_they_are() -> None:
     assert row["properties"] == {"someTimestamp": "1"}
 
 
-def test_a_twin_that_is_there_already_is_kept() -> None:
+def test_a_twin_that_comes_later_is_kept() -> None:
     assert plain({"bornTimestamp": 1, "bornTime": "mine"})["bornTime"] == "mine"
 
 
-def test_twins_appear_at_every_depth() -> None:
-    built = plain({"items": [{"endTimestamp": 0}], "checkpoint": {"timestamp": 1000}})
-    assert built["items"][0]["endTime"] == "1970-01-01T00:00:00.000Z"
-    assert built["checkpoint"]["time"] == "1970-01-01T00:00:01.000Z"
+class Outer(msgspec.Struct, rename="camel"):
+    rows: list[Row]
+    inner: Row | None
+    table: dict[int, int]
+
+
+def test_records_inside_records_have_twins_and_maps_do_not() -> None:
+    built = plain(Outer([Row("a", 0, {})], Row("b", 1000, {}), {0: 5}))
+    assert built["rows"][0]["storeTime"] == "1970-01-01T00:00:00.000Z"
+    assert built["inner"]["storeTime"] == "1970-01-01T00:00:01.000Z"
+    assert built["table"] == {"0": 5}
 
 
 @pytest.mark.parametrize("epoch_ms", [-1, 2**63 - 1, 253_402_300_800_000])

@@ -1,0 +1,180 @@
+"""The commands against a real broker and name server in this process, from create to reset."""
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from broker.server.standalone import BlockingEmbeddedBroker
+
+Run = Callable[..., Any]
+
+SMALL = {
+    "mapedFileSizeCommitLog": "1048576",
+    "mappedFileSizeCommitLog": "1048576",
+    "mappedFileSizeConsumeQueue": "6000",
+    "maxHashSlotNum": "500",
+    "maxIndexNum": "2000",
+}
+
+
+@pytest.fixture(scope="module")
+def broker_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("live") / "store"
+
+
+@pytest.fixture(scope="module")
+def embedded(broker_dir: Path) -> Iterator[BlockingEmbeddedBroker]:
+    with BlockingEmbeddedBroker(str(broker_dir), SMALL) as running:
+        yield running
+
+
+@pytest.fixture
+def live(mqadmin: Run, embedded: BlockingEmbeddedBroker, monkeypatch: pytest.MonkeyPatch) -> Run:
+    monkeypatch.setenv("NAMESRV_ADDR", embedded.namesrv_address)
+    return mqadmin
+
+
+def items(done: Any) -> list[dict[str, Any]]:
+    assert done.out, done.err
+    return json.loads(done.out)["items"]  # type: ignore[no-any-return]
+
+
+def test_create_send_find_and_show(live: Run, embedded: Any) -> None:
+    made = live("topic", "create", "orders", "--queues", "4", "-y", "-o", "json")
+    assert (made.status, items(made)[0]["status"]) == (0, "done")
+    assert live("topic", "create", "orders", "-y").status == 1
+    assert live("topic", "create", "orders", "-y", "--if-not-exists").status == 0
+
+    sent = live("msg", "send", "orders", "--body", "hello", "--key", "42", "-o", "json")
+    assert sent.status == 0
+    place = json.loads(sent.out)
+    assert place["sendStatus"] == "SEND_OK"
+
+    found = live("msg", "query", "--topic", "orders", "--key", "42", "--body", "text", "-o", "json")
+    assert found.status == 0
+    (message,) = items(found)
+    assert (message["keys"], message["body"]) == (["42"], "hello")
+    assert message["offsetMsgId"] == place["offsetMsgId"]
+    assert message["brokerName"] == "broker-a"
+    assert message["storeTime"].endswith("Z")
+
+    for words in (
+        ["--id", place["offsetMsgId"]],
+        ["--id", place["uniqKey"], "--topic", "orders"],
+        ["--topic", "orders", "--queue", str(place["queueId"]), "--offset", "0"],
+        ["--topic", "orders", "--begin", "-1h"],
+    ):
+        again = items(live("msg", "query", *words, "-o", "json"))
+        assert [item["offsetMsgId"] for item in again] == [place["offsetMsgId"]], words
+
+    shown = live("msg", "show", place["offsetMsgId"], "-o", "json")
+    assert json.loads(shown.out)["body"] == "hello"
+
+    nothing = live("msg", "query", "--topic", "orders", "--key", "43", "-o", "json")
+    assert (nothing.status, items(nothing)) == (1, [])
+    assert json.loads(nothing.err)["error"]["kind"] == "notInIndex"
+    unknown = live("msg", "query", "--topic", "nosuch", "--key", "43", "-o", "json")
+    assert unknown.status == 1
+    assert json.loads(unknown.err)["error"]["kind"] == "noSuchTopic"
+
+
+def test_tail_ends_at_the_end(live: Run) -> None:
+    live("msg", "send", "orders", "--body", "tail", "-o", "json")
+    done = live("msg", "tail", "orders", "--last", "100", "--no-follow", "-o", "ndjson")
+    assert done.status == 0
+    assert "tail" in [json.loads(line)["body"] for line in done.out.splitlines()]
+
+
+def test_topics_and_groups_change_as_planned(live: Run) -> None:
+    live("topic", "create", "t2", "--queues", "2", "-y")
+    assert live("topic", "perm", "t2", "r", "-y").status == 0
+    (shown,) = items(live("topic", "show", "t2", "-o", "json"))
+    assert (shown["perm"], shown["readQueueNums"]) == (4, 2)
+    assert live("topic", "update", "t2", "--write-queues", "1", "--dry-run").status == 0
+    (same,) = items(live("topic", "show", "t2", "-o", "json"))
+    assert same == shown
+    assert live("topic", "delete", "t2", "--yes").status == 0
+    assert live("topic", "show", "t2").status == 1
+    assert live("topic", "route", "t2").status == 1
+
+    assert live("group", "create", "g2", "--retry-max", "3", "-y").status == 0
+    assert live("group", "update", "g2", "--no-consume", "-y").status == 0
+    (group,) = items(live("group", "show", "g2", "-o", "json"))
+    assert (group["retryMaxTimes"], group["consumeEnable"]) == (3, False)
+    assert live("group", "delete", "g2", "-y").status == 0
+    assert live("group", "show", "g2").status == 1
+
+
+def test_a_reset_is_undone_by_its_file(
+    live: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    live("topic", "create", "t3", "--queues", "1", "-y")
+    for number in range(5):
+        live("msg", "send", "t3", "--body", str(number))
+    reset = ["offset", "reset", "g3", "--topic", "t3", "--yes", "-o", "json", "--to"]
+    live("group", "create", "g3", "-y")
+    assert live(*reset, "2").status == 0
+    first = live(*reset, "latest")
+    (row,) = items(first)
+    assert (row["currentOffset"], row["newOffset"], row["skipped"], row["readBack"]) == (2, 5, 3, 5)
+    undo = first.err.rpartition("file:")[2].strip()
+    (lag,) = items(live("consumer", "lag", "g3", "-o", "json"))
+    assert (lag["lag"], lag["state"]) == (0, "ok")
+    assert live(*reset, f"file:{undo}").status == 0
+    (offset,) = items(live("offset", "show", "g3", "-o", "json"))
+    assert (offset["consumerOffset"], offset["lag"]) == (2, 3)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "cluster list",
+        "topic list",
+        "topic route orders",
+        "topic status orders",
+        "broker status",
+        "broker config show --key flush",
+        "group list",
+        "consumer list",
+        "dlq list",
+    ],
+)
+@pytest.mark.parametrize("form", ["table", "wide", "json", "ndjson", "yaml", "csv"])
+def test_every_list_in_every_form(live: Run, words: str, form: str) -> None:
+    live("topic", "create", "orders", "-y", "--if-not-exists")
+    live("msg", "send", "orders", "--body", "x")
+    done = live(*words.split(), "-o", form)
+    assert done.status == 0, done.err
+    assert done.out or words in ("dlq list", "consumer list")
+
+
+def test_rows_have_exactly_the_fields_of_their_schema(live: Run) -> None:
+    live("topic", "create", "orders", "-y", "--if-not-exists")
+    live("msg", "send", "orders", "--body", "x", "--key", "s")
+    for words in ("topic list", "cluster list", "topic status orders", "group list",
+                  "msg query --topic orders --key s"):  # fmt: skip
+        schema = json.loads(live(*words.split()[:2], "-o", "schema").out)
+        declared = schema["properties"]["items"]["items"]["properties"]
+        for item in items(live(*words.split(), "-o", "json")):
+            assert list(item) == list(declared), words
+
+
+def test_the_trace_names_request_address_and_time(live: Run) -> None:
+    done = live("topic", "route", "orders", "-v")
+    assert "GET_ROUTEINFO_BY_TOPIC 127.0.0.1:" in done.err
+    assert " ms" in done.err
+
+
+def test_the_live_store_is_inspected_without_being_touched(live: Run, broker_dir: Path) -> None:
+    live("topic", "create", "orders", "-y", "--if-not-exists")
+    live("msg", "send", "orders", "--body", "offline", "--key", "off")
+    found = live("store", "find", str(broker_dir), "--key", "off", "--body", "text", "-o", "json")
+    assert found.status == 0, found.err
+    assert items(found)[0]["body"] == "offline"
+    summary = json.loads(live("store", "inspect", str(broker_dir), "--summary", "-o", "json").out)
+    assert summary["damages"] == 0
+    assert summary["cleanStop"] is False

@@ -1,0 +1,196 @@
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from mqadmin.admin.message_record import MessageRecord
+from mqadmin.admin.message_result import QueryResult
+from mqadmin.admin.result import TargetError
+
+Run = Callable[..., Any]
+
+RECORD = MessageRecord(
+    topic="orders",
+    broker_name="broker-a",
+    queue_id=3,
+    queue_offset=7,
+    physical_offset=4096,
+    store_size=200,
+    magic="DAA320A7",
+    body_crc=1,
+    crc_ok=True,
+    flag=0,
+    sys_flag=0,
+    born_timestamp=1_700_000_000_000,
+    born_host="127.0.0.1:5000",
+    store_timestamp=1_700_000_000_001,
+    store_host="127.0.0.1:10911",
+    reconsume_times=0,
+    prepared_transaction_offset=0,
+    body_size=5,
+    body="hello",
+    body_encoding="utf-8",
+    tags="paid",
+    keys=("42", "x"),
+    uniq_key="7F00000126AD18B4AAC2799D5BAB0000",
+    offset_msg_id="7F00000100002A9F0000000000001000",
+    properties={"KEYS": "42 x", "TAGS": "paid"},
+)
+FOUND = QueryResult(kind="found", items=(RECORD,))
+REFUSED = TargetError(kind="refused", message="broker-b said no", response_code=2)
+
+
+def test_hits_as_a_table(mqadmin: Run, admin: Any, screen: Any) -> None:
+    admin.answers["message.query_key"] = FOUND
+    done = mqadmin("msg", "query", "--topic", "orders", "--key", "42")
+    assert (done.status, done.err) == (0, "")
+    screen("msg-query.txt", done.out)
+
+
+def test_hits_as_json_have_the_fields_of_a_message(mqadmin: Run, admin: Any, screen: Any) -> None:
+    admin.answers["message.query_id"] = FOUND
+    done = mqadmin("msg", "query", "--id", RECORD.offset_msg_id, "-o", "json")
+    screen("msg-query.json", done.out)
+
+
+def test_one_message_is_shown_whole(mqadmin: Run, admin: Any, screen: Any) -> None:
+    admin.answers["message.query_id"] = FOUND
+    done = mqadmin("msg", "show", RECORD.offset_msg_id)
+    assert done.status == 0
+    screen("msg-show.txt", done.out)
+
+
+@pytest.mark.parametrize(
+    ("kind", "status"),
+    [
+        ("notInIndex", 1),
+        ("outsideWindow", 1),
+        ("dataDeleted", 1),
+        ("notWritten", 1),
+        ("noSuchTopic", 1),
+        ("notFound", 1),
+        ("refused", 4),
+        ("unreachable", 3),
+        ("badId", 2),
+    ],
+)
+def test_each_no_is_a_word_and_a_status_of_its_own(
+    mqadmin: Run, admin: Any, kind: str, status: int
+) -> None:
+    admin.answers["message.query_key"] = QueryResult(kind=kind, detail="because", hint="next")
+    done = mqadmin("msg", "query", "--topic", "orders", "--key", "42")
+    assert (done.status, done.out) == (status, "")
+    assert done.err == "error: because\nhint: next\n"
+    as_json = mqadmin("msg", "query", "--topic", "orders", "--key", "42", "-o", "json")
+    assert json.loads(as_json.out)["items"] == []
+    assert json.loads(as_json.err)["error"]["kind"] == kind
+
+
+def test_hits_beside_a_failed_broker_are_partly(mqadmin: Run, admin: Any) -> None:
+    admin.answers["message.query_key"] = QueryResult(
+        kind="found", items=(RECORD,), errors=(REFUSED,)
+    )
+    done = mqadmin("msg", "query", "--topic", "orders", "--key", "42", "-o", "json")
+    assert done.status == 5
+    assert json.loads(done.out)["errors"][0]["kind"] == "refused"
+
+
+def test_a_cut_answer_says_so_in_three_places(mqadmin: Run, admin: Any) -> None:
+    admin.answers["message.query_key"] = QueryResult(
+        kind="found", items=(RECORD,), truncated=True, detail="more than --max"
+    )
+    done = mqadmin("msg", "query", "--topic", "orders", "--key", "42", "-o", "json")
+    assert done.status == 5
+    assert json.loads(done.out)["truncated"] is True
+    assert "truncated: more than --max" in done.err
+
+
+@pytest.mark.parametrize(
+    ("words", "call"),
+    [
+        ("--topic t --key k", ("message.query_key", ("t", "k"))),
+        ("--topic t --uniq-key u", ("message.query_key", ("t", "u"))),
+        ("--topic t --id i", ("message.query_id", ("i",))),
+        ("--topic t --queue 2 --offset 9", ("message.query_offset", ("t", 2, 9))),
+        ("--topic t --begin 1000 --end 2000", ("message.query_time", ("t", 1_000_000, 2_000_000))),
+    ],
+)
+def test_the_options_say_which_question_it_is(
+    mqadmin: Run, admin: Any, words: str, call: tuple[str, tuple[Any, ...]]
+) -> None:
+    admin.answers[call[0]] = FOUND
+    assert mqadmin("msg", "query", *words.split()).status == 0
+    assert admin.calls[0][:2] == call
+
+
+def test_the_window_is_printed_back_with_its_zone(mqadmin: Run, admin: Any) -> None:
+    admin.answers["message.query_key"] = FOUND
+    done = mqadmin("msg", "query", "--topic", "t", "--key", "k", "--begin", "2026-01-02 03:04")
+    assert done.err == "stored from 2026-01-02T03:04:00.000+00:00 to the end\n"
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "",
+        "--topic t",
+        "--key k",
+        "--topic t --key k --all-time --begin 1000",
+        "--topic t --key k --begin yesterdayish",
+        "--topic t --key k --max 0",
+    ],
+)
+def test_a_question_that_is_none_is_a_usage_error(mqadmin: Run, admin: Any, words: str) -> None:
+    done = mqadmin("msg", "query", *words.split())
+    assert (done.status, done.out, admin.calls) == (2, "", [])
+
+
+def test_sending_takes_text_file_or_stdin(mqadmin: Run, admin: Any, tmp_path: Any) -> None:
+    from mqadmin.admin.message import SendRecord
+
+    admin.answers["message.send"] = SendRecord(
+        topic="t",
+        broker_name="b",
+        queue_id=0,
+        queue_offset=1,
+        offset_msg_id="A",
+        uniq_key="B",
+        send_status="SEND_OK",
+    )
+    (tmp_path / "body").write_bytes(b"\x00\xff")
+    assert mqadmin("msg", "send", "t", "--body", "ü").status == 0
+    assert mqadmin("msg", "send", "t", "--body-file", str(tmp_path / "body")).status == 0
+    assert mqadmin("msg", "send", "t", "--body-file", "-", stdin=b"in\xfe").status == 0
+    assert [args[1] for _, args, _ in admin.calls] == ["ü".encode(), b"\x00\xff", b"in\xfe"]
+    assert mqadmin("msg", "send", "t").status == 2
+    assert mqadmin("msg", "send", "t", "--body", "a", "--body-file", "-").status == 2
+    assert mqadmin("msg", "send", "t", "--body-file", str(tmp_path / "nosuch")).status == 2
+    dry = mqadmin("msg", "send", "t", "--body", "a", "--dry-run")
+    assert (dry.status, len(admin.calls)) == (0, 3)
+    assert dry.err.splitlines()[-1] == "dry run: nothing was changed"
+
+
+def test_properties_and_keys_reach_the_library(mqadmin: Run, admin: Any) -> None:
+    admin.answers["message.send"] = KeyboardInterrupt()
+    line = "msg send t --body b --key 1 --key 2 --property a=b=c --property d= --tags x"
+    assert mqadmin(*line.split()).status == 130
+    kwargs = admin.calls[0][2]
+    assert kwargs["keys"] == ["1", "2"]
+    assert kwargs["properties"] == {"a": "b=c", "d": ""}
+    assert mqadmin("msg", "send", "t", "--body", "b", "--property", "plain").status == 2
+
+
+def test_a_tail_is_written_as_it_comes_and_ends_with_the_wish(mqadmin: Run, admin: Any) -> None:
+    admin.answers["message.tail"] = lambda *_, **__: iter([RECORD, RECORD, RECORD])
+    done = mqadmin("msg", "tail", "orders", "--max", "2", "-o", "ndjson")
+    assert done.status == 0
+    assert len(done.out.splitlines()) == 2
+    assert mqadmin("msg", "tail", "orders", "-o", "json").status == 2
+
+
+def test_an_id_is_decoded_without_a_network(mqadmin: Run, screen: Any) -> None:
+    done = mqadmin("msg", "decode-id", "7F00000100002A9F0000000000001000")
+    assert done.status == 0
+    assert "127.0.0.1:10911" in done.out
+    assert mqadmin("msg", "decode-id", "xyz").status in (1, 2)

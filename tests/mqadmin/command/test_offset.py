@@ -1,0 +1,119 @@
+import json
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+import pytest
+
+from mqadmin.admin.offset import ResetItem, ResetPlan
+from mqadmin.admin.result import TargetError
+
+Run = Callable[..., Any]
+
+RESET = ("offset", "reset", "g", "--topic", "t", "--to", "earliest")
+
+
+def item(queue_id: int, **fields: Any) -> ResetItem:
+    values: dict[str, Any] = {
+        "group": "g",
+        "topic": "t",
+        "broker_name": "broker-a",
+        "address": "127.0.0.1:10911",
+        "queue_id": queue_id,
+        "min_offset": 0,
+        "max_offset": 10,
+        "current_offset": 7,
+        "new_offset": 0,
+        "skipped": 0,
+        "repeated": 7,
+        **fields,
+    }
+    return ResetItem(**values)
+
+
+PLAN = ResetPlan(
+    group="g",
+    topic="t",
+    to="earliest",
+    online=1,
+    items=(item(0), item(1, current_offset=None, repeated=0)),
+    warnings=("1 client is online and is told",),
+)
+DONE = msgspec.structs.replace(
+    PLAN,
+    items=(item(0, status="done", read_back=0), item(1, status="done", read_back=0)),
+    undo_path="undo.json",
+)
+
+
+def test_the_plan_is_shown_and_nothing_is_done(mqadmin: Run, admin: Any, screen: Any) -> None:
+    admin.answers["offset.plan_reset"] = PLAN
+    done = mqadmin(*RESET, "--dry-run")
+    assert done.status == 0
+    assert done.err == "warning: 1 client is online and is told\n"
+    assert admin.calls[0] == (
+        "offset.plan_reset",
+        ("g", "t", "earliest"),
+        {"queue_id": None, "broker": None},
+    )
+    assert len(admin.calls) == 1
+    screen("offset-reset-dry-run.txt", done.out)
+
+
+def test_applied_read_back_and_undo_named(mqadmin: Run, admin: Any, screen: Any) -> None:
+    admin.answers.update({"offset.plan_reset": PLAN, "offset.apply_reset": DONE})
+    done = mqadmin(*RESET, "--yes")
+    assert done.status == 0
+    assert "undo: mqadmin offset reset g --topic t --to file:undo.json" in done.err
+    screen("offset-reset.txt", done.out)
+
+
+def test_without_consent_nothing_is_asked_of_anybody(mqadmin: Run, admin: Any) -> None:
+    done = mqadmin(*RESET)
+    assert (done.status, admin.calls) == (2, [])
+
+
+def test_a_person_sees_every_queue_before_the_question(
+    mqadmin: Run, admin: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    admin.answers["offset.plan_reset"] = PLAN
+    monkeypatch.setattr("mqadmin.output.stdio.stdin_is_terminal", lambda: True)
+    done = mqadmin(*RESET, stdin="n\n")
+    assert done.status == 1
+    assert "broker-a queue 0: 7 -> 0, 0 skipped, 7 repeated" in done.err
+    assert "broker-a queue 1: - -> 0" in done.err
+
+
+@pytest.mark.parametrize(
+    ("statuses", "status"),
+    [
+        (("done", "unchanged"), 0),
+        (("done", "failed"), 5),
+        (("done", "differs"), 8),
+        (("failed", "failed"), 3),
+    ],
+)
+def test_the_status_says_how_it_went(
+    mqadmin: Run, admin: Any, statuses: tuple[str, ...], status: int
+) -> None:
+    error = TargetError(kind="timeout", message="no answer")
+    items = tuple(
+        item(n, status=word, error=error if word == "failed" else None)
+        for n, word in enumerate(statuses)
+    )
+    admin.answers.update(
+        {
+            "offset.plan_reset": PLAN,
+            "offset.apply_reset": msgspec.structs.replace(PLAN, items=items),
+        }
+    )
+    assert mqadmin(*RESET, "-y", "-o", "json").status == status
+
+
+def test_current_and_new_are_in_the_json(mqadmin: Run, admin: Any) -> None:
+    admin.answers["offset.plan_reset"] = PLAN
+    items = json.loads(mqadmin(*RESET, "--dry-run", "-o", "json").out)["items"]
+    assert [(i["currentOffset"], i["newOffset"], i["repeated"]) for i in items] == [
+        (7, 0, 7),
+        (None, 0, 0),
+    ]

@@ -1,0 +1,196 @@
+import hashlib
+import json
+import lzma
+import shutil
+import tarfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+Run = Callable[..., Any]
+
+GOLDEN = Path(__file__).parents[2] / "golden" / "stores"
+
+
+@pytest.fixture(scope="module")
+def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A store a Java broker 5.3.3 wrote and stopped cleanly."""
+    folder = tmp_path_factory.mktemp("recorded")
+    with tarfile.open(GOLDEN / "normal-stop-533.tar.xz") as archive:
+        archive.extractall(folder, filter="data")
+    return folder / "store"
+
+
+@pytest.fixture(scope="module")
+def expected() -> dict[str, Any]:
+    with lzma.open(GOLDEN / "normal-stop-533.expect.json.xz") as file:
+        return json.load(file)  # type: ignore[no-any-return]
+
+
+@pytest.fixture
+def damaged(recorded: Path, tmp_path: Path) -> Path:
+    """A copy of the store with one record whose magic is gone."""
+    store = tmp_path / "store"
+    shutil.copytree(recorded, store)
+    log = store / "commitlog" / "00000000000000000000"
+    data = bytearray(log.read_bytes())
+    data[332 + 4 : 332 + 8] = b"\0\0\0\1"
+    log.write_bytes(data)
+    return store
+
+
+def fingerprint(folder: Path) -> dict[str, tuple[str, int]]:
+    return {
+        str(path.relative_to(folder)): (
+            hashlib.sha256(path.read_bytes()).hexdigest(),
+            path.stat().st_mtime_ns,
+        )
+        for path in sorted(folder.rglob("*"))
+        if path.is_file()
+    }
+
+
+def items(done: Any) -> list[dict[str, Any]]:
+    return json.loads(done.out)["items"]  # type: ignore[no-any-return]
+
+
+def test_the_summary_counts_what_java_saw(mqadmin: Run, recorded: Path, expected: Any) -> None:
+    done = mqadmin("store", "inspect", str(recorded), "--summary", "-o", "json")
+    assert done.status == 0
+    summary = json.loads(done.out)
+    assert summary["schema"] == "mqadmin.store.inspect.summary/1"
+    counted = {topic["topic"]: topic["messages"] for topic in summary["topics"]}
+    seen: dict[str, int] = {}
+    for message in expected["messages"]:
+        seen[message["topic"]] = seen.get(message["topic"], 0) + 1
+    assert {topic: counted[topic] for topic in seen} == seen
+    assert (summary["damages"], summary["cleanStop"]) == (0, True)
+
+
+def test_messages_are_what_java_saw(mqadmin: Run, recorded: Path, expected: Any) -> None:
+    done = mqadmin("store", "inspect", str(recorded), "-o", "ndjson")
+    assert done.status == 0
+    found = {row["physicalOffset"]: row for row in map(json.loads, done.out.splitlines())}
+    names = ("topic", "queueId", "queueOffset", "storeTimestamp", "sysFlag", "offsetMsgId")
+    for message in expected["messages"]:
+        row = found[message["physicalOffset"]]
+        assert {name: row[name] for name in names} == {name: message[name] for name in names}
+        assert row["keys"] == (message.get("keys") or "").split()
+
+
+def test_a_screen_of_messages(mqadmin: Run, recorded: Path, screen: Any) -> None:
+    done = mqadmin("store", "inspect", str(recorded), "--limit", "3")
+    assert done.status == 5
+    assert done.err == "truncated: --limit 3 is reached and there are more\n"
+    screen("store-inspect.txt", done.out)
+
+
+@pytest.mark.parametrize("kind", ["consumequeue", "index", "checkpoint", "config", "state"])
+def test_every_kind_in_every_form(mqadmin: Run, recorded: Path, kind: str) -> None:
+    for form in ("table", "wide", "json", "ndjson", "yaml", "csv"):
+        done = mqadmin("store", "inspect", str(recorded), "--kind", kind, "-o", form)
+        assert done.status == 0, done.err
+        assert done.out
+
+
+@pytest.mark.parametrize(
+    ("words", "count"),
+    [
+        (["--topic", "BigA"], 4),
+        (["--topic", "OrdersA", "--queue", "0", "--to", "1000"], 1),
+        (["--from", "332", "--to", "740"], 1),
+        (["--begin", "2026-11-20T12:37:30Z", "--end", "2026-11-20T12:37:30.400Z"], 1),
+        (["--key", "o-1"], 1),
+    ],
+)
+def test_conditions_narrow(mqadmin: Run, recorded: Path, words: list[str], count: int) -> None:
+    done = mqadmin("store", "inspect", str(recorded), *words, "-o", "json")
+    assert (done.status, len(items(done))) == (0, count)
+
+
+def test_nothing_that_matches_is_a_no(mqadmin: Run, recorded: Path) -> None:
+    done = mqadmin("store", "inspect", str(recorded), "--topic", "nosuch")
+    assert (done.status, done.out) == (1, "")
+    found = mqadmin("store", "find", str(recorded), "--key", "nosuch")
+    assert found.status == 1
+    assert "the rest of the log read" in found.err
+
+
+def test_find_by_key_and_by_both_ids(mqadmin: Run, recorded: Path) -> None:
+    (row,) = items(mqadmin("store", "find", str(recorded), "--key", "o-1", "-o", "json"))
+    for message_id in (row["offsetMsgId"], row["uniqKey"]):
+        again = mqadmin("store", "find", str(recorded), "--id", message_id, "-o", "json")
+        assert items(again) == [row]
+    assert mqadmin("store", "find", str(recorded)).status == 2
+
+
+def test_damage_is_named_passed_over_and_status_7(
+    mqadmin: Run, recorded: Path, damaged: Path
+) -> None:
+    before = fingerprint(damaged)
+    whole = items(mqadmin("store", "inspect", str(recorded), "-o", "json"))
+    done = mqadmin("store", "inspect", str(damaged), "-o", "json")
+    assert done.status == 7
+    document = json.loads(done.out)
+    offsets = [row["physicalOffset"] for row in document["items"]]
+    assert offsets == [row["physicalOffset"] for row in whole if row["physicalOffset"] != 332]
+    (damage,) = document["errors"]
+    assert set(damage) == {
+        "kind",
+        "severity",
+        "path",
+        "physicalOffset",
+        "length",
+        "detail",
+        "suggestion",
+    }
+    assert (damage["physicalOffset"], damage["length"]) == (332, 408)
+    assert damage["path"].endswith("00000000000000000000")
+    error = json.loads(done.err)["error"]
+    assert (error["kind"], error["physicalOffset"]) == (damage["kind"], 332)
+
+    text = mqadmin("store", "inspect", str(damaged))
+    assert text.status == 7
+    assert "at physical offset 332, 408 bytes" in text.err
+    summary = mqadmin("store", "inspect", str(damaged), "--summary", "-o", "json")
+    assert (summary.status, json.loads(summary.out)["damages"]) == (7, 1)
+    assert fingerprint(damaged) == before
+
+
+def test_looking_changes_nothing(mqadmin: Run, recorded: Path) -> None:
+    before = fingerprint(recorded)
+    mqadmin("store", "inspect", str(recorded), "--summary")
+    for kind in ("commitlog", "consumequeue", "index", "checkpoint", "config", "state"):
+        mqadmin("store", "inspect", str(recorded), "--kind", kind, "-o", "ndjson")
+    mqadmin("store", "find", str(recorded), "--key", "o-1", "--scan", "always")
+    mqadmin("dlq", "list", "--store", str(recorded))
+    assert fingerprint(recorded) == before
+
+
+def test_what_is_no_store_is_an_error_with_its_path(mqadmin: Run, tmp_path: Path) -> None:
+    done = mqadmin("store", "inspect", str(tmp_path / "nosuch"), "-o", "json")
+    assert (done.status, done.out) == (7, "")
+    error = json.loads(done.err)["error"]
+    assert error["path"] == str(tmp_path / "nosuch")
+    assert mqadmin("store", "inspect", str(tmp_path)).status == 7
+
+
+def test_layouts_are_printed_and_listed(mqadmin: Run, screen: Any) -> None:
+    done = mqadmin("store", "layout")
+    assert done.status == 0
+    screen("store-layout.txt", done.out)
+    names = [row["name"] for row in items(mqadmin("store", "layout", "-o", "json"))]
+    assert len(names) > 8
+    assert mqadmin("store", "layout", "nosuch").status == 1
+
+
+def test_dead_letters_of_a_directory(mqadmin: Run, tmp_path: Path, screen: Any) -> None:
+    with tarfile.open(GOLDEN / "retry-dlq-533.tar.xz") as archive:
+        archive.extractall(tmp_path, filter="data")
+    done = mqadmin("dlq", "list", "--store", str(tmp_path / "store"))
+    assert done.status == 0
+    screen("dlq-list-store.txt", done.out)
+    (row, *_) = items(mqadmin("dlq", "list", "--store", str(tmp_path / "store"), "-o", "json"))
+    assert row["topic"] == f"%DLQ%{row['group']}"
