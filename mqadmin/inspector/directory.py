@@ -10,6 +10,7 @@ from broker.errors import StoreError
 from broker.message.record import MAGIC_BLANK, MAGIC_V1, MAGIC_V2
 from broker.store.format import checkpoint, indexfile, state
 from broker.store.format.commitlog import file_start, own_offset
+from broker.store.format.consumequeue import decode_batch_unit, decode_unit, is_pre_blank
 from mqadmin.inspector.files import lock_holder, open_bytes, read_all
 from mqadmin.inspector.rows import (
     CheckpointRow,
@@ -410,9 +411,39 @@ def _kind_of_bytes(data: bytes) -> str:
         return CHECKPOINT
     if len(data) >= indexfile.HEADER_SIZE and _is_index(data):
         return INDEX
-    if len(data) >= 20 and any(data[:20]) and (len(data) % 20 == 0 or len(data) % 46 == 0):
+    if _is_queue(data):
         return CONSUMEQUEUE
     return AUTO
+
+
+def _is_queue(data: bytes) -> bool:
+    """Whether a file's first units lead on through a log."""
+    for size, offset_of in ((20, _classic_offset), (46, _batch_offset)):
+        if len(data) % size or len(data) < size:
+            continue
+        found = [
+            offset_of(data[at : at + size]) for at in range(0, min(len(data), 50 * size), size)
+        ]
+        known = [offset for offset in found if offset is not None]
+        if known and min(known) >= 0 and known == sorted(set(known)):
+            return True
+    return False
+
+
+def _classic_offset(unit: bytes) -> int | None:
+    """Physical offset of a unit, None for an empty one or a filler, -1 for none at all."""
+    value = decode_unit(unit)
+    if not any(value) or is_pre_blank(value):
+        return None
+    return value.physical_offset if value.size > 0 else -1
+
+
+def _batch_offset(unit: bytes) -> int | None:
+    value = decode_batch_unit(unit)
+    if not any(value):
+        return None
+    whole = value.size > 0 and value.batch_size > 0 and value.reserved == 0
+    return value.physical_offset if whole else -1
 
 
 def _is_index(data: bytes) -> bool:
@@ -423,12 +454,12 @@ def _is_index(data: bytes) -> bool:
 
 
 def _is_batch(path: Path) -> bool:
-    """Whether a queue file that stands alone holds batch units: its second unit tells."""
-    size = path.stat().st_size
-    if size % 46 or size % 20 == 0:
-        return size % 20 != 0
+    """Whether a queue file that stands alone holds batch units."""
     with open_bytes(path) as file:
-        return int.from_bytes(file.data[36:38], "big") > 0 and file.data[42:46] == bytes(4)
+        unit = bytes(file.data[:46])
+    return (
+        path.stat().st_size % 46 == 0 and (_batch_offset(unit) or 0) >= 0 and unit[36:38] > b"\0\0"
+    )
 
 
 def _first_offset(path: Path) -> int:

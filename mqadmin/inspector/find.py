@@ -23,8 +23,9 @@ def find_key(
 
     The index is asked under ``query.topic``, or under every topic of the store (so retry and DLQ
     topics too), and each hit is compared with its record. ``scan``: "auto" also reads the parts of
-    the log that no index file covers (all of it if there is none), "always" reads the whole log
-    instead, "never" trusts the index. The other conditions of ``query`` hold as well.
+    the log that no index file covers (all of it if there is none, or if no known topic has the
+    key), "always" reads the whole log instead, "never" trusts the index. The other conditions of
+    ``query`` hold as well.
     """
     if scan not in SCANS:
         raise StoreError(f"scan is one of {', '.join(SCANS)}, not {scan}")
@@ -39,6 +40,10 @@ def find_key(
     offsets, covered = offsets_of_key(store, topics, key)
     if scan == "never":
         yield from _at(store, sorted(offsets), query)
+        return
+    if not offsets and query.topic is None:
+        # It may be filed under a topic that was deleted: only the log still knows its name.
+        yield from scan_messages(store, query)
         return
     for begin, end in _uncovered(covered):
         # The hits of the index before this part, then what stands in the part itself.

@@ -1,0 +1,82 @@
+"""Configuration files, and their backups."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from broker.store.format.timer import TimerCheckpoint, encode_timer_checkpoint
+from mqadmin.inspector.configs import read_topics
+from mqadmin.inspector.directory import Query, StoreDirectory
+from mqadmin.inspector.rows import ConfigRow, DamageRow
+
+
+@pytest.fixture
+def root(tmp_path: Path, vectors: dict) -> Path:
+    folder = tmp_path / "store" / "config"
+    folder.mkdir(parents=True)
+    (tmp_path / "store" / "commitlog").mkdir()
+    for title, text in vectors["config_json"].items():
+        name, _, dialect = title.partition(" ")
+        if "4.9" not in dialect and "compact" not in dialect:
+            (folder / name).write_text(text)
+            (folder / f"{name}.bak").write_text(text)
+    (folder / "timercheck").write_bytes(encode_timer_checkpoint(TimerCheckpoint(1, 2, 3)))
+    (folder / "topics.json.tmp").write_text("half a fi")
+    return folder.parent
+
+
+def look(root: Path, **conditions: Any) -> tuple[dict[str, ConfigRow], list[DamageRow]]:
+    rows = list(StoreDirectory(root).configs(Query(**conditions)))
+    found = {row.name: row for row in rows if isinstance(row, ConfigRow)}
+    return found, [row for row in rows if isinstance(row, DamageRow)]
+
+
+def test_each_file_is_shown_once(root: Path) -> None:
+    found, damages = look(root)
+    assert not damages
+    assert "topics.json" in found
+    assert not [name for name in found if name.endswith((".bak", ".tmp"))]
+    assert found["consumerOffset.json"].value["offsetTable"]["TopicA@GroupB"] == {0: 3, 1: 5}
+    assert found["timercheck"].value["last_timer_queue_offset"] == 3
+    assert not any(row.from_backup for row in found.values())
+
+
+def test_one_file_can_be_given(root: Path) -> None:
+    (row,) = StoreDirectory(root / "config" / "delayOffset.json").configs()
+    assert row.value["offsetTable"] == {1: 5, 3: 12}
+
+
+def test_a_broken_file_is_reported_and_read_from_its_backup(root: Path) -> None:
+    path = root / "config" / "topics.json"
+    for broken in ("", '{"dataVersion":{', "[]", "\x00\x01"):
+        path.write_text(broken)
+        found, (damage,) = look(root)
+        assert (damage.kind, damage.path, damage.severity) == ("config", str(path), "error")
+        assert found["topics.json"].from_backup
+        assert found["topics.json"].path.endswith(".bak")
+        assert "TopicA" in read_topics(StoreDirectory(root))
+    path.unlink()
+    found, damages = look(root)
+    assert not damages
+    assert found["topics.json"].from_backup
+
+
+def test_both_broken_is_two_damages(root: Path) -> None:
+    for name in ("topics.json", "topics.json.bak"):
+        (root / "config" / name).write_text("{")
+    found, damages = look(root)
+    assert [damage.severity for damage in damages] == ["error", "warning"]
+    assert "topics.json" not in found
+    assert read_topics(StoreDirectory(root)) == []
+
+
+def test_a_topic_narrows_the_tables(root: Path) -> None:
+    found, _ = look(root, topic="TopicA")
+    assert list(found["topics.json"].value["topicConfigTable"]) == ["TopicA"]
+    assert list(found["consumerOffset.json"].value["offsetTable"]) == ["TopicA@GroupB"]
+
+
+def test_a_store_without_config_has_none(made: Any) -> None:
+    assert list(StoreDirectory(made.root).configs()) == []
+    assert read_topics(StoreDirectory(made.root)) == []

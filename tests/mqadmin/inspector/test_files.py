@@ -1,0 +1,71 @@
+"""The read-only door: bytes, maps, holes, locks."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from broker.errors import StoreError
+from mqadmin.inspector import files
+from mqadmin.inspector.files import lock_holder, open_bytes, read_all
+
+
+def test_small_files_are_read_and_large_ones_mapped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(b"abc" * 5000)
+    with open_bytes(path) as whole:
+        assert type(whole.data) is bytes
+        assert len(whole) == whole.data_end == 15000
+    monkeypatch.setattr(files, "READ_WHOLE_BYTES", 100)
+    with open_bytes(path, sequential=True) as mapped:
+        assert type(mapped.data).__name__ == "mmap"
+        assert mapped.data[3:6] == b"abc"
+        with pytest.raises(TypeError):
+            mapped.data[0] = 1  # type: ignore[index]
+
+
+def test_an_empty_file_is_empty_bytes(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    path.touch()
+    with open_bytes(path) as file:
+        assert file.data == b""
+
+
+def test_what_the_file_system_holds_no_data_for_is_known(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(files, "READ_WHOLE_BYTES", 100)
+    path = tmp_path / "sparse"
+    path.write_bytes(b"data")
+    os.truncate(path, 50 << 20)
+    with open_bytes(path) as file:
+        assert len(file) == 50 << 20
+        # Some file systems know no holes: then everything counts as data.
+        assert 4 <= file.data_end <= len(file)
+        assert file.data_end < 10 << 20 or file.data_end == len(file)
+
+
+def test_what_cannot_be_read_is_said(tmp_path: Path) -> None:
+    for path in (tmp_path / "nothing", tmp_path):
+        with pytest.raises(StoreError) as caught, open_bytes(path):
+            pass
+        assert caught.value.path == str(path)
+    assert read_all(tmp_path / "nothing") is None
+    with pytest.raises(StoreError):
+        read_all(tmp_path)
+
+
+def test_errors_of_the_reader_are_not_the_files(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(b"x")
+    with pytest.raises(BrokenPipeError), open_bytes(path):
+        raise BrokenPipeError
+
+
+def test_nobody_holds_what_nobody_locked(tmp_path: Path) -> None:
+    path = tmp_path / "lock"
+    path.touch()
+    assert lock_holder(path) in (0, None)
+    assert lock_holder(tmp_path / "nothing") is None

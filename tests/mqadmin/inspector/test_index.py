@@ -1,0 +1,115 @@
+"""IndexFile rows."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from broker.store.format.indexfile import IndexHeader, encode_header, index_key_hash
+from mqadmin.inspector.directory import Query, StoreDirectory
+from mqadmin.inspector.index import known_topics
+from mqadmin.inspector.rows import DamageRow, IndexRow
+
+T0 = 1_700_000_000_012
+
+
+@pytest.fixture
+def indexed(tmp_path: Path, vectors: dict) -> Path:
+    folder = tmp_path / "store" / "index"
+    folder.mkdir(parents=True)
+    for number, file in enumerate(vectors["index"]["files"]):
+        (folder / f"2023111422132000{number}").write_bytes(bytes.fromhex(file["hex"]))
+    return folder.parent
+
+
+def entries(root: Path, **conditions: Any) -> list[IndexRow]:
+    rows = StoreDirectory(root).index_entries(Query(**conditions))
+    return [row for row in rows if isinstance(row, IndexRow) and row.record == "entry"]
+
+
+def test_each_file_is_told_before_its_entries(indexed: Path) -> None:
+    rows = list(StoreDirectory(indexed).index_entries())
+    assert [row.record for row in rows] == ["file", *["entry"] * 4, "file", *["entry"] * 2]
+    head, first = rows[:2]
+    assert (head.begin_timestamp, head.hash_slot_count, head.index_count, head.slots) == (
+        T0,
+        2,
+        5,
+        5,
+    )
+    assert (head.begin_physical_offset, head.end_physical_offset) == (4096, 4700)
+    assert (first.entry, first.slot, first.key_hash, first.physical_offset) == (
+        1,
+        641858179 % 5,
+        641858179,
+        4096,
+    )
+    assert rows[4].previous_entry == 2
+    assert rows[4].time_diff_seconds == 61
+
+
+def test_one_file_can_be_given(indexed: Path) -> None:
+    path = indexed / "index" / "20231114221320001"
+    rows = list(StoreDirectory(path).index_entries())
+    assert {row.path for row in rows} == {str(path)}
+    copy = indexed.parent / "lone.bin"
+    copy.write_bytes(path.read_bytes())
+    assert StoreDirectory(copy).kind == "index"
+
+
+def test_conditions_narrow_entries(indexed: Path) -> None:
+    assert [e.physical_offset for e in entries(indexed, topic="TopicA", key="key1")] == [
+        4096,
+        4300,  # another key of the same hash: the index cannot tell
+        4700,
+        5200,
+    ]
+    assert entries(indexed, key="key1") == []  # no topic is known here
+    (indexed / "consumequeue" / "TopicA").mkdir(parents=True)
+    assert known_topics(StoreDirectory(indexed)) == ["TopicA"]
+    assert len(entries(indexed, key="key1")) == 4
+    assert index_key_hash("TopicA", "key1") == 641858179
+    found = entries(indexed, from_offset=4300, to_offset=5000)
+    assert [e.physical_offset for e in found] == [4300, 4500, 4700]
+    timed = entries(indexed, begin_ms=T0 + 2500, end_ms=T0 + 70_000)
+    assert [e.physical_offset for e in timed] == [4500, 4700]
+
+
+def test_an_unused_file_has_no_entries_and_no_damage(tmp_path: Path) -> None:
+    folder = tmp_path / "index"
+    folder.mkdir()
+    (folder / "20231114221320000").write_bytes(bytes(3200))
+    (row,) = StoreDirectory(folder).index_entries()
+    assert (row.record, row.index_count, row.slots) == ("file", 1, None) or row.slots
+
+
+def test_damaged_files_are_reported_and_passed(indexed: Path) -> None:
+    folder = indexed / "index"
+    good = len(list(StoreDirectory(indexed).index_entries()))
+    (folder / "20231114221319000").write_bytes(b"short")
+    (folder / "20231114221319001").write_bytes(
+        encode_header(IndexHeader(1, 2, 3, 4, 5, 20)) + b"\x99" * 4000
+    )
+    (folder / "notes.txt").write_text("x")
+    rows = list(StoreDirectory(indexed).index_entries())
+    bad = [(row.kind, Path(row.path).name) for row in rows if isinstance(row, DamageRow)]
+    assert bad == [
+        ("index", "20231114221319000"),
+        ("index", "20231114221319001"),
+        ("name", "notes.txt"),
+    ]
+    assert len(rows) == good + len(bad) + 1  # the header of the second is shown
+
+
+def test_a_damaged_entry_is_reported_alone(tmp_path: Path, golden_store: Any) -> None:
+    root = golden_store("lmq-533", copy=True) / "store"
+    (path,) = (root / "index").iterdir()
+    data = bytearray(path.read_bytes())
+    before = len(list(StoreDirectory(root).index_entries()))
+    place = 40 + 4 * 40 + 20 * 3
+    data[place + 4] ^= 0x80
+    path.write_bytes(data)
+    rows = list(StoreDirectory(root).index_entries())
+    (damage,) = (row for row in rows if isinstance(row, DamageRow))
+    assert (damage.kind, damage.physical_offset, damage.length) == ("index", place, 20)
+    assert len(rows) == before

@@ -1,0 +1,93 @@
+"""The summary: counts of one fast pass, the same with and without looking into bodies."""
+
+import random
+from typing import Any
+
+import msgspec
+
+from broker.common.sysflag import INNER_BATCH
+from broker.message.batch import encode_batch
+from broker.message.message import Message
+from mqadmin.inspector import summary as summary_module
+from mqadmin.inspector.directory import StoreDirectory
+from mqadmin.inspector.rows import MessageRow
+
+NOW = 1_700_000_000_000
+
+
+def test_a_store_in_one_record(made: Any) -> None:
+    summary, damages = StoreDirectory(made.root).summary()
+    assert not damages
+    plain = msgspec.to_builtins(summary)
+    sizes = {"TopicA": 0, "TopicB": 0}
+    for number, (_, size) in enumerate(made.places):
+        sizes["TopicA" if number % 3 else "TopicB"] += size
+    assert plain["topics"] == [
+        {"topic": "TopicA", "queues": 2, "messages": 26, "bytes": sizes["TopicA"]},
+        {"topic": "TopicB", "queues": 2, "messages": 14, "bytes": sizes["TopicB"]},
+    ]
+    assert plain["messages"] == 40
+    assert plain["bytes"] == sum(sizes.values())
+    assert (plain["minPhysicalOffset"], plain["maxPhysicalOffset"]) == (0, made.end)
+    assert plain["firstStoreTimestamp"] == NOW
+    assert plain["lastStoreTimestamp"] == NOW + 39_000
+    assert plain["blanks"] == (made.end - 1) // made.file_size
+    assert plain["cleanStop"] is True
+    assert plain["bodiesChecked"] is True
+    assert plain["checkpoint"]["physicMsgTimestamp"] == NOW
+
+
+def test_looking_into_bodies_changes_no_count(made: Any) -> None:
+    with_crc, _ = StoreDirectory(made.root).summary(check_crc=True)
+    without, _ = StoreDirectory(made.root).summary(check_crc=False)
+    assert msgspec.structs.replace(without, bodies_checked=True) == with_crc
+
+
+def test_a_large_log_is_walked_without_its_bodies(made: Any, monkeypatch: Any) -> None:
+    made.flip(made.places[3][0] + 89)
+    summary, _ = StoreDirectory(made.root).summary()
+    assert (summary.damages, summary.bodies_checked) == (1, True)
+    monkeypatch.setattr(summary_module, "CHECK_CRC_BYTES", 100)
+    summary, _ = StoreDirectory(made.root).summary()
+    assert (summary.damages, summary.bodies_checked) == (0, False)
+
+
+def test_records_of_every_kind_are_counted(make_store: Any) -> None:
+    store = make_store(file_size=16384)
+    batch = encode_batch([Message("B", b"1"), Message("B", b"2")])
+    for _ in range(10):
+        store.put("plain")
+        store.put("%RETRY%" + "g" * 150, queue_id=2)  # v2
+        store.put("six", born_host_raw=bytes(20), store_host_raw=bytes(20))
+        store.put("B", body=batch, sys_flag=INNER_BATCH, properties={"INNER_NUM": "2"})
+    store.write()
+    summary, damages = StoreDirectory(store.root).summary(check_crc=False)
+    assert not damages
+    assert {topic.topic: topic.messages for topic in summary.topics} == {
+        "plain": 10,
+        "%RETRY%" + "g" * 150: 10,
+        "six": 10,
+        "B": 20,
+    }
+    assert summary.last_store_timestamp == NOW + 39_000
+
+
+def test_summary_and_rows_agree_on_damaged_stores(made: Any, rng: random.Random) -> None:
+    for _ in range(15):
+        for _ in range(rng.randrange(1, 4)):
+            made.flip(rng.randrange(made.end), 1 << rng.randrange(8))
+        rows = list(StoreDirectory(made.root).messages())
+        summary, damages = StoreDirectory(made.root).summary(check_crc=True)
+        assert summary.messages == sum(isinstance(row, MessageRow) for row in rows)
+        assert damages == [row for row in rows if not isinstance(row, MessageRow)]
+        fast, _ = StoreDirectory(made.root).summary(check_crc=False)
+        assert fast.messages == summary.messages
+        assert fast.max_physical_offset == summary.max_physical_offset
+
+
+def test_one_file_has_a_summary(made: Any) -> None:
+    path, _ = made.file_of(5000)
+    summary, damages = StoreDirectory(path).summary()
+    assert not damages
+    assert summary.messages == sum(4096 <= offset < 8192 for offset, _ in made.places)
+    assert (summary.min_physical_offset, summary.max_physical_offset) == (4096, 8192)
