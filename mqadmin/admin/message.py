@@ -7,9 +7,9 @@ import msgspec
 
 from broker.common.message_queue import MessageQueue
 from broker.errors import BrokerError, ClientError, ProtocolError, RocketMQError
-from broker.message.message_id import parse_offset_msg_id, parse_uniq_key
 from broker.remoting.protocol.codes import RequestCode, ResponseCode
 from mqadmin.admin import message_result as kinds
+from mqadmin.admin.decoded_id import DecodedId, decode_id
 from mqadmin.admin.failure import describe
 from mqadmin.admin.message_record import BodyView, MessageRecord, record_of
 from mqadmin.admin.message_result import QueryResult, failed_result, no_such_topic
@@ -52,25 +52,6 @@ class SendRecord(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     offset_msg_id: str
     uniq_key: str
     send_status: str
-
-
-class DecodedId(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """What an id says by itself.
-
-    ``address`` and ``physicalOffset`` are the reading as an offsetMsgId, None when it cannot be
-    one; ``ip``, ``pid``, ``classLoaderHash``, ``millisInMonth`` (since the 1st of the producer's
-    month) and ``counter`` the reading as a uniqKey. ``likely`` is ``offsetMsgId`` or ``uniqKey``.
-    """
-
-    id: str
-    likely: str
-    address: str | None = None
-    physical_offset: int | None = None
-    ip: str | None = None
-    pid: int | None = None
-    class_loader_hash: int | None = None
-    millis_in_month: int | None = None
-    counter: int | None = None
 
 
 class MessageAdmin:
@@ -261,12 +242,35 @@ class MessageAdmin:
         Without ``follow`` it ends at the present end. ClientError for an unknown topic. A broker
         that fails is asked again, until every broker fails: that error is raised.
         """
+        if not follow:
+            yield from self._tail(
+                self._admin, topic, (last, tags, follow), (broker, queue_id), body
+            )
+            return
+        admin = self._admin.without_deadline()
+        try:
+            yield from self._tail(admin, topic, (last, tags, follow), (broker, queue_id), body)
+        finally:
+            admin.close()
+
+    # --- pieces ---------------------------------------------------------------------------
+
+    def _tail(
+        self,
+        admin: "MQAdmin",
+        topic: str,
+        asked: tuple[int, str, bool],
+        place: tuple[str | None, int | None],
+        body: BodyView | None,
+    ) -> Iterator[MessageRecord]:
+        """The stream of :meth:`tail` over the connections of ``admin``."""
+        from time import sleep
+
         from broker.client.pull_consumer import PullConsumer
         from mqadmin.admin.message_read import Follower, chosen_queues
 
-        admin = self._admin.without_deadline() if follow else self._admin
-        route = admin.routes.get(topic)
-        queues = chosen_queues(route, broker, queue_id)
+        last, tags, follow = asked
+        queues = chosen_queues(admin.routes.get(topic), *place)
         consumer = PullConsumer(admin, routes=admin.routes)
         ends = _numbers(consumer.max_offsets(queues))
         minima = _numbers(consumer.min_offsets(queues))
@@ -278,18 +282,14 @@ class MessageAdmin:
         if not follow:
             return
         follower = Follower(consumer, dict(zip(queues, ends, strict=True)), tags)
-        from time import sleep
-
         while True:
             came = follower.round()
             for name, message in came:
                 yield record_of(message, name, body)
-            if follower.error is not None and not came and len(queues) == 1:
-                raise follower.error
+            if follower.failed_everywhere:
+                raise follower.errors[-1]
             if not came:
                 sleep(TAIL_PAUSE_S)
-
-    # --- pieces ---------------------------------------------------------------------------
 
     def _present(
         self,
@@ -545,38 +545,6 @@ class MessageAdmin:
             begin_timestamp=begin_ms,
             end_timestamp=None if end_ms is None else question.end_ms,
         )
-
-
-def decode_id(text: str) -> DecodedId:
-    """Read an id offline; ClientError when it is no id at all."""
-    clean = text.strip()
-    try:
-        parts = parse_uniq_key(clean)
-    except ProtocolError as error:
-        raise ClientError(
-            f"{text!r:.80} is neither an offsetMsgId nor a uniqKey",
-            error.hint or "an id has 32 or 56 hexadecimal digits",
-        ) from None
-    address: str | None = None
-    physical_offset: int | None = None
-    try:
-        host, port, offset = parse_offset_msg_id(clean)
-        if port > 0:
-            address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-            physical_offset = offset
-    except ProtocolError:
-        pass
-    return DecodedId(
-        id=clean.upper(),
-        likely="uniqKey" if address is None else "offsetMsgId",
-        address=address,
-        physical_offset=physical_offset,
-        ip=parts.ip,
-        pid=parts.pid,
-        class_loader_hash=parts.loader_hash,
-        millis_in_month=parts.time_diff_ms,
-        counter=parts.counter,
-    )
 
 
 def _numbers(values: Sequence[int | RocketMQError]) -> list[int]:

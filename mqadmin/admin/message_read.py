@@ -12,7 +12,6 @@ import msgspec
 from broker.client.pull_consumer import (
     FOUND,
     NO_NEW_MESSAGE,
-    OFFSET_ILLEGAL,
     PULL_ACCEPTS,
     PullConsumer,
     PullResult,
@@ -311,7 +310,12 @@ class Follower:
         self._caller = consumer.caller
         self._positions = starts
         self._tags = tags
-        self.error: RocketMQError | None = None
+        self.errors: list[RocketMQError] = []
+
+    @property
+    def failed_everywhere(self) -> bool:
+        """True when the last round got no answer for any queue."""
+        return len(self.errors) == len(self._positions)
 
     def round(self) -> list[tuple[str, MessageExt]]:
         """What has come since the last round, in order of store time."""
@@ -321,15 +325,15 @@ class Follower:
             for queue in queues
         ]
         came: list[tuple[str, MessageExt]] = []
-        self.error = None
+        self.errors = []
         answers = self._caller.call_all(requests, accept=PULL_ACCEPTS)
         for queue, answer in zip(queues, answers, strict=True):
             if isinstance(answer, RocketMQError):
-                self.error = answer
+                self.errors.append(answer)
                 continue
             result = read_pull(answer, self._tags)
             came += [(queue.broker_name, message) for message in unwrapped(result.messages)]
-            if result.status == OFFSET_ILLEGAL or result.status != NO_NEW_MESSAGE:
+            if result.status != NO_NEW_MESSAGE:
                 self._positions[queue] = result.next_begin_offset
         came.sort(key=lambda pair: pair[1].store_timestamp)
         return came

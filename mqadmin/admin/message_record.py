@@ -28,7 +28,7 @@ class MessageRecord(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     ``body`` is what the application sent (decompressed), as text in ``bodyEncoding`` ("utf-8",
     "hex" or "base64"), None unless asked for; ``bodySize`` and ``bodyCrc`` are of the stored body.
     ``crcOk`` compares the stored body with ``bodyCrc``. Times are epoch ms; ``keys`` are
-    the blank-separated words of KEYS.
+    the blank-separated words of KEYS; ``magic`` is eight hex digits.
     """
 
     topic: str
@@ -37,7 +37,7 @@ class MessageRecord(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     queue_offset: int
     physical_offset: int
     store_size: int
-    magic: int
+    magic: str
     body_crc: int
     crc_ok: bool
     flag: int
@@ -70,7 +70,7 @@ def record_of(
         queue_offset=message.queue_offset,
         physical_offset=message.physical_offset,
         store_size=message.total_size,
-        magic=message.magic,
+        magic=f"{message.magic:08X}",
         body_crc=message.body_crc,
         crc_ok=body_crc(message.body) == message.body_crc,
         flag=message.flag,

@@ -8,7 +8,7 @@ import pytest
 from broker.common import sysflag
 from broker.message.message import MessageExt
 from broker.message.properties import encode_properties
-from broker.message.record import body_crc
+from broker.message.record import MAGIC_V1, body_crc
 from mqadmin.admin.message_record import BodyView, MessageRecord, record_of, unwrapped
 
 FIELDS = [
@@ -46,6 +46,7 @@ def message(body=b"hi", **fields):
         body,
         encode_properties({"KEYS": "a b", "TAGS": "T", "UNIQ_KEY": "U", "x": "1"}),
         body_crc=body_crc(body),
+        magic=MAGIC_V1,
         **fields,
     )
 
@@ -60,6 +61,7 @@ def test_keys_tags_and_ids() -> None:
     assert record.properties["x"] == "1"
     assert record.offset_msg_id.endswith("0007")
     assert record.crc_ok
+    assert record.magic == "DAA320A7"
     assert (record.body, record.body_encoding) == (None, None)
     assert msgspec.to_builtins(record)["brokerName"] == "broker-a"
 

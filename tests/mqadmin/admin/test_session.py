@@ -74,7 +74,7 @@ def test_the_topology_is_asked_once(admin, cluster) -> None:
 
 
 def test_nouns_are_made_once(admin) -> None:
-    for noun in [
+    for noun in (
         "topic",
         "cluster",
         "broker",
@@ -84,7 +84,7 @@ def test_nouns_are_made_once(admin) -> None:
         "offset",
         "dlq",
         "namesrv",
-    ]:
+    ):
         assert getattr(admin, noun) is getattr(admin, noun)
 
 
