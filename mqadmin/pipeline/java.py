@@ -166,7 +166,7 @@ class Gateway:
         )
 
     def connect(self) -> None:
-        """Wait until the machine listens, and tell PySpark where. ClientError if it ends instead."""
+        """Wait until the machine listens, tell PySpark where. ClientError if it ends instead."""
         deadline = time.monotonic() + START_LIMIT_S
         while not self._info.exists():
             if self.process.poll() is not None or time.monotonic() > deadline:

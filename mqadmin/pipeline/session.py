@@ -23,7 +23,7 @@ DEFAULT_HEAP: Final = "2g"
 
 
 class SparkSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """How to run: ``master`` (``local[*]``, ``spark://host:port``), Spark ``conf``, driver ``heap``.
+    """How to run: ``master`` (``local[*]``, ``spark://host:port``), ``conf`` of Spark, ``heap``.
 
     ``archive`` is a class-data archive for a quicker start, "" for none; ``verbose`` lets Spark
     talk on stderr.

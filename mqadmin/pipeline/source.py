@@ -284,7 +284,7 @@ class StoreReader(DataSourceReader):
 
 
 class FilteringReader(StoreReader):
-    """The reader with filters taken from Spark; only used where the session has that switched on."""
+    """The reader that takes filters from Spark; for sessions that have that switched on."""
 
     def pushFilters(self, filters: list[Filter]) -> Iterator[Filter]:
         """Narrow by what we understand; Spark applies every filter itself as well."""
@@ -298,7 +298,7 @@ def narrowed(wanted: Wanted, filters: list[Filter]) -> Wanted:
     bounds: dict[str, list[int]] = {"since": [], "until": [], "from": [], "to": []}
     for item in filters:
         column = ".".join(getattr(item, "attribute", ()))
-        value = getattr(item, "value", None)
+        value: Any = getattr(item, "value", None)
         if column == "topic" and isinstance(item, EqualTo | In):
             named = frozenset([value] if isinstance(item, EqualTo) else value)
             topics = named if topics is None else topics & named
@@ -344,6 +344,20 @@ def settle() -> None:
         _settled = True
 
 
+def map_file(path: str) -> Any:
+    """A file as a read-only map, None if it is empty. StoreError naming it if it cannot be read."""
+    try:
+        with open(path, "rb") as file:
+            size = os.fstat(file.fileno()).st_size
+            return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) if size else None
+    except OSError as error:
+        raise StoreError(
+            f"cannot read {path}: {error.strerror}",
+            "store directories must be readable under the same path on every worker",
+            path=path,
+        ) from error
+
+
 def read_split(
     split: Split, names: list[str], wanted: Wanted, options: dict[str, str]
 ) -> Iterator["pa.RecordBatch"]:
@@ -351,18 +365,9 @@ def read_split(
     from broker.store.format.columns import ROWS
     from mqadmin.inspector.arrow import BatchMaker, file_batches
 
-    try:
-        with open(split.path, "rb") as file:
-            size = os.fstat(file.fileno()).st_size
-            if not size:
-                return
-            view = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-    except OSError as error:
-        raise StoreError(
-            f"cannot read {split.path}: {error.strerror}",
-            "store directories must be readable under the same path on every worker",
-            path=split.path,
-        ) from error
+    view = map_file(split.path)
+    if view is None:
+        return
     keep = (lambda batch: wanted.rows(batch, view)) if wanted.selects() else None
     maker = BatchMaker(view, names, store=split.store, keep=keep)
     yield from file_batches(
@@ -370,7 +375,7 @@ def read_split(
         split.base,
         maker,
         start=split.start,
-        end=min(split.end, size),
+        end=min(split.end, len(view)),
         check_crc=option_true(options, "crc") or option_true(options, "damages"),
         damages=option_true(options, "damages"),
         rows=int(options.get("rows", ROWS)),
