@@ -93,9 +93,10 @@ class PullProcessor:
 
     def arrived(self, pulls: list[HeldPull]) -> None:
         """Messages have come for these pulls: answer them when dispatch has finished its turn."""
-        if not self._woken:
-            self._context.soon(self._answer_woken)
+        first = not self._woken
         self._woken += pulls
+        if first:
+            self._context.soon(self._answer_woken)
 
     def _answer_woken(self) -> None:
         woken, self._woken = self._woken, []

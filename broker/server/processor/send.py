@@ -489,10 +489,11 @@ class SendProcessor:
         self, connection: "Connection", request: RemotingCommand, ext_json: bytes, end: int
     ) -> None:
         """Keep a reply until the log is on disk up to ``end``; one ticket per turn of the loop."""
-        if not self._waiting:
-            self._context.soon(self._take_ticket)
+        first = not self._waiting
         self._waiting.append((connection, request, ext_json))
         self._waiting_end = max(self._waiting_end, end)
+        if first:
+            self._context.soon(self._take_ticket)
 
     def _take_ticket(self) -> None:
         waiting, self._waiting = self._waiting, []

@@ -1,0 +1,280 @@
+"""A broker without sockets: real tables and store, a manual clock, connections made of lists."""
+
+import asyncio
+import inspect
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from broker.common.address import encode_address
+from broker.common.clock import ManualClock
+from broker.common.topic import TopicConfig
+from broker.message.message import MessageExt
+from broker.message.properties import encode_properties
+from broker.message.record import scan_records
+from broker.remoting.protocol.codes import RequestCode
+from broker.remoting.protocol.command import RemotingCommand, request
+from broker.remoting.protocol.framing import FrameDecoder, encode_frame
+from broker.server.context import BrokerContext
+from broker.server.persistence import ConfigStore
+from broker.server.processor.pull import PullProcessor
+from broker.server.processor.table import make_handlers
+from broker.server.schedule import DelayQueues
+from broker.server.settings import Settings
+from broker.store.config import parse_delay_levels
+from broker.store.message_store import MessageStore
+
+SMALL_STORE = {
+    "mappedFileSizeCommitLog": str(256 * 1024),
+    "mappedFileSizeConsumeQueue": str(20 * 1000),
+    "maxHashSlotNum": "1000",
+    "maxIndexNum": "4000",
+}
+
+
+class FakeConnection:
+    """What processors need of a connection; everything sent to it stays in ``sent``."""
+
+    def __init__(self, address: str = "127.0.0.1:50001") -> None:
+        self.remote_address = address
+        self.remote_host = encode_address(address)
+        self.is_loopback = True
+        self.closed = False
+        self.attrs: dict[str, Any] = {}
+        self.sent: list[Any] = []
+        self.calls: list[tuple[RemotingCommand, float]] = []
+        self.closed_because = ""
+        self.answer: RemotingCommand | Exception | None = None
+        self.on_send: Callable[[], None] | None = None
+
+    def send(self, frame: Any) -> bool:
+        if self.closed:
+            return False
+        self.sent.append(frame)
+        if self.on_send is not None:
+            self.on_send()
+        return True
+
+    def oneway(self, command: RemotingCommand) -> bool:
+        command.flag |= 2
+        return self.send(command)
+
+    async def call(self, command: RemotingCommand, timeout_ms: float = 3000) -> RemotingCommand:
+        self.calls.append((command, timeout_ms))
+        if isinstance(self.answer, Exception):
+            raise self.answer
+        assert self.answer is not None, "the test gave no answer"
+        return self.answer
+
+    def close(self, reason: str = "") -> None:
+        self.closed = True
+        self.closed_because = reason
+
+    @property
+    def commands(self) -> list[RemotingCommand]:
+        """Everything sent, decoded."""
+        return [decode(frame) for frame in self.sent]
+
+
+def decode(frame: Any) -> RemotingCommand:
+    """A command, bytes or list of buffers as the command a peer would read."""
+    if isinstance(frame, RemotingCommand):
+        frame = encode_frame(frame)
+    elif isinstance(frame, list):
+        frame = b"".join(bytes(part) for part in frame)
+    (command,) = FrameDecoder().feed(frame)
+    return command
+
+
+class Desk:
+    """A broker core with its handlers; ``ask`` is one request and its answer."""
+
+    def __init__(self, folder: Path, properties: dict[str, str]) -> None:
+        self.clock = ManualClock()
+        self.settings = Settings(
+            {**SMALL_STORE, **properties, "storePathRootDir": str(folder / "store")}
+        )
+        self.turn: list[Callable[[], None]] = []
+        self.deferred = False
+        self.announced: list[list[str]] = []
+        self.store = MessageStore(self.settings.store, clock=self.clock, defer=self._defer)
+        self.store.load()
+        self.store.start()
+        self.context = BrokerContext(self.settings, self.store, self.clock)
+        self.context.soon = self._defer
+        self.context.files = ConfigStore(self.settings.store.root, self.store.disk)
+        self.context.announce = self._announce
+        self.context.delays = DelayQueues(
+            self.store, self.clock, parse_delay_levels(self.settings.store.message_delay_level)
+        )
+        self.pulls = PullProcessor(self.context)
+        self.context.on_wake = self.pulls.arrived
+        self.handlers = make_handlers(self.context, self.pulls)
+        self.context.topics.add_system_topics()
+        self.context.groups.add_preset_groups()
+        self.store.add_arriving_listener(self._arrived, self.context.holds.topics)
+        self.connection = FakeConnection()
+
+    def _defer(self, call: Callable[[], None]) -> None:
+        if self.deferred:
+            self.turn.append(call)
+        else:
+            call()
+
+    async def _announce(self, topics: Any) -> None:
+        self.announced.append(list(topics))
+
+    def _arrived(self, topic, queue_id, max_offset, tags_code, _, properties) -> None:
+        woken = self.context.holds.arrived(topic, queue_id, max_offset, tags_code, properties)
+        if woken:
+            self.pulls.arrived(woken)
+
+    def end_turn(self) -> None:
+        """Run what was put off, until nothing is left."""
+        while self.turn:
+            calls, self.turn = self.turn, []
+            for call in calls:
+                call()
+
+    def topic(self, name: str, queues: int = 4, **fields: Any) -> TopicConfig:
+        """Make a topic."""
+        config = TopicConfig(
+            topic_name=name, read_queue_nums=queues, write_queue_nums=queues, **fields
+        )
+        self.context.topics.put(config)
+        return config
+
+    def raw(
+        self,
+        code: int,
+        ext: dict[str, Any] | None = None,
+        body: bytes = b"",
+        *,
+        connection: FakeConnection | None = None,
+        version: int = 479,
+        language: str = "JAVA",
+        oneway: bool = False,
+    ) -> Any:
+        """What the handler gave back, awaited."""
+        fields = {name: str(value) for name, value in (ext or {}).items()}
+        command = request(code, fields, body, oneway=oneway)
+        command.version = version
+        command.language = language
+        answer = self.handlers[code](connection or self.connection, command)
+        return asyncio.run(_result(answer)) if inspect.isawaitable(answer) else answer
+
+    def ask(self, code: int, ext: dict[str, Any] | None = None, body: bytes = b"", **how: Any):
+        """The answer as a client reads it, None when there is none (yet)."""
+        answer = self.raw(code, ext, body, **how)
+        return None if answer is None else decode(answer)
+
+    def send(
+        self,
+        topic: str = "Orders",
+        body: bytes = b"hello",
+        *,
+        queue_id: int = 0,
+        properties: dict[str, str] | None = None,
+        connection: FakeConnection | None = None,
+        version: int = 479,
+        **fields: Any,
+    ) -> RemotingCommand | None:
+        """SEND_MESSAGE_V2 as a Java client sends it."""
+        given = {"UNIQ_KEY": "AC11000100012A139A5518B4AAC20000", "WAIT": "true"}
+        given.update(properties or {})
+        ext = {
+            "a": "P1",
+            "b": topic,
+            "c": "TBW102",
+            "d": 4,
+            "e": queue_id,
+            "f": 0,
+            "g": self.clock.now_ms(),
+            "h": 0,
+            "i": encode_properties({k: v for k, v in given.items() if v}).decode(),
+            "j": 0,
+            "k": "false",
+            "m": "false",
+            **fields,
+        }
+        return self.ask(
+            RequestCode.SEND_MESSAGE_V2, ext, body, connection=connection, version=version
+        )
+
+    def pull(
+        self,
+        topic: str = "Orders",
+        *,
+        group: str = "G1",
+        queue_id: int = 0,
+        queue_offset: int = 0,
+        connection: FakeConnection | None = None,
+        **fields: Any,
+    ) -> RemotingCommand | None:
+        """PULL_MESSAGE with its own subscription, no suspension unless asked for."""
+        ext = {
+            "consumerGroup": group,
+            "topic": topic,
+            "queueId": queue_id,
+            "queueOffset": queue_offset,
+            "maxMsgNums": 32,
+            "sysFlag": 4,
+            "commitOffset": 0,
+            "suspendTimeoutMillis": 15_000,
+            "subscription": "*",
+            "subVersion": 0,
+            **fields,
+        }
+        return self.ask(RequestCode.PULL_MESSAGE, ext, connection=connection)
+
+    def messages(self, topic: str, queue_id: int = 0) -> list[MessageExt]:
+        """Everything stored in one queue."""
+        result = self.store.get_message(topic, queue_id, 0, 32)
+        return list(scan_records(b"".join(bytes(part) for part in result.buffers)))
+
+
+async def _result(awaitable: Any) -> Any:
+    return await awaitable
+
+
+@pytest.fixture
+def make_desk(tmp_path: Path) -> Iterator[Callable[..., Desk]]:
+    """``make_desk(key=value, …)``: a broker core with these broker.conf keys."""
+    desks: list[Desk] = []
+
+    def make(**properties: str) -> Desk:
+        desks.append(Desk(tmp_path / str(len(desks)), properties))
+        return desks[-1]
+
+    yield make
+    for desk in desks:
+        desk.end_turn()
+        desk.store.shutdown()
+        root = Path(desk.settings.store.root)
+        assert not (root / "abort").exists(), "the store did not stop cleanly"
+
+
+@pytest.fixture
+def desk(make_desk: Callable[..., Desk]) -> Desk:
+    """A broker core with default settings."""
+    return make_desk()
+
+
+@pytest.fixture
+def fake_connection() -> Callable[..., FakeConnection]:
+    """``fake_connection("127.0.0.1:50001")``."""
+    return FakeConnection
+
+
+@pytest.fixture
+def decode_frame() -> Callable[[Any], RemotingCommand]:
+    """Reads what a processor or a fake connection gave as a peer would."""
+    return decode
+
+
+@pytest.fixture
+def records() -> Callable[[RemotingCommand], list[MessageExt]]:
+    """The records in an answer's body."""
+    return lambda answer: list(scan_records(answer.body_bytes()))

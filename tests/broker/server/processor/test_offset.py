@@ -1,0 +1,131 @@
+"""Offsets of queues and of consumers."""
+
+import pytest
+
+from broker.errors import RemoteProtocolError
+from broker.remoting.protocol.body.offset import ConsumerOffsetSerializeWrapper
+from broker.remoting.protocol.codes import RequestCode, ResponseCode
+
+QUEUE = {"topic": "Orders", "queueId": 0}
+
+
+def offset(desk, code: int, **fields) -> int:
+    answer = desk.ask(code, {**QUEUE, **fields})
+    assert answer.code == 0
+    return int(answer.ext_fields["offset"])
+
+
+@pytest.fixture
+def stored(desk):
+    desk.topic("Orders")
+    for _ in range(4):
+        desk.send()
+        desk.clock.advance(1000)
+    return desk
+
+
+def test_bounds(stored) -> None:
+    assert offset(stored, RequestCode.GET_MAX_OFFSET) == 4
+    assert offset(stored, RequestCode.GET_MIN_OFFSET) == 0
+
+
+def test_unknown_queue_is_empty(stored) -> None:
+    assert offset(stored, RequestCode.GET_MAX_OFFSET, queueId=3) == 0
+    assert offset(stored, RequestCode.GET_MIN_OFFSET, topic="None") == 0
+    answer = stored.ask(RequestCode.GET_EARLIEST_MSG_STORETIME, {"topic": "None", "queueId": 0})
+    assert answer.ext_fields == {"timestamp": "-1"}
+
+
+def test_earliest_store_time(stored) -> None:
+    first = stored.messages("Orders")[0].store_timestamp
+    answer = stored.ask(RequestCode.GET_EARLIEST_MSG_STORETIME, QUEUE)
+    assert answer.ext_fields == {"timestamp": str(first)}
+
+
+@pytest.mark.parametrize(
+    ("after_ms", "boundary", "expected"),
+    [
+        (-10_000, "LOWER", 0),
+        (0, "LOWER", 0),
+        (500, "LOWER", 1),
+        (1000, "LOWER", 1),
+        (99_000, "LOWER", 4),
+        (-10_000, "UPPER", 0),
+        (1500, "UPPER", 1),
+        (99_000, "UPPER", 3),
+    ],
+)
+def test_offset_by_time(stored, after_ms, boundary, expected) -> None:
+    first = stored.messages("Orders")[0].store_timestamp
+    found = offset(
+        stored,
+        RequestCode.SEARCH_OFFSET_BY_TIMESTAMP,
+        timestamp=first + after_ms,
+        boundaryType=boundary,
+    )
+    assert found == expected
+
+
+def commit(desk, value: int, group: str = "G1", **fields):
+    ext = {**QUEUE, "consumerGroup": group, "commitOffset": value, **fields}
+    return desk.ask(RequestCode.UPDATE_CONSUMER_OFFSET, ext)
+
+
+def committed(desk, group: str = "G1", **fields):
+    return desk.ask(RequestCode.QUERY_CONSUMER_OFFSET, {**QUEUE, "consumerGroup": group, **fields})
+
+
+def test_last_commit_wins_even_a_lower_one(stored) -> None:
+    assert commit(stored, 3).code == 0
+    assert commit(stored, 2).code == 0
+    assert committed(stored).ext_fields == {"offset": "2"}
+
+
+def test_new_group_on_a_whole_queue_starts_at_zero(stored) -> None:
+    answer = committed(stored)
+    assert (answer.code, answer.ext_fields) == (0, {"offset": "0"})
+
+
+def test_new_group_that_does_not_want_zero(stored) -> None:
+    answer = committed(stored, setZeroIfNotFound="false")
+    assert answer.code == ResponseCode.QUERY_NOT_FOUND
+
+
+def test_new_group_on_an_old_queue_has_no_offset(make_desk) -> None:
+    """The first message lies farther behind the end than memory reaches."""
+    desk = make_desk(accessMessageInMemoryMaxRatio="0")
+    desk.topic("Orders")
+    desk.send()
+    desk.send()
+    assert committed(desk).code == ResponseCode.QUERY_NOT_FOUND
+
+
+def test_commit_needs_topic_and_group(make_desk) -> None:
+    desk = make_desk(autoCreateSubscriptionGroup="false")
+    assert commit(desk, 1).code == ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST
+    answer = commit(desk, 1, "TOOLS_CONSUMER")
+    assert answer.code == ResponseCode.TOPIC_NOT_EXIST
+
+
+@pytest.mark.parametrize("missing", ["queueId", "commitOffset", "consumerGroup"])
+def test_missing_field_is_named(stored, missing) -> None:
+    ext = {**QUEUE, "consumerGroup": "G1", "commitOffset": 1}
+    del ext[missing]
+    with pytest.raises(RemoteProtocolError, match=missing):
+        stored.ask(RequestCode.UPDATE_CONSUMER_OFFSET, ext)
+
+
+def test_commit_is_ignored_while_a_reset_waits(stored) -> None:
+    stored.context.offsets.reset("G1", "Orders", 0, 1)
+    answer = commit(stored, 4)
+    assert answer.code == 0
+    assert "ignore" in answer.remark
+    assert committed(stored).ext_fields == {"offset": "1"}
+
+
+def test_whole_table_has_a_version_for_slaves(stored) -> None:
+    commit(stored, 3)
+    answer = stored.ask(RequestCode.GET_ALL_CONSUMER_OFFSET)
+    body = ConsumerOffsetSerializeWrapper.from_bytes(answer.body_bytes())
+    assert body.offset_table == {"Orders@G1": {0: 3}}
+    assert body.data_version is not None

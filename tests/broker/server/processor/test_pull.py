@@ -1,0 +1,379 @@
+"""Pulls: checks, filters, outcomes, long polling."""
+
+import pytest
+
+from broker.common.group import SubscriptionGroupConfig
+from broker.common.subscription import build_subscription
+from broker.common.topic import PERM_WRITE
+from broker.remoting.protocol.codes import RequestCode, ResponseCode
+from broker.server.clients import ClientChannel, ConsumerProfile
+
+SUSPEND = 4 | 2
+COMMIT = 4 | 1
+
+
+def online(desk, group="G1", topic="Orders", expression="*", version=1, model="CLUSTERING"):
+    """Register a consumer of ``topic`` without a heartbeat."""
+    channel = ClientChannel(desk.connection, "c1", "JAVA", 479, desk.clock.now_ms())
+    profile = ConsumerProfile(message_model=model)
+    data = build_subscription(topic, expression, sub_version=version)
+    desk.context.consumers.register(group, channel, profile, [data])
+
+
+def test_found_messages_come_as_they_are_stored(desk, records) -> None:
+    desk.topic("Orders")
+    for number in range(3):
+        desk.send(body=b"%d" % number)
+    answer = desk.pull(queue_offset=1)
+    assert (answer.code, answer.remark) == (ResponseCode.SUCCESS, "FOUND")
+    assert [m.body for m in records(answer)] == [b"1", b"2"]
+    assert answer.body_bytes() == b"".join(
+        bytes(part) for part in desk.store.get_message("Orders", 0, 1).buffers
+    )
+    ext = answer.ext_fields
+    assert (ext["minOffset"], ext["maxOffset"], ext["nextBeginOffset"]) == ("0", "3", "3")
+    assert ext["suggestWhichBrokerId"] == "0"
+    assert (ext["topicSysFlag"], ext["groupSysFlag"]) == ("0", "0")
+
+
+def test_no_more_messages_than_asked_for_and_than_the_limit(desk, records) -> None:
+    desk.topic("Orders")
+    for _ in range(40):
+        desk.send()
+    assert len(records(desk.pull(maxMsgNums=5))) == 5
+    assert len(records(desk.pull(maxMsgNums=1000))) == 32
+
+
+@pytest.mark.parametrize(
+    ("stored", "offset", "code", "remark", "following"),
+    [
+        (0, 0, 19, "NO_MATCHED_LOGIC_QUEUE", 0),
+        (0, 7, 21, "NO_MATCHED_LOGIC_QUEUE", 0),
+        (3, 3, 19, "OFFSET_OVERFLOW_ONE", 3),
+        (3, 9, 21, "OFFSET_OVERFLOW_BADLY", 3),
+        (3, -1, 21, "OFFSET_TOO_SMALL", 0),
+    ],
+)
+def test_outcomes_without_messages(desk, stored, offset, code, remark, following) -> None:
+    desk.topic("Orders")
+    for _ in range(stored):
+        desk.send()
+    answer = desk.pull(queue_offset=offset)
+    assert (answer.code, answer.remark) == (code, remark)
+    assert answer.ext_fields["nextBeginOffset"] == str(following)
+    assert answer.body_bytes() == b""
+
+
+class TestChecks:
+    """Refusals in Java's order."""
+
+    def test_unknown_topic(self, desk) -> None:
+        assert desk.pull("Unknown").code == ResponseCode.TOPIC_NOT_EXIST
+
+    def test_unknown_group(self, make_desk) -> None:
+        desk = make_desk(autoCreateSubscriptionGroup="false")
+        desk.topic("Orders")
+        assert desk.pull().code == ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST
+
+    def test_unknown_group_is_made(self, desk) -> None:
+        desk.topic("Orders")
+        desk.pull(group="Fresh")
+        assert "Fresh" in desk.context.groups
+
+    def test_group_switched_off(self, desk) -> None:
+        desk.topic("Orders")
+        config = SubscriptionGroupConfig(group_name="G1", consume_enable=False)
+        desk.context.groups.put_all([config])
+        answer = desk.pull()
+        assert answer.code == ResponseCode.NO_PERMISSION
+        assert answer.ext_fields["forbiddenType"] == "2"
+
+    def test_topic_that_cannot_be_read(self, desk) -> None:
+        desk.topic("Orders", perm=PERM_WRITE)
+        answer = desk.pull()
+        assert answer.code == ResponseCode.NO_PERMISSION
+        assert answer.ext_fields["forbiddenType"] == "3"
+
+    @pytest.mark.parametrize("queue_id", [-1, 4])
+    def test_queue_outside_the_topic(self, desk, queue_id) -> None:
+        desk.topic("Orders", 4)
+        assert desk.pull(queue_id=queue_id).code == ResponseCode.INVALID_PARAMETER
+
+    def test_broker_that_may_not_be_read(self, make_desk) -> None:
+        desk = make_desk(brokerPermission="2")
+        desk.topic("Orders")
+        answer = desk.pull()
+        assert answer.code == ResponseCode.NO_PERMISSION
+        assert answer.ext_fields["forbiddenType"] == "1"
+
+    def test_lite_pull_has_its_own_switch(self, make_desk) -> None:
+        desk = make_desk(litePullMessageEnable="false")
+        desk.topic("Orders")
+        answer = desk.ask(RequestCode.LITE_PULL_MESSAGE, {})
+        assert answer.code == ResponseCode.NO_PERMISSION
+
+    def test_lite_pull_is_a_pull(self, desk, records) -> None:
+        desk.topic("Orders")
+        desk.send()
+        ext = {
+            "consumerGroup": "G1",
+            "topic": "Orders",
+            "queueId": 0,
+            "queueOffset": 0,
+            "maxMsgNums": 1,
+            "sysFlag": 20,
+            "commitOffset": 0,
+            "suspendTimeoutMillis": 0,
+            "subscription": "*",
+            "subVersion": 0,
+        }
+        assert len(records(desk.ask(RequestCode.LITE_PULL_MESSAGE, ext))) == 1
+
+
+class TestSubscription:
+    """Without its own subscription a pull uses what heartbeats said."""
+
+    def code(self, desk, **fields) -> int:
+        fields = {"sysFlag": 0, "subVersion": 1, **fields}
+        return desk.pull(**fields).code
+
+    @pytest.fixture
+    def topic(self, desk):
+        desk.topic("Orders")
+        desk.send(properties={"TAGS": "A"})
+        desk.send(properties={"TAGS": "B"})
+        return desk
+
+    def test_group_that_never_sent_a_heartbeat(self, topic) -> None:
+        assert self.code(topic) == ResponseCode.SUBSCRIPTION_NOT_EXIST
+
+    def test_topic_the_group_does_not_subscribe(self, topic) -> None:
+        online(topic, topic="Other")
+        assert self.code(topic) == ResponseCode.SUBSCRIPTION_NOT_EXIST
+
+    def test_subscription_older_than_the_pull(self, topic) -> None:
+        online(topic, version=1)
+        assert self.code(topic, subVersion=2) == ResponseCode.SUBSCRIPTION_NOT_LATEST
+        assert self.code(topic, subVersion=1) == 0
+
+    def test_registered_filter_counts(self, topic, records) -> None:
+        online(topic, expression="B")
+        answer = topic.pull(sysFlag=0, subVersion=1, subscription="A")
+        assert [m.tags for m in records(answer)] == ["B"]
+
+    def test_broadcasting_that_is_not_allowed(self, topic) -> None:
+        config = SubscriptionGroupConfig(group_name="G1", consume_broadcast_enable=False)
+        topic.context.groups.put_all([config])
+        online(topic, model="BROADCASTING")
+        answer = topic.pull(sysFlag=0)
+        assert answer.code == ResponseCode.NO_PERMISSION
+        assert answer.ext_fields["forbiddenType"] == "4"
+
+    def test_topic_forbidden_to_the_group(self, topic) -> None:
+        online(topic)
+        topic.context.groups.forbid_read("G1", "Orders", True)
+        answer = topic.pull(sysFlag=0)
+        assert answer.code == ResponseCode.NO_PERMISSION
+        assert answer.ext_fields["forbiddenType"] == "5"
+
+
+class TestFilter:
+    """Tags by their code in the queue, SQL92 by the properties of the record."""
+
+    @pytest.fixture
+    def tagged(self, make_desk):
+        desk = make_desk(enablePropertyFilter="true")
+        desk.topic("Orders")
+        for number, tag in enumerate(["A", "B", "C", "", "A"]):
+            desk.send(body=b"%d" % number, properties={"TAGS": tag, "n": str(number)})
+        return desk
+
+    @pytest.mark.parametrize(
+        ("expression", "bodies"),
+        [
+            ("*", [b"0", b"1", b"2", b"3", b"4"]),
+            ("", [b"0", b"1", b"2", b"3", b"4"]),
+            ("A", [b"0", b"4"]),
+            ("A || C", [b"0", b"2", b"4"]),
+        ],
+    )
+    def test_tags(self, tagged, records, expression, bodies) -> None:
+        assert [m.body for m in records(tagged.pull(subscription=expression))] == bodies
+
+    def test_nothing_matches_moves_on(self, tagged) -> None:
+        answer = tagged.pull(subscription="X")
+        assert answer.code == ResponseCode.PULL_RETRY_IMMEDIATELY
+        assert answer.remark == "NO_MATCHED_MESSAGE"
+        assert answer.ext_fields["nextBeginOffset"] == "5"
+
+    def test_separators_only_do_not_parse(self, tagged) -> None:
+        answer = tagged.pull(subscription="||")
+        assert answer.code == ResponseCode.SUBSCRIPTION_PARSE_FAILED
+
+    def test_sql(self, tagged, records) -> None:
+        answer = tagged.pull(subscription="n > 2 OR TAGS = 'B'", expressionType="SQL92")
+        assert [m.body for m in records(answer)] == [b"1", b"3", b"4"]
+
+    def test_wrong_sql(self, tagged) -> None:
+        answer = tagged.pull(subscription="n >>> 2", expressionType="SQL92")
+        assert answer.code == ResponseCode.SUBSCRIPTION_PARSE_FAILED
+
+    def test_sql_needs_its_switch(self, desk) -> None:
+        desk.topic("Orders")
+        answer = desk.pull(subscription="n > 2", expressionType="SQL92")
+        assert answer.code == ResponseCode.SYSTEM_ERROR
+        assert "SQL92" in answer.remark
+
+    def test_retried_messages_pass_an_sql_filter(self, tagged, records) -> None:
+        tagged.send(topic="%RETRY%G1", j=1)
+        answer = tagged.pull("%RETRY%G1", subscription="n > 100", expressionType="SQL92")
+        assert len(records(answer)) == 1
+
+
+class TestOffsets:
+    """A pull commits, notes how far it came, and takes up resets."""
+
+    def test_commit_flag_commits(self, desk) -> None:
+        desk.topic("Orders")
+        desk.send()
+        desk.pull(queue_offset=1, commitOffset=1)
+        assert desk.context.offsets.query("G1", "Orders", 0) == -1
+        desk.pull(queue_offset=1, commitOffset=1, sysFlag=COMMIT)
+        assert desk.context.offsets.query("G1", "Orders", 0) == 1
+
+    def test_end_of_the_pull_is_remembered(self, desk) -> None:
+        desk.topic("Orders")
+        desk.send()
+        desk.pull()
+        assert desk.context.offsets.pulled("G1", "Orders", 0) == 1
+
+    def test_reset_is_taken_up_once(self, desk) -> None:
+        desk.topic("Orders")
+        for _ in range(3):
+            desk.send()
+        desk.context.offsets.reset("G1", "Orders", 0, 1)
+        answer = desk.pull(queue_offset=3)
+        assert (answer.code, answer.remark) == (ResponseCode.PULL_OFFSET_MOVED, "OFFSET_RESET")
+        assert answer.ext_fields["nextBeginOffset"] == "1"
+        assert answer.ext_fields["maxOffset"] == "3"
+        assert desk.pull(queue_offset=3).code == ResponseCode.PULL_NOT_FOUND
+
+
+class TestLongPolling:
+    """Nothing there: the request waits for a message, its deadline, or the end."""
+
+    @pytest.fixture
+    def parked(self, desk):
+        desk.topic("Orders")
+        desk.send(properties={"TAGS": "A"})
+        assert desk.pull(queue_offset=1, sysFlag=SUSPEND) is None
+        assert len(desk.context.holds) == 1
+        return desk
+
+    def test_arrival_answers(self, parked, records) -> None:
+        parked.send(body=b"second")
+        (answer,) = parked.connection.commands
+        assert (answer.code, answer.ext_fields["nextBeginOffset"]) == (0, "2")
+        assert [m.body for m in records(answer)] == [b"second"]
+        assert len(parked.context.holds) == 0
+
+    def test_arrival_in_another_queue_does_not(self, parked) -> None:
+        parked.send(queue_id=1)
+        assert parked.connection.sent == []
+
+    def test_all_messages_of_a_turn_come_in_one_answer(self, parked, records) -> None:
+        parked.deferred = True
+        parked.send(body=b"2")
+        parked.send(body=b"3")
+        parked.end_turn()
+        (answer,) = parked.connection.commands
+        assert [m.body for m in records(answer)] == [b"2", b"3"]
+
+    def test_message_the_filter_rejects_does_not_wake(self, desk) -> None:
+        desk.topic("Orders")
+        desk.pull(sysFlag=SUSPEND, subscription="B")
+        desk.send(properties={"TAGS": "A"})
+        assert desk.connection.sent == []
+        desk.send(properties={"TAGS": "B"})
+        assert len(desk.connection.sent) == 1
+
+    def test_sql_filter_looks_at_the_arriving_properties(self, make_desk) -> None:
+        desk = make_desk(enablePropertyFilter="true")
+        desk.topic("Orders")
+        desk.pull(sysFlag=SUSPEND, subscription="n = 1", expressionType="SQL92")
+        desk.send(properties={"n": "0"})
+        assert desk.connection.sent == []
+        desk.send(properties={"n": "1"})
+        assert len(desk.connection.sent) == 1
+
+    def test_deadline_answers_not_found(self, parked) -> None:
+        parked.clock.advance(14_999)
+        assert parked.context.holds.expire(parked.clock.monotonic_ms()) == []
+        parked.clock.advance(1)
+        parked.pulls.resume(parked.context.holds.expire(parked.clock.monotonic_ms()))
+        (answer,) = parked.connection.commands
+        assert answer.code == ResponseCode.PULL_NOT_FOUND
+        assert answer.ext_fields["nextBeginOffset"] == "1"
+
+    def test_hold_is_as_long_as_the_client_asks(self, desk) -> None:
+        desk.topic("Orders")
+        desk.pull(sysFlag=SUSPEND, suspendTimeoutMillis=20_000)
+        assert desk.context.holds.next_deadline_ms() == 20_000
+
+    def test_hold_has_an_upper_bound(self, desk) -> None:
+        desk.topic("Orders")
+        desk.pull(sysFlag=SUSPEND, suspendTimeoutMillis=10**9)
+        assert desk.context.holds.next_deadline_ms() == 120_000
+
+    def test_short_polling(self, make_desk) -> None:
+        desk = make_desk(longPollingEnable="false")
+        desk.topic("Orders")
+        desk.pull(sysFlag=SUSPEND)
+        assert desk.context.holds.next_deadline_ms() == 1_000
+
+    def test_moved_offsets_are_never_held(self, desk) -> None:
+        desk.topic("Orders")
+        answer = desk.pull(queue_offset=5, sysFlag=SUSPEND)
+        assert answer.code == ResponseCode.PULL_OFFSET_MOVED
+
+    def test_beyond_the_limit_pulls_are_answered_at_once(self, make_desk) -> None:
+        desk = make_desk(maxHeldPulls="1")
+        desk.topic("Orders")
+        assert desk.pull(sysFlag=SUSPEND) is None
+        assert desk.pull(sysFlag=SUSPEND).code == ResponseCode.PULL_NOT_FOUND
+
+    def test_offset_is_committed_once(self, desk) -> None:
+        desk.topic("Orders")
+        desk.pull(sysFlag=SUSPEND | 1, commitOffset=7)
+        desk.context.offsets.commit("G1", "Orders", 0, 9)
+        desk.send()
+        assert desk.context.offsets.query("G1", "Orders", 0) == 9
+
+    def test_closed_connection_gets_nothing(self, parked) -> None:
+        parked.connection.closed = True
+        parked.send()
+        assert parked.connection.sent == []
+
+    def test_topic_deleted_meanwhile_is_told(self, parked) -> None:
+        parked.context.topics.delete("Orders")
+        parked.pulls.resume(parked.context.holds.take_all())
+        (answer,) = parked.connection.commands
+        assert answer.code == ResponseCode.TOPIC_NOT_EXIST
+
+
+def test_pulls_are_counted(desk) -> None:
+    desk.topic("Orders")
+    desk.send()
+    desk.pull()
+    desk.pull(queue_offset=1)
+    stats = desk.context.stats
+    assert stats.find("GROUP_GET_NUMS", "Orders@G1").value == 1
+    assert stats.get_messages.value == 1
+    assert (stats.get_found.value, stats.get_missed.value) == (1, 1)
+
+
+def test_header_field_missing_is_named(desk) -> None:
+    from broker.errors import RemoteProtocolError
+
+    with pytest.raises(RemoteProtocolError, match="consumerGroup"):
+        desk.ask(RequestCode.PULL_MESSAGE, {"topic": "Orders"})

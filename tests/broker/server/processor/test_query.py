@@ -1,0 +1,96 @@
+"""Looking messages up by key and by physical offset."""
+
+import pytest
+
+from broker.remoting.protocol.codes import RequestCode, ResponseCode
+
+
+def query(desk, key: str, *, unique: bool = False, **fields):
+    ext = {
+        "topic": "Orders",
+        "key": key,
+        "maxNum": 64,
+        "beginTimestamp": 0,
+        "endTimestamp": 2**63 - 1,
+        **fields,
+    }
+    if unique:
+        ext["_UNIQUE_KEY_QUERY"] = "true"
+    return desk.ask(RequestCode.QUERY_MESSAGE, ext)
+
+
+@pytest.fixture
+def stored(desk):
+    desk.topic("Orders")
+    for number in range(3):
+        desk.send(
+            body=b"%d" % number,
+            properties={"KEYS": f"k{number} all", "UNIQ_KEY": f"{number}" * 32},
+        )
+    return desk
+
+
+def test_each_word_of_keys_finds_its_message(stored, records) -> None:
+    assert [m.body for m in records(query(stored, "k1"))] == [b"1"]
+    assert [m.body for m in records(query(stored, "all"))] == [b"0", b"1", b"2"]
+
+
+def test_unique_key_finds_its_message(stored, records) -> None:
+    assert [m.body for m in records(query(stored, "2" * 32, unique=True))] == [b"2"]
+
+
+def test_answer_says_how_far_the_index_reaches(stored) -> None:
+    ext = query(stored, "k1").ext_fields
+    assert ext["indexLastUpdateTimestamp"] == str(stored.clock.now_ms())
+    assert int(ext["indexLastUpdatePhyoffset"]) == stored.messages("Orders")[-1].physical_offset
+
+
+@pytest.mark.parametrize("fields", [{"key": "none"}, {"topic": "Other"}, {"endTimestamp": 1000}])
+def test_nothing_found(stored, fields) -> None:
+    answer = query(stored, **{"key": "k1", **fields})
+    assert answer.code == ResponseCode.QUERY_NOT_FOUND
+    assert "indexLastUpdateTimestamp" in answer.ext_fields
+    assert answer.body_bytes() == b""
+
+
+def test_no_more_than_asked_for(stored, records) -> None:
+    assert len(records(query(stored, "all", maxNum=2))) == 2
+
+
+def test_unique_query_has_the_brokers_limit(make_desk, records) -> None:
+    desk = make_desk(defaultQueryMaxNum="1")
+    desk.topic("Orders")
+    for _ in range(3):
+        desk.send()
+    key = desk.messages("Orders")[0].uniq_key
+    assert len(records(query(desk, key, unique=True))) == 1
+    assert len(records(query(desk, key))) == 3
+
+
+@pytest.mark.parametrize("field", ["topic", "key", "maxNum", "beginTimestamp"])
+def test_missing_field_is_named(stored, field) -> None:
+    ext = {"topic": "T", "key": "k", "maxNum": 1, "beginTimestamp": 0, "endTimestamp": 1}
+    del ext[field]
+    answer = stored.ask(RequestCode.QUERY_MESSAGE, ext)
+    assert answer.code == ResponseCode.SYSTEM_ERROR
+    assert field in answer.remark
+
+
+def test_view_gives_the_record_at_an_offset(stored, records) -> None:
+    wanted = stored.messages("Orders")[1]
+    answer = stored.ask(RequestCode.VIEW_MESSAGE_BY_ID, {"offset": wanted.physical_offset})
+    assert answer.code == 0
+    assert records(answer) == [wanted]
+
+
+@pytest.mark.parametrize("offset", [1, 10**9, -1])
+def test_view_of_what_is_no_record(stored, offset) -> None:
+    answer = stored.ask(RequestCode.VIEW_MESSAGE_BY_ID, {"offset": offset})
+    assert answer.code == ResponseCode.SYSTEM_ERROR
+    assert str(offset) in answer.remark
+
+
+def test_view_without_offset(stored) -> None:
+    answer = stored.ask(RequestCode.VIEW_MESSAGE_BY_ID, {})
+    assert answer.code == ResponseCode.SYSTEM_ERROR
+    assert "offset" in answer.remark

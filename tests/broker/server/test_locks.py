@@ -1,0 +1,60 @@
+"""Queue locks: owned, renewed, given up, expired."""
+
+from broker.common.message_queue import MessageQueue
+from broker.server.locks import LOCK_LIFE_MS, QueueLocks
+
+A, B = (MessageQueue("T", "broker-a", number) for number in range(2))
+
+
+def test_lock_belongs_to_its_first_taker() -> None:
+    locks = QueueLocks()
+    assert locks.lock("G", "c1", [A, B], 0) == [A, B]
+    assert locks.lock("G", "c2", [A], 1) == []
+    assert locks.lock("G", "c1", [A], 1) == [A]
+
+
+def test_groups_do_not_disturb_each_other() -> None:
+    locks = QueueLocks()
+    locks.lock("G", "c1", [A], 0)
+    assert locks.lock("H", "c2", [A], 0) == [A]
+
+
+def test_expired_lock_can_be_taken() -> None:
+    locks = QueueLocks()
+    locks.lock("G", "c1", [A], 0)
+    assert locks.lock("G", "c2", [A], LOCK_LIFE_MS) == []
+    assert locks.lock("G", "c2", [A], LOCK_LIFE_MS + 1) == [A]
+
+
+def test_renewal_counts_from_its_own_time() -> None:
+    locks = QueueLocks()
+    locks.lock("G", "c1", [A], 0)
+    locks.lock("G", "c1", [A], 50_000)
+    assert locks.lock("G", "c2", [A], 100_000) == []
+
+
+def test_only_the_owner_gives_up() -> None:
+    locks = QueueLocks()
+    locks.lock("G", "c1", [A], 0)
+    locks.unlock("G", "c2", [A])
+    assert locks.lock("G", "c2", [A], 0) == []
+    locks.unlock("G", "c1", [A, B])
+    assert locks.lock("G", "c2", [A], 0) == [A]
+    locks.unlock("Unknown", "c1", [A])
+
+
+def test_group_consumes_in_order_while_a_lock_lives() -> None:
+    locks = QueueLocks()
+    assert not locks.holds_any("G", 0)
+    locks.lock("G", "c1", [A], 0)
+    assert locks.holds_any("G", LOCK_LIFE_MS)
+    assert not locks.holds_any("G", LOCK_LIFE_MS + 1)
+
+
+def test_expired_locks_are_forgotten() -> None:
+    locks = QueueLocks()
+    locks.lock("G", "c1", [A], 0)
+    locks.lock("H", "c1", [A], 90_000)
+    locks.expire(100_000)
+    assert not locks.holds_any("G", 0)
+    assert locks.holds_any("H", 100_000)
