@@ -14,6 +14,7 @@ of the broker sent by a client) takes the slow path over a dictionary.
 """
 
 import random
+from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Final
 
 from broker.common import sysflag
@@ -37,7 +38,10 @@ if TYPE_CHECKING:
     from broker.remoting.server import Connection, Handler
     from broker.server.stats import Counter
 
+    Send = Callable[["Connection", RemotingCommand], "Reply"]
+
 Answer = RemotingCommand | bytes | None
+Reply = Answer | Awaitable[Answer]
 
 VERSION_WITH_MAX_RECONSUME: Final = 121  # V3_4_9: the header's maxReconsumeTimes counts
 MAX_TARGETS: Final = 100_000
@@ -153,13 +157,13 @@ class SendProcessor:
 
     # ---- requests
 
-    def send_v1(self, connection: "Connection", request: RemotingCommand) -> Answer:
+    def send_v1(self, connection: "Connection", request: RemotingCommand) -> Reply:
         """SEND_MESSAGE: the header with long names."""
         ext = request.ext_fields
         request.ext_fields = {LETTERS.get(name, name): value for name, value in ext.items()}
         return self.send(connection, request)
 
-    def send(self, connection: "Connection", request: RemotingCommand) -> Answer:
+    def send(self, connection: "Connection", request: RemotingCommand) -> Reply:
         """SEND_MESSAGE_V2: the header with single letters."""
         ext = request.ext_fields
         if ext.get("m") == "true":
@@ -169,10 +173,7 @@ class SendProcessor:
             queue_id = int(ext["e"])
             target = self._targets.get(topic)
             if target is None:
-                found = self._resolve(request, topic)
-                if isinstance(found, RemotingCommand):
-                    return self._mark(found)
-                target = found
+                return self._first_send(connection, request, topic, self.send)
             if not 0 <= queue_id < target.queue_limit:
                 if queue_id >= 0:
                     return self._mark(_bad_queue(request, queue_id, target.config))
@@ -214,7 +215,7 @@ class SendProcessor:
             return None
         return encode_reply_json(request.opaque, 0, ext_json)
 
-    def send_batch(self, connection: "Connection", request: RemotingCommand) -> Answer:
+    def send_batch(self, connection: "Connection", request: RemotingCommand) -> Reply:
         """SEND_BATCH_MESSAGE: every item becomes a record of its own."""
         ext = request.ext_fields
         try:
@@ -222,10 +223,7 @@ class SendProcessor:
             queue_id = int(ext["e"])
             target = self._targets.get(topic)
             if target is None:
-                found = self._resolve(request, topic)
-                if isinstance(found, RemotingCommand):
-                    return self._mark(found)
-                target = found
+                return self._first_send(connection, request, topic, self.send_batch)
             if not 0 <= queue_id < target.queue_limit:
                 if queue_id >= 0:
                     return self._mark(_bad_queue(request, queue_id, target.config))
@@ -310,6 +308,28 @@ class SendProcessor:
         return None
 
     # ---- what is not hot
+
+    def _first_send(
+        self, connection: "Connection", request: RemotingCommand, topic: str, send: "Send"
+    ) -> Reply:
+        """Check the topic, then send; a topic made by this send is announced before the answer.
+
+        Whoever sees SEND_OK finds the route: the answer waits for the name servers, boundedly.
+
+        **Source:** RocketMQ TopicConfigManager#createTopicInSendMessageMethod.
+        """
+        known = topic in self._context.topics
+        found = self._resolve(request, topic)
+        if isinstance(found, RemotingCommand):
+            return self._mark(found)
+        answer = send(connection, request)
+        if known or isinstance(answer, Awaitable):
+            return answer
+        return self._announced(topic, answer)
+
+    async def _announced(self, topic: str, answer: Answer) -> Answer:
+        await self._context.announce([topic])
+        return answer
 
     def _resolve(self, request: RemotingCommand, topic: str) -> "Target | RemotingCommand":
         """Checks of the topic, in Java's order; a Target or the refusal."""

@@ -445,3 +445,13 @@ def test_sends_are_counted(desk) -> None:
     assert desk.context.stats.find("TOPIC_PUT_NUMS", "Orders").value == 2
     assert desk.context.stats.find("TOPIC_PUT_SIZE", "Orders").value == desk.store.put_bytes
     assert desk.context.stats.put.value == 2
+
+
+def test_topic_made_by_a_send_is_announced_before_the_answer(desk) -> None:
+    """Who saw SEND_OK asks for the route at once; later sends do not wait."""
+    assert desk.send("Fresh").code == 0
+    assert desk.announced == [["Fresh"]]
+    assert desk.send("Fresh").ext_fields["queueOffset"] == "1"
+    desk.topic("Known")
+    desk.send("Known")
+    assert desk.announced == [["Fresh"]]
