@@ -7,7 +7,7 @@ in the file. Recovery, verification, search, export and the data pipeline read l
 
 Three ways to the same numbers, the best one that is installed: compiled loops (numba), or a
 Python loop that fills the same table (numpy alone). Without numpy there is no column scanner;
-callers fall back to ``scan_commitlog``. Memory is one table of ``rows`` x 26 numbers, whatever
+callers fall back to ``scan_commitlog``. Memory is one table of ``rows`` x 28 numbers, whatever
 the length of the log. Needs the extra ``fast``.
 """
 
@@ -17,7 +17,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from broker.message.message import PROPERTY_KEYS, PROPERTY_TAGS, PROPERTY_UNIQ_KEY
+from broker.message.message import (
+    PROPERTY_INNER_MULTI_DISPATCH,
+    PROPERTY_KEYS,
+    PROPERTY_TAGS,
+    PROPERTY_UNIQ_KEY,
+)
 from broker.store.format.commitlog import (
     Blank,
     Damage,
@@ -61,10 +66,19 @@ COLUMNS: Final = (
     "keys_length",
     "uniq_key_at",
     "uniq_key_length",
+    "multi_at",
+    "multi_length",
     "plain_text",
     "crc_ok",
 )
 _AT: Final = {name: row for row, name in enumerate(COLUMNS)}
+
+_PROPERTIES: Final = {
+    PROPERTY_TAGS: "tags_at",
+    PROPERTY_KEYS: "keys_at",
+    PROPERTY_UNIQ_KEY: "uniq_key_at",
+    PROPERTY_INNER_MULTI_DISPATCH: "multi_at",
+}
 
 # 8,192 rows keep the table and what is made of it within the second-level cache.
 ROWS: Final = 8192
@@ -77,7 +91,8 @@ class ScanBatch:
     """Columns of consecutive records of one file.
 
     ``count`` rows; ``column(name)`` gives one of COLUMNS as int64 (a view). ``tags_length`` and
-    its like are -1 where the message has none; ``crc_ok`` is 1, 0 or -1 (not asked for);
+    its like are -1 where the message has none (``multi`` is INNER_MULTI_DISPATCH); ``crc_ok`` is
+    1, 0 or -1 (not asked for);
     ``plain_text`` is 0 where topic or properties hold bytes beyond ASCII. ``damages`` are those
     met before ``next_position``; records that a damage still shows are rows too. ``ended`` says
     that a blank record or the end of the log was reached.
@@ -246,8 +261,8 @@ def _put(buf: "Buffer", record: LogRecord, table: "NDArray[np.int64]", row: int,
     if what & WITH_PROPERTIES:
         plain = plain and record.properties.isascii()
         found = property_slices(record.properties)
-    for name in (PROPERTY_TAGS, PROPERTY_KEYS, PROPERTY_UNIQ_KEY):
-        column = _AT[{"TAGS": "tags_at", "KEYS": "keys_at"}.get(name, "uniq_key_at")]
+    for name, at_column in _PROPERTIES.items():
+        column = _AT[at_column]
         start, length = found.get(name.encode(), (-properties_at, -1))
         table[column, row] = properties_at + start
         table[column + 1, row] = length

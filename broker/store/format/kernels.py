@@ -43,10 +43,12 @@ from broker.store.format.commitlog import RECORD, RECORD_LEAST
     KEYS_LENGTH,
     UNIQ_KEY_AT,
     UNIQ_KEY_LENGTH,
+    MULTI_AT,
+    MULTI_LENGTH,
     PLAIN_TEXT,
     CRC_OK,
-) = range(26)
-COLUMN_COUNT = 26
+) = range(28)
+COLUMN_COUNT = 28
 
 # What `fill` is asked to do beside the fixed fields.
 WITH_CRC = 1
@@ -155,11 +157,12 @@ def _name_is(buf, start, name, length):
 _TAGS = np.frombuffer(b"TAGS", dtype=np.uint8)
 _KEYS = np.frombuffer(b"KEYS", dtype=np.uint8)
 _UNIQ_KEY = np.frombuffer(b"UNIQ_KEY", dtype=np.uint8)
+_MULTI = np.frombuffer(b"INNER_MULTI_DISPATCH", dtype=np.uint8)
 
 
 @njit(cache=True, nogil=True)
 def _properties(buf, start, stop, out, row):
-    """Where the values of TAGS, KEYS and UNIQ_KEY lie; whether the whole string is ASCII.
+    """Where the values of a few names lie; whether the whole string is ASCII.
 
     A piece without a name or without a value does not count; of two with one name the later wins.
     """
@@ -183,8 +186,11 @@ def _properties(buf, start, stop, out, row):
                         column = TAGS_AT
                     elif _name_is(buf, piece, _KEYS, 4):
                         column = KEYS_AT
-                elif length == 8 and _name_is(buf, piece, _UNIQ_KEY, 8):
-                    column = UNIQ_KEY_AT
+                elif length == 8:
+                    if _name_is(buf, piece, _UNIQ_KEY, 8):
+                        column = UNIQ_KEY_AT
+                elif length == 20 and _name_is(buf, piece, _MULTI, 20):
+                    column = MULTI_AT
                 if column >= 0:
                     out[column, row] = mark + 1
                     out[column + 1, row] = at - mark - 1
@@ -238,8 +244,8 @@ def _parts(buf, at, size, magic, out, row):
 
 @njit(cache=True, nogil=True)
 def _texts(buf, row, out, what):
-    """Slices of tags, keys and uniqKey, and whether topic and properties are ASCII."""
-    for column in (TAGS_AT, KEYS_AT, UNIQ_KEY_AT):
+    """Slices of the properties that readers ask for, and whether topic and properties are ASCII."""
+    for column in (TAGS_AT, KEYS_AT, UNIQ_KEY_AT, MULTI_AT):
         out[column, row] = 0
         out[column + 1, row] = -1
     plain = True
@@ -326,3 +332,62 @@ def walk(buf, base, start, end, positions):
         count += 1
         at += size
     return count, at
+
+
+@njit(cache=True, nogil=True)
+def hash_slices(buf, starts, lengths, seeds, out):
+    """Java ``String#hashCode`` of ASCII slices, each going on from its seed; -1 is no slice."""
+    for row in range(starts.shape[0]):
+        value = np.uint32(seeds[row])
+        start = starts[row]
+        for at in range(start, start + max(lengths[row], 0)):
+            value = value * np.uint32(31) + np.uint32(buf[at])
+        out[row] = np.int64(np.int32(value))
+
+
+@njit(cache=True, nogil=True)
+def equal_slices(buf, starts, lengths, other, others, other_lengths, out):
+    """Whether each slice of ``buf`` equals its slice of ``other``."""
+    for row in range(starts.shape[0]):
+        same = lengths[row] == other_lengths[row]
+        index = 0
+        while same and index < lengths[row]:
+            same = buf[starts[row] + index] == other[others[row] + index]
+            index += 1
+        out[row] = same
+
+
+@njit(cache=True, nogil=True)
+def key_slices(buf, table, rows, out):
+    """The words a record is indexed under: how many were written as (row, start, length).
+
+    UNIQ_KEY first, then the words of KEYS; stops before the first row that ``out`` has no room
+    for and returns (words, rows done).
+    """
+    room = out.shape[1]
+    count = 0
+    for number in range(rows.shape[0]):
+        row = rows[number]
+        before = count
+        if table[UNIQ_KEY_LENGTH, row] > 0:
+            if count >= room:
+                return before, number
+            out[0, count] = row
+            out[1, count] = table[UNIQ_KEY_AT, row]
+            out[2, count] = table[UNIQ_KEY_LENGTH, row]
+            count += 1
+        start = table[KEYS_AT, row]
+        stop = start + max(table[KEYS_LENGTH, row], 0)
+        at = start
+        while at <= stop and stop > start:
+            if at == stop or buf[at] == 32:
+                if at > start:
+                    if count >= room:
+                        return before, number
+                    out[0, count] = row
+                    out[1, count] = start
+                    out[2, count] = at - start
+                    count += 1
+                start = at + 1
+            at += 1
+    return count, rows.shape[0]

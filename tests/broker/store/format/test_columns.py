@@ -33,6 +33,7 @@ def record(rng: random.Random, position: int) -> bytes:
         rng.choice([b"TAGS\x01a", b"TAGS\x01", b"TAGS", "TAGS\x01标签".encode(), b"tAGS\x01x"]),
         rng.choice([b"KEYS\x01k1 k2", b"\x01v", b"KEYS\x01a\x01b", b"X\x01y"]),
         rng.choice([b"UNIQ_KEY\x01" + b"A" * 32, b"", b"UNIQ_KEY\x01first\x02UNIQ_KEY\x01last"]),
+        rng.choice([b"", b"INNER_MULTI_DISPATCH\x01%LMQ%a,%LMQ%b", b"INNER_MULTI_DISPATCX\x01a"]),
     ]
     rng.shuffle(pieces)
     properties = b"\x02".join(pieces) + rng.choice([b"", b"\x02"])
@@ -117,6 +118,7 @@ def as_tuple(file: bytearray, batch: columns.ScanBatch, row: int) -> tuple[Any, 
         slice_of("tags"),
         slice_of("keys"),
         slice_of("uniq_key"),
+        slice_of("multi"),
     )
 
 
@@ -142,6 +144,7 @@ def expected(item: LogRecord) -> tuple[Any, ...]:
         properties.get("TAGS"),
         properties.get("KEYS"),
         properties.get("UNIQ_KEY"),
+        properties.get("INNER_MULTI_DISPATCH"),
     )
 
 
