@@ -111,7 +111,8 @@ def _about_access(response_code: int, remark: str) -> bool:
     """True for a refusal by access control rather than by the state of a topic or group.
 
     **Source:** RocketMQ ``AclException`` (1.0: SYSTEM_ERROR with its class name in the remark)
-    and ``AuthenticationException``, ``AuthorizationException`` (2.0: NO_PERMISSION).
+    and ``AuthenticationException``, ``AuthorizationException`` (2.0: NO_PERMISSION with these
+    words; other NO_PERMISSION answers are about the state of a topic or group).
     """
     if response_code == ResponseCode.SYSTEM_ERROR:
         return "AclException" in remark
@@ -120,5 +121,12 @@ def _about_access(response_code: int, remark: str) -> bool:
     text = remark.lower()
     return any(
         word in text
-        for word in ("authentic", "authoriz", "has no permission to access", "signature", "user:")
+        for word in (
+            "authentic",
+            "authoriz",
+            "has no permission to access",
+            "signature",
+            "username cannot be null",
+            "user:",
+        )
     )

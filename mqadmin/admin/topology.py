@@ -65,8 +65,12 @@ class Topology:
     def readers(self, *, cluster: str | None = None, broker: str | None = None) -> list[Target]:
         """One process per broker name: the master, else the slave with the smallest id.
 
+        ClientError when no broker is registered: nobody to ask is not the answer "nothing".
+
         **Source:** RocketMQ ``BrokerData#selectBrokerAddr``, which takes a random slave.
         """
+        if not self.targets and broker is None:
+            raise _nobody_registered()
         chosen: dict[str, Target] = {}
         for target in self.all(cluster=cluster, broker=broker):
             chosen.setdefault(target.label, target)
@@ -107,10 +111,7 @@ class Topology:
         if len(names) == 1:
             return names[0]
         if not names:
-            raise ClientError(
-                "no broker is registered at the name server",
-                "is the broker running, and does its namesrvAddr name this name server?",
-            )
+            raise _nobody_registered()
         raise ClientError(
             f"there are {len(names)} clusters ({', '.join(names)})",
             "name one with --cluster, or a broker with --broker",
@@ -123,6 +124,13 @@ class Topology:
                 f"no cluster is called {cluster} (registered: {names})",
                 "mqadmin cluster list shows the clusters",
             )
+
+
+def _nobody_registered() -> ClientError:
+    return ClientError(
+        "no broker is registered at the name server",
+        "is the broker running, and does its namesrvAddr name this name server?",
+    )
 
 
 def _looks_like_address(text: str) -> bool:

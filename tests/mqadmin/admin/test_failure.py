@@ -38,6 +38,9 @@ def test_a_refusal_without_remark() -> None:
         (refusal("h:1", 10, 2, "busy"), "refused"),
         (refusal("h:1", 10, 1, "org.apache.rocketmq.acl.common.AclException: no"), "notPermitted"),
         (refusal("h:1", 10, 16, "User:peer2 has no permission to access"), "notPermitted"),
+        (refusal("h:1", 10, 16, "username cannot be null."), "notPermitted"),
+        (refusal("h:1", 10, 16, "check signature failed."), "notPermitted"),
+        (refusal("h:1", 10, 16, "The user is existed"), "refused"),
         (refusal("h:1", 10, 16, "sending message is forbidden"), "refused"),
     ],
 )

@@ -37,6 +37,12 @@ def test_readers_prefer_the_master_then_the_smallest_id() -> None:
     assert addresses(TOPOLOGY.readers()) == ["h:1", "h:3", "h:5"]
 
 
+def test_nobody_to_ask_is_an_error_not_an_empty_answer() -> None:
+    with pytest.raises(ClientError, match="no broker is registered"):
+        Topology({}, {}).readers()
+    assert Topology({}, {}).all() == []
+
+
 def test_writers_are_masters() -> None:
     assert addresses(TOPOLOGY.writers(cluster="C1")) == ["h:1"]
     assert addresses(TOPOLOGY.writers(broker="h:5")) == ["h:5"]
