@@ -58,11 +58,12 @@ def _rows(path: Path, topic: str | None) -> Iterator[ConfigRow | DamageRow]:
 
 def _decode(name: str, data: bytes) -> dict[str, Any]:
     if name == TIMER_CHECK:
-        return timer.decode_timer_checkpoint(data)._asdict()
-    value = loads(data)
-    if not isinstance(value, dict):
+        value = timer.decode_timer_checkpoint(data)
+        return {field.name: v for field, v in zip(timer.CHECKPOINT.fields, value, strict=True)}
+    root = loads(data)
+    if not isinstance(root, dict):
         raise RemoteProtocolError("the file is empty" if not data.strip() else "no JSON object")
-    return value
+    return root
 
 
 def _of_topic(value: dict[str, Any], topic: str) -> dict[str, Any]:

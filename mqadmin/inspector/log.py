@@ -12,15 +12,14 @@ from broker.store.format.commitlog import (
     Blank,
     Damage,
     LogRecord,
-    Tally,
     Unwritten,
     check_record,
     is_plausible,
     read_record,
     scan_commitlog,
     store_timestamp,
-    walk_plain,
 )
+from broker.store.format.tally import Tally, walk_plain
 from mqadmin.inspector.damage import WARNING, damage_row, found
 from mqadmin.inspector.directory import LogFile, StoreDirectory
 from mqadmin.inspector.files import FileBytes, open_bytes
@@ -40,10 +39,11 @@ class LogItem(NamedTuple):
 class LogWalk:
     """One pass over the log.
 
-    ``start`` skips what lies below that physical offset (damages too). With a ``tally`` plain
-    records are counted instead of yielded: only damages, blanks and rare records come out. After
-    the pass ``end`` is the end of the log: behind its last whole record or blank.
-    ``first_timestamp`` and ``last_timestamp`` are kept for a tally only.
+    ``start`` skips what lies below that physical offset (damages too); ``stop`` is the offset of a
+    record where the walk ends. With ``counting`` plain records are counted in ``tallies`` instead
+    of yielded: only damages, blanks and rare records come out. After the pass ``end`` is the end
+    of what was walked: behind its last whole record or blank; ``reached`` is behind the last
+    damage too. ``first_timestamp`` and ``last_timestamp`` are kept when counting only.
     """
 
     def __init__(
@@ -51,49 +51,63 @@ class LogWalk:
         store: StoreDirectory,
         *,
         start: int = 0,
+        stop: int | None = None,
         check_crc: bool = True,
         counting: bool = False,
     ) -> None:
         self._store = store
         self._files = store.log_files()
+        lengths = [file.length for file in self._files]
+        self._usual_length = max(lengths, key=lengths.count, default=0)
         self._start = start
+        self._stop = stop
         self._check_crc = check_crc
         self.tallies: list[Tally] = []
         self._counting = counting
         self.min_offset = self._files[0].start if self._files else 0
         self.end = self.min_offset
+        self.reached = self.min_offset
         self.first_timestamp: int | None = None
         self.last_timestamp: int | None = None
 
     def __iter__(self) -> Iterator[LogItem]:
-        for path in self._store.strange_log_names():
+        """Walk; damages of the files themselves come before what is in them."""
+        for path in self._store.strange_log_names() if self._start == 0 else ():
             row = found("name", str(path), "not named after a physical offset", severity=WARNING)
             yield LogItem(FileBytes(path, b"", 0), damage=row)
         for number, file in enumerate(self._files):
             if file.start + file.length <= self._start and number + 1 < len(self._files):
                 continue
-            yield from self._around(number)
+            if self._is_stopped(file.start):
+                return
+            if file.start >= self._start:
+                yield from self._around(number)
             if file.length == 0:
                 continue
             goes_on = yield from self._file(file, number)
+            if self._is_stopped(self.reached):
+                return
             if goes_on:
                 continue
             if not self._is_followed(number):
                 return
-            rest = file.start + file.length - self.end
+            end = max(self.end, file.start)
             row = found(
                 "unfinished",
                 str(file.path),
                 "the file holds no more records, but the next one does",
-                physical_offset=self.end,
-                length=rest,
+                physical_offset=end,
+                length=file.start + file.length - end,
             )
             yield LogItem(FileBytes(file.path, b"", 0), damage=row)
+
+    def _is_stopped(self, physical_offset: int) -> bool:
+        return self._stop is not None and physical_offset >= self._stop
 
     def _around(self, number: int) -> Iterator[LogItem]:
         """Damages of the row of files: a gap before this one, a length that differs."""
         file = self._files[number]
-        whole = self._files[0].length
+        whole = self._usual_length
         if number:
             before = self._files[number - 1]
             gap = file.start - before.start - max(before.length, whole)
@@ -110,7 +124,7 @@ class LogWalk:
             row = found(
                 "fileSize",
                 str(file.path),
-                f"the file has {file.length} bytes, the first one {whole}",
+                f"the file has {file.length} bytes, the others have {whole}",
                 physical_offset=file.start + min(file.length, whole),
                 length=abs(whole - file.length),
                 severity=WARNING,
@@ -137,11 +151,13 @@ class LogWalk:
         tally = Tally()
         if self._counting:
             self.tallies.append(tally)
+        limit = opened.data_end
+        if self._stop is not None:
+            limit = min(limit, self._stop - file.start)
         position = self._skip(file, opened)
-        while True:
+        while position < limit:
             if self._counting and not self._check_crc:
-                position = self._count_plain(file, opened, position, tally)
-            again = False
+                position = self._count_plain(file, opened, position, (limit, tally))
             for item in scan_commitlog(
                 opened.data,
                 file.start,
@@ -150,10 +166,10 @@ class LogWalk:
                 check_crc=self._check_crc,
                 decode=False,
             ):
-                if isinstance(item, Unwritten):
+                if position >= limit or isinstance(item, Unwritten):
                     return False
                 if isinstance(item, Blank):
-                    self.end = file.start + file.length
+                    self.end = self.reached = file.start + file.length
                     yield LogItem(opened, blank=item)
                     return True
                 if isinstance(item, Damage) and item.at_end:
@@ -162,12 +178,13 @@ class LogWalk:
                     elif self._is_moving(file, item):
                         return False
                 yield from self._found(opened, item)
-                position = _end_of(item) - file.start
+                self.reached = _end_of(item)
+                position = self.reached - file.start
                 if self._counting and not self._check_crc:
-                    again = True
                     break
-            if not again:
-                return position >= len(opened)
+            else:
+                break
+        return position >= len(opened)
 
     def _found(self, opened: FileBytes, item: LogRecord | Damage) -> Iterator[LogItem]:
         record = item if isinstance(item, LogRecord) else item.record
@@ -184,6 +201,8 @@ class LogWalk:
         target = min(self._start - file.start, opened.data_end)
         if target <= 0:
             return 0
+        if is_plausible(opened.data, target, file.start):
+            return target
         position, _ = walk_plain(opened.data, 0, file.start, Tally(), target)
         if position >= target:
             return position
@@ -197,11 +216,14 @@ class LogWalk:
             position = _end_of(item) - file.start
         return position
 
-    def _count_plain(self, file: LogFile, opened: FileBytes, position: int, tally: Tally) -> int:
+    def _count_plain(
+        self, file: LogFile, opened: FileBytes, position: int, into: tuple[int, Tally]
+    ) -> int:
+        """Count plain records from ``position`` up to a limit; where that ended."""
         data = opened.data
-        after, last = walk_plain(data, position, file.start, tally, opened.data_end)
+        after, last = walk_plain(data, position, file.start, into[1], into[0])
         if last >= 0:
-            self.end = file.start + after
+            self.end = self.reached = file.start + after
             self._note_time(store_timestamp(data, position))
             self._note_time(store_timestamp(data, last))
         return after

@@ -1,19 +1,39 @@
 """A store in one record: what its log holds, counted in one pass."""
 
+import os
+import sys
 from typing import Final
+
+import msgspec
 
 from broker.common.sysflag import INNER_BATCH
 from broker.errors import RemoteProtocolError
 from broker.message.properties import peek_property
-from broker.store.format.commitlog import LogRecord, Tally
+from broker.store.format.commitlog import LogRecord, is_plausible, resync
+from broker.store.format.tally import Tally
 from mqadmin.inspector.damage import WARNING, found
-from mqadmin.inspector.directory import StoreDirectory
+from mqadmin.inspector.directory import LogFile, StoreDirectory
+from mqadmin.inspector.files import open_bytes
 from mqadmin.inspector.log import LogWalk
 from mqadmin.inspector.rows import DamageRow, Summary, TopicSummary
 
 # A log up to this length has its bodies checked unless told otherwise: reading and summing
 # everything costs more than twice the time of walking from record to record.
 CHECK_CRC_BYTES: Final = 64 << 20
+# From this much data on a second process is worth its start (milliseconds).
+TWO_PROCESSES_BYTES: Final = 256 << 20
+
+
+class Part(msgspec.Struct):
+    """What one walk counted; ``queues`` are (topic, queue id, messages, bytes)."""
+
+    end: int
+    reached: int
+    first_timestamp: int | None
+    last_timestamp: int | None
+    blanks: int
+    queues: list[tuple[bytes, int, int, int]]
+    damages: list[DamageRow]
 
 
 def summarize(
@@ -23,9 +43,42 @@ def summarize(
 
     ``check_crc`` None looks into the bodies of a log of at most :data:`CHECK_CRC_BYTES`.
     """
+    files = store.log_files()
     if check_crc is None:
-        check_crc = sum(file.length for file in store.log_files()) <= CHECK_CRC_BYTES
-    walk = LogWalk(store, check_crc=check_crc, counting=True)
+        check_crc = sum(file.length for file in files) <= CHECK_CRC_BYTES
+    parts = _count_in_two(store, check_crc) or [_count(store, check_crc)]
+    damages = [row for part in parts for row in part.damages]
+    try:
+        checkpoint = store.checkpoint()
+    except RemoteProtocolError as error:
+        checkpoint = None
+        path = str((store.root or store.path) / "checkpoint")
+        damages.append(found("checkpoint", path, error.message, severity=WARNING))
+    topics = _topics(parts)
+    times = [t for p in parts for t in (p.first_timestamp, p.last_timestamp) if t is not None]
+    return (
+        Summary(
+            path=str(store.path),
+            min_physical_offset=files[0].start if files else 0,
+            max_physical_offset=max(part.end for part in parts),
+            messages=sum(topic.messages for topic in topics),
+            bytes=sum(topic.bytes for topic in topics),
+            blanks=sum(part.blanks for part in parts),
+            damages=len(damages),
+            bodies_checked=check_crc,
+            first_store_timestamp=times[0] if times else None,
+            last_store_timestamp=times[-1] if times else None,
+            topics=topics,
+            clean_stop=store.state().clean_stop,
+            checkpoint=checkpoint,
+        ),
+        damages,
+    )
+
+
+def _count(store: StoreDirectory, check_crc: bool, start: int = 0, stop: int | None = None) -> Part:
+    """One walk over the log, or over the part of it from ``start`` to ``stop``."""
+    walk = LogWalk(store, start=start, stop=stop, check_crc=check_crc, counting=True)
     rare = Tally()
     blanks = 0
     damages: list[DamageRow] = []
@@ -37,31 +90,77 @@ def summarize(
         elif item.record is not None:
             record = item.record
             rare.add(record.topic, record.queue_id, record.total_size, _messages_in(record))
-    try:
-        checkpoint = store.checkpoint()
-    except RemoteProtocolError as error:
-        checkpoint = None
-        path = str((store.root or store.path) / "checkpoint")
-        damages.append(found("checkpoint", path, error.message, severity=WARNING))
-    topics = _topics([*walk.tallies, rare])
-    return (
-        Summary(
-            path=str(store.path),
-            min_physical_offset=walk.min_offset,
-            max_physical_offset=walk.end,
-            messages=sum(topic.messages for topic in topics),
-            bytes=sum(topic.bytes for topic in topics),
-            blanks=blanks,
-            damages=len(damages),
-            bodies_checked=check_crc,
-            first_store_timestamp=walk.first_timestamp,
-            last_store_timestamp=walk.last_timestamp,
-            topics=topics,
-            clean_stop=store.state().clean_stop,
-            checkpoint=checkpoint,
-        ),
-        damages,
+    return Part(
+        end=walk.end,
+        reached=walk.reached,
+        first_timestamp=walk.first_timestamp,
+        last_timestamp=walk.last_timestamp,
+        blanks=blanks,
+        queues=[queue for tally in (*walk.tallies, rare) for queue in tally.totals()],
+        damages=damages,
     )
+
+
+def _count_in_two(store: StoreDirectory, check_crc: bool) -> list[Part] | None:
+    """Count a large log with two processes; None if it is small or that cannot be done.
+
+    The halves meet at a record. Should the first walk not end there (a copy of a record in a body
+    was taken for one), the result is void and None says so.
+    """
+    if not _can_fork():
+        return None
+    middle = _middle(store)
+    if middle is None:
+        return None
+    reader, writer = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            part = _count(store, check_crc, middle)
+            with os.fdopen(writer, "wb") as pipe:
+                pipe.write(msgspec.msgpack.encode(part))
+            os._exit(0)
+        finally:
+            os._exit(1)
+    os.close(writer)
+    with os.fdopen(reader, "rb") as pipe:
+        try:
+            first = _count(store, check_crc, 0, middle)
+            answer = pipe.read()
+        finally:
+            pipe.close()
+            _, status = os.waitpid(child, 0)
+    if status != 0 or first.reached != middle:
+        return None
+    return [first, msgspec.msgpack.decode(answer, type=Part)]
+
+
+def _can_fork() -> bool:
+    """Whether a second process helps, and may be forked: never beside other threads."""
+    threads = sys.modules.get("threading")
+    alone = threads is None or threads.active_count() == 1
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1
+    return alone and cores > 1 and hasattr(os, "fork")
+
+
+def _middle(store: StoreDirectory) -> int | None:
+    """Physical offset of a record near the middle of a large log's data."""
+    ends: list[tuple[LogFile, int]] = []
+    for file in store.log_files():
+        with open_bytes(file.path) as opened:
+            ends.append((file, opened.data_end))
+    rest = sum(end for _, end in ends)
+    if rest < TWO_PROCESSES_BYTES:
+        return None
+    rest //= 2
+    for file, end in ends:
+        if rest < end:
+            with open_bytes(file.path) as opened:
+                at = resync(opened.data, rest, file.start, opened.data_end)
+                is_record = at >= 0 and is_plausible(opened.data, at, file.start)
+            return file.start + at if is_record else None
+        rest -= end
+    return None
 
 
 def _messages_in(record: LogRecord) -> int:
@@ -73,12 +172,12 @@ def _messages_in(record: LogRecord) -> int:
     return 1
 
 
-def _topics(tallies: list[Tally]) -> list[TopicSummary]:
+def _topics(parts: list[Part]) -> list[TopicSummary]:
     queues: dict[str, set[int]] = {}
     messages: dict[str, int] = {}
     sizes: dict[str, int] = {}
-    for tally in tallies:
-        for raw, queue_id, count, size in tally.totals():
+    for part in parts:
+        for raw, queue_id, count, size in part.queues:
             topic = raw.decode("utf-8", "replace")
             queues.setdefault(topic, set()).add(queue_id)
             messages[topic] = messages.get(topic, 0) + count

@@ -20,13 +20,11 @@ and ``MappedFileQueue``.
 import re
 from collections.abc import Iterator
 from struct import Struct
-from struct import error as struct_error
 from typing import Final
 
 import msgspec
 from msgspec import structs
 
-from broker.common.sysflag import BORNHOST_V6, INNER_BATCH, STOREHOST_V6
 from broker.errors import LocalProtocolError, RemoteProtocolError
 from broker.message.message import MessageExt
 from broker.message.record import (
@@ -79,7 +77,7 @@ _HEAD = RECORD.packer("totalSize", "magicCode")
 _OWN_OFFSET = RECORD.packer("physicalOffset")
 _SHORT = Struct(">H")
 # The byte of sysFlag that tells the host shape: bits 4 and 5.
-_SHAPE_AT = RECORD.offset("sysFlag") + 3
+SHAPE_AT = RECORD.offset("sysFlag") + 3
 
 # What check_record answers for bytes that are no good record; a good one answers its length.
 BLANK_HERE: Final = 0
@@ -116,21 +114,17 @@ _KIND_OF = {
 
 # A run of zeros of this length ends the bytes that a torn tail is said to cover.
 _PAGE = 4096
-# sysFlag bits that must not change within a run of plain records: host shape and inner batch.
-_RARE_FLAGS = BORNHOST_V6 | STOREHOST_V6 | INNER_BATCH
-_TALLY_BITS = 40
-_TALLY_ONE = 1 << _TALLY_BITS
-_TALLY_BYTES = _TALLY_ONE - 1
 _STARTS = re.compile(rb"\xda\xa3\x20[\xa7\xab]|\xcb\xd4\x31\x94")
 _NOT_ZERO = re.compile(rb"[^\0]")
 
 
-class _Shape:
+class Shape:
     """Positions within a record of one host shape (``sysFlag >> 4 & 3``)."""
 
     __slots__ = ("head", "least", "payload_at", "store_time_at", "walk")
 
     def __init__(self, shape: int) -> None:
+        """Work out the positions for ``shape``: bit 0 is an IPv6 born host, bit 1 store host."""
         wide = {"bornHost": 20 if shape & 1 else 8, "storeHost": 20 if shape & 2 else 8}
         layout = Layout(
             name="record",
@@ -161,7 +155,7 @@ class _Shape:
         )
 
 
-_SHAPES = tuple(_Shape(shape) for shape in range(HOST_SHAPES))
+SHAPES = tuple(Shape(shape) for shape in range(HOST_SHAPES))
 RECORD_LEAST: Final = MIN_RECORD_SIZE
 
 
@@ -281,7 +275,7 @@ def check_record(
     stop: int = position + size
     if stop > end:
         return TRUNCATED
-    shape = _SHAPES[buf[position + _SHAPE_AT] >> 4 & 3]
+    shape = SHAPES[buf[position + SHAPE_AT] >> 4 & 3]
     if size < shape.least:
         return BAD_LENGTHS
     head = shape.head.unpack_from(buf, position)
@@ -319,7 +313,7 @@ def store_timestamp(buf: Buffer, position: int) -> int:
 
     It stands at byte 56, or 68 if the born host is IPv6.
     """
-    at = position + _SHAPES[buf[position + _SHAPE_AT] >> 4 & 3].store_time_at
+    at = position + SHAPES[buf[position + SHAPE_AT] >> 4 & 3].store_time_at
     return int.from_bytes(buf[at : at + 8], "big", signed=True)
 
 
@@ -327,7 +321,7 @@ def read_record(
     buf: Buffer, position: int, base_offset: int = 0, message: MessageExt | None = None
 ) -> LogRecord:
     """The record at ``position``; call it where :func:`check_record` found one."""
-    shape = _SHAPES[buf[position + _SHAPE_AT] >> 4 & 3]
+    shape = SHAPES[buf[position + SHAPE_AT] >> 4 & 3]
     size, magic, crc, queue_id, queue_offset, own, sys_flag, stored, prepared, length = (
         shape.head.unpack_from(buf, position)
     )
@@ -524,78 +518,3 @@ def _describe(buf: Buffer, position: int, status: int) -> str:
     if status == BAD_SIZE:
         return f"record length {size}, the least is {RECORD_LEAST}"
     return f"record length {size}, but its parts have another length"
-
-
-class Tally(msgspec.Struct, kw_only=True, gc=False):
-    """Counts of a walk over one file, packed: queue id -> stored topic -> messages << 40 | bytes.
-
-    One number per queue is what makes the walk fast; a file's bytes (at most 2 GiB) stay far
-    below the count's bits.
-    """
-
-    queues: dict[int, dict[bytes, int]] = {}
-
-    def totals(self) -> Iterator[tuple[bytes, int, int, int]]:
-        """Topic, queue id, messages, bytes of each queue."""
-        for queue_id, topics in self.queues.items():
-            for topic, packed in topics.items():
-                yield topic, queue_id, packed >> _TALLY_BITS, packed & _TALLY_BYTES
-
-    def add(self, topic: bytes, queue_id: int, size: int, messages: int = 1) -> None:
-        """Count one record."""
-        topics = self.queues.setdefault(queue_id, {})
-        topics[topic] = topics.get(topic, 0) + size + messages * _TALLY_ONE
-
-
-def walk_plain(
-    buf: bytes, position: int, base_offset: int, tally: Tally, end: int | None = None
-) -> tuple[int, int]:
-    """Count records as long as they are whole and plain; where it stopped, and the last record.
-
-    The fast path of a summary: no object per record, lengths and own physical offset checked, no
-    CRC, no text. It stops at a blank record, at ``end``, at a damage and at anything rare (a v2
-    record, an inner batch, another host shape), which the caller looks at with the scanner before
-    it comes back.
-    The last record's position is -1 if none was counted. ``buf`` is bytes or an mmap: a slice of
-    a memoryview is no dictionary key.
-    """
-    last = -1
-    whole = len(buf)
-    stop = (whole if end is None else end) - RECORD_LEAST
-    if position > stop or buf[position + _SHAPE_AT] & INNER_BATCH:
-        return position, last
-    shape = _SHAPES[buf[position + _SHAPE_AT] >> 4 & 3]
-    rare = buf[position + _SHAPE_AT] & _RARE_FLAGS
-    unpack = shape.walk.unpack_from
-    short = _SHORT.unpack_from
-    payload = shape.payload_at + 1
-    stop = min(stop, whole - shape.least)
-    queues = tally.queues
-    expected = base_offset + position
-    flag = -1
-    try:
-        while position <= stop:
-            size, magic, queue_id, own, sys_flag, length = unpack(buf, position)
-            if own != expected or magic != MAGIC_V1:
-                break
-            if sys_flag != flag:
-                if sys_flag & _RARE_FLAGS != rare:
-                    break
-                flag = sys_flag
-            # The lengths may be anything. One that leads out of the buffer is an error, all
-            # others must add up to the record's length.
-            topic = position + payload + length
-            topic_end = topic + buf[topic - 1]
-            after = position + size
-            if topic_end + 2 + short(buf, topic_end)[0] != after or after > whole:
-                break
-            last = position
-            position = after
-            expected += size
-            try:
-                queues[queue_id][buf[topic:topic_end]] += size + _TALLY_ONE
-            except KeyError:
-                tally.add(buf[topic:topic_end], queue_id, size)
-    except (IndexError, struct_error):
-        pass
-    return position, last

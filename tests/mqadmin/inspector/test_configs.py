@@ -38,7 +38,7 @@ def test_each_file_is_shown_once(root: Path) -> None:
     assert "topics.json" in found
     assert not [name for name in found if name.endswith((".bak", ".tmp"))]
     assert found["consumerOffset.json"].value["offsetTable"]["TopicA@GroupB"] == {0: 3, 1: 5}
-    assert found["timercheck"].value["last_timer_queue_offset"] == 3
+    assert found["timercheck"].value["lastTimerQueueOffset"] == 3
     assert not any(row.from_backup for row in found.values())
 
 

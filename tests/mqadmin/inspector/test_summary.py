@@ -1,9 +1,11 @@
 """The summary: counts of one fast pass, the same with and without looking into bodies."""
 
 import random
+import threading
 from typing import Any
 
 import msgspec
+import pytest
 
 from broker.common.sysflag import INNER_BATCH
 from broker.message.batch import encode_batch
@@ -91,3 +93,74 @@ def test_one_file_has_a_summary(made: Any) -> None:
     assert not damages
     assert summary.messages == sum(4096 <= offset < 8192 for offset, _ in made.places)
     assert (summary.min_physical_offset, summary.max_physical_offset) == (4096, 8192)
+
+
+# --- two processes ---------------------------------------------------------------------------
+
+
+@pytest.fixture
+def in_two(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Make every log large enough for a second process."""
+    monkeypatch.setattr(summary_module, "TWO_PROCESSES_BYTES", 0)
+    monkeypatch.setattr(summary_module, "_can_fork", lambda: True)
+
+
+def both_ways(store: Any, check_crc: bool) -> tuple[Any, Any]:
+    directory = StoreDirectory(store.root)
+    parts = summary_module._count_in_two(directory, check_crc)
+    assert parts is not None
+    assert len(parts) == 2
+    return directory.summary(check_crc=check_crc), summary_module._count(directory, check_crc)
+
+
+def test_two_processes_count_what_one_counts(made: Any, in_two: None) -> None:
+    for check_crc in (True, False):
+        (summary, damages), alone = both_ways(made, check_crc)
+        assert not damages
+        assert summary.messages == 40
+        assert summary.max_physical_offset == alone.end == made.end
+        assert summary.blanks == alone.blanks
+        assert summary.first_store_timestamp == alone.first_timestamp
+        assert summary.last_store_timestamp == alone.last_timestamp
+
+
+def test_damages_on_both_sides_of_the_middle_are_told_once(made: Any, in_two: None) -> None:
+    middle = summary_module._middle(StoreDirectory(made.root))
+    number = [offset for offset, _ in made.places].index(middle)
+    for hurt in (number - 2, number - 1, number, number + 1, 0, 39):
+        offset = made.places[hurt][0]
+        made.flip(offset + 5)
+        (summary, damages), alone = both_ways(made, False)
+        assert damages == alone.damages
+        assert [damage.physical_offset for damage in damages] == [offset]
+        assert summary.messages == 39
+        made.flip(offset + 5)
+
+
+def test_a_middle_that_is_no_record_makes_the_result_void(
+    made: Any, in_two: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(summary_module, "_middle", lambda _: made.places[20][0] + 1)
+    assert summary_module._count_in_two(StoreDirectory(made.root), False) is None
+    summary, _ = StoreDirectory(made.root).summary()
+    assert summary.messages == 40
+
+
+def test_no_second_process_for_small_logs_or_beside_threads(made: Any) -> None:
+    assert summary_module._middle(StoreDirectory(made.root)) is None
+    stop = threading.Event()
+    thread = threading.Thread(target=stop.wait)
+    thread.start()
+    try:
+        assert not summary_module._can_fork()
+    finally:
+        stop.set()
+        thread.join()
+
+
+def test_an_empty_log_has_no_middle(make_store: Any, in_two: None) -> None:
+    store = make_store()
+    store.write()
+    assert summary_module._middle(StoreDirectory(store.root)) is None
+    summary, _ = StoreDirectory(store.root).summary()
+    assert summary.messages == 0
