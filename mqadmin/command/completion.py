@@ -63,12 +63,14 @@ fi
 
 FISH = """\
 function __mqadmin_complete
-    set -l words (commandline -opc) (commandline -ct)
+    set -l words (commandline -opc)
+    set -l current (commandline -ct)
     set -l joined (string join \\n -- $words | string collect)
-    set -l answer (_MQADMIN_COMPLETE=fish _MQADMIN_WORDS=$joined $words[1] 2>/dev/null)
+    set -l answer (_MQADMIN_COMPLETE=fish _MQADMIN_WORDS="$joined" _MQADMIN_CURRENT="$current" \\
+        $words[1] 2>/dev/null)
     if test "$answer" = ":files"
-        __fish_complete_path (commandline -ct)
-    else
+        __fish_complete_path "$current"
+    else if set -q answer[1]
         printf '%s\\n' $answer
     end
 end
@@ -118,6 +120,8 @@ def _words(environ: Mapping[str, str]) -> list[str]:
     """Read the words; bash cuts them at ``=`` too, which is put together again."""
     if "_MQADMIN_WORDS" in environ:
         raw = environ["_MQADMIN_WORDS"].split("\n")
+        if "_MQADMIN_CURRENT" in environ:  # fish trims line ends, so an empty word comes apart
+            raw.append(environ["_MQADMIN_CURRENT"])
     else:  # the variables that click's and typer's own scripts set
         import shlex
 

@@ -4,101 +4,111 @@ from typing import Annotated, Any, Literal
 
 from mqadmin.command.declare import Option, Parameter, parameters_of
 
+Namesrv = Annotated[
+    str | None,
+    Option(
+        "-n",
+        "--namesrv",
+        metavar="ADDR[;ADDR]",
+        env="NAMESRV_ADDR",
+        help="Name servers; http://… discovers the list over HTTP. Default 127.0.0.1:9876.",
+    ),
+]
+Context = Annotated[
+    str | None,
+    Option(
+        "--context",
+        metavar="NAME",
+        env="MQADMIN_CONTEXT",
+        help="Named settings; see 'mqadmin context'.",
+        complete="context",
+    ),
+]
+Output = Annotated[
+    Literal["table", "wide", "json", "ndjson", "yaml", "csv", "schema"] | None,
+    Option(
+        "-o",
+        "--output",
+        metavar="FORMAT",
+        env="MQADMIN_OUTPUT",
+        help="table (default), wide, json, ndjson, yaml, csv; schema prints the JSON schema.",
+    ),
+]
+Timeout = Annotated[
+    str | None,
+    Option(
+        "--timeout",
+        metavar="DUR",
+        env="MQADMIN_TIMEOUT",
+        help="Total deadline of the command, default 10s.",
+    ),
+]
+AddressMap = Annotated[
+    str | None,
+    Option(
+        "--address-map",
+        metavar="FROM=TO,…",
+        env="MQADMIN_ADDRESS_MAP",
+        help="Dial TO where the cluster advertises FROM (NAT, containers, tunnels).",
+    ),
+]
+AccessKey = Annotated[
+    str | None,
+    Option(
+        "--access-key",
+        metavar="KEY",
+        env="MQADMIN_ACCESS_KEY",
+        help="Sign requests as this account.",
+    ),
+]
+SecretKeyFile = Annotated[
+    str | None,
+    Option(
+        "--secret-key-file",
+        metavar="FILE",
+        help="File with the account's secret; MQADMIN_SECRET_KEY holds the secret itself.",
+        complete="file",
+    ),
+]
+Tls = Annotated[bool, Option("--tls", env="MQADMIN_TLS", help="TLS to broker and name server.")]
+TlsCa = Annotated[
+    str | None,
+    Option("--tls-ca", metavar="FILE", help="Trusted certificates (PEM).", complete="file"),
+]
+TlsCert = Annotated[
+    str | None,
+    Option("--tls-cert", metavar="FILE", help="Own certificate (PEM).", complete="file"),
+]
+TlsKey = Annotated[
+    str | None,
+    Option("--tls-key", metavar="FILE", help="Key of --tls-cert (PEM).", complete="file"),
+]
+DryRun = Annotated[bool, Option("--dry-run", help="Show what a change would do; change nothing.")]
+Yes = Annotated[
+    bool, Option("-y", "--yes", help="Do not ask; needed for a change without a terminal.")
+]
+NoColor = Annotated[
+    bool, Option("--no-color", env="NO_COLOR", help="No colour, not even on a terminal.")
+]
+Verbose = Annotated[bool, Option("-v", "--verbose", help="Each request and answer on stderr.")]
+
 
 def global_options(
-    namesrv: Annotated[
-        str | None,
-        Option(
-            "-n",
-            "--namesrv",
-            metavar="ADDR[;ADDR]",
-            env="NAMESRV_ADDR",
-            help="Name servers; http://… discovers the list over HTTP. Default 127.0.0.1:9876.",
-        ),
-    ] = None,
-    context: Annotated[
-        str | None,
-        Option(
-            "--context",
-            metavar="NAME",
-            env="MQADMIN_CONTEXT",
-            help="Named settings; see 'mqadmin context'.",
-            complete="context",
-        ),
-    ] = None,
-    output: Annotated[
-        Literal["table", "wide", "json", "ndjson", "yaml", "csv", "schema"] | None,
-        Option(
-            "-o",
-            "--output",
-            metavar="FORMAT",
-            env="MQADMIN_OUTPUT",
-            help="table (default), wide, json, ndjson, yaml, csv; schema prints the JSON schema.",
-        ),
-    ] = None,
-    timeout: Annotated[
-        str | None,
-        Option(
-            "--timeout",
-            metavar="DUR",
-            env="MQADMIN_TIMEOUT",
-            help="Total deadline of the command, default 10s.",
-        ),
-    ] = None,
-    address_map: Annotated[
-        str | None,
-        Option(
-            "--address-map",
-            metavar="FROM=TO,…",
-            env="MQADMIN_ADDRESS_MAP",
-            help="Dial TO where the cluster advertises FROM (NAT, containers, tunnels).",
-        ),
-    ] = None,
-    access_key: Annotated[
-        str | None,
-        Option(
-            "--access-key",
-            metavar="KEY",
-            env="MQADMIN_ACCESS_KEY",
-            help="Sign requests as this account.",
-        ),
-    ] = None,
-    secret_key_file: Annotated[
-        str | None,
-        Option(
-            "--secret-key-file",
-            metavar="FILE",
-            help="File with the account's secret; MQADMIN_SECRET_KEY holds the secret itself.",
-            complete="file",
-        ),
-    ] = None,
-    tls: Annotated[
-        bool, Option("--tls", env="MQADMIN_TLS", help="TLS to broker and name server.")
-    ] = False,
-    tls_ca: Annotated[
-        str | None,
-        Option("--tls-ca", metavar="FILE", help="Trusted certificates (PEM).", complete="file"),
-    ] = None,
-    tls_cert: Annotated[
-        str | None,
-        Option("--tls-cert", metavar="FILE", help="Own certificate (PEM).", complete="file"),
-    ] = None,
-    tls_key: Annotated[
-        str | None,
-        Option("--tls-key", metavar="FILE", help="Key of --tls-cert (PEM).", complete="file"),
-    ] = None,
-    dry_run: Annotated[
-        bool, Option("--dry-run", help="Show what a change would do; change nothing.")
-    ] = False,
-    yes: Annotated[
-        bool, Option("-y", "--yes", help="Do not ask; needed for a change without a terminal.")
-    ] = False,
-    no_color: Annotated[
-        bool, Option("--no-color", env="NO_COLOR", help="No colour, not even on a terminal.")
-    ] = False,
-    verbose: Annotated[
-        bool, Option("-v", "--verbose", help="Each request and answer on stderr.")
-    ] = False,
+    namesrv: Namesrv = None,
+    context: Context = None,
+    output: Output = None,
+    timeout: Timeout = None,
+    address_map: AddressMap = None,
+    access_key: AccessKey = None,
+    secret_key_file: SecretKeyFile = None,
+    tls: Tls = False,
+    tls_ca: TlsCa = None,
+    tls_cert: TlsCert = None,
+    tls_key: TlsKey = None,
+    dry_run: DryRun = False,
+    yes: Yes = False,
+    no_color: NoColor = False,
+    verbose: Verbose = False,
 ) -> None:
     """Declare the options that every command takes; nothing is called here."""
 

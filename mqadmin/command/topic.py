@@ -31,13 +31,24 @@ TOPIC_COLUMNS = (
     "order",
     "attributes",
 )
-TOPIC_LIST = View("topic.list", "mqadmin.admin.topic:TopicRecord", TOPIC_COLUMNS)
-TOPIC_SHOW = View("topic.show", "mqadmin.admin.topic:TopicRecord", TOPIC_COLUMNS)
+
+
+def _perm_text(value: int) -> str:
+    from broker.common.topic import perm_text
+
+    return perm_text(value)
+
+
+PERM_TEXT = {"perm": _perm_text}
+TOPIC_RECORD = "mqadmin.admin.topic:TopicRecord"
+TOPIC_LIST = View("topic.list", TOPIC_RECORD, TOPIC_COLUMNS, texts=PERM_TEXT)
+TOPIC_SHOW = View("topic.show", TOPIC_RECORD, TOPIC_COLUMNS, texts=PERM_TEXT)
 TOPIC_ROUTE = View(
     "topic.route",
     "mqadmin.admin.topic:TopicRoute",
     ("topic", "orderTopicConf", "brokers", "queues"),
     single=True,
+    texts=PERM_TEXT,
 )
 TOPIC_STATUS = View(
     "topic.status",

@@ -34,7 +34,7 @@ def emit(
         if live:
             return _live_lines(view, mappings)
         columns = view.columns if form == "table" else view.wide
-        count = draw_rows(mappings, columns, keep=view.keep, color=color)
+        count = draw_rows(mappings, columns, keep=view.keep, texts=view.texts, color=color)
         flush_out()
         return count
     if form == "json":
@@ -54,7 +54,8 @@ def emit_thing(view: View, thing: Any, *, form: str = "table", color: bool = Tru
     if form in ("table", "wide"):
         if form == "table":
             fields = _words_for_times(fields)
-        draw_thing(fields, view.columns if form == "table" else view.wide, color=color)
+        columns = view.columns if form == "table" else view.wide
+        draw_thing(fields, columns, texts=view.texts, color=color)
     elif form == "json":
         write_out(_document({"schema": view.schema, **fields}))
     elif form == "ndjson":

@@ -23,6 +23,17 @@ def stdin_is_terminal() -> bool:
     return _is_terminal(sys.stdin)
 
 
+def terminal_columns() -> int:
+    """Give the width of the terminal; ``COLUMNS`` beats it, 80 where nobody knows."""
+    said = os.environ.get("COLUMNS", "")
+    if said.isdigit() and int(said) > 0:
+        return int(said)
+    try:
+        return os.get_terminal_size(sys.stdout.fileno()).columns or 80
+    except (OSError, ValueError, AttributeError):
+        return 80
+
+
 def _is_terminal(stream: "TextIO | None") -> bool:
     try:
         return stream is not None and stream.isatty()

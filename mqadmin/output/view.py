@@ -1,6 +1,6 @@
 """What a command shows: schema name, row type, columns."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 
@@ -10,10 +10,11 @@ class View:
     ``name`` is the schema name without its program and version (``topic.list``); ``row`` the
     struct type of one row as ``package.module:Class``, resolved only for ``-o schema``;
     ``columns`` the fields of the table in order, ``wide`` those of ``-o wide`` (all fields of the
-    row when empty). ``keep`` lists columns shown even when no row fills them.
+    row when empty). ``keep`` lists columns shown even when no row fills them; ``texts`` says for a
+    field how a person reads its value in a table (``perm`` 6 as ``RW-``).
     """
 
-    __slots__ = ("columns", "keep", "name", "row", "single", "version", "wide")
+    __slots__ = ("columns", "keep", "name", "row", "single", "texts", "version", "wide")
 
     def __init__(
         self,
@@ -25,6 +26,7 @@ class View:
         keep: Sequence[str] = (),
         single: bool = False,
         version: int = 1,
+        texts: Mapping[str, Callable[[Any], str]] | None = None,
     ) -> None:
         self.name = name
         self.row = row
@@ -33,6 +35,7 @@ class View:
         self.keep = frozenset(keep)
         self.single = single
         self.version = version
+        self.texts = texts or {}
 
     @property
     def schema(self) -> str:

@@ -108,6 +108,14 @@ def test_unknown_words_are_silence() -> None:
             "decode-id\n",
         ),
         (
+            {
+                "_MQADMIN_COMPLETE": "fish",
+                "_MQADMIN_WORDS": "mqadmin\nbroker\nconfig",
+                "_MQADMIN_CURRENT": "",
+            },
+            "show\tShow the effective configuration of brokers, every key with its value.\n",
+        ),
+        (
             {"_MQADMIN_COMPLETE": "complete_bash", "COMP_WORDS": "mqadmin msg", "COMP_CWORD": "2"},
             "query\nshow\nsend\ntail\ndecode-id\n",
         ),

@@ -178,3 +178,28 @@ def test_the_live_store_is_inspected_without_being_touched(live: Run, broker_dir
     summary = json.loads(live("store", "inspect", str(broker_dir), "--summary", "-o", "json").out)
     assert summary["damages"] == 0
     assert summary["cleanStop"] is False
+
+
+def test_following_a_topic_ends_with_the_interrupt(live: Run, embedded: Any) -> None:
+    """The first message is on the pipe while the command still follows; Ctrl-C is no error."""
+    import os
+    import signal
+    import subprocess
+    import sys
+
+    live("topic", "create", "follow", "--queues", "1", "-y")
+    live("msg", "send", "follow", "--body", "first")
+    words = ["msg", "tail", "follow", "--last", "1", "-o", "ndjson", "--timeout", "5s"]
+    with subprocess.Popen(
+        [sys.executable, "-m", "mqadmin", *words],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env={**os.environ, "NAMESRV_ADDR": embedded.namesrv_address},
+    ) as child:
+        assert child.stdout is not None
+        assert json.loads(child.stdout.readline())["body"] == "first"
+        live("msg", "send", "follow", "--body", "second")
+        assert json.loads(child.stdout.readline())["body"] == "second"
+        child.send_signal(signal.SIGINT)
+        _, err = child.communicate(timeout=30)
+        assert (child.returncode, err) == (130, b"")

@@ -73,7 +73,7 @@ def test_messages_are_what_java_saw(mqadmin: Run, recorded: Path, expected: Any)
     done = mqadmin("store", "inspect", str(recorded), "-o", "ndjson")
     assert done.status == 0
     found = {row["physicalOffset"]: row for row in map(json.loads, done.out.splitlines())}
-    names = ("topic", "queueId", "queueOffset", "storeTimestamp", "sysFlag", "offsetMsgId")
+    names = ("topic", "queueId", "queueOffset", "storeTimestamp", "flag", "offsetMsgId")
     for message in expected["messages"]:
         row = found[message["physicalOffset"]]
         assert {name: row[name] for name in names} == {name: message[name] for name in names}

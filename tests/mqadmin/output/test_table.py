@@ -1,0 +1,52 @@
+import pytest
+
+from mqadmin.output import table
+from mqadmin.output.table import draw_rows, draw_thing
+
+Capture = pytest.CaptureFixture[str]
+
+
+@pytest.fixture
+def terminal(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
+    monkeypatch.setattr(table, "stdout_is_terminal", lambda: True)
+    monkeypatch.setenv("COLUMNS", "40")
+    return monkeypatch
+
+
+def test_long_cells_fold_on_a_terminal_and_nothing_is_lost(
+    terminal: pytest.MonkeyPatch, capsys: Capture
+) -> None:
+    draw_rows([{"name": "a", "text": "x" * 60}], ("name", "text"), color=False)
+    out = capsys.readouterr().out
+    assert out.count("x") == 60
+    assert max(map(len, out.splitlines())) <= 40
+
+
+def test_too_many_columns_run_on_instead_of_breaking_into_crumbs(
+    terminal: pytest.MonkeyPatch, capsys: Capture
+) -> None:
+    row = {f"column{n}": f"value {n}" for n in range(8)}
+    draw_rows([row], (), color=False)
+    head, line = capsys.readouterr().out.splitlines()
+    assert head.split() == [f"COLUMN{n}" for n in range(8)]
+    assert "value 7" in line
+
+
+def test_markup_in_data_is_text_on_a_terminal(
+    terminal: pytest.MonkeyPatch, capsys: Capture
+) -> None:
+    draw_rows([{"text": "[bold]x[/bold] :smile:"}], ("text",), color=False)
+    assert "[bold]x[/bold] :smile:" in capsys.readouterr().out
+
+
+def test_wide_characters_take_two_places(capsys: Capture) -> None:
+    draw_rows([{"a": "订单", "b": "x"}, {"a": "abcd", "b": "y"}], ("a", "b"))
+    assert capsys.readouterr().out == "A     B\n订单  x\nabcd  y\n"
+
+
+def test_a_field_may_have_words_of_its_own(capsys: Capture) -> None:
+    words = {"perm": lambda value: {6: "RW-"}[value]}
+    draw_rows([{"perm": 6}, {"perm": None}], ("perm",), texts=words)
+    assert capsys.readouterr().out == "PERM\nRW-\n-\n"
+    draw_thing({"perm": 6, "rows": [{"perm": 6}]}, (), texts=words)
+    assert capsys.readouterr().out == "perm  RW-\n\nROWS\nPERM\nRW-\n"
