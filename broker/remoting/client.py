@@ -15,6 +15,7 @@ isCloseSocketIfTimeout, GO_AWAY since 5.3.1).
 """
 
 import asyncio
+import socket
 import ssl
 from collections.abc import Callable, Mapping
 
@@ -60,6 +61,7 @@ class RemotingClient(Endpoint):
         self.closed = False
         self._peers: dict[str, Connection] = {}
         self._dialling: dict[str, asyncio.Task[Connection]] = {}
+        self._opening: set[str] = set()
 
     async def call(
         self, address: str, command: RemotingCommand, timeout_ms: float = CALL_TIMEOUT_MS
@@ -135,9 +137,7 @@ class RemotingClient(Endpoint):
         try:
             host, port = parse_address(address)
             async with asyncio.timeout(self.connect_timeout_ms / 1000):
-                _, connection = await self.loop.create_connection(
-                    lambda: Connection(self, address), host, port, ssl=self.tls
-                )
+                sock = await self._connect(host, port)
         except TimeoutError as error:
             raise ConnectError(
                 f"cannot connect to {address} within {self.connect_timeout_ms:g} ms",
@@ -150,8 +150,45 @@ class RemotingClient(Endpoint):
             raise ConnectError(
                 f"cannot connect to {address!r}: {error.message}", error.hint, address=address
             ) from error
+        # From here on nothing may be cancelled: it would leave a transport nobody owns.
+        self._opening.add(address)
+        try:
+            _, connection = await self.loop.create_connection(
+                lambda: Connection(self, address),
+                sock=sock,
+                ssl=self.tls,
+                server_hostname=host if self.tls else None,
+                ssl_handshake_timeout=self.connect_timeout_ms / 1000 if self.tls else None,
+            )
+        except OSError as error:
+            raise ConnectError(f"{address}: {error}", address=address) from error
+        finally:
+            self._opening.discard(address)
+        if self.closed:
+            connection.close()
+            raise ConnectError(f"{address}: the client is closed", address=address)
         self._peers[address] = connection
         return connection
+
+    async def _connect(self, host: str, port: int) -> socket.socket:
+        """A connected socket: the host's addresses are tried in order."""
+        infos = await self.loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        for place, (family, kind, protocol, _, target) in enumerate(infos):
+            sock = socket.socket(family, kind, protocol)
+            try:
+                sock.setblocking(False)
+                sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+                await self.loop.sock_connect(sock, target)
+            except OSError:
+                sock.close()
+                if place == len(infos) - 1:
+                    raise
+            except BaseException:
+                sock.close()
+                raise
+            else:
+                return sock
+        raise OSError(f"no address for {host}")
 
     def disconnected(self, connection: Connection) -> None:
         """Forget a connection that was lost; the next call dials anew."""
@@ -165,6 +202,10 @@ class RemotingClient(Endpoint):
     async def close(self) -> None:
         """Close every connection; calls under way fail with SendRequestError."""
         self.closed = True
-        for task in list(self._dialling.values()):
-            task.cancel()
+        dialling = dict(self._dialling)
+        for address, task in dialling.items():
+            if address not in self._opening:
+                task.cancel()
+        if dialling:
+            await asyncio.wait(dialling.values())
         await self.close_connections()

@@ -114,6 +114,8 @@ class Connection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         """Decode what arrived, let each request be answered, write the answers together."""
+        if self.closed:
+            return
         self.active_tick = self.endpoint.tick
         self.received += 1
         try:
@@ -121,7 +123,7 @@ class Connection(asyncio.Protocol):
         except RemoteProtocolError as error:
             self._refuse(error)
             return
-        if commands and not self.closed:
+        if commands:
             if self.backlog:
                 self.backlog.extend(commands)
             else:
@@ -146,9 +148,12 @@ class Connection(asyncio.Protocol):
         self.endpoint.disconnected(self)
 
     def pause_writing(self) -> None:
-        """Stop reading from a peer that does not take its answers."""
+        """Stop reading from a peer that does not take its answers.
+
+        Only on the accepting side: if both sides did it, two full pipes would wait for each other.
+        """
         self.paused = True
-        if not self.closed:
+        if not self.closed and not self.dialled:
             self.transport.pause_reading()
 
     def resume_writing(self) -> None:
@@ -161,7 +166,7 @@ class Connection(asyncio.Protocol):
             commands = list(self.backlog)
             self.backlog.clear()
             self._serve(commands)
-        if not self.paused and not self.closed:
+        if not self.paused and not self.closed and not self.dialled:
             self.transport.resume_reading()
 
     # ---- requests of the peer
@@ -261,7 +266,7 @@ class Connection(asyncio.Protocol):
         self.out_bytes = 0
         if not self.paused:
             self.active_tick = self.endpoint.tick
-        elif transport.get_write_buffer_size() > self.endpoint.limits.unsent_limit_bytes:
+        elif not self.dialled and self._over_limit():
             unsent = transport.get_write_buffer_size()
             log.warning(
                 "%s: does not read: %d unsent bytes are over the limit of %d: closing",
@@ -270,6 +275,10 @@ class Connection(asyncio.Protocol):
                 self.endpoint.limits.unsent_limit_bytes,
             )
             self.abort(None)
+
+    def _over_limit(self) -> bool:
+        limit = self.endpoint.limits.unsent_limit_bytes
+        return self.transport.get_write_buffer_size() > limit
 
     async def call(
         self, command: RemotingCommand, timeout_ms: float = CALL_TIMEOUT_MS
@@ -294,7 +303,15 @@ class Connection(asyncio.Protocol):
         """Send a request; the future gets its answer or SendRequestError, never a timeout."""
         if self.closed:
             raise self._broken("the connection is closed", command.code)
-        if len(self.calls) >= self.endpoint.limits.calls_per_connection:
+        limits = self.endpoint.limits
+        if self.paused and self._over_limit():
+            raise TooMuchRequestError(
+                f"{self.remote_address}: over {limits.unsent_limit_bytes} bytes are unsent",
+                "the peer does not read as fast as it is asked",
+                address=self.remote_address,
+                request_code=command.code,
+            )
+        if len(self.calls) >= limits.calls_per_connection:
             raise TooMuchRequestError(
                 f"{self.remote_address}: {len(self.calls)} calls wait for an answer already",
                 "wait for answers before asking more",

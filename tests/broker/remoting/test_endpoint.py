@@ -1,0 +1,416 @@
+"""What server and client share: lanes, refusals, turns, the idle scan, limits on connections."""
+
+import asyncio
+import logging
+
+import pytest
+
+from broker.remoting.endpoint import Endpoint
+from broker.remoting.limits import FOREIGN_LOG_LIMIT, EndpointLimits, LaneLimits
+from broker.remoting.protocol.codes import RequestCode, ResponseCode
+from broker.remoting.protocol.command import RemotingCommand, request, response
+from broker.remoting.protocol.rpc import RPC
+
+FAR = ("10.9.8.7", 40000)
+
+
+def ok(_, command: RemotingCommand) -> RemotingCommand:
+    return response(command)
+
+
+class Gate:
+    """A handler whose answers wait until the test opens it."""
+
+    def __init__(self) -> None:
+        self.begun: list[int] = []
+        self.waiting: list[asyncio.Future] = []
+
+    async def __call__(self, _, command: RemotingCommand) -> RemotingCommand:
+        self.begun.append(command.opaque)
+        future = asyncio.get_running_loop().create_future()
+        self.waiting.append(future)
+        await future
+        return response(command)
+
+    def open_one(self) -> None:
+        self.waiting.pop(0).set_result(None)
+
+
+def numbered(opaque: int, code: int, **fields) -> RemotingCommand:
+    command = request(code, **fields)
+    command.opaque = opaque
+    return command
+
+
+def send_lane(concurrency: int = 1, queue_limit: int = 2, wait_ms: int = 200) -> EndpointLimits:
+    lane = LaneLimits(concurrency=concurrency, queue_limit=queue_limit, wait_ms=wait_ms)
+    return EndpointLimits(lanes={"send": lane})
+
+
+# ---- lanes
+
+
+def test_a_full_lane_refuses_its_own_codes_and_no_others(run, attach, frames, turns, clock) -> None:
+    async def main() -> None:
+        gate = Gate()
+        handlers = {RequestCode.SEND_MESSAGE: gate, RequestCode.HEART_BEAT: ok}
+        endpoint = Endpoint(handlers, limits=send_lane(), clock=clock)
+        connection, transport = attach(endpoint)
+        for opaque in range(5):
+            connection.data_received(frames(numbered(opaque, RequestCode.SEND_MESSAGE)))
+            await turns()
+        assert gate.begun == [0]
+        refused = transport.take()
+        assert [a.opaque for a in refused] == [3, 4]
+        assert {a.code for a in refused} == {ResponseCode.SYSTEM_BUSY}
+        assert all(a.remark.startswith("[OVERLOAD]") for a in refused)
+        connection.data_received(frames(numbered(9, RequestCode.HEART_BEAT)))
+        assert [a.opaque for a in transport.take()] == [9]
+        for _ in range(3):
+            gate.open_one()
+            await turns()
+        assert [a.opaque for a in transport.take()] == [0, 1, 2]
+        assert endpoint.lanes["send"].overloaded == 2
+        assert endpoint.in_flight == 0
+
+    run(main())
+
+
+def test_a_request_that_waited_too_long_is_told_so(run, attach, frames, turns, clock) -> None:
+    async def main() -> None:
+        gate = Gate()
+        endpoint = Endpoint({RequestCode.SEND_MESSAGE: gate}, limits=send_lane(), clock=clock)
+        connection, transport = attach(endpoint)
+        connection.data_received(frames(*(numbered(n, RequestCode.SEND_MESSAGE) for n in range(3))))
+        await turns()
+        clock.advance(199)
+        endpoint.expire_lane(endpoint.lanes["send"])
+        await turns()
+        assert transport.take() == []
+        clock.advance(1)
+        endpoint.expire_lane(endpoint.lanes["send"])
+        await turns()
+        answers = transport.take()
+        assert [a.opaque for a in answers] == [1, 2]
+        assert {a.code for a in answers} == {ResponseCode.SYSTEM_BUSY}
+        assert answers[0].remark.startswith("[TIMEOUT_CLEAN_QUEUE]waited 200 ms")
+        gate.open_one()
+        await turns()
+        assert [a.opaque for a in transport.take()] == [0]
+        await endpoint.close_connections()
+
+    run(main())
+
+
+def test_the_age_limit_is_kept_by_a_timer(run, attach, frames) -> None:
+    async def main() -> None:
+        gate = Gate()
+        limits = send_lane(wait_ms=5)
+        endpoint = Endpoint({RequestCode.SEND_MESSAGE: gate}, limits=limits)
+        connection, transport = attach(endpoint)
+        answered = asyncio.Event()
+        write = transport.write
+        transport.write = lambda data: (write(data), answered.set())
+        connection.data_received(frames(*(numbered(n, RequestCode.SEND_MESSAGE) for n in range(2))))
+        await answered.wait()
+        assert transport.take()[0].remark.startswith("[TIMEOUT_CLEAN_QUEUE]")
+        gate.open_one()
+        await endpoint.close_connections()
+
+    run(main())
+
+
+def test_a_full_lane_drops_oneways_silently(run, attach, frames, turns) -> None:
+    async def main() -> None:
+        gate = Gate()
+        endpoint = Endpoint({RequestCode.SEND_MESSAGE: gate}, limits=send_lane(queue_limit=0))
+        connection, transport = attach(endpoint)
+        connection.data_received(
+            frames(
+                numbered(1, RequestCode.SEND_MESSAGE),
+                numbered(2, RequestCode.SEND_MESSAGE, oneway=True),
+            )
+        )
+        await turns()
+        assert transport.take() == []
+        assert endpoint.lanes["send"].overloaded == 1
+        gate.open_one()
+        await turns()
+
+    run(main())
+
+
+def test_requests_of_a_closed_peer_do_not_begin(run, attach, frames, turns) -> None:
+    async def main() -> None:
+        gate = Gate()
+        endpoint = Endpoint({RequestCode.SEND_MESSAGE: gate}, limits=send_lane())
+        first, _ = attach(endpoint)
+        second, _ = attach(endpoint)
+        first.data_received(frames(numbered(1, RequestCode.SEND_MESSAGE)))
+        await turns()
+        second.data_received(frames(numbered(2, RequestCode.SEND_MESSAGE)))
+        second.connection_lost(None)
+        gate.open_one()
+        await turns()
+        assert gate.begun == [1]
+
+    run(main())
+
+
+def test_handlers_that_answer_at_once_never_wait(run, attach, frames) -> None:
+    async def main() -> None:
+        limits = send_lane(concurrency=1, queue_limit=0)
+        connection, transport = attach(Endpoint({RequestCode.SEND_MESSAGE: ok}, limits=limits))
+        connection.data_received(
+            frames(*(numbered(n, RequestCode.SEND_MESSAGE) for n in range(100)))
+        )
+        assert {a.code for a in transport.take()} == {0}
+
+    run(main())
+
+
+# ---- who may ask what
+
+
+DANGEROUS = sorted(code for code, rpc in RPC.items() if rpc.dangerous)
+
+
+def test_dangerous_codes_are_refused_from_afar(run, attach, frames) -> None:
+    asked: list[int] = []
+
+    def handler(_, command: RemotingCommand) -> RemotingCommand:
+        asked.append(command.code)
+        return response(command)
+
+    async def main() -> None:
+        endpoint = Endpoint(dict.fromkeys(RPC, handler))
+        far, far_transport = attach(endpoint, peer=FAR)
+        for code in DANGEROUS:
+            far.data_received(frames(request(code)))
+        answers = far_transport.take()
+        assert {a.code for a in answers} == {ResponseCode.NO_PERMISSION}
+        assert all("allowRemoteAdmin" in a.remark for a in answers)
+        assert asked == []
+        far.data_received(frames(request(RequestCode.GET_ROUTEINFO_BY_TOPIC)))
+        assert far_transport.take()[0].code == 0
+        near, near_transport = attach(endpoint)
+        for code in DANGEROUS:
+            near.data_received(frames(request(code)))
+        assert {a.code for a in near_transport.take()} == {0}
+        assert asked[1:] == DANGEROUS
+
+    run(main())
+
+
+def test_remote_administration_can_be_allowed(run, attach, frames) -> None:
+    async def main() -> None:
+        endpoint = Endpoint(dict.fromkeys(DANGEROUS, ok), allow_remote_admin=True)
+        far, transport = attach(endpoint, peer=FAR)
+        far.data_received(frames(*(request(code) for code in DANGEROUS)))
+        assert {a.code for a in transport.take()} == {0}
+
+    run(main())
+
+
+def test_the_authorize_hook_may_refuse_any_request(run, attach, frames) -> None:
+    def authorize(connection, command: RemotingCommand) -> RemotingCommand | None:
+        if command.ext_fields.get("AccessKey") == "good":
+            return None
+        return response(command, ResponseCode.NO_PERMISSION, f"no key, {connection.remote_host!r}")
+
+    async def main() -> None:
+        connection, transport = attach(Endpoint({1: ok}, authorize=authorize))
+        connection.data_received(frames(numbered(1, 1), numbered(2, 1, ext={"AccessKey": "good"})))
+        assert [(a.opaque, a.code) for a in transport.take()] == [
+            (1, ResponseCode.NO_PERMISSION),
+            (2, 0),
+        ]
+
+    run(main())
+
+
+def test_a_default_handler_takes_every_other_code(run, attach, frames) -> None:
+    async def main() -> None:
+        endpoint = Endpoint({}, default_handler=lambda _, c: response(c, remark=f"got {c.code}"))
+        connection, transport = attach(endpoint)
+        connection.data_received(frames(request(4711)))
+        assert transport.take()[0].remark == "got 4711"
+
+    run(main())
+
+
+# ---- turns
+
+
+def test_the_turn_ends_once_per_pass_after_the_writes(run, attach, frames, turns) -> None:
+    async def main() -> None:
+        order: list[str] = []
+        endpoint = Endpoint({1: ok}, turn_end=lambda: order.append("turn"))
+        pairs = [attach(endpoint) for _ in range(3)]
+        for _, transport in pairs:
+            transport.write = lambda data: order.append("write")
+        for connection, _ in pairs:
+            connection.data_received(frames(request(1), request(1)))
+        assert order == ["write"] * 3
+        await turns()
+        assert order == ["write"] * 3 + ["turn"]
+
+    run(main())
+
+
+def test_without_requests_there_is_no_turn(run, attach, turns) -> None:
+    async def main() -> None:
+        ended: list[int] = []
+        endpoint = Endpoint({1: ok}, turn_end=lambda: ended.append(1))
+        connection, _ = attach(endpoint)
+        connection.data_received(b"\0\0")
+        await turns()
+        assert ended == []
+
+    run(main())
+
+
+# ---- connections
+
+
+def test_roles_hear_of_each_connection_once(run, attach, turns) -> None:
+    async def main() -> None:
+        events: list[tuple[str, str]] = []
+        endpoint = Endpoint(
+            {},
+            on_connect=lambda c: events.append(("open", c.remote_address)),
+            on_close=lambda c: events.append(("close", c.remote_address)),
+        )
+        connection, _ = attach(endpoint, peer=FAR)
+        connection.close()
+        connection.abort()
+        await turns()
+        connection.connection_lost(None)
+        assert events == [("open", "10.9.8.7:40000"), ("close", "10.9.8.7:40000")]
+        assert endpoint.connections == set()
+
+    run(main())
+
+
+def test_connections_are_bounded(run, attach, turns, caplog) -> None:
+    async def main() -> None:
+        events: list[str] = []
+        limits = EndpointLimits(connections=2)
+        endpoint = Endpoint({}, limits=limits, on_close=lambda _: events.append("close"))
+        kept = [attach(endpoint) for _ in range(2)]
+        _, refused = attach(endpoint)
+        await turns()
+        assert refused.aborted
+        assert events == []
+        assert endpoint.refused_connections == 1
+        kept[0][0].close()
+        await turns()
+        _, admitted = attach(endpoint)
+        assert not admitted.closing
+        await endpoint.close_connections()
+
+    with caplog.at_level(logging.WARNING):
+        run(main())
+    assert any("the limit" in r.getMessage() for r in caplog.records)
+
+
+def test_silence_for_the_idle_time_closes(run, attach, frames, turns) -> None:
+    async def main() -> None:
+        limits = EndpointLimits(idle_ms=120_000, idle_scan_ms=5_000)
+        endpoint = Endpoint({1: ok}, limits=limits)
+        silent, silent_transport = attach(endpoint)
+        busy, busy_transport = attach(endpoint)
+        told, told_transport = attach(endpoint)
+        for scan in range(24):
+            endpoint.scan_idle()
+            if scan == 12:
+                busy.data_received(frames(request(1)))
+                told.send(request(40))
+                await turns()
+        assert not silent_transport.closing
+        endpoint.scan_idle()
+        assert silent_transport.closing
+        assert not silent_transport.aborted
+        assert not busy_transport.closing
+        assert not told_transport.closing
+        await turns()
+        await endpoint.close_connections()
+        assert (busy.closed, told.closed, silent.closed) == (True, True, True)
+
+    run(main())
+
+
+def test_a_peer_that_takes_no_bytes_is_aborted_when_idle(run, attach, frames, turns) -> None:
+    async def main() -> None:
+        limits = EndpointLimits(unsent_pause_bytes=10, idle_ms=5_000, idle_scan_ms=5_000)
+        endpoint = Endpoint({}, limits=limits)
+        connection, transport = attach(endpoint)
+        transport.stuck = True
+        connection.send(request(40, body=bytes(100)))
+        await turns()
+        for _ in range(3):
+            endpoint.scan_idle()
+        assert transport.aborted
+        await turns()
+
+    run(main())
+
+
+def test_log_lines_about_refusals_are_bounded_and_counted(run, attach, turns, caplog) -> None:
+    async def main() -> None:
+        endpoint = Endpoint({})
+        for _ in range(FOREIGN_LOG_LIMIT + 30):
+            connection, _ = attach(endpoint)
+            connection.data_received(b"GET / HTTP/1.1\r\n\r\n")
+            await turns()
+        endpoint.scan_idle()
+        await endpoint.close_connections()
+
+    with caplog.at_level(logging.WARNING):
+        run(main())
+    lines = [r.getMessage() for r in caplog.records]
+    assert len([line for line in lines if "HTTP" in line]) == FOREIGN_LOG_LIMIT
+    assert [line for line in lines if "30 more refusals" in line]
+
+
+# ---- the end
+
+
+def test_draining_waits_for_answers_under_way(run, attach, frames, turns) -> None:
+    async def main() -> None:
+        gate = Gate()
+        endpoint = Endpoint({RequestCode.SEND_MESSAGE: gate})
+        connection, transport = attach(endpoint)
+        connection.data_received(frames(numbered(1, RequestCode.SEND_MESSAGE)))
+        await turns()
+        drained = asyncio.ensure_future(endpoint.drain(60_000))
+        await turns()
+        assert not drained.done()
+        gate.open_one()
+        await drained
+        assert [a.opaque for a in transport.take()] == [1]
+        await endpoint.close_connections()
+
+    run(main())
+
+
+def test_draining_ends_at_its_limit(run, attach, frames, turns) -> None:
+    async def main() -> None:
+        endpoint = Endpoint({RequestCode.SEND_MESSAGE: Gate()})
+        connection, transport = attach(endpoint)
+        connection.data_received(frames(numbered(1, RequestCode.SEND_MESSAGE)))
+        await turns()
+        await endpoint.drain(1)
+        await endpoint.close_connections()
+        await turns()
+        assert transport.closing
+        assert endpoint.connections == set()
+
+    run(main())
+
+
+@pytest.mark.parametrize("code", [RequestCode.SEND_MESSAGE, RequestCode.PULL_MESSAGE])
+def test_routes_know_lane_and_danger_from_the_switchboard(code: int) -> None:
+    endpoint = Endpoint({code: ok})
+    assert endpoint.routes[code].lane.name == RPC[code].lane
+    assert endpoint.routes[code].dangerous == RPC[code].dangerous

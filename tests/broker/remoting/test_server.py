@@ -1,0 +1,187 @@
+"""The listener, over real sockets on free ports."""
+
+import asyncio
+import contextlib
+
+import pytest
+
+from broker.errors import ConnectError
+from broker.remoting.client import RemotingClient
+from broker.remoting.protocol.command import RemotingCommand, request, response
+from broker.remoting.server import RemotingServer, ServerLimits, own_address, raise_file_limit
+
+
+def echo(_, command: RemotingCommand) -> RemotingCommand:
+    return response(command, ext=dict(command.ext_fields), body=command.body)
+
+
+def test_it_listens_on_each_address_and_answers_on_all(run) -> None:
+    async def main() -> None:
+        server = RemotingServer({1: echo})
+        await server.start([("127.0.0.1", 0), ("127.0.0.1", 0)])
+        assert len(set(server.ports)) == 2
+        assert server.addresses == [f"127.0.0.1:{port}" for port in server.ports]
+        client = RemotingClient()
+        for address in server.addresses:
+            answer = await client.call(address, request(1, body=b"x"))
+            assert answer.body == b"x"
+        await client.close()
+        await server.close()
+        assert server.addresses == []
+
+    run(main())
+
+
+def test_a_taken_port_is_an_error_that_names_it(run) -> None:
+    async def main() -> None:
+        first = RemotingServer({})
+        await first.start([("127.0.0.1", 0)])
+        second = RemotingServer({})
+        with pytest.raises(ConnectError, match=r"cannot listen on 127\.0\.0\.1") as caught:
+            await second.start([("127.0.0.1", 0), ("127.0.0.1", first.ports[0])])
+        assert caught.value.address == first.addresses[0]
+        assert second.addresses == []
+        await first.close()
+
+    run(main())
+
+
+def test_http_gets_nothing_but_the_end(run) -> None:
+    async def main() -> None:
+        server = RemotingServer({})
+        await server.start([("127.0.0.1", 0)])
+        reader, writer = await asyncio.open_connection("127.0.0.1", server.ports[0])
+        writer.write(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+        assert await reader.read() == b""
+        writer.close()
+        await writer.wait_closed()
+        await server.close()
+
+    run(main())
+
+
+def test_a_big_pipelined_load_is_answered_whole(run) -> None:
+    async def main() -> None:
+        server = RemotingServer({1: echo})
+        await server.start([("127.0.0.1", 0)])
+        client = RemotingClient()
+        body = bytes(200_000)
+        answers = await asyncio.gather(
+            *(client.call(server.addresses[0], request(1, body=body), 15_000) for _ in range(100))
+        )
+        assert {len(answer.body) for answer in answers} == {200_000}
+        assert len(server.connections) == 1
+        await client.close()
+        await server.close()
+
+    run(main())
+
+
+def test_a_reader_that_stops_is_closed_and_others_go_on(run) -> None:
+    async def main() -> None:
+        limits = ServerLimits(
+            unsent_pause_bytes=64_000, unsent_resume_bytes=16_000, unsent_limit_bytes=8_000_000
+        )
+        held: list = []
+
+        def hold(connection, _) -> None:
+            held.append(connection)
+
+        closed = asyncio.Event()
+        server = RemotingServer({1: echo, 2: hold}, limits=limits, on_close=lambda _: closed.set())
+        await server.start([("127.0.0.1", 0)])
+        slow = RemotingClient()
+        connection = await slow.connection(server.addresses[0])
+        connection.oneway(request(2))
+        while not held:
+            await asyncio.sleep(0)
+        connection.transport.pause_reading()
+        while not held[0].closed:
+            held[0].send(response(request(1), body=bytes(1_000_000)))
+            await asyncio.sleep(0)
+        await closed.wait()
+        quick = RemotingClient()
+        assert (await quick.call(server.addresses[0], request(1, body=b"x"))).body == b"x"
+        await quick.close()
+        await slow.close()
+        await server.close()
+
+    run(main())
+
+
+def test_many_idle_connections_cost_little(run) -> None:
+    async def main() -> None:
+        server = RemotingServer({1: echo})
+        await server.start([("127.0.0.1", 0)])
+        writers = []
+        for _ in range(300):
+            _, writer = await asyncio.open_connection("127.0.0.1", server.ports[0])
+            writers.append(writer)
+        client = RemotingClient()
+        assert (await client.call(server.addresses[0], request(1, body=b"x"))).body == b"x"
+        assert len(server.connections) == 301
+        server.scan_idle()
+        await client.close()
+        for writer in writers:
+            writer.close()
+        await server.close()
+        assert server.connections == set()
+
+    run(main())
+
+
+def test_closing_answers_what_is_under_way(run) -> None:
+    async def main() -> None:
+        begun = asyncio.Event()
+        gate = asyncio.Event()
+
+        async def slow(_, command: RemotingCommand) -> RemotingCommand:
+            begun.set()
+            await gate.wait()
+            return response(command, remark="done")
+
+        server = RemotingServer({2: slow})
+        await server.start([("127.0.0.1", 0)])
+        address = server.addresses[0]
+        client = RemotingClient()
+        call = asyncio.ensure_future(client.call(address, request(2)))
+        await begun.wait()
+        closing = asyncio.ensure_future(server.close(drain_ms=10_000))
+        await asyncio.sleep(0)
+        gate.set()
+        assert (await call).remark == "done"
+        await closing
+        with pytest.raises(ConnectError):
+            await RemotingClient().call(address, request(2))
+        await client.close()
+
+    run(main())
+
+
+def test_the_limit_of_open_files_is_lifted_but_never_lowered() -> None:
+    now = raise_file_limit(1)
+    assert now >= 1
+    assert raise_file_limit(1) == now
+
+
+def test_the_machine_has_an_address() -> None:
+    assert len(own_address().split(".")) == 4
+
+
+def test_connections_above_the_limit_see_the_end_at_once(run) -> None:
+    async def main() -> None:
+        server = RemotingServer({1: echo}, limits=ServerLimits(connections=1))
+        await server.start([("127.0.0.1", 0)])
+        client = RemotingClient()
+        await client.call(server.addresses[0], request(1))
+        for _ in range(3):
+            reader, writer = await asyncio.open_connection("127.0.0.1", server.ports[0])
+            with contextlib.suppress(ConnectionResetError):
+                assert await reader.read() == b""
+            writer.close()
+        assert server.refused_connections == 3
+        assert (await client.call(server.addresses[0], request(1, body=b"x"))).body == b"x"
+        await client.close()
+        await server.close()
+
+    run(main())
