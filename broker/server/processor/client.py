@@ -35,14 +35,13 @@ if TYPE_CHECKING:
 def heartbeat(
     context: BrokerContext, connection: "Connection", request: RemotingCommand
 ) -> RemotingCommand | Awaitable[RemotingCommand]:
-    """HEART_BEAT: remember the client's groups; a new group's retry topic is announced at once.
+    """HEART_BEAT: remember the client's groups; a new group's retry topic is announced first.
 
-    The answer waits (a bounded time) for that announcement, so that a route exists when the
-    client asks for it.
+    Members are told, and the client is answered, after that announcement (a bounded time): a
+    client that rebalances before its retry topic has a route tries again only 20 s later.
     """
     data = HeartbeatData.from_bytes(request.body_bytes())
     made = []
-    changed = False
     for entry in data.consumer_data_set:
         config = context.groups.find(entry.group_name)
         if config is None:
@@ -50,6 +49,34 @@ def heartbeat(
         flag = sysflag.TOPIC_UNIT_SUB if entry.unit_mode else 0
         if context.ensure_retry_topic(entry.group_name, config.retry_queue_nums, flag):
             made.append(retry_topic(entry.group_name))
+    if made:
+        return _remember_after_announcing(context, connection, request, data, made)
+    return _remember(context, connection, request, data)
+
+
+async def _remember_after_announcing(
+    context: BrokerContext,
+    connection: "Connection",
+    request: RemotingCommand,
+    data: HeartbeatData,
+    topics: list[str],
+) -> RemotingCommand:
+    await context.announce(topics)
+    if connection.closed:
+        return response(request)
+    return _remember(context, connection, request, data)
+
+
+def _remember(
+    context: BrokerContext,
+    connection: "Connection",
+    request: RemotingCommand,
+    data: HeartbeatData,
+) -> RemotingCommand:
+    changed = False
+    for entry in data.consumer_data_set:
+        if context.groups.find(entry.group_name) is None:
+            continue
         channel = _channel(context, connection, request, data.client_id)
         if _register(context, channel, entry, data.without_sub):
             changed = True
@@ -59,14 +86,13 @@ def heartbeat(
             producer.group_name, _channel(context, connection, request, data.client_id)
         )
     first = data.heartbeat_fingerprint == 0
-    answer = response(
+    return response(
         request,
         ext={
             "IS_SUPPORT_HEART_BEAT_V2": "true",
             "IS_SUB_CHANGE": "true" if changed or first else "false",
         },
     )
-    return _after_announcing(context, made, answer) if made else answer
 
 
 def _channel(
@@ -90,13 +116,6 @@ def _register(
     )
     subscriptions = None if without_sub else entry.subscription_data_set
     return context.consumers.register(entry.group_name, channel, profile, subscriptions)
-
-
-async def _after_announcing(
-    context: BrokerContext, topics: list[str], answer: RemotingCommand
-) -> RemotingCommand:
-    await context.announce(topics)
-    return answer
 
 
 def unregister(
