@@ -5,7 +5,7 @@
 
 import msgspec
 
-from broker.client.caller import Caller, Reply
+from broker.client.caller import Caller, Reply, build_request
 from broker.client.route_cache import Route, RouteCache
 from broker.common import sysflag
 from broker.common.clock import Clock, SystemClock
@@ -13,9 +13,10 @@ from broker.common.message_queue import MessageQueue
 from broker.common.topic import TBW102, check_topic_name, is_not_allowed_send_topic
 from broker.errors import BrokerError, ClientError, RemotingError
 from broker.message import compression
-from broker.message.message import Message
+from broker.message.message import PROPERTY_UNIQ_KEY, Message
 from broker.message.properties import encode_properties
 from broker.remoting.protocol.codes import RequestCode, ResponseCode
+from broker.remoting.protocol.command import RemotingCommand
 
 #: Attempts of one send. **Source:** DefaultMQProducer#retryTimesWhenSendFailed (2) + 1.
 ATTEMPTS = 3
@@ -36,6 +37,7 @@ _SEND_STATUS = {
     ResponseCode.FLUSH_SLAVE_TIMEOUT: "FLUSH_SLAVE_TIMEOUT",
     ResponseCode.SLAVE_NOT_AVAILABLE: "SLAVE_NOT_AVAILABLE",
 }
+SEND_ACCEPTS = tuple(_SEND_STATUS)
 
 #: Answers after which another broker may still take the message.
 #: **Source:** DefaultMQProducer#retryResponseCodes.
@@ -92,24 +94,45 @@ class Producer:
         ClientError for a bad message or a topic without a writable queue; BrokerError or
         RemotingError of the last attempt.
         """
-        self._check(message)
-        properties = dict(message.properties)
-        properties.setdefault("UNIQ_KEY", self._uniq_key())
-        body, flag = self._stored_body(message.body)
         if queue is not None:
-            return self._attempt(message, queue, (body, flag), properties)
+            return self._attempt(message, queue)
+        self._check(message)
         queues = self._queues(message.topic)
         failed: set[str] = set()
         for attempt in range(ATTEMPTS):
             chosen = self._pick(queues, failed)
             try:
-                return self._attempt(message, chosen, (body, flag), properties)
+                return self._attempt(message, chosen)
             except (BrokerError, RemotingError) as error:
                 final = isinstance(error, BrokerError) and error.code not in _RETRIED
                 if final or attempt == ATTEMPTS - 1:
                     raise
                 failed.add(chosen.broker_name)
         raise AssertionError("the last attempt returns or raises")
+
+    def request(self, message: Message, queue: MessageQueue) -> tuple[str, RemotingCommand]:
+        """The address and the frame of a send, for sending many at once.
+
+        Gives the message a unique key if it has none. ClientError as :meth:`send`.
+        """
+        self._check(message)
+        message.properties.setdefault(PROPERTY_UNIQ_KEY, self._uniq_key())
+        body, flag = self._stored_body(message.body)
+        fields = {
+            "producer_group": self._group,
+            "topic": queue.topic,
+            "default_topic": TBW102,
+            "default_topic_queue_nums": DEFAULT_TOPIC_QUEUE_NUMS,
+            "queue_id": queue.queue_id,
+            "sys_flag": flag,
+            "born_timestamp": self._clock.now_ms(),
+            "flag": message.flag,
+            "properties": encode_properties(message.properties).decode("utf-8"),
+            "reconsume_times": 0,
+            "unit_mode": False,
+            "batch": False,
+        }
+        return self._master(queue), build_request(RequestCode.SEND_MESSAGE_V2, fields, body)
 
     def _check(self, message: Message) -> None:
         reason = check_topic_name(message.topic)
@@ -167,39 +190,19 @@ class Producer:
         good = [queue for queue in queues if queue.broker_name not in failed] or queues
         return good[self._turn % len(good)]
 
-    def _attempt(
-        self,
-        message: Message,
-        queue: MessageQueue,
-        stored: tuple[bytes, int],
-        properties: dict[str, str],
-    ) -> SendResult:
-        route = self.routes.find(queue.topic) or (
-            self._template(queue.topic) if self._create else None
-        )
+    def _master(self, queue: MessageQueue) -> str:
+        route = self.routes.find(queue.topic)
+        if route is None and self._create:
+            route = self._template(queue.topic)
         address = route.master(queue.broker_name) if route else None
         if address is None:
             raise ClientError(f"broker {queue.broker_name} has no master for topic {queue.topic}")
-        body, flag = stored
-        reply = self._caller.call(
-            address,
-            RequestCode.SEND_MESSAGE_V2,
-            body,
-            accept=tuple(_SEND_STATUS),
-            producer_group=self._group,
-            topic=queue.topic,
-            default_topic=TBW102,
-            default_topic_queue_nums=DEFAULT_TOPIC_QUEUE_NUMS,
-            queue_id=queue.queue_id,
-            sys_flag=flag,
-            born_timestamp=self._clock.now_ms(),
-            flag=message.flag,
-            properties=encode_properties(properties).decode("utf-8"),
-            reconsume_times=0,
-            unit_mode=False,
-            batch=False,
-        )
-        return _send_result(reply, queue, properties["UNIQ_KEY"])
+        return address
+
+    def _attempt(self, message: Message, queue: MessageQueue) -> SendResult:
+        address, command = self.request(message, queue)
+        reply = self._caller.send(address, command, accept=SEND_ACCEPTS)
+        return read_send(reply, queue, message.properties[PROPERTY_UNIQ_KEY])
 
     def _uniq_key(self) -> str:
         """A fresh unique key. **Source:** RocketMQ ``MessageClientIDSetter#createUniqID``."""
@@ -233,7 +236,8 @@ def _own_ip() -> str:
         return str(probe.getsockname()[0])
 
 
-def _send_result(reply: Reply, queue: MessageQueue, uniq_key: str) -> SendResult:
+def read_send(reply: Reply, queue: MessageQueue, uniq_key: str) -> SendResult:
+    """A send's answer as a value."""
     header = reply.header
     return SendResult(
         send_status=_SEND_STATUS[reply.code],

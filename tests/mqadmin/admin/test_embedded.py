@@ -1,5 +1,8 @@
 """The library against our own broker and name server, over real sockets."""
 
+import subprocess
+import sys
+
 import pytest
 
 from broker.errors import ClientError
@@ -184,3 +187,25 @@ def test_looking_creates_nothing(session) -> None:
         session.message.send("ghost", b"x")
     assert {record.topic for record in session.topic.list().items} == before
     assert {record.group for record in session.group.list().items} == groups
+
+
+HEAVY = (
+    "asyncio ssl dataclasses json threading http logging typer rich tabulate httpx yaml lz4 "
+    "multiprocessing subprocess concurrent email unittest"
+)
+
+
+@pytest.mark.parametrize(
+    "question",
+    ["topic.list()", "consumer.lag('g')", "message.query_key('no-topic', 'k')"],
+)
+def test_a_whole_question_loads_no_heavy_module(embedded, question) -> None:
+    program = (
+        f"import sys; sys.path[:0] = {sys.path!r}; from mqadmin.admin import MQAdmin; "
+        f"a = MQAdmin([{embedded.namesrv_address!r}]); a.{question}; "
+        f"print([m for m in {HEAVY.split()!r} if m in sys.modules])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-I", "-S", "-c", program], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.strip() == "[]"
