@@ -85,6 +85,9 @@ class LogWalk:
             if file.length == 0:
                 continue
             goes_on = yield from self._file(file, number)
+            # A broker may have filled this file and begun the next one in the meantime.
+            while not goes_on and self._is_followed(number) and self._is_moving(file):
+                goes_on = yield from self._file(file, number)
             if self._is_stopped(self.reached):
                 return
             if goes_on:
@@ -154,7 +157,7 @@ class LogWalk:
         limit = opened.data_end
         if self._stop is not None:
             limit = min(limit, self._stop - file.start)
-        position = self._skip(file, opened)
+        position = max(self._skip(file, opened), self.reached - file.start)
         while position < limit:
             if self._counting and not self._check_crc:
                 position = self._count_plain(file, opened, position, (limit, tally))
@@ -173,10 +176,10 @@ class LogWalk:
                     yield LogItem(opened, blank=item)
                     return True
                 if isinstance(item, Damage) and item.at_end:
+                    if item.kind != "blank" and self._is_moving(file):
+                        return False
                     if self._is_followed(number):
                         item = structs.replace(item, at_end=False)
-                    elif self._is_moving(file, item):
-                        return False
                 yield from self._found(opened, item)
                 self.reached = _end_of(item)
                 position = self.reached - file.start
@@ -233,10 +236,14 @@ class LogWalk:
             self.first_timestamp = timestamp
         self.last_timestamp = timestamp
 
-    def _is_moving(self, file: LogFile, damage: Damage) -> bool:
-        """Whether what looked torn at the end of the log has been written in the meantime."""
-        position = damage.physical_offset - file.start
+    def _is_moving(self, file: LogFile) -> bool:
+        """Whether something has been written in the meantime where the walk ended."""
+        position = max(self.reached, file.start) - file.start
+        if self._is_stopped(file.start + position):
+            return False
         with open_bytes(file.path) as now:
+            if position >= len(now):
+                return False
             return check_record(now.data, position, check_crc=self._check_crc) >= 0
 
 

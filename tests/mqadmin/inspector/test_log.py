@@ -258,3 +258,42 @@ def test_an_unreadable_file_is_a_damage(made: Any, monkeypatch: pytest.MonkeyPat
     found, (damage,) = look(made)
     assert (damage.kind, damage.physical_offset) == ("unreadable", 4096)
     assert found == [o for o in all_offsets(made) if not 4096 <= o < 8192]
+
+
+def test_a_file_that_was_filled_meanwhile_is_read_on(
+    made: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A broker may fill the file that is being read and begin the next one."""
+    path, at = made.file_of(made.places[5][0])
+    good = path.read_bytes()
+    path.write_bytes(good[:at] + bytes(len(good) - at))
+    original = LogWalk._is_followed
+
+    def meanwhile(self: LogWalk, number: int) -> bool:
+        path.write_bytes(good)
+        return original(self, number)
+
+    monkeypatch.setattr(LogWalk, "_is_followed", meanwhile)
+    found, damages = look(made)
+    assert damages == []
+    assert found == all_offsets(made)
+
+
+def test_a_wrong_blank_record_is_passed(made: Any) -> None:
+    path, _ = made.file_of(0)
+    data = bytearray(path.read_bytes())
+    at = data.index(b"\xcb\xd4\x31\x94") - 4
+    data[at : at + 4] = (77).to_bytes(4, "big")
+    path.write_bytes(data)
+    found, damages = look(made)
+    assert (damages[0].kind, damages[0].physical_offset) == ("blank", at)
+    assert found == all_offsets(made)
+
+
+def test_a_stopped_walk_ends_at_its_record(made: Any) -> None:
+    stop = made.places[20][0]
+    for counting in (False, True):
+        walk = LogWalk(StoreDirectory(made.root), stop=stop, check_crc=False, counting=counting)
+        items = [item.record.physical_offset for item in walk if item.record is not None]
+        assert walk.reached == stop
+        assert counting or items == all_offsets(made)[:20]

@@ -1,0 +1,51 @@
+"""A store that our own engine has open: whatever moment one looks, nothing is damaged."""
+
+from pathlib import Path
+
+from broker.store.config import MessageStoreConfig
+from broker.store.message_store import MessageStore
+from broker.store.results import MessageInner
+from mqadmin.inspector.directory import Query, StoreDirectory
+from mqadmin.inspector.rows import DamageRow, MessageRow
+
+
+def inner(number: int) -> MessageInner:
+    return MessageInner(
+        topic=f"Topic{number % 3}",
+        queue_id=number % 2,
+        body=b"b" * (number * 37 % 500),
+        properties=b"KEYS\x01k%d\x02TAGS\x01a\x02" % number,
+        born_host=bytes((127, 0, 0, 1, 0, 0, 1, 1)),
+        store_host=bytes((127, 0, 0, 1, 0, 0, 1, 2)),
+        born_timestamp=1,
+    )
+
+
+def test_a_running_store_is_whole_after_every_message(tmp_path: Path) -> None:
+    store = MessageStore(
+        MessageStoreConfig(store_path_root_dir=str(tmp_path), mapped_file_size_commit_log=4096)
+    )
+    store.load()
+    store.start()
+    try:
+        look = StoreDirectory(tmp_path)
+        for number in range(60):
+            store.put_message(inner(number))
+            summary, damages = look.summary()
+            assert not damages
+            assert summary.messages == number + 1
+            assert not summary.clean_stop
+        store.dispatch()
+        assert sum(row.max_offset for row in look.queues()) == 60
+        assert not [row for row in look.queue_units() if isinstance(row, DamageRow)]
+        (found,) = look.find_key("k33")
+        assert isinstance(found, MessageRow)
+        assert found.topic == "Topic0"
+    finally:
+        store.shutdown()
+    summary, damages = look.summary()
+    assert not damages
+    assert summary.clean_stop
+    assert summary.checkpoint is not None
+    assert not [row for row in look.configs() if isinstance(row, DamageRow)]
+    assert len(list(look.messages(Query(key="k33")))) == 1
