@@ -88,8 +88,7 @@ def _emit_maps(session: Session, view: View, listing: Any, field: str, keys: lis
         }
         items.append(replace(item, **{field: pairs}))
     if wanted and items and not any(getattr(item, field) for item in items):
-        session.note(f"no key contains {' or '.join(keys)}")
-        session.status = NO
+        session.say(NO, "notFound", f"no key contains {' or '.join(keys)}")
     if session.form in ("table", "wide", "csv"):
         rows: list[Any] = [
             {

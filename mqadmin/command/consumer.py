@@ -118,7 +118,6 @@ def connections(session: Session, group: Group) -> None:
     """Show the clients of a group and what they subscribe to."""
     found = session.admin.consumer.connections(group)
     if not found.connections and not found.errors:
-        session.note(f"nobody of group {group} is online")
-        session.status = NO
+        session.say(NO, "notFound", f"nobody of group {group} is online")
     session.emit_thing(CONSUMER_CONNECTIONS, found)
     session.report_targets(found.errors, some_worked=bool(found.connections))

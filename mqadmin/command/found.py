@@ -28,7 +28,7 @@ def emit_found(session: Session, view: View, result: Any) -> None:
         reason=result.detail if result.kind == "found" else "",
         errors=[report.fields() for report in errors],
     )
-    session.emit(view, result.items, outcome, said=True)
+    session.emit(view, result.items, outcome, quiet=True)
     _conclude(session, result, errors)
 
 
@@ -60,7 +60,7 @@ def _conclude(session: Session, result: Any, errors: list[Any]) -> None:
 
 def note_window(session: Session, begin_ms: int | None, end_ms: int | None) -> None:
     """Print back the window with its zone, as it was understood."""
-    if begin_ms is None and end_ms is None:
+    if (begin_ms is None and end_ms is None) or session.is_machine:
         return
     begin = _local(begin_ms) if begin_ms is not None else "the beginning"
     end = _local(end_ms) if end_ms is not None else "the end"

@@ -103,6 +103,11 @@ class Session:
         """True when a person is to read the output."""
         return self.form in ("table", "wide")
 
+    @property
+    def is_machine(self) -> bool:
+        """True when stderr, too, is read by a program."""
+        return self.form in ("json", "ndjson")
+
     def close(self) -> None:
         """Close the connections, if there are any."""
         if self._admin is not None:
@@ -116,36 +121,48 @@ class Session:
         *,
         live: bool = False,
         nothing: str = "",
-        said: bool = False,
+        quiet: bool = False,
     ) -> int:
         """Print rows, then what there is to say about them, and set the status.
 
-        ``nothing`` is the sentence for an empty answer, which then has status 1; ``said`` when
-        other words have explained it already.
+        ``nothing`` is the sentence for an empty answer, which then has status 1; ``quiet`` leaves
+        an empty answer to be explained by the caller.
         """
         from mqadmin.output.emit import emit
 
         outcome = outcome or Outcome()
         count = emit(view, rows, form=self.form, outcome=outcome, color=self.color, live=live)
         if outcome.truncated:
-            self.note(f"truncated: {outcome.reason or 'more rows were left out'}")
-            self.status = self.status or PARTLY
-        if nothing and not count and not outcome.errors and not outcome.truncated:
-            if not said:
-                self.note(nothing)
-            self.status = self.status or NO
-        elif not count and not outcome.errors and self.is_table and not said:
-            self.note("nothing there")
+            self.say(PARTLY, "truncated", outcome.reason or "more rows were left out")
+        elif not count and not outcome.errors and not quiet:
+            if nothing:
+                self.say(NO, "notFound", nothing)
+            elif self.is_table:
+                self.note("nothing there")
         return count
+
+    def say(self, status: int, kind: str, message: str, hint: str = "") -> None:
+        """Say why the status is not 0: in words, or as one object for programs."""
+        from mqadmin.output.errors import ErrorReport, emit_error
+
+        if kind == "truncated" and not self.is_machine:
+            self.note(f"truncated: {message}")
+        else:
+            emit_error(ErrorReport(kind, message, hint), form=self.form)
+        self.status = self.status or status
 
     def emit_listing(self, view: View, listing: Any, *, nothing: str = "") -> int:
         """Print a ``Listing`` of the library: items, notes, the targets that failed."""
         outcome = Outcome(
             truncated=listing.truncated, errors=[target_report(e).fields() for e in listing.errors]
         )
-        for note in listing.notes:
+        notes = list(listing.notes)
+        if nothing and notes and not listing.items and not listing.errors:
+            nothing = "; ".join(notes)
+            notes = []
+        for note in notes:
             self.note(note)
-        count = self.emit(view, listing.items, outcome, nothing=nothing, said=bool(listing.notes))
+        count = self.emit(view, listing.items, outcome, nothing=nothing, quiet=bool(notes))
         self.report_targets(listing.errors, some_worked=count > 0)
         return count
 

@@ -1,6 +1,7 @@
 """Rows as plain mappings, and a value as the text of one cell."""
 
-from collections.abc import Iterable
+from collections.abc import Mapping
+from functools import lru_cache
 from time import gmtime
 from typing import Any
 
@@ -17,22 +18,33 @@ def plain(row: Any) -> dict[str, Any]:
     Twins are for the fields of records: maps inside them (properties, configuration) are somebody
     else's words and stay as they are.
     """
-    if isinstance(row, dict):
-        return _with_twins(row.items())
     kind = type(row)
-    names = zip(kind.__struct_encode_fields__, kind.__struct_fields__, strict=True)
-    return _with_twins((name, _value(getattr(row, field))) for name, field in names)
+    if kind is dict:
+        return _with_twins(row)
+    plan = _plans.get(kind)
+    if plan is None:
+        names = zip(kind.__struct_encode_fields__, kind.__struct_fields__, strict=True)
+        plan = _plans[kind] = [(name, field, time_twin(name)) for name, field in names]
+    out: dict[str, Any] = {}
+    for name, field, twin in plan:
+        value = getattr(row, field)
+        out[name] = value if type(value) in _SCALARS else _value(value)
+        if twin is not None:
+            out[twin] = rfc3339(value) if type(value) is int else None
+    return out
 
 
-def _with_twins(fields: Iterable[tuple[str, Any]]) -> dict[str, Any]:
+_plans: dict[type, list[tuple[str, str, str | None]]] = {}  # struct -> (name, field, twin)
+
+
+def _with_twins(fields: Mapping[str, Any]) -> dict[str, Any]:
     """Add ``xTime`` behind each ``xTimestamp`` (``time`` behind ``timestamp``)."""
     out: dict[str, Any] = {}
-    for name, value in fields:
+    for name, value in fields.items():
         out[name] = value
-        if name.endswith(("Timestamp", "timestamp")):
-            twin = time_twin(name)
-            if twin is not None:
-                out[twin] = rfc3339(value) if type(value) is int else None
+        twin = time_twin(name)
+        if twin is not None:
+            out[twin] = rfc3339(value) if type(value) is int else None
     return out
 
 
@@ -63,11 +75,13 @@ def rfc3339(epoch_ms: int) -> str | None:
     """Format epoch milliseconds as RFC 3339 in UTC; None when no calendar can show them."""
     if not 0 <= epoch_ms <= LAST_MS:
         return None
-    year, month, day, hour, minute, second = gmtime(epoch_ms // 1000)[:6]
-    return (
-        f"{year:04d}-{month:02d}-{day:02d}T{hour:02d}:{minute:02d}:{second:02d}"
-        f".{epoch_ms % 1000:03d}Z"
-    )
+    return f"{_second_text(epoch_ms // 1000)}.{epoch_ms % 1000:03d}Z"
+
+
+@lru_cache(maxsize=256)  # stored messages stand in the order of their times
+def _second_text(epoch_s: int) -> str:
+    year, month, day, hour, minute, second = gmtime(epoch_s)[:6]
+    return f"{year:04d}-{month:02d}-{day:02d}T{hour:02d}:{minute:02d}:{second:02d}"
 
 
 def cell(value: Any) -> str:

@@ -57,7 +57,7 @@ def test_a_group_nobody_knows_is_a_no_said_once(mqadmin: Run, admin: Any) -> Non
     admin.answers["consumer.lag"] = Listing(items=(), notes=("no broker has an offset of group g",))
     done = mqadmin("consumer", "lag", "g")
     assert (done.status, done.out) == (1, "")
-    assert done.err == "no broker has an offset of group g\n"
+    assert done.err == "error: no broker has an offset of group g\n"
 
 
 def test_list(mqadmin: Run, admin: Any, screen: Any) -> None:

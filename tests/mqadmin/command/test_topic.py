@@ -88,7 +88,14 @@ def test_when_every_target_failed_the_status_is_theirs(mqadmin: Run, admin: Any)
 def test_show_of_an_unknown_topic_is_a_no(mqadmin: Run, admin: Any) -> None:
     admin.answers["topic.show"] = Listing(items=())
     done = mqadmin("topic", "show", "nosuch")
-    assert (done.status, done.out, done.err) == (1, "", "no broker has topic nosuch\n")
+    assert (done.status, done.out, done.err) == (1, "", "error: no broker has topic nosuch\n")
+
+
+def test_a_no_is_one_object_for_programs(mqadmin: Run, admin: Any) -> None:
+    admin.answers["topic.show"] = Listing(items=())
+    done = mqadmin("topic", "show", "nosuch", "-o", "json")
+    assert (done.status, json.loads(done.out)["items"]) == (1, [])
+    assert json.loads(done.err)["error"]["kind"] == "notFound"
 
 
 def test_route_as_sections(mqadmin: Run, admin: Any, screen: Any) -> None:
