@@ -48,6 +48,7 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
+from broker.common.clock import SystemClock
 from broker.common.times import parse_time
 from broker.errors import ConfigError, StoreError
 from mqadmin.inspector.directory import StoreDirectory
@@ -184,7 +185,7 @@ def option_paths(options: dict[str, str]) -> list[str]:
 def option_time(options: dict[str, str], name: str) -> int | None:
     """A time option in ms. ConfigError if it is none."""
     text = options.get(name)
-    return None if text is None else parse_time(text)[0]
+    return None if text is None else parse_time(text, SystemClock().now_ms())[0]
 
 
 def option_true(options: dict[str, str], name: str) -> bool:
