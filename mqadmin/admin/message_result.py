@@ -14,6 +14,7 @@ DATA_DELETED = "dataDeleted"
 NOT_WRITTEN = "notWritten"
 NO_SUCH_TOPIC = "noSuchTopic"
 REFUSED = "refused"
+NOT_PERMITTED = "notPermitted"
 UNREACHABLE = "unreachable"
 NOT_FOUND = "notFound"
 BAD_ID = "badId"
@@ -29,6 +30,7 @@ class QueryResult(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     ``notWritten``       the place asked for is above the newest message
     ``noSuchTopic``      no route: no name server knows the topic
     ``refused``          a broker answered with an error code, none found anything
+    ``notPermitted``     as ``refused``, because of who asks
     ``unreachable``      a broker could not be asked, none found anything
     ``notFound``         every queue of the range was read and the message is not there
     ``badId``            the text is neither an offsetMsgId nor a uniqKey
@@ -53,12 +55,24 @@ class QueryResult(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     end_timestamp: int | None = None
 
 
+#: Which failure names the result when several differ: the first that is there.
+_FAILED_KINDS = (
+    ("unreachable", UNREACHABLE),
+    ("timeout", UNREACHABLE),
+    ("notPermitted", NOT_PERMITTED),
+)
+
+
 def failed_result(errors: Sequence[TargetError]) -> QueryResult:
     """The answer when nothing was found and some targets failed: it may still be there."""
-    unreachable = [error for error in errors if error.kind in {"unreachable", "timeout"}]
-    first = (unreachable or list(errors))[0]
+    by_kind = {error.kind: error for error in reversed(errors)}
+    first, kind = errors[0], REFUSED
+    for error_kind, result_kind in _FAILED_KINDS:
+        if error_kind in by_kind:
+            first, kind = by_kind[error_kind], result_kind
+            break
     return QueryResult(
-        kind=UNREACHABLE if unreachable else REFUSED,
+        kind=kind,
         errors=errors,
         detail=f"could not look everywhere: {first.message}",
         hint=first.hint or "mqadmin cluster list shows which brokers answer",

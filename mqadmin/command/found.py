@@ -2,7 +2,15 @@
 
 from typing import Any
 
-from mqadmin.command.failure import NO, PARTLY, REFUSED, UNREACHABLE, USAGE, target_report
+from mqadmin.command.failure import (
+    NO,
+    NOT_PERMITTED,
+    PARTLY,
+    REFUSED,
+    UNREACHABLE,
+    USAGE,
+    target_report,
+)
 from mqadmin.command.session import Session
 from mqadmin.output.view import Outcome, View
 
@@ -15,6 +23,7 @@ KINDS: dict[str, int] = {
     "noSuchTopic": NO,
     "notFound": NO,
     "refused": REFUSED,
+    "notPermitted": NOT_PERMITTED,
     "unreachable": UNREACHABLE,
     "badId": USAGE,
 }

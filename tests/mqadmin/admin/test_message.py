@@ -71,6 +71,19 @@ class TestKey:
         assert result.kind == "refused"
         assert "index broken" in result.errors[0].message
 
+    def test_of_several_failures_the_silent_broker_names_the_answer(
+        self, admin, broker_a, broker_b
+    ):
+        broker_a.store("orders")
+        broker_b.store("orders")
+        broker_a.refuse(RequestCode.QUERY_MESSAGE, ResponseCode.NO_PERMISSION, "User:x")
+        assert admin.message.query_key("orders", "42").kind == "notPermitted"
+        broker_b.down = True
+        result = admin.message.query_key("orders", "42")
+        assert result.kind == "unreachable"
+        assert broker_b.address in result.detail
+        assert len(result.errors) == 2
+
     def test_a_find_beside_a_dead_broker_says_both(self, admin, broker_a, broker_b):
         broker_a.store("orders", keys="42")
         broker_b.store("orders", keys="42")
@@ -230,7 +243,7 @@ class TestId:
             RequestCode.VIEW_MESSAGE_BY_ID, ResponseCode.NO_PERMISSION, "User:x is not authorized"
         )
         result = admin.message.query_id(stored.offset_msg_id)
-        assert (result.kind, result.errors[0].kind) == ("refused", "notPermitted")
+        assert (result.kind, result.errors[0].kind) == ("notPermitted", "notPermitted")
 
     def test_another_topic_than_asked_is_said(self, admin, broker_a):
         stored = broker_a.store("orders")

@@ -71,6 +71,7 @@ def test_one_message_is_shown_whole(mqadmin: Run, admin: Any, screen: Any) -> No
         ("noSuchTopic", 1),
         ("notFound", 1),
         ("refused", 4),
+        ("notPermitted", 6),
         ("unreachable", 3),
         ("badId", 2),
     ],
