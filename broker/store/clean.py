@@ -42,7 +42,7 @@ def disk_ratio(used: int, usable: int) -> int:
     return -(-used * 100 // total) if total > 0 else 0
 
 
-def clean_expired(store: "MessageStore", now_ms: int, *, manual: bool) -> CleanReport:
+def run_cleaning(store: "MessageStore", now_ms: int, *, manual: bool) -> CleanReport:
     """One round; at most deleteFileBatchMax CommitLog files."""
     config = store.config
     folder = config.commit_log_folder

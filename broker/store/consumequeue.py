@@ -7,14 +7,12 @@ only; ``next_offset`` is the counter that puts draw queue offsets from, and runs
 **Source:** RocketMQ ConsumeQueue, ConsumeQueueStore.
 """
 
-import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any, Final
 
 from broker.common.java import string_hash
 from broker.common.topic import SCHEDULE_TOPIC
 from broker.message.record import MAGIC_V1, MAGIC_V2, TOPIC_MAX_SIZE_V1
-from broker.store.files import Disk
 from broker.store.format.consumequeue import (
     PRE_BLANK,
     PRE_BLANK_SIZE,
@@ -33,14 +31,17 @@ class Topic:
     """What the engine keeps per topic: its bytes in a record, its key hash, its queues."""
 
     __slots__ = (
+        "batch",
         "data",
         "key_prefix",
         "magic",
         "name",
         "queues",
         "scheduled",
+        "special",
         "stored",
         "stored_size",
+        "usable",
     )
 
     def __init__(self, name: str) -> None:
@@ -55,7 +56,13 @@ class Topic:
         self.stored_size = len(self.stored)
         # Hash of "topic#", the part that all index keys of the topic share, unsigned.
         self.key_prefix = string_hash(name + "#") & 0xFFFFFFFF
+        # A schedule topic has times of delivery in place of tags codes, a batch topic (attribute
+        # queue.type=BatchCQ) has queues of another kind; ``special`` is either, or not usable.
         self.scheduled = name == SCHEDULE_TOPIC
+        self.batch = False
+        # A name that is no folder name can only come out of a damaged or foreign record.
+        self.usable = bool(name) and name not in (".", "..") and not set(name) & {"/", "\0"}
+        self.special = self.scheduled or not self.usable
         self.queues: dict[int, ConsumeQueue] = {}
 
 
@@ -191,14 +198,10 @@ class ConsumeQueue:
             return
         first = max(0, len(files) - files_back)
         for file in files[first:]:
-            number = 0
             for number, (physical_offset, size, _) in enumerate(_ITER_UNPACK(file.view)):
                 if physical_offset < 0 or size <= 0:
-                    break
-            else:
-                continue
-            self.truncate_units(file.start // UNIT_SIZE + number)
-            return
+                    self.truncate_units(file.start // UNIT_SIZE + number)
+                    return
         self._set_end((files[-1].start + self._size) // UNIT_SIZE)
 
     def truncate_to_log(self, physical_end: int) -> bool:
@@ -206,10 +209,8 @@ class ConsumeQueue:
 
         **Source:** RocketMQ ConsumeQueue#truncateDirtyLogicFiles.
         """
-        low, high = (
-            self.files.files[0].start // UNIT_SIZE if self.files.files else 0,
-            self.max_offset,
-        )
+        low = self.files.files[0].start // UNIT_SIZE if self.files.files else 0
+        high = self.max_offset
         while low < high:
             middle = (low + high) // 2
             unit = self.unit(middle)
@@ -320,14 +321,19 @@ class ConsumeQueue:
         fillers = (queue_offset * UNIT_SIZE - start) // UNIT_SIZE
         file.mapping[: fillers * UNIT_SIZE] = PRE_BLANK * fillers
         self.min_offset = queue_offset
+        next_offset = self.next_offset
         self._set_end(queue_offset)
+        self.next_offset = max(next_offset, queue_offset)
 
     def _next_file(self) -> None:
         files = self.files
         start = self.max_offset * UNIT_SIZE // self._size * self._size
         if not files.files or files.files[-1].start < start:
             files.create(start)
+        # Offsets handed out to records that wait for their dispatch stay handed out.
+        next_offset = self.next_offset
         self._set_end(self.max_offset)
+        self.next_offset = max(next_offset, self.max_offset)
 
     def _set_end(self, queue_offset: int) -> None:
         """Continue at ``queue_offset``: current file, position, end of the last record."""
@@ -367,113 +373,3 @@ class ConsumeQueue:
             else:
                 high = middle
         return low
-
-
-class ConsumeQueueTable:
-    """All topics and their queues; ``on_dirty`` hears of each queue that needs a flush."""
-
-    def __init__(self, disk: Disk, folder: str, file_size: int) -> None:
-        self.disk = disk
-        self.folder = folder
-        # Java rounds up to whole units.
-        self.file_size = -(-file_size // UNIT_SIZE) * UNIT_SIZE
-        self.topics: dict[str, Topic] = {}
-        self.topics_by_data: dict[bytes, Topic] = {}
-        self.dirty: list[ConsumeQueue] = []
-        self.on_first_dirty: Callable[[], None] | None = None
-
-    def topic(self, name: str) -> Topic:
-        """The topic of that name, made if it is new."""
-        topic = self.topics.get(name)
-        if topic is None:
-            topic = self.topics[name] = Topic(name)
-            self.topics_by_data[topic.data] = topic
-        return topic
-
-    def topic_of_data(self, data: bytes) -> Topic:
-        """The topic of a record's bytes."""
-        topic = self.topics_by_data.get(data)
-        return topic if topic is not None else self.topic(data.decode("utf-8", "replace"))
-
-    def queue(self, topic: Topic, queue_id: int) -> ConsumeQueue:
-        """A queue of a topic, made (without files) if it is new."""
-        queue = topic.queues.get(queue_id)
-        if queue is None:
-            folder = os.path.join(self.folder, topic.name, str(queue_id))
-            files = MappedFileQueue(self.disk, folder, self.file_size)
-            queue = ConsumeQueue(topic, queue_id, files, self._mark_dirty)
-            topic.queues[queue_id] = queue
-        return queue
-
-    def find(self, topic: str, queue_id: int) -> ConsumeQueue | None:
-        """A queue that exists, None otherwise."""
-        entry = self.topics.get(topic)
-        return entry.queues.get(queue_id) if entry is not None else None
-
-    def all(self) -> Iterator[ConsumeQueue]:
-        """Every queue."""
-        for topic in list(self.topics.values()):
-            yield from list(topic.queues.values())
-
-    def load(self) -> None:
-        """Open the queues that have a folder.
-
-        **Source:** RocketMQ ConsumeQueueStore#loadConsumeQueues.
-        """
-        for topic_name, is_folder in self.disk.list(self.folder):
-            if not is_folder:
-                continue
-            for queue_name, is_queue in self.disk.list(os.path.join(self.folder, topic_name)):
-                if is_queue and queue_name.isdigit():
-                    self.queue(self.topic(topic_name), int(queue_name)).load()
-
-    def detect_file_size(self) -> int:
-        """Length that the files of all queues have, 0 if there are none or they differ."""
-        sizes = set()
-        for topic_name, is_folder in self.disk.list(self.folder):
-            if not is_folder:
-                continue
-            for queue_name, _ in self.disk.list(os.path.join(self.folder, topic_name)):
-                folder = os.path.join(self.folder, topic_name, queue_name)
-                sizes.add(MappedFileQueue(self.disk, folder, 1).detect_size())
-        sizes.discard(0)
-        return sizes.pop() if len(sizes) == 1 else 0
-
-    def max_physical_offset(self) -> int:
-        """End of the newest record that any queue knows, -1 if none does."""
-        return max((queue.max_physical_offset for queue in self.all()), default=-1)
-
-    def delete_topic(self, name: str) -> bool:
-        """Remove a topic's queues; its records stay in the log until their files expire."""
-        topic = self.topics.pop(name, None)
-        if topic is None:
-            return False
-        self.topics_by_data.pop(topic.data, None)
-        for queue in topic.queues.values():
-            queue.destroy()
-        topic.queues.clear()
-        self.disk.remove_folder(os.path.join(self.folder, name))
-        return True
-
-    def sync(self, least_pages: int) -> None:
-        """Flush the dirty queues that have at least so many dirty pages; 0 flushes all.
-
-        **Source:** RocketMQ FlushConsumeQueueService.
-        """
-        waiting, self.dirty = self.dirty, []
-        for queue in waiting:
-            if least_pages == 0 or queue.dirty_pages() >= least_pages:
-                queue.sync()
-            else:
-                self.dirty.append(queue)
-
-    def close(self) -> None:
-        """Let go of all files."""
-        for queue in self.all():
-            queue.close()
-
-    def _mark_dirty(self, queue: ConsumeQueue) -> None:
-        first = not self.dirty
-        self.dirty.append(queue)
-        if first and self.on_first_dirty is not None:
-            self.on_first_dirty()

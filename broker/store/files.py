@@ -12,11 +12,13 @@ import fcntl
 import mmap
 import os
 import shutil
-from typing import Final, TypeAlias
+from typing import Final, TypeAlias, cast
 
 from broker.errors import DiskFullError, StoreError, StoreLockedError
 
-Mapping: TypeAlias = mmap.mmap
+# Mapped memory as the engine sees it: indexed, sliced, stored to. An mmap has all that a bytearray
+# has here, and a simulated disk hands out real bytearrays.
+Mapping: TypeAlias = bytearray
 
 # EFBIG is what a limit on the file size (ulimit -f) gives: for the writer a full disk.
 _FULL: Final = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
@@ -68,7 +70,11 @@ class Disk:
 
     def map(self, fd: int, length: int) -> Mapping:
         """The file's first ``length`` bytes as shared memory."""
-        return mmap.mmap(fd, length)
+        return cast("bytearray", mmap.mmap(fd, length))
+
+    def unmap(self, mapping: Mapping) -> None:
+        """Give mapped memory back; BufferError while someone holds a slice of it."""
+        cast("mmap.mmap", mapping).close()
 
     def sync_data(self, fd: int) -> None:
         """Wait until the file's data, also what was stored through a mapping, is on the disk.

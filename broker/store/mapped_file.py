@@ -78,7 +78,7 @@ class MappedFile:
         return self._view
 
     def create(self) -> "MappedFile":
-        """Make the file on the disk, all its space reserved; DiskFullError leaves nothing behind."""
+        """Make the file, all its space reserved; DiskFullError leaves nothing behind."""
         fd = self._disk.open(self.path, create=True)
         try:
             self._disk.reserve(fd, self.size, self.path)
@@ -129,7 +129,7 @@ class MappedFile:
             if view is not None:
                 view.release()
             if mapping is not None:
-                mapping.close()
+                self._disk.unmap(mapping)
         except BufferError:
             pass  # a reader still holds a slice; the memory goes with the last one
         if self._fd >= 0:
@@ -238,7 +238,7 @@ class MappedFileQueue:
 
         **Source:** RocketMQ MappedFileQueue#truncateDirtyFiles.
         """
-        kept = []
+        kept: list[MappedFile] = []
         for file in self.files:
             if file.start > position or (file.start == position and kept):
                 file.destroy()

@@ -11,11 +11,13 @@ from typing import Final
 
 from broker.common.java import string_hash
 from broker.message.record import FIXED_SIZES, FIXED_STRUCTS, MAGIC_V1
+from broker.store.batchqueue import BatchConsumeQueue
 from broker.store.commitlog import CommitLog
 from broker.store.config import MessageStoreConfig
-from broker.store.consumequeue import ConsumeQueue, ConsumeQueueTable
+from broker.store.consumequeue import ConsumeQueue
 from broker.store.format.consumequeue import PRE_BLANK_SIZE, UNIT_SIZE
 from broker.store.index import IndexService
+from broker.store.queue_table import ConsumeQueueTable
 from broker.store.results import (
     ConsumeQueueUnitView,
     GetMessageResult,
@@ -43,31 +45,29 @@ def properties_of(record: memoryview) -> bytes:
 
 
 class StoreReader:
-    """Reads of one store."""
+    """The reading half of a store; counts what it finds."""
 
-    def __init__(
-        self,
-        config: MessageStoreConfig,
-        log: CommitLog,
-        queues: ConsumeQueueTable,
-        index: IndexService | None,
-    ) -> None:
-        self._config = config
-        self._log = log
-        self._queues = queues
-        self._index = index
+    config: MessageStoreConfig
+    log: CommitLog
+    queue_table: ConsumeQueueTable
+    index: IndexService | None
+
+    def __init__(self) -> None:
         # Physical offsets of records that recovery found damaged: never handed out.
         self.damaged: set[int] = set()
+        self.get_found = 0
+        self.get_missed = 0
+        self.transferred = 0
         memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-        self._memory_bytes = memory * config.access_message_in_memory_max_ratio // 100
+        self._memory_bytes = memory * self.config.access_message_in_memory_max_ratio // 100
 
     def get_message(
         self,
         topic: str,
         queue_id: int,
         queue_offset: int,
-        max_count: int,
-        max_bytes: int,
+        max_count: int = 32,
+        max_bytes: int = 0,
         *,
         matcher: Callable[[int], bool] | None = None,
         record_matcher: Callable[[bytes], bool] | None = None,
@@ -79,8 +79,9 @@ class StoreReader:
 
         **Source:** RocketMQ DefaultMessageStore#getMessage.
         """
-        queue = self._queues.find(topic, queue_id)
+        queue = self.queue_table.find(topic, queue_id)
         if queue is None:
+            self.get_missed += 1
             return GetMessageResult(_S.NO_MATCHED_LOGIC_QUEUE)
         low, high = queue.min_offset, queue.max_offset
         if high == 0:
@@ -93,8 +94,17 @@ class StoreReader:
             status, next_offset = _S.OFFSET_OVERFLOW_BADLY, high
         else:
             result = GetMessageResult(_S.NO_MATCHED_MESSAGE, queue_offset, low, high)
-            self._collect(result, queue, (max_count, max_bytes), matcher, record_matcher)
+            if queue.topic.batch:
+                self._collect_batches(result, queue, (max_count, max_bytes), matcher)
+            else:
+                self._collect(result, queue, (max_count, max_bytes), matcher, record_matcher)
+            if result.message_count:
+                self.get_found += 1
+                self.transferred += result.message_count
+            else:
+                self.get_missed += 1
             return result
+        self.get_missed += 1
         return GetMessageResult(status, next_offset, low, high)
 
     def _collect(
@@ -117,7 +127,7 @@ class StoreReader:
             result.next_begin_offset = queue.next_file_offset(start)
             return
         max_count, max_bytes = self._limits(units[0][0], max_count, max_bytes)
-        log = self._log
+        log = self.log
         log_min = log.min_offset
         damaged = self.damaged
         buffers = result.buffers
@@ -126,13 +136,13 @@ class StoreReader:
         count = total = scanned = 0
         removed = False
         for physical_offset, size, code in units:
-            if count >= max_count or (total and total + size > max_bytes):
-                if size != PRE_BLANK_SIZE:
-                    break
-            scanned += 1
             if physical_offset < log_min or size == PRE_BLANK_SIZE:
+                scanned += 1
                 removed = True
                 continue
+            if count >= max_count or (total and total + size > max_bytes):
+                break
+            scanned += 1
             if matcher is not None and not matcher(code):
                 continue
             if physical_offset < base or physical_offset + size > data_end:
@@ -168,13 +178,49 @@ class StoreReader:
         elif removed:
             result.status = _S.MESSAGE_WAS_REMOVING
 
+    def _collect_batches(
+        self,
+        result: GetMessageResult,
+        queue: ConsumeQueue,
+        limits: tuple[int, int],
+        matcher: Callable[[int], bool] | None,
+    ) -> None:
+        """Fill ``result`` from a batch queue: whole records, which may begin before the offset.
+
+        ``max_count`` bounds messages, and the first record always passes; the client drops the
+        messages of it that it did not ask for.
+        """
+        assert isinstance(queue, BatchConsumeQueue)
+        max_count, max_bytes = limits
+        start = result.next_begin_offset
+        first = True
+        for unit in queue.read_batches(start, max(_SCAN_BYTES // UNIT_SIZE, max_count)):
+            physical_offset, size, code, _, base, number = unit[:6]
+            if first:
+                max_count, max_bytes = self._limits(physical_offset, max_count, max_bytes)
+                first = False
+            full = result.message_count + number > max_count
+            if result.total_bytes and (full or result.total_bytes + size > max_bytes):
+                break
+            result.next_begin_offset = base + number
+            if matcher is not None and not matcher(code):
+                continue
+            record = self.log.read(physical_offset, size)
+            if record is None or physical_offset in self.damaged:
+                continue
+            result.buffers.append(record)
+            result.message_count += number
+            result.total_bytes += size
+        if result.message_count:
+            result.status = _S.FOUND
+
     def _limits(self, physical_offset: int, max_count: int, max_bytes: int) -> tuple[int, int]:
         """Most messages and bytes of a pull that begins at a physical offset.
 
         **Source:** RocketMQ DefaultMessageStore#isTheBatchFull, #checkInDiskByCommitOffset.
         """
-        config = self._config
-        if self._log.max_offset - physical_offset > self._memory_bytes:
+        config = self.config
+        if self.log.max_offset - physical_offset > self._memory_bytes:
             count = config.max_transfer_count_on_message_in_disk
             size = config.max_transfer_bytes_on_message_in_disk
         else:
@@ -192,12 +238,12 @@ class StoreReader:
 
         **Source:** RocketMQ DefaultMessageStore#queryMessage.
         """
-        index = self._index
+        index = self.index
         if index is None:
             return QueryMessageResult([])
-        entry = self._queues.topics.get(topic)
+        entry = self.queue_table.topics.get(topic)
         prefix = entry.key_prefix if entry else string_hash(topic + "#") & 0xFFFFFFFF
-        limit = min(max_num, self._config.max_msgs_num_batch)
+        limit = min(max_num, self.config.max_msgs_num_batch)
         data = key.encode("utf-8", "replace")
         result = QueryMessageResult([])
         for _ in range(_QUERY_ROUNDS):
@@ -207,17 +253,19 @@ class StoreReader:
             if not found:
                 break
             for physical_offset in sorted(set(found)):
-                record = self._log.record_at(physical_offset)
+                record = self.log.record_at(physical_offset)
                 if record is not None and physical_offset not in self.damaged:
                     result.buffers.append(record)
             if result.buffers:
                 break
-            end = self._log.store_timestamp_at(min(found))
+            end = self.log.store_timestamp_at(min(found))
             if end < begin:
                 break
         return result
 
-    def offset_by_time(self, topic: str, queue_id: int, timestamp: int, boundary: str) -> int:
+    def offset_by_time(
+        self, topic: str, queue_id: int, timestamp: int, boundary: str = "LOWER"
+    ) -> int:
         """LOWER: the first offset stored at or after ``timestamp`` (max offset if none is).
 
         UPPER: the last one stored at or before it. The result lies between min and max offset;
@@ -225,7 +273,7 @@ class StoreReader:
 
         **Source:** RocketMQ ConsumeQueue#binarySearchInQueueByTime (5.1.1 and later).
         """
-        queue = self._queues.find(topic, queue_id)
+        queue = self.queue_table.find(topic, queue_id)
         if queue is None:
             return 0
         low, high = queue.min_offset, queue.max_offset
@@ -233,7 +281,7 @@ class StoreReader:
         while low < high:
             middle = (low + high) // 2
             unit = queue.unit(middle)
-            stored = self._log.store_timestamp_at(unit[0]) if unit is not None else -1
+            stored = self.log.store_timestamp_at(unit[0]) if unit is not None else -1
             if stored < timestamp or (upper and stored == timestamp):
                 low = middle + 1
             else:
@@ -242,24 +290,24 @@ class StoreReader:
 
     def store_timestamp_at(self, topic: str, queue_id: int, queue_offset: int) -> int:
         """storeTimestamp of the message at a queue offset, -1 if it is not there."""
-        queue = self._queues.find(topic, queue_id)
+        queue = self.queue_table.find(topic, queue_id)
         unit = queue.unit(queue_offset) if queue is not None else None
         if unit is None or unit[1] == PRE_BLANK_SIZE:
             return -1
-        return self._log.store_timestamp_at(unit[0])
+        return self.log.store_timestamp_at(unit[0])
 
-    def earliest_message_time(self, topic: str, queue_id: int) -> int:
-        """storeTimestamp of a queue's first message, or of the log's without a topic; -1 if none."""
+    def earliest_message_time(self, topic: str = "", queue_id: int = 0) -> int:
+        """storeTimestamp of a queue's first message, or without a topic of the log; -1: none."""
         if not topic:
-            return self._log.store_timestamp_at(self._log.min_offset)
-        queue = self._queues.find(topic, queue_id)
+            return self.log.store_timestamp_at(self.log.min_offset)
+        queue = self.queue_table.find(topic, queue_id)
         return -1 if queue is None else self.store_timestamp_at(topic, queue_id, queue.min_offset)
 
     def consume_queue_units(
         self, topic: str, queue_id: int, from_offset: int, count: int
     ) -> list[ConsumeQueueUnitView]:
         """Up to ``count`` units of a queue from ``from_offset`` on, across files."""
-        queue = self._queues.find(topic, queue_id)
+        queue = self.queue_table.find(topic, queue_id)
         if queue is None:
             return []
         units: list[ConsumeQueueUnitView] = []
@@ -274,3 +322,28 @@ class StoreReader:
             ]
             queue_offset += len(part)
         return units
+
+    def look_message(self, physical_offset: int, size: int | None = None) -> memoryview | None:
+        """The record that begins at ``physical_offset``, None if none does."""
+        record = self.log.record_at(physical_offset)
+        if record is not None and size is not None and len(record) != size:
+            return None
+        return record
+
+    def get_max_offset(self, topic: str, queue_id: int) -> int:
+        """Queue offset behind the last message, 0 for an unknown queue."""
+        queue = self.queue_table.find(topic, queue_id)
+        return queue.max_offset if queue is not None else 0
+
+    def get_min_offset(self, topic: str, queue_id: int) -> int:
+        """Queue offset of the first message still there, -1 for an unknown queue."""
+        queue = self.queue_table.find(topic, queue_id)
+        return queue.min_offset if queue is not None else -1
+
+    def queues(self) -> dict[str, list[int]]:
+        """Every topic with the ids of its queues that have had messages."""
+        return {
+            topic.name: sorted(topic.queues)
+            for topic in self.queue_table.topics.values()
+            if topic.queues
+        }

@@ -35,7 +35,7 @@ from broker.message.properties import peek_property
 from broker.store.commitlog import CommitLog
 from broker.store.config import MessageStoreConfig
 from broker.store.config_file import ConfigFile
-from broker.store.consumequeue import ConsumeQueue, ConsumeQueueTable, Topic
+from broker.store.consumequeue import ConsumeQueue, Topic
 from broker.store.files import Disk
 from broker.store.flush import StoreCheckpoint
 from broker.store.format.commitlog import (
@@ -52,6 +52,7 @@ from broker.store.format.commitlog import (
 from broker.store.format.state import ABORT, CONFIG_DIR
 from broker.store.index import IndexService, repair_slots
 from broker.store.mapped_file import MappedFile
+from broker.store.queue_table import ConsumeQueueTable
 from broker.store.reput import ReputService
 from broker.store.results import FoundDamage, RecoveryReport
 
@@ -300,8 +301,14 @@ class Recovery:
         file = ConfigFile(path, self._disk)
         for text in (file.load(), file.load_backup()):
             try:
-                table = loads(text)["topicConfigTable"]
+                content: Any = loads(text)
+                table = content["topicConfigTable"]
                 if table:
+                    self._queues.set_batch_topics(
+                        name
+                        for name, topic in table.items()
+                        if topic.get("attributes", {}).get("queue.type") == "BatchCQ"
+                    )
                     return set(table)
             except Exception:
                 continue

@@ -14,16 +14,22 @@ from typing import Final
 
 from broker.common.java import string_hash
 from broker.common.sysflag import (
+    INNER_BATCH,
     TRANSACTION_COMMIT,
     TRANSACTION_MASK,
     TRANSACTION_ROLLBACK,
 )
 from broker.message.properties import peek_property
-from broker.message.record import FIXED_SIZES, FIXED_STRUCTS, MAGIC_V1, MAGIC_V2
+from broker.message.record import FIXED_SIZES, FIXED_STRUCTS, MAGIC_V1, MAGIC_V2, Buffer
+from broker.store import multi_dispatch
+from broker.store.batchqueue import BatchConsumeQueue
 from broker.store.commitlog import CommitLog
-from broker.store.consumequeue import ConsumeQueue, ConsumeQueueTable, Topic
+from broker.store.consumequeue import ConsumeQueue, Topic
 from broker.store.format.commitlog import BLANK_HERE, check_record
+from broker.store.format.consumequeue import UNIT_SIZE
 from broker.store.index import IndexService
+from broker.store.mapped_file import MappedFileQueue
+from broker.store.queue_table import ConsumeQueueTable
 
 # (physical offset, size, storeTimestamp, sysFlag, queue offset, queue, properties, tags code)
 Dispatch = tuple[int, int, int, int, int, ConsumeQueue, bytes, int | None]
@@ -38,18 +44,15 @@ _UNPACKS: Final = tuple(fixed.unpack_from for fixed in FIXED_STRUCTS)
 
 
 class TagCodes:
-    """Tags code of the TAGS bytes in a property string, remembered per tag."""
+    """Tags code of a TAGS text, remembered per tag."""
 
     __slots__ = ("_codes",)
 
     def __init__(self) -> None:
         self._codes: dict[bytes, int] = {}
 
-    def of_properties(self, properties: bytes) -> int:
-        """The tags code of a message, 0 without TAGS."""
-        tags = peek_property(properties, b"TAGS")
-        if tags is None:
-            return 0
+    def code(self, tags: bytes) -> int:
+        """The tags code of a message with these TAGS."""
         code = self._codes.get(tags)
         if code is None:
             if len(self._codes) >= MAX_TAGS:
@@ -73,14 +76,37 @@ def schedule_code(
     return store_timestamp + delay_levels.get(level, 1000)
 
 
+def tags_of(properties: bytes) -> bytes:
+    """The TAGS of a property string, empty without; what peek_property says, a little quicker."""
+    at = properties.rfind(b"\x02TAGS\x01") + 6
+    if at > 5 or (at := properties.startswith(b"TAGS\x01") * 5):
+        end = properties.find(b"\x02", at)
+        if end > at:
+            return properties[at:end]
+        return peek_property(properties, b"TAGS") or b""
+    return b""
+
+
 def message_keys(properties: bytes) -> list[bytes]:
     """The words a message is indexed under: UNIQ_KEY, then each word of KEYS."""
-    uniq_key = peek_property(properties, b"UNIQ_KEY")
-    keys = peek_property(properties, b"KEYS")
-    if keys is None:
-        return [uniq_key] if uniq_key is not None else []
-    words = [word for word in keys.split(b" ") if word]
-    return [uniq_key, *words] if uniq_key is not None else words
+    found = []
+    at = properties.rfind(b"\x02UNIQ_KEY\x01") + 10
+    if at > 9 or (at := properties.startswith(b"UNIQ_KEY\x01") * 9):
+        end = properties.find(b"\x02", at)
+        if end > at:
+            found.append(properties[at:end])
+        elif value := peek_property(properties, b"UNIQ_KEY"):
+            found.append(value)
+    at = properties.rfind(b"\x02KEYS\x01") + 6
+    if at > 5 or (at := properties.startswith(b"KEYS\x01") * 5):
+        end = properties.find(b"\x02", at)
+        value = properties[at:end] if end > at else peek_property(properties, b"KEYS")
+        if value:
+            if b" " in value:
+                found += [word for word in value.split(b" ") if word]
+            else:
+                found.append(value)
+    return found
 
 
 class ReputService:
@@ -96,6 +122,8 @@ class ReputService:
         queues: ConsumeQueueTable,
         index: IndexService | None,
         delay_levels: Mapping[int, int],
+        *,
+        light_queues: bool = False,
     ) -> None:
         self.offset = 0
         self.pending: list[Dispatch] = []
@@ -108,7 +136,12 @@ class ReputService:
         self._queues = queues
         self._index = index
         self._delay_levels = delay_levels
+        self._multi_dispatch = light_queues
         self._tags = TagCodes()
+        # Stands for the queues of records whose topic cannot be a topic's name.
+        self._nowhere = ConsumeQueue(
+            Topic("/"), 0, MappedFileQueue(queues.disk, "", UNIT_SIZE), lambda queue: None
+        )
         self._listeners: list[tuple[ArrivingListener, Container[str] | None]] = []
 
     def add_listener(self, listener: ArrivingListener, topics: Container[str] | None) -> None:
@@ -116,8 +149,9 @@ class ReputService:
         self._listeners.append((listener, topics))
 
     def tags_code(self, properties: bytes) -> int:
-        """The tags code of a message's properties."""
-        return self._tags.of_properties(properties)
+        """The tags code of a message's properties, 0 without TAGS."""
+        tags = tags_of(properties)
+        return self._tags.code(tags) if tags else 0
 
     def note(self, entry: Dispatch) -> None:
         """Leave a record just appended for the quick lane."""
@@ -181,47 +215,79 @@ class ReputService:
         physical_offset, size, store_timestamp, sys_flag, queue_offset, queue, properties, code = (
             entry
         )
+        topic = queue.topic
         kind = sys_flag & TRANSACTION_MASK
         if kind == 0 or kind == TRANSACTION_COMMIT:
-            topic = queue.topic
+            if topic.scheduled:
+                code = schedule_code(properties, store_timestamp, self._delay_levels)
             if code is None:
-                if topic.scheduled:
-                    code = schedule_code(properties, store_timestamp, self._delay_levels)
-                if code is None:
-                    code = self._tags.of_properties(properties)
-            if self.recovering and not self._may_append(queue, queue_offset, physical_offset):
-                return
-            queue.append(queue_offset, physical_offset, size, code)
-            for listener, topics in self._listeners:
-                if topics is None or topic.name in topics:
-                    listener(
-                        topic.name,
-                        queue.queue_id,
-                        queue_offset + 1,
-                        code,
-                        store_timestamp,
-                        properties,
-                    )
+                tags = tags_of(properties)
+                code = self._tags.code(tags) if tags else 0
+            if self.recovering:
+                self._append_again(entry, code)
+            else:
+                if topic.batch:
+                    self._append_batch(entry, code)
+                else:
+                    queue.append(queue_offset, physical_offset, size, code)
+                if self._multi_dispatch:
+                    self._append_light(entry, code)
+                for listener, topics in self._listeners:
+                    if topics is None or topic.name in topics:
+                        listener(
+                            topic.name,
+                            queue.queue_id,
+                            queue_offset + 1,
+                            code,
+                            store_timestamp,
+                            properties,
+                        )
         elif kind == TRANSACTION_ROLLBACK:
             self.last_store_timestamp = store_timestamp
             return
         index = self._index
-        if index is not None:
+        if index is not None and topic.usable:
             keys = message_keys(properties)
             if keys:
-                index.put_keys(queue.topic.key_prefix, keys, physical_offset, store_timestamp)
+                index.put_keys(topic.key_prefix, keys, physical_offset, store_timestamp)
         self.last_store_timestamp = store_timestamp
         self.dispatched += 1
 
-    def _may_append(self, queue: ConsumeQueue, queue_offset: int, physical_offset: int) -> bool:
-        """During recovery: whether a record belongs to a topic that still is; restarts queues."""
-        if self.skip_topic is not None and self.skip_topic(queue.topic):
-            return False
+    def _append_again(self, entry: Dispatch, code: int) -> None:
+        """Recovery's append: not for topics that are gone; a queue that begins anew is restarted."""
+        queue, physical_offset = entry[5], entry[0]
+        topic = queue.topic
+        if not topic.usable or (self.skip_topic is not None and self.skip_topic(topic)):
+            return
         # Records of a deleted topic stay in the log. A later record with an offset that is taken
         # belongs to the topic's next life: that one counts.
-        if queue_offset < queue.max_offset and physical_offset >= queue.max_physical_offset:
-            queue.truncate_units(queue_offset)
-        return True
+        if entry[4] < queue.max_offset and physical_offset >= queue.max_physical_offset:
+            queue.truncate_units(entry[4])
+        if topic.batch:
+            self._append_batch(entry, code)
+        else:
+            queue.append(entry[4], physical_offset, entry[1], code)
+        if self._multi_dispatch:
+            self._append_light(entry, code)
+
+    def _append_light(self, entry: Dispatch, code: int) -> None:
+        """Add the units that a record has in further queues."""
+        topic = entry[5].topic.name
+        for queue, queue_offset in multi_dispatch.units(
+            self._queues, topic, entry[5].queue_id, entry[6]
+        ):
+            queue.append(queue_offset, entry[0], entry[1], code)
+
+    def _append_batch(self, entry: Dispatch, code: int) -> None:
+        """Add the unit of a record, which may hold many messages, to a batch queue."""
+        physical_offset, size, store_timestamp, sys_flag, queue_offset, queue, properties, _ = entry
+        count = 1
+        if sys_flag & INNER_BATCH:
+            number = peek_property(properties, b"INNER_NUM")
+            if number is not None and number.isdigit():
+                count = int(number)
+        assert isinstance(queue, BatchConsumeQueue)
+        queue.append_batch(queue_offset, physical_offset, size, code, (store_timestamp, count))
 
     def _entries(self, limit: int) -> Iterator[Dispatch]:
         """Records from ``offset`` up to ``limit``, read from the log."""
@@ -246,7 +312,7 @@ class ReputService:
                 return
             self.offset = file.start + file.size
 
-    def read(self, mapping: "bytes | memoryview", position: int, base: int) -> Dispatch:
+    def read(self, mapping: Buffer, position: int, base: int) -> Dispatch:
         """What dispatch needs of the whole record at ``position``.
 
         The physical offset is the place where it stands, whatever the record itself says: a unit
@@ -263,7 +329,8 @@ class ReputService:
             assert magic == MAGIC_V2
             topic_end = at + 2 + int.from_bytes(mapping[at : at + 2], "big")
             data = bytes(mapping[at + 2 : topic_end])
-        queue = self._queues.queue(self._queues.topic_of_data(data), queue_id)
+        topic = self._queues.topic_of_data(data)
+        queue = self._queues.queue(topic, queue_id) if topic.usable else self._nowhere
         properties = bytes(mapping[topic_end + 2 : position + size])
         return (
             base + position,

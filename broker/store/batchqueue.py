@@ -1,0 +1,257 @@
+"""BatchConsumeQueue: queues of topics with ``queue.type=BatchCQ`` (5.x).
+
+A unit stands for one record with one or more messages in it, so a queue offset is found by
+halving over the units' base offsets, not by arithmetic. Files are named after unit positions.
+
+**Source:** RocketMQ BatchConsumeQueue.
+"""
+
+from collections.abc import Callable, Iterator
+from typing import Final
+
+from broker.store.consumequeue import ConsumeQueue, Topic, Unit
+from broker.store.format.consumequeue import BATCH_UNIT_SIZE, BATCH_UNIT_STRUCT
+from broker.store.mapped_file import MappedFile, MappedFileQueue
+
+_UNPACK_FROM: Final = BATCH_UNIT_STRUCT.unpack_from
+_PACK_INTO: Final = BATCH_UNIT_STRUCT.pack_into
+BatchUnit = tuple[int, int, int, int, int, int, int, int]
+_PHYSICAL, _SIZE, _CODE, _STORED, _BASE, _COUNT = range(6)
+
+
+class BatchConsumeQueue(ConsumeQueue):
+    """A queue whose units hold several messages each; the face is ConsumeQueue's."""
+
+    __slots__ = ("_units",)
+
+    def __init__(
+        self,
+        topic: Topic,
+        queue_id: int,
+        files: MappedFileQueue,
+        on_dirty: Callable[[ConsumeQueue], None],
+    ) -> None:
+        super().__init__(topic, queue_id, files, on_dirty)
+        self._units = 0
+
+    def append(self, queue_offset: int, physical_offset: int, size: int, tags_code: int) -> bool:
+        """Add the unit of a record with one message."""
+        return self.append_batch(queue_offset, physical_offset, size, tags_code, (0, 1))
+
+    def append_batch(
+        self,
+        queue_offset: int,
+        physical_offset: int,
+        size: int,
+        tags_code: int,
+        time_and_count: tuple[int, int],
+    ) -> bool:
+        """Add a unit; ``time_and_count`` are storeTimestamp and messages. False if it is there.
+
+        **Source:** RocketMQ BatchConsumeQueue#putBatchMessagePositionInfo.
+        """
+        stored, count = time_and_count
+        if physical_offset + size <= self.max_physical_offset or queue_offset < self.max_offset:
+            return False
+        start = self._units * BATCH_UNIT_SIZE
+        files = self.files.files
+        if not files or files[-1].start + self._size <= start:
+            self.files.create(start // self._size * self._size)
+            files = self.files.files
+        file = files[-1]
+        _PACK_INTO(
+            file.mapping,
+            start - file.start,
+            physical_offset,
+            size,
+            tags_code,
+            stored,
+            queue_offset,
+            count,
+            -1,
+            0,
+        )
+        if self._units == 0:
+            self.min_offset = queue_offset
+        self._units += 1
+        file.written = start - file.start + BATCH_UNIT_SIZE
+        self.max_offset = queue_offset + count
+        self.max_physical_offset = physical_offset + size
+        if not self.dirty:
+            self.dirty = True
+            self._on_dirty(self)
+        return True
+
+    def read_batches(self, queue_offset: int, count: int) -> Iterator[BatchUnit]:
+        """Up to ``count`` units from the one that holds ``queue_offset`` on."""
+        number = self._number_of(queue_offset)
+        for position in range(number, min(number + count, self._units)):
+            unit = self._unit_at(position)
+            if unit is None:
+                return
+            yield unit
+
+    def read(self, queue_offset: int, count: int) -> list[Unit]:
+        """Units from the one that holds ``queue_offset`` on."""
+        return [unit[:3] for unit in self.read_batches(queue_offset, count)]
+
+    def unit(self, queue_offset: int) -> Unit | None:
+        """The unit that holds ``queue_offset``, None outside the queue."""
+        if not 0 <= queue_offset < self.max_offset:
+            return None
+        found = self._unit_at(self._number_of(queue_offset))
+        return found[:3] if found is not None else None
+
+    def next_file_offset(self, queue_offset: int) -> int:
+        """Base offset of the first unit in the next file, or the queue's end."""
+        per_file = self._size // BATCH_UNIT_SIZE
+        number = self._number_of(queue_offset)
+        unit = self._unit_at(number + per_file - number % per_file)
+        return unit[_BASE] if unit is not None else self.max_offset
+
+    def load(self) -> None:
+        """Find the files and the number of units."""
+        self.files.load()
+        files = self.files.files
+        count = 0
+        while files:
+            count = self._count_units(files[-1])
+            if count or len(files) == 1:
+                break
+            files.pop().destroy()
+        self._set_units(files[-1].start // BATCH_UNIT_SIZE + count if files else 0)
+
+    def scan_end(self, files_back: int = 3) -> None:
+        """Find the end by looking at every unit of the last files."""
+        files = self.files.files
+        for file in files[max(0, len(files) - files_back) :]:
+            for number in range(self._size // BATCH_UNIT_SIZE):
+                if not _whole(_UNPACK_FROM(file.mapping, number * BATCH_UNIT_SIZE)):
+                    self._cut_units(file.start // BATCH_UNIT_SIZE + number)
+                    return
+
+    def truncate_to_log(self, physical_end: int) -> bool:
+        """Drop units of records that do not end within the log; whether there were any."""
+        end = self._units
+        while end > 0:
+            unit = self._unit_at(end - 1)
+            if unit is None or unit[_PHYSICAL] + unit[_SIZE] <= physical_end:
+                break
+            end -= 1
+        if end == self._units:
+            return False
+        self._cut_units(end)
+        return True
+
+    def truncate_units(self, queue_offset: int) -> None:
+        """Drop the units from the one that holds ``queue_offset`` on."""
+        if queue_offset < self.max_offset:
+            self._cut_units(self._number_of(queue_offset))
+
+    def correct_min_offset(self, log_min: int) -> None:
+        """Set ``min_offset`` to the first unit whose record is still in the log."""
+        files = self.files.files
+        low = files[0].start // BATCH_UNIT_SIZE if files else self._units
+        high = self._units
+        while low < high:
+            middle = (low + high) // 2
+            unit = self._unit_at(middle)
+            if unit is not None and unit[_PHYSICAL] >= log_min:
+                high = middle
+            else:
+                low = middle + 1
+        unit = self._unit_at(low)
+        self.min_offset = unit[_BASE] if unit is not None else self.max_offset
+
+    def delete_expired(self, log_min: int) -> int:
+        """Remove files whose last unit's record is gone from the log, never the last file."""
+        removed = 0
+        files = self.files.files
+        last = self._size - self._size % BATCH_UNIT_SIZE - BATCH_UNIT_SIZE
+        while len(files) > 1 and _UNPACK_FROM(files[0].mapping, last)[0] < log_min:
+            self.files.remove_first()
+            removed += 1
+        return removed
+
+    def dirty_pages(self) -> int:
+        """Units since the last sync, in pages."""
+        return (self._units * BATCH_UNIT_SIZE - self.flushed_bytes) // 4096
+
+    def sync(self) -> None:
+        """Wait until the queue's units are on the disk; for the flushing thread."""
+        self.dirty = False
+        end = self._units * BATCH_UNIT_SIZE
+        for file in list(self.files.files):
+            if file.start + file.size > self.flushed_bytes and file.start < end:
+                file.sync()
+        self.flushed_bytes = end
+
+    def destroy(self) -> None:
+        """Remove the queue's folder."""
+        super().destroy()
+        self._units = 0
+
+    def _number_of(self, queue_offset: int) -> int:
+        """Number of the unit that holds ``queue_offset``: the last whose base is not above it."""
+        files = self.files.files
+        low = first = files[0].start // BATCH_UNIT_SIZE if files else self._units
+        high = self._units
+        while low < high:
+            middle = (low + high) // 2
+            unit = self._unit_at(middle)
+            if unit is not None and unit[_BASE] <= queue_offset:
+                low = middle + 1
+            else:
+                high = middle
+        return max(low - 1, first)
+
+    def _unit_at(self, number: int) -> BatchUnit | None:
+        if not 0 <= number < self._units:
+            return None
+        start = number * BATCH_UNIT_SIZE
+        file = self.files.find(start)
+        if file is None:
+            return None
+        unit: BatchUnit = _UNPACK_FROM(file.mapping, start - file.start)
+        return unit
+
+    def _count_units(self, file: MappedFile) -> int:
+        low, high = 0, self._size // BATCH_UNIT_SIZE
+        while low < high:
+            middle = (low + high) // 2
+            if _whole(_UNPACK_FROM(file.mapping, middle * BATCH_UNIT_SIZE)):
+                low = middle + 1
+            else:
+                high = middle
+        return low
+
+    def _cut_units(self, units: int) -> None:
+        end = units * BATCH_UNIT_SIZE
+        files = self.files.files
+        while files and files[-1].start >= end and (len(files) > 1 or end == 0):
+            files.pop().destroy()
+        self._set_units(units if files else 0)
+
+    def _set_units(self, units: int) -> None:
+        self._units = units
+        files = self.files.files
+        end = units * BATCH_UNIT_SIZE
+        for file in files:
+            file.written = max(0, min(self._size, end - file.start))
+        if files:
+            files[-1].reserve()
+        last = self._unit_at(units - 1)
+        if last is None:
+            self.max_offset = self.next_offset = 0
+            self.max_physical_offset = -1
+        else:
+            self.max_offset = self.next_offset = last[_BASE] + last[_COUNT]
+            self.max_physical_offset = last[_PHYSICAL] + last[_SIZE]
+
+
+def _whole(unit: BatchUnit) -> bool:
+    """Whether a unit has been stored.
+
+    **Source:** RocketMQ BatchConsumeQueue#recover.
+    """
+    return unit[_PHYSICAL] >= 0 and unit[_SIZE] > 0 and unit[_BASE] >= 0 and unit[_COUNT] > 0

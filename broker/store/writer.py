@@ -1,0 +1,253 @@
+"""StoreWriter: everything that appends — puts, their limits, and when puts are refused.
+
+**Source:** RocketMQ CommitLog#asyncPutMessage, HookUtils#checkBeforePutMessage, RunningFlags.
+"""
+
+import logging
+from collections.abc import Sequence
+from typing import Final
+
+from broker.common.clock import Clock
+from broker.common.sysflag import INNER_BATCH, TRANSACTION_COMMIT, TRANSACTION_MASK
+from broker.errors import DiskFullError, StoreError
+from broker.message.properties import peek_property, set_property
+from broker.message.record import TOPIC_MAX_SIZE
+from broker.store.commitlog import MAX_PROPERTIES, CommitLog, RecordTooLargeError
+from broker.store.config import MessageStoreConfig
+from broker.store.flush import FlushService
+from broker.store.multi_dispatch import MULTI_DISPATCH, draw_offsets
+from broker.store.queue_table import ConsumeQueueTable
+from broker.store.reput import ReputService
+from broker.store.results import MessageInner, PutMessageResult, PutMessageStatus
+
+_log = logging.getLogger(__name__)
+
+_PUT_OK: Final = PutMessageStatus.PUT_OK
+_REFUSED: Final = PutMessageStatus.SERVICE_NOT_AVAILABLE
+_ILLEGAL: Final = PutMessageStatus.MESSAGE_ILLEGAL
+_SPECIAL: Final = TRANSACTION_MASK | INNER_BATCH
+# After "no space" the disk is asked again no sooner than this.
+_RETRY_SPACE_MS: Final = 1_000
+
+
+class StoreWriter:
+    """The writing half of a store; counts what it stores."""
+
+    config: MessageStoreConfig
+    clock: Clock
+    log: CommitLog
+    queue_table: ConsumeQueueTable
+    reput: ReputService
+    flusher: FlushService
+
+    def __init__(self) -> None:
+        # Why puts are refused, None while they are not; read by every put.
+        self._refusal: str | None = "the store is not open"
+        self._full = ""
+        self._full_since = 0.0
+        self._warned_full = False
+        self._deferred = False
+        self._multi_dispatch = self.config.enable_multi_dispatch
+        self.put_count = 0
+        self.put_bytes = 0
+        self.put_failed = 0
+
+    def dispatch(self) -> None:
+        """Make appended messages visible."""
+        raise NotImplementedError
+
+    def _turn(self) -> None:
+        """See to it that what was appended is dispatched and flushed."""
+        raise NotImplementedError
+
+    def put_message(self, inner: MessageInner) -> PutMessageResult:
+        """Append one message. It is in the log when this returns; PUT_OK does not wait for a flush.
+
+        Never raises for what a message or the disk can do: the status and ``remark`` say why it
+        was not stored.
+
+        **Source:** RocketMQ CommitLog#asyncPutMessage.
+        """
+        if self._refusal is not None and not self._may_retry():
+            return self._refuse(_REFUSED, self._refusal)
+        topic = self.queue_table.topics.get(inner.topic)
+        if (
+            topic is None
+            or len(inner.properties) > MAX_PROPERTIES
+            or (len(inner.body) > self.config.max_message_size)
+        ):
+            reason = self._illegal(inner)
+            if reason is not None:
+                return self._refuse(*reason)
+            topic = self.queue_table.topic(inner.topic)
+        queue = topic.queues.get(inner.queue_id)
+        if queue is None:
+            queue = self.queue_table.queue(topic, inner.queue_id)
+        sys_flag = inner.sys_flag
+        queue_offset = queue.next_offset
+        taken = 1
+        if sys_flag & _SPECIAL or self._multi_dispatch:
+            taken = self._special(inner, queue_offset)
+            if taken < 0:
+                return self._refuse(_ILLEGAL, "inner batch without INNER_NUM, or no BatchCQ topic")
+            if taken == 0:
+                queue_offset = 0
+        try:
+            physical_offset, size = self.log.append(inner, topic, queue_offset, self.clock.now_ms())
+        except (DiskFullError, RecordTooLargeError, StoreError, OSError) as error:
+            return self._append_failed(error)
+        if taken:
+            queue.next_offset = queue_offset + taken
+        store_timestamp = self.log.last_store_timestamp
+        self.put_count += 1
+        self.put_bytes += size
+        self.reput.note(
+            (
+                physical_offset,
+                size,
+                store_timestamp,
+                sys_flag,
+                queue_offset,
+                queue,
+                inner.properties,
+                inner.tags_code,
+            )
+        )
+        if not self._deferred:
+            self._turn()
+        return PutMessageResult(_PUT_OK, queue_offset, physical_offset, size, store_timestamp)
+
+    def put_messages(self, inners: Sequence[MessageInner]) -> list[PutMessageResult]:
+        """Append several messages next to each other, in one file; one result each, or one refusal.
+
+        All or none: a refusal (a list of one result) stores nothing.
+
+        **Source:** RocketMQ CommitLog#asyncPutMessages.
+        """
+        if self._refusal is not None and not self._may_retry():
+            return [self._refuse(_REFUSED, self._refusal)]
+        total = 0
+        for inner in inners:
+            reason = self._illegal(inner)
+            if reason is not None:
+                return [self._refuse(*reason)]
+            total += self.log.record_size(inner, self.queue_table.topic(inner.topic))
+        try:
+            self.log.make_room(total)
+        except (DiskFullError, RecordTooLargeError, StoreError, OSError) as error:
+            return [self._append_failed(error)]
+        deferred = self._deferred
+        self._deferred = True  # one turn for all of them
+        try:
+            results = [self.put_message(inner) for inner in inners]
+        finally:
+            self._deferred = deferred
+        if not deferred:
+            self._turn()
+        return results
+
+    def _illegal(self, inner: MessageInner) -> tuple[PutMessageStatus, str] | None:
+        """Why a message cannot be stored at all, None if it can.
+
+        **Source:** RocketMQ HookUtils#checkBeforePutMessage, MessageExtEncoder#encode.
+        """
+        topic_size = len(inner.topic.encode("utf-8", "replace"))
+        if topic_size > TOPIC_MAX_SIZE or (
+            topic_size > 127 and not inner.topic.startswith("%RETRY%")
+        ):
+            return _ILLEGAL, f"topic of {topic_size} bytes"
+        if not inner.topic or set(inner.topic) & {"/", "\0"} or inner.queue_id < 0:
+            return _ILLEGAL, f"topic {inner.topic!r}, queue {inner.queue_id}"
+        if len(inner.body) > self.config.max_message_size:
+            return _ILLEGAL, (
+                f"body of {len(inner.body)} bytes, at most {self.config.max_message_size}"
+            )
+        if len(inner.properties) > MAX_PROPERTIES:
+            return PutMessageStatus.PROPERTIES_SIZE_EXCEEDED, (
+                f"properties of {len(inner.properties)} bytes, at most {MAX_PROPERTIES}"
+            )
+        return None
+
+    def _refuse(self, status: PutMessageStatus, remark: str) -> PutMessageResult:
+        self.put_failed += 1
+        return PutMessageResult(status, remark=remark)
+
+    def _append_failed(self, error: Exception) -> PutMessageResult:
+        if isinstance(error, RecordTooLargeError):
+            return self._refuse(_ILLEGAL, str(error))
+        if isinstance(error, DiskFullError):
+            self._disk_full(error)
+            return self._refuse(_REFUSED, error.message)
+        _log.error("the next CommitLog file cannot be made: %s", error)
+        return self._refuse(PutMessageStatus.CREATE_MAPPED_FILE_FAILED, str(error))
+
+    def _special(self, inner: MessageInner, queue_offset: int) -> int:
+        """Prepare what is no plain message; how many queue offsets it takes, -1 if it is illegal.
+
+        Prepared and rollback records take none. An inner batch takes one per message in it and
+        gets INNER_BASE; a message with INNER_MULTI_DISPATCH gets its offsets in the other queues.
+
+        **Source:** RocketMQ CommitLog#getMessageNum, MultiDispatchUtils, HookUtils#checkInnerBatch.
+        """
+        kind = inner.sys_flag & TRANSACTION_MASK
+        if kind and kind != TRANSACTION_COMMIT:
+            return 0
+        if inner.sys_flag & INNER_BATCH:
+            number = peek_property(inner.properties, b"INNER_NUM")
+            topic = self.queue_table.topics.get(inner.topic)
+            if number is None or not number.isdigit() or topic is None or not topic.batch:
+                return -1
+            inner.properties = set_property(
+                inner.properties, b"INNER_BASE", str(queue_offset).encode()
+            )
+            return int(number)
+        if self._multi_dispatch and MULTI_DISPATCH in inner.properties:
+            inner.properties = draw_offsets(self.queue_table, inner)
+        return 1
+
+    # --- writable or not ----------------------------------------------------------------------
+
+    @property
+    def writable(self) -> bool:
+        """Whether puts are taken now."""
+        return self._refusal is None
+
+    @property
+    def not_writable_reason(self) -> str:
+        """Why puts are refused, empty while they are taken."""
+        return self._refusal or ""
+
+    def _stop_writes(self, reason: str) -> None:
+        if self._refusal is None or not self._refusal.startswith("sync"):
+            _log.error("the store takes no more writes: %s", reason)
+            self._refusal = reason
+
+    def _flush_failed(self, reason: str) -> None:
+        """A sync failed: for good, until the store is opened again."""
+        self._full = ""
+        _log.critical("the store takes no more writes: %s", reason)
+        self._refusal = reason
+
+    def _disk_full(self, error: DiskFullError) -> None:
+        if self.flusher.failed:
+            return
+        if self._refusal is None:
+            _log.error("disk full, the store takes no writes for now: %s", error.message)
+        self._full = error.message
+        self._full_since = self.clock.monotonic_ms()
+        self._refusal = f"disk full: {error.message}"
+
+    def _may_retry(self) -> bool:
+        """Try again after a full disk, at most once a second."""
+        if not self._full or self.clock.monotonic_ms() - self._full_since < _RETRY_SPACE_MS:
+            return False
+        self._full_since = self.clock.monotonic_ms()
+        self._full = ""
+        self._refusal = None
+        try:
+            self.log.ready()
+        except DiskFullError as error:
+            self._disk_full(error)
+            return False
+        self.dispatch()
+        return self._refusal is None
