@@ -145,7 +145,8 @@ def reset(
         return
     if plan.empty:
         _show(session, plan)
-        session.note("nothing to do: every queue is already there")
+        if not plan.errors:
+            session.note("nothing to do: every queue is already there")
         return
     if not session.yes:
         _tell(session, plan)
@@ -153,11 +154,17 @@ def reset(
             return
     done = session.admin.offset.apply_reset(plan, undo_path=undo_file)
     _show(session, done)
-    if done.undo_path and any(item.status in ("done", "differs") for item in done.items):
+    for warning in done.warnings[len(plan.warnings) :]:
+        session.note(f"warning: {warning}")
+    if done.undo_path and any(item.status in UNDONE_BY_FILE for item in done.items):
         session.note(
             f"undo: mqadmin offset reset {group} --topic {topic} --to file:{done.undo_path}"
         )
     session.status = _status(done)
+
+
+# What an undo file can take back; "pending" is a reset that the clients carry out.
+UNDONE_BY_FILE = frozenset({"done", "differs", "pending"})
 
 
 def _show(session: Session, plan: Any) -> None:

@@ -117,3 +117,29 @@ def test_current_and_new_are_in_the_json(mqadmin: Run, admin: Any) -> None:
         (7, 0, 7),
         (None, 0, 0),
     ]
+
+
+def test_a_plan_of_errors_alone_is_not_nothing_to_do(mqadmin: Run, admin: Any) -> None:
+    silent = TargetError(kind="timeout", message="no answer", address="127.0.0.1:10911")
+    admin.answers["offset.plan_reset"] = msgspec.structs.replace(
+        PLAN, items=(), errors=(silent,), warnings=()
+    )
+    done = mqadmin(*RESET, "--yes")
+    assert done.status == 3
+    assert "nothing to do" not in done.err
+    assert len(admin.calls) == 1
+
+
+def test_clients_that_still_have_to_obey_are_told_of(mqadmin: Run, admin: Any) -> None:
+    told = msgspec.structs.replace(
+        PLAN,
+        items=(item(0, status="pending", via="clients"),),
+        warnings=(*PLAN.warnings, "the clients were told"),
+        undo_path="undo.json",
+    )
+    admin.answers.update({"offset.plan_reset": PLAN, "offset.apply_reset": told})
+    done = mqadmin(*RESET, "--yes")
+    assert done.status == 5
+    assert done.err.count("1 client is online") == 1
+    assert "warning: the clients were told\n" in done.err
+    assert "undo: mqadmin offset reset" in done.err
