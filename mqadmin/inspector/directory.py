@@ -41,6 +41,8 @@ _PARTS: Final = (
     state.BATCH_CONSUMEQUEUE_DIR,
     state.INDEX_DIR,
     state.CHECKPOINT,
+    state.ABORT,
+    f"{state.CONFIG_DIR}/topics.json",
 )
 _SYNC_MEMBER: Final = "rmq_sys_SYNC_BROKER_MEMBER_"
 _CONF_BYTES: Final = 1 << 20  # a broker.conf beyond this is none

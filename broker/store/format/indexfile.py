@@ -231,7 +231,7 @@ def scan_entries(buf: Buffer, slots: int = SLOTS) -> Iterator[IndexEntry]:
 
 
 def guess_slots(buf: Buffer) -> int:
-    """The number of slots of a file, worked out from its contents; 0 if nothing fits.
+    """The number of slots of a file, worked out from its contents; 0 if nothing fits or is there.
 
     The standard length means the standard number. Otherwise each number that leaves a whole
     number of entries is tried: used slots must be as many as the header says, and each must lead
@@ -240,6 +240,8 @@ def guess_slots(buf: Buffer) -> int:
     if len(buf) == FILE_SIZE:
         return SLOTS
     count = decode_header(buf).index_count
+    if count <= 1:
+        return 0
     room = len(buf) - HEADER_SIZE
     # 4 x slots + 20 x entries = room, so slots leaves room / 4 mod 5.
     if room % SLOT_SIZE:
@@ -254,6 +256,12 @@ def guess_slots(buf: Buffer) -> int:
 
 def _slots_fit(buf: Buffer, slots: int, count: int) -> bool:
     """Whether the newest entries' slots lead to chains that hold them."""
+    header = decode_header(buf)
+    # Cheap tests first: nearly every number fails one of them.
+    if decode_entry(buf, count - 1, slots).physical_offset != header.end_physical_offset:
+        return False
+    if decode_entry(buf, 1, slots).physical_offset != header.begin_physical_offset:
+        return False
     if any(buf[entry_position(0, slots) : entry_position(1, slots)]):
         return False
     newest: dict[int, int] = {}
