@@ -128,7 +128,7 @@ class Caller:
         accept: Sequence[int] = _SUCCESS_ONLY,
     ) -> Reply:
         """Send a request that is already built; as :meth:`call` otherwise."""
-        return self._check(address, command.code, self.client.call(address, command), accept)
+        return self._check(address, command.code, self._ask(address, command), accept)
 
     def call_all(
         self,
@@ -144,7 +144,7 @@ class Caller:
             requests, self.client.call_all(list(requests)), strict=True
         ):
             if isinstance(answer, RocketMQError):
-                answers.append(answer)
+                answers.append(named(answer, address, command.code))
                 continue
             try:
                 answers.append(self._check(address, command.code, answer, accept))
@@ -165,7 +165,7 @@ class Caller:
         for address in self.namesrv_addresses:
             command = build_request(code, fields)
             try:
-                answer = self.client.call(address, command, timeout_ms=limit)
+                answer = self._ask(address, command, limit)
                 return self._check(address, code, answer, accept)
             except BrokerError as error:
                 last = error
@@ -186,6 +186,15 @@ class Caller:
             accept=accept,
         )
 
+    def _ask(
+        self, address: str, command: RemotingCommand, timeout_ms: int | None = None
+    ) -> RemotingCommand:
+        try:
+            answer: RemotingCommand = self.client.call(address, command, timeout_ms)
+        except RemotingError as error:
+            raise named(error, address, command.code) from error
+        return answer
+
     def _check(
         self, address: str, code: int, answer: RemotingCommand, accept: Sequence[int]
     ) -> Reply:
@@ -196,3 +205,18 @@ class Caller:
     def refusal(self, address: str, code: int, answer: RemotingCommand) -> BrokerError:
         """The error for an answer that is not accepted; subclasses add their hints."""
         return BrokerError(answer.code, answer.remark or "", address, request_code=code)
+
+
+def named(error: RocketMQError, address: str, code: int) -> RocketMQError:
+    """The error with the peer and the request it is about, where the way there did not say.
+
+    One broken connection is one error for every request on it, so a copy is filled in.
+    """
+    if not isinstance(error, RemotingError) or (error.address and error.request_code >= 0):
+        return error
+    return type(error)(
+        error.message,
+        error.hint,
+        address=error.address or address,
+        request_code=error.request_code if error.request_code >= 0 else code,
+    )

@@ -2,8 +2,14 @@
 
 import pytest
 
-from broker.client.caller import Caller, build_request
-from broker.errors import BrokerError, ClientError, ConnectError, RemoteProtocolError
+from broker.client.caller import Caller, build_request, named
+from broker.errors import (
+    BrokerError,
+    ClientError,
+    ConnectError,
+    RemoteProtocolError,
+    RequestTimeoutError,
+)
 from broker.remoting.protocol.command import response
 
 
@@ -97,3 +103,21 @@ def test_a_caller_needs_a_name_server_and_closes(scripted, caller) -> None:
         Caller([], scripted)
     caller.close()
     assert scripted.closed
+
+
+def test_errors_on_the_way_name_peer_and_request(scripted, caller) -> None:
+    shared = ConnectError("down")
+    scripted.scripts |= {30: lambda a, c: shared, 31: lambda a, c: shared}
+    fields = {"topic": "t", "queue_id": 0}
+    first, second = caller.call_all(
+        [("b:1", build_request(30, fields)), ("b:2", build_request(31, fields))]
+    )
+    assert (first.address, first.request_code) == ("b:1", 30)
+    assert (second.address, second.request_code) == ("b:2", 31)
+    with pytest.raises(ConnectError) as caught:
+        caller.call("b:1", 30, **fields)
+    assert caught.value.request_code == 30
+    whole = RequestTimeoutError("slow", address="b:3", request_code=11)
+    assert named(whole, "b:1", 30) is whole
+    other = ClientError("x")
+    assert named(other, "b:1", 30) is other
