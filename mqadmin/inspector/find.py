@@ -7,6 +7,7 @@ from msgspec import structs
 from broker.errors import RemoteProtocolError, StoreError
 from broker.message.message_id import parse_offset_msg_id
 from broker.store.format.commitlog import check_record
+from mqadmin.inspector.damage import found
 from mqadmin.inspector.directory import Query, StoreDirectory
 from mqadmin.inspector.index import known_topics, offsets_of_key
 from mqadmin.inspector.log import LogItem, LogReader
@@ -98,6 +99,14 @@ def _at(
                 continue
             file, record = place
             ok = check_record(file.data, record.position, check_crc=query.check_crc) > 0
+            if not ok:
+                yield found(
+                    "crc",
+                    str(file.path),
+                    "the body or the record is not the one that was stored",
+                    physical_offset=offset,
+                    length=record.total_size,
+                )
             yield from record_rows(LogItem(file, record=record, ok=ok), match, broker_name)
 
 

@@ -97,7 +97,11 @@ def test_a_hit_with_a_damaged_body_is_marked(root: Path, all_keys: dict[str, lis
     data[offset % 65536 + 88] ^= 1
     path.write_bytes(data)
     rows = list(StoreDirectory(root).find_key(key, scan="never"))
-    assert [row.crc_ok for row in rows if isinstance(row, MessageRow)] == [False]
+    damage, row = rows
+    assert isinstance(damage, DamageRow)
+    assert (damage.kind, damage.physical_offset) == ("crc", offset)
+    assert isinstance(row, MessageRow)
+    assert not row.crc_ok
 
 
 def test_ids_of_both_kinds_are_found(root: Path) -> None:
