@@ -31,7 +31,11 @@ GROUP_COLUMNS = (
     "retryMaxTimes",
 )
 GROUP_LIST = View("group.list", "mqadmin.admin.group:GroupRecord", GROUP_COLUMNS)
-GROUP_SHOW = View("group.show", "mqadmin.admin.group:GroupRecord")
+GROUP_SHOW = View(
+    "group.show",
+    "mqadmin.admin.group:GroupRecord",
+    (*GROUP_COLUMNS, "consumeTimeoutMinute", "attributes"),
+)
 
 GROUP_HELP = "Name of the consumer group."
 TARGET_CLUSTER = "Change it on the masters of this cluster."

@@ -3,7 +3,6 @@
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain, islice
 from typing import Any
-from unicodedata import east_asian_width
 
 from mqadmin.output.stdio import stdout_is_terminal, terminal_columns, write_out
 from mqadmin.output.values import ABSENT, cell, heading
@@ -122,6 +121,8 @@ def _is_number_column(rows: list[dict[str, Any]], name: str) -> bool:
 def _width(text: str) -> int:
     if text.isascii():
         return len(text)
+    from unicodedata import east_asian_width
+
     return sum(2 if east_asian_width(c) in "WF" else 1 for c in text)
 
 
