@@ -59,21 +59,21 @@ class StoreStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     # ---- offsets
 
-    def initialOffset(self) -> Offset:  # noqa: N802 - PySpark's name
+    def initialOffset(self) -> Offset:
         """The first byte that the stores still hold (``startingOffsets=latest``: their ends)."""
         if self.options.get("startingoffsets") == "latest":
             return self._ends()
         return {path: first_offset(path) for path in self._paths()}
 
-    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
+    def getDefaultReadLimit(self) -> ReadLimit:
         """``maxBytesPerTrigger``, 1 GiB if not given."""
         return ReadMaxBytes(int(self.options.get("maxbytespertrigger", MAX_BYTES_PER_TRIGGER)))
 
-    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
+    def prepareForTriggerAvailableNow(self) -> None:
         """Keep the present ends: the run stops there, however the logs grow."""
         self._frozen = self._ends()
 
-    def latestOffset(self, start: Offset, limit: ReadLimit) -> Offset:  # noqa: N802
+    def latestOffset(self, start: Offset, limit: ReadLimit) -> Offset:
         """Where the next batch ends: at most the limit behind ``start``, between two records."""
         allowed = None if isinstance(limit, ReadAllAvailable) else getattr(limit, "max_bytes", None)
         found = dict(start)
@@ -93,7 +93,7 @@ class StoreStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             allowed = max(0, allowed - (found[path] - begin))
         return found
 
-    def reportLatestOffset(self) -> Offset | None:  # noqa: N802
+    def reportLatestOffset(self) -> Offset | None:
         """The ends of the logs, for progress reports."""
         return self._frozen or self._ends()
 
