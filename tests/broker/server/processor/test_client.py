@@ -1,56 +1,155 @@
-"""Clients: heartbeats, members, notices."""
+"""Heartbeats, unregistering, configuration check, member list."""
 
-import json
+import pytest
 
-from broker.remoting.protocol.codes import RequestCode
-
-
-def heartbeat(*groups: str, topic: str = "Orders") -> bytes:
-    return json.dumps(
-        {
-            "clientID": "192.0.2.1@one",
-            "consumerDataSet": [
-                {
-                    "groupName": group,
-                    "consumeType": "CONSUME_PASSIVELY",
-                    "messageModel": "CLUSTERING",
-                    "consumeFromWhere": "CONSUME_FROM_FIRST_OFFSET",
-                    "subscriptionDataSet": [
-                        {"topic": topic, "subString": "*", "subVersion": 1, "expressionType": "TAG"}
-                    ],
-                    "unitMode": False,
-                }
-                for group in groups
-            ],
-            "producerDataSet": [{"groupName": "P1"}],
-        }
-    ).encode()
+from broker.common.subscription import build_subscription
+from broker.remoting.protocol.body.connection import GetConsumerListByGroupResponseBody
+from broker.remoting.protocol.body.heartbeat import (
+    CheckClientRequestBody,
+    ConsumerData,
+    HeartbeatData,
+    ProducerData,
+)
+from broker.remoting.protocol.codes import RequestCode, ResponseCode
 
 
-def test_members_hear_of_a_new_group_after_its_retry_topic_was_announced(desk) -> None:
-    """A client that rebalances before the retry topic has a route tries again 20 s later."""
-    desk.topic("Orders")
-    said_before = []
+def heartbeat(desk, *, client="c1", groups=("G1",), producers=(), connection=None, **fields):
+    data = HeartbeatData(
+        client_id=client,
+        consumer_data_set=[
+            ConsumerData(
+                group_name=group,
+                consume_type="CONSUME_PASSIVELY",
+                message_model=fields.pop("model", "CLUSTERING"),
+                consume_from_where="CONSUME_FROM_FIRST_OFFSET",
+                subscription_data_set=fields.pop(
+                    "subscriptions", [build_subscription("Orders", "A", sub_version=1)]
+                ),
+            )
+            for group in groups
+        ],
+        producer_data_set=[ProducerData(group_name=group) for group in producers],
+        **fields,
+    )
+    return desk.ask(RequestCode.HEART_BEAT, body=data.to_bytes(), connection=connection)
 
-    async def announce(topics) -> None:
-        said_before.append((list(topics), len(desk.connection.sent)))
 
-    desk.context.announce = announce
-    answer = desk.ask(RequestCode.HEART_BEAT, body=heartbeat("G1"))
-    assert said_before == [(["%RETRY%G1"], 0)]
+def members(desk, group="G1") -> list[str]:
+    answer = desk.ask(RequestCode.GET_CONSUMER_LIST_BY_GROUP, {"consumerGroup": group})
+    assert answer.code == 0
+    body = GetConsumerListByGroupResponseBody.from_bytes(answer.body_bytes())
+    return body.consumer_id_list
+
+
+def test_heartbeat_makes_group_and_retry_topic_and_announces_it(desk) -> None:
+    answer = heartbeat(desk)
+    assert answer.code == 0
+    assert "G1" in desk.context.groups
+    retry = desk.context.topics.get("%RETRY%G1")
+    assert (retry.read_queue_nums, retry.write_queue_nums, retry.perm) == (1, 1, 6)
+    assert desk.announced == [["%RETRY%G1"]]
+
+
+def test_second_heartbeat_announces_nothing(desk) -> None:
+    heartbeat(desk)
+    heartbeat(desk)
+    assert len(desk.announced) == 1
+
+
+def test_heartbeat_registers_what_it_says(desk) -> None:
+    heartbeat(desk, producers=["P1", "P2"])
+    online = desk.context.consumers.get("G1")
+    assert online.client_ids() == ["c1"]
+    assert online.profile.consume_from_where == "CONSUME_FROM_FIRST_OFFSET"
+    assert online.subscriptions["Orders"].code_set == {65}
+    (channel,) = desk.context.producers.get("P2")
+    assert (channel.client_id, channel.language, channel.version) == ("c1", "JAVA", 479)
+
+
+def test_answer_tells_about_heartbeat_version_2(desk) -> None:
+    ext = heartbeat(desk).ext_fields
+    assert ext == {"IS_SUPPORT_HEART_BEAT_V2": "true", "IS_SUB_CHANGE": "true"}
+    assert heartbeat(desk, heartbeat_fingerprint=5).ext_fields["IS_SUB_CHANGE"] == "false"
+
+
+def test_heartbeat_without_subscriptions_keeps_them(desk) -> None:
+    heartbeat(desk, heartbeat_fingerprint=5)
+    answer = heartbeat(desk, heartbeat_fingerprint=5, without_sub=True, subscriptions=[])
+    assert answer.ext_fields["IS_SUB_CHANGE"] == "false"
+    assert desk.context.consumers.subscription("G1", "Orders") is not None
+
+
+def test_unknown_client_without_subscriptions_is_asked_for_all(desk) -> None:
+    """The broker was restarted: it has never seen the full heartbeat."""
+    answer = heartbeat(desk, heartbeat_fingerprint=5, without_sub=True, subscriptions=[])
     assert answer.ext_fields["IS_SUB_CHANGE"] == "true"
-    (notice,) = desk.connection.commands
-    assert notice.code == RequestCode.NOTIFY_CONSUMER_IDS_CHANGED
-    assert notice.ext_fields == {"consumerGroup": "G1"}
-    desk.ask(RequestCode.HEART_BEAT, body=heartbeat("G1"))
-    assert len(said_before) == 1
-    assert len(desk.connection.sent) == 1
-
-
-def test_a_client_that_left_while_its_retry_topic_was_announced_is_no_member(desk) -> None:
-    async def announce(topics) -> None:
-        desk.connection.closed = True
-
-    desk.context.announce = announce
-    desk.ask(RequestCode.HEART_BEAT, body=heartbeat("G1"))
     assert desk.context.consumers.get("G1") is None
+
+
+def test_group_that_may_not_be_made_is_skipped(make_desk) -> None:
+    desk = make_desk(autoCreateSubscriptionGroup="false")
+    assert heartbeat(desk).code == 0
+    assert desk.context.consumers.get("G1") is None
+    assert "%RETRY%G1" not in desk.context.topics
+
+
+def test_members_are_told_when_the_group_changes(desk, fake_connection) -> None:
+    other = fake_connection("127.0.0.1:50002")
+    heartbeat(desk)
+    desk.connection.sent.clear()
+    heartbeat(desk, client="c2", connection=other)
+    for peer in (desk.connection, other):
+        (notice,) = peer.commands
+        assert notice.code == RequestCode.NOTIFY_CONSUMER_IDS_CHANGED
+        assert notice.ext_fields == {"consumerGroup": "G1"}
+        assert notice.is_oneway
+    heartbeat(desk, client="c2", connection=other)
+    assert len(other.sent) == 1
+    assert members(desk) == ["c1", "c2"]
+
+
+def test_broadcasting_groups_are_not_told(desk, fake_connection) -> None:
+    heartbeat(desk, model="BROADCASTING")
+    heartbeat(desk, client="c2", connection=fake_connection(), model="BROADCASTING")
+    assert desk.connection.sent == []
+
+
+def test_unregister_removes_and_tells_the_others(desk, fake_connection) -> None:
+    other = fake_connection()
+    heartbeat(desk, producers=["P1"])
+    heartbeat(desk, client="c2", connection=other)
+    other.sent.clear()
+    ext = {"clientID": "c1", "consumerGroup": "G1", "producerGroup": "P1"}
+    assert desk.ask(RequestCode.UNREGISTER_CLIENT, ext).code == 0
+    assert len(other.sent) == 1
+    assert members(desk) == ["c2"]
+    assert desk.context.producers.get("P1") == []
+    assert desk.ask(RequestCode.UNREGISTER_CLIENT, ext).code == 0
+
+
+def test_member_list_of_nobody(desk) -> None:
+    answer = desk.ask(RequestCode.GET_CONSUMER_LIST_BY_GROUP, {"consumerGroup": "G1"})
+    assert answer.code == ResponseCode.SYSTEM_ERROR
+
+
+@pytest.mark.parametrize(
+    ("enabled", "expression", "kind", "code"),
+    [
+        ("false", "A", "TAG", ResponseCode.SUCCESS),
+        ("false", "n > 1", "SQL92", ResponseCode.SYSTEM_ERROR),
+        ("true", "n > 1", "SQL92", ResponseCode.SUCCESS),
+        ("true", "n >", "SQL92", ResponseCode.SUBSCRIPTION_PARSE_FAILED),
+    ],
+)
+def test_configuration_check(make_desk, enabled, expression, kind, code) -> None:
+    desk = make_desk(enablePropertyFilter=enabled)
+    body = CheckClientRequestBody(
+        client_id="c1",
+        group="G1",
+        subscription_data=build_subscription("Orders", expression, kind),
+    )
+    assert desk.ask(RequestCode.CHECK_CLIENT_CONFIG, body=body.to_bytes()).code == code
+
+
+def test_configuration_check_of_nothing(desk) -> None:
+    assert desk.ask(RequestCode.CHECK_CLIENT_CONFIG).code == 0

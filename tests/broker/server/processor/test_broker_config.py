@@ -1,0 +1,103 @@
+"""Reading and changing the broker's settings."""
+
+from pathlib import Path
+
+import pytest
+
+from broker.common.properties import parse_properties
+from broker.remoting.protocol.codes import RequestCode, ResponseCode
+
+
+def update(desk, text: str):
+    return desk.ask(RequestCode.UPDATE_BROKER_CONFIG, body=text.encode())
+
+
+def shown(desk) -> dict[str, str]:
+    answer = desk.ask(RequestCode.GET_BROKER_CONFIG)
+    assert '"counter"' in answer.ext_fields["version"]
+    return parse_properties(answer.body_bytes().decode())
+
+
+def test_every_setting_is_shown(make_desk) -> None:
+    desk = make_desk(someFutureKey="7")
+    table = shown(desk)
+    assert table["brokerName"] == "broker-a"
+    assert table["flushDiskType"] == "ASYNC_FLUSH"
+    assert table["serverWorkerThreads"] == "8"
+    assert table["someFutureKey"] == "7"
+    lines = desk.ask(RequestCode.GET_BROKER_CONFIG).body_bytes().decode().splitlines()
+    assert lines == sorted(lines)
+
+
+def test_what_tools_export_is_there(desk) -> None:
+    """exportConfigs of Java's mqadmin fails on an absent key."""
+    wanted = (
+        "brokerClusterName brokerId brokerName brokerRole fileReservedTime filterServerNums "
+        "flushDiskType maxMessageSize messageDelayLevel msgTraceTopicName slaveReadEnable traceOn "
+        "traceTopicEnable useTLS autoCreateTopicEnable autoCreateSubscriptionGroup"
+    )
+    assert set(wanted.split()) <= shown(desk).keys()
+
+
+def test_live_setting_takes_effect_at_once(desk) -> None:
+    assert update(desk, "autoCreateTopicEnable=false\n").code == 0
+    assert shown(desk)["autoCreateTopicEnable"] == "false"
+    assert desk.send(topic="New").code == ResponseCode.TOPIC_NOT_EXIST
+    assert desk.settings.origin("autoCreateTopicEnable") == "updated while running"
+
+
+def test_change_raises_the_version(desk) -> None:
+    update(desk, "longPollingEnable=false")
+    assert desk.settings.version.counter == 1
+
+
+def test_permission_reaches_the_name_servers(desk) -> None:
+    changes = []
+    desk.context.topics.on_change.append(changes.append)
+    update(desk, "brokerPermission=4")
+    assert changes == [[]]
+    registered = desk.context.topics.registered(desk.topic("Orders"))
+    assert registered.perm == 4
+
+
+@pytest.mark.parametrize("key", ["configBlackList", "brokerConfigPath", "rocketmqHome"])
+def test_black_list(desk, key) -> None:
+    answer = update(desk, f"{key}=x\ntraceOn=false")
+    assert answer.code == ResponseCode.NO_PERMISSION
+    assert answer.remark == "Can not update config in black list."
+
+
+def test_own_black_list(make_desk) -> None:
+    desk = make_desk(configBlackList="allowRemoteAdmin; longPollingEnable")
+    assert update(desk, "longPollingEnable=false").code == ResponseCode.NO_PERMISSION
+
+
+@pytest.mark.parametrize("key", ["brokerName", "storePathRootDir", "flushDiskType", "useTLS"])
+def test_what_needs_a_restart_is_refused(desk, key) -> None:
+    answer = update(desk, f"{key}=x\nautoCreateTopicEnable=false")
+    assert answer.code == ResponseCode.NO_PERMISSION
+    assert key in answer.remark
+    assert desk.context.config.auto_create_topic_enable
+
+
+def test_unknown_keys_are_ignored(desk) -> None:
+    assert update(desk, "noSuchKey=1").code == 0
+    assert "noSuchKey" not in shown(desk)
+
+
+def test_value_that_does_not_fit(desk) -> None:
+    answer = update(desk, "defaultTopicQueueNums=many")
+    assert answer.code == ResponseCode.SYSTEM_ERROR
+    assert "defaultTopicQueueNums" in answer.remark
+    assert update(desk, "brokerPermission=9").code == ResponseCode.SYSTEM_ERROR
+    assert desk.context.config.broker_permission == 6
+
+
+def test_change_is_written_to_the_file(desk, tmp_path: Path) -> None:
+    file = tmp_path / "broker.conf"
+    file.write_text("# kept\nbrokerName = broker-a\ndefaultTopicQueueNums=8\n", encoding="utf-8")
+    desk.settings.path = str(file)
+    update(desk, "defaultTopicQueueNums=6\nlongPollingEnable=false")
+    assert file.read_text(encoding="utf-8") == (
+        "# kept\nbrokerName = broker-a\ndefaultTopicQueueNums=6\nlongPollingEnable=false\n"
+    )

@@ -1,0 +1,27 @@
+"""Queue locks over the wire."""
+
+from broker.common.message_queue import MessageQueue
+from broker.remoting.protocol.body.lock import LockBatchRequestBody, LockBatchResponseBody
+from broker.remoting.protocol.codes import RequestCode
+
+A, B = (MessageQueue("T", "broker-a", number) for number in range(2))
+
+
+def ask(desk, code: int, client: str, *queues: MessageQueue):
+    body = LockBatchRequestBody(consumer_group="G", client_id=client, mq_set=list(queues))
+    answer = desk.ask(code, body=body.to_bytes())
+    assert answer.code == 0
+    return LockBatchResponseBody.from_bytes(answer.body_bytes()).lock_ok_mq_set
+
+
+def test_lock_renew_give_up(desk) -> None:
+    assert ask(desk, RequestCode.LOCK_BATCH_MQ, "c1", A, B) == [A, B]
+    assert ask(desk, RequestCode.LOCK_BATCH_MQ, "c2", A) == []
+    ask(desk, RequestCode.UNLOCK_BATCH_MQ, "c1", A)
+    assert ask(desk, RequestCode.LOCK_BATCH_MQ, "c2", A, B) == [A]
+
+
+def test_lock_ends_after_a_minute(desk) -> None:
+    ask(desk, RequestCode.LOCK_BATCH_MQ, "c1", A)
+    desk.clock.advance(60_001)
+    assert ask(desk, RequestCode.LOCK_BATCH_MQ, "c2", A) == [A]

@@ -1,0 +1,146 @@
+"""Sending a failed message back: delay levels, retry topic, DLQ."""
+
+import pytest
+
+from broker.common.group import SubscriptionGroupConfig
+from broker.common.topic import SCHEDULE_TOPIC
+from broker.remoting.protocol.codes import RequestCode, ResponseCode
+
+
+@pytest.fixture
+def stored(desk):
+    desk.topic("Orders")
+    desk.send(body=b"fails", properties={"KEYS": "k", "TAGS": "A"}, h=3)
+    return desk
+
+
+def send_back(desk, message, *, level=0, group="G1", version=479, **fields):
+    ext = {
+        "offset": message.physical_offset,
+        "group": group,
+        "delayLevel": level,
+        "originMsgId": message.uniq_key,
+        "originTopic": message.topic,
+        **fields,
+    }
+    return desk.ask(RequestCode.CONSUMER_SEND_MSG_BACK, ext, version=version)
+
+
+def parked(desk, level: int):
+    return desk.messages(SCHEDULE_TOPIC, level - 1)
+
+
+def test_first_failure_waits_at_level_three(stored) -> None:
+    (message,) = stored.messages("Orders")
+    answer = send_back(stored, message)
+    assert (answer.code, answer.remark) == (0, None)
+    (copy,) = parked(stored, 3)
+    assert copy.body == b"fails"
+    assert copy.reconsume_times == 1
+    assert (copy.flag, copy.born_timestamp) == (3, message.born_timestamp)
+    assert copy.born_host == message.born_host
+    assert copy.properties == {
+        **message.properties,
+        "RETRY_TOPIC": "Orders",
+        "ORIGIN_MESSAGE_ID": message.offset_msg_id,
+        "WAIT": "false",
+        "DELAY": "3",
+        "REAL_TOPIC": "%RETRY%G1",
+        "REAL_QID": "0",
+    }
+    assert stored.context.topics.get("%RETRY%G1").perm == 6
+
+
+def test_each_further_failure_waits_a_level_longer(stored) -> None:
+    (message,) = stored.messages("Orders")
+    send_back(stored, message)
+    stored.clock.advance(10_000)
+    stored.context.delays.deliver_due()
+    (retried,) = stored.messages("%RETRY%G1")
+    assert retried.reconsume_times == 1
+    send_back(stored, retried)
+    (copy,) = parked(stored, 4)
+    assert copy.reconsume_times == 2
+    assert copy.properties["RETRY_TOPIC"] == "Orders"
+    assert copy.properties["ORIGIN_MESSAGE_ID"] == message.offset_msg_id
+
+
+def test_level_of_the_request_is_taken(stored) -> None:
+    send_back(stored, stored.messages("Orders")[0], level=5)
+    assert len(parked(stored, 5)) == 1
+
+
+def test_level_below_zero_is_the_dlq(stored) -> None:
+    send_back(stored, stored.messages("Orders")[0], level=-1)
+    (dead,) = stored.messages("%DLQ%G1")
+    assert dead.properties["DELAY"] == "0"
+    assert dead.reconsume_times == 1
+    assert stored.context.topics.get("%DLQ%G1").perm == 6
+
+
+def test_too_many_tries_are_the_dlq(stored) -> None:
+    config = SubscriptionGroupConfig(group_name="G1", retry_max_times=0)
+    stored.context.groups.put_all([config])
+    send_back(stored, stored.messages("Orders")[0])
+    assert len(stored.messages("%DLQ%G1")) == 1
+
+
+def test_limit_of_the_request_wins_for_new_clients(stored) -> None:
+    (message,) = stored.messages("Orders")
+    send_back(stored, message, maxReconsumeTimes=0)
+    assert len(stored.messages("%DLQ%G1")) == 1
+    send_back(stored, message, maxReconsumeTimes=0, version=100)
+    assert len(parked(stored, 3)) == 1
+
+
+def test_group_without_retry_queues_loses_the_message_on_purpose(stored) -> None:
+    config = SubscriptionGroupConfig(group_name="G1", retry_queue_nums=0)
+    stored.context.groups.put_all([config])
+    end = stored.store.max_physical_offset
+    assert send_back(stored, stored.messages("Orders")[0]).code == 0
+    assert stored.store.max_physical_offset == end
+
+
+def test_unknown_group(make_desk) -> None:
+    desk = make_desk(autoCreateSubscriptionGroup="false")
+    desk.topic("Orders")
+    desk.send()
+    answer = send_back(desk, desk.messages("Orders")[0])
+    assert answer.code == ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST
+
+
+def test_broker_and_retry_topic_must_be_writable(make_desk) -> None:
+    desk = make_desk(brokerPermission="4")
+    desk.topic("Orders")
+    desk.send()
+    answer = send_back(desk, desk.messages("Orders")[0])
+    assert answer.code == ResponseCode.NO_PERMISSION
+
+
+def test_retry_topic_that_may_not_be_written(stored) -> None:
+    stored.topic("%RETRY%G1", 1, perm=4)
+    answer = send_back(stored, stored.messages("Orders")[0])
+    assert answer.code == ResponseCode.NO_PERMISSION
+
+
+def test_message_that_is_gone(stored) -> None:
+    (message,) = stored.messages("Orders")
+    message.physical_offset = 10**9
+    answer = send_back(stored, message)
+    assert answer.code == ResponseCode.SYSTEM_ERROR
+    message.physical_offset = 5
+    assert send_back(stored, message).code == ResponseCode.SYSTEM_ERROR
+
+
+def test_store_that_takes_no_writes_names_its_status(stored) -> None:
+    (message,) = stored.messages("Orders")
+    stored.store.put_message = lambda inner: type(
+        "R", (), {"status": type("S", (), {"name": "SERVICE_NOT_AVAILABLE"})()}
+    )()
+    answer = send_back(stored, message)
+    assert (answer.code, answer.remark) == (1, "SERVICE_NOT_AVAILABLE")
+
+
+def test_send_backs_are_counted(stored) -> None:
+    send_back(stored, stored.messages("Orders")[0])
+    assert stored.context.stats.find("SNDBCK_PUT_NUMS", "Orders@G1").value == 1
