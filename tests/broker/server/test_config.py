@@ -1,0 +1,115 @@
+"""The broker's settings: table, types, checks."""
+
+import pytest
+
+from broker.errors import ConfigError
+from broker.server import config as role
+from broker.server.config import SETTINGS, BrokerConfig
+
+# One value per setting that is not its default: none may be untested.
+EXAMPLES = {
+    "brokerName": "b-1",
+    "brokerClusterName": "C",
+    "brokerIP1": "10.0.0.1",
+    "bindAddress": "0.0.0.0",
+    "listenPort": "20911",
+    "namesrvAddr": "a:1;b:2",
+    "brokerRole": "SYNC_MASTER",
+    "brokerPermission": "4",
+    "defaultTopicQueueNums": "16",
+    "autoCreateTopicEnable": "false",
+    "clusterTopicEnable": "false",
+    "brokerTopicEnable": "false",
+    "autoCreateSubscriptionGroup": "false",
+    "traceTopicEnable": "true",
+    "msgTraceTopicName": "Trace",
+    "regionId": "eu",
+    "traceOn": "false",
+    "longPollingEnable": "false",
+    "shortPollingTimeMills": "500",
+    "litePullMessageEnable": "false",
+    "enablePropertyFilter": "true",
+    "filterSupportRetry": "true",
+    "notifyConsumerIdsChangedEnable": "false",
+    "useServerSideResetOffset": "false",
+    "rejectTransactionMessage": "true",
+    "startAcceptSendRequestTimeStamp": "5",
+    "validateSystemTopicWhenUpdateTopic": "false",
+    "enableMixedMessageType": "true",
+    "registerNameServerPeriod": "20000",
+    "registerBrokerTimeoutMills": "6000",
+    "forceRegister": "false",
+    "flushConsumerOffsetInterval": "1000",
+    "channelExpiredTimeout": "60000",
+    "serverChannelMaxIdleTimeSeconds": "60",
+    "sendThreadPoolQueueCapacity": "5",
+    "pullThreadPoolQueueCapacity": "5",
+    "configBlackList": "a;b",
+    "defaultQueryMaxNum": "64",
+    "maxHeldPulls": "10",
+    "maxConnections": "10",
+    "allowRemoteAdmin": "true",
+}
+ONE_VALUE = {"brokerId"}  # 0 is the only value a master may have
+
+
+def test_every_field_has_a_row_and_every_row_a_field() -> None:
+    assert set(SETTINGS) == set(BrokerConfig.__struct_fields__)
+    keys = [setting.key for setting in SETTINGS.values()]
+    assert len(keys) == len(set(keys))
+    assert all(setting.meaning for setting in SETTINGS.values())
+
+
+def test_every_setting_has_an_example() -> None:
+    assert {setting.key for setting in SETTINGS.values()} == set(EXAMPLES) | ONE_VALUE
+
+
+@pytest.mark.parametrize("key", sorted(EXAMPLES))
+def test_setting_is_read_and_written(key) -> None:
+    config = role.from_properties({key: EXAMPLES[key]})
+    assert role.to_properties(config)[key] == EXAMPLES[key]
+    assert role.to_properties(BrokerConfig())[key] != EXAMPLES[key]
+    others = {k: v for k, v in role.to_properties(config).items() if k != key}
+    assert others.items() <= role.to_properties(BrokerConfig()).items()
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("listenPort", "port"),
+        ("listenPort", "70000"),
+        ("listenPort", "-1"),
+        ("autoCreateTopicEnable", "maybe"),
+        ("brokerRole", "SLAVE"),
+        ("brokerRole", "KING"),
+        ("brokerId", "1"),
+        ("brokerPermission", "9"),
+        ("brokerName", ""),
+    ],
+)
+def test_value_that_cannot_be_used_is_named(key, value) -> None:
+    with pytest.raises(ConfigError, match=key):
+        role.from_properties({key: value})
+
+
+def test_blanks_around_values_do_not_count() -> None:
+    config = role.from_properties({"listenPort": " 20911 ", "traceOn": "FALSE"})
+    assert (config.listen_port, config.trace_on) == (20911, False)
+
+
+def test_keys_of_others_are_left_alone() -> None:
+    assert role.from_properties({"flushDiskType": "SYNC_FLUSH", "x": "y"}) == BrokerConfig()
+
+
+@pytest.mark.parametrize(
+    ("text", "addresses"),
+    [("", []), ("a:1", ["a:1"]), (" a:1 ; b:2,a:1;", ["a:1", "b:2"])],
+)
+def test_name_servers(text, addresses) -> None:
+    assert role.name_servers(BrokerConfig(namesrv_addr=text)) == addresses
+
+
+@pytest.mark.parametrize(("period", "used"), [(1, 10_000), (30_000, 30_000), (10**9, 60_000)])
+def test_registration_period_is_clamped(period, used) -> None:
+    config = BrokerConfig(register_name_server_period=period)
+    assert role.register_period_ms(config) == used

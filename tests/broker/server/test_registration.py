@@ -1,0 +1,171 @@
+"""Registration with name servers: whole table, changes, failures, stop."""
+
+import asyncio
+import zlib
+
+import pytest
+
+from broker.common.topic import TopicConfig
+from broker.errors import ConnectError
+from broker.remoting.protocol.body.register import RegisterBrokerBody
+from broker.remoting.protocol.codes import RequestCode
+from broker.remoting.protocol.command import response
+from broker.remoting.protocol.header.fields import decode_header_fields
+from broker.remoting.protocol.header.route import RegisterBrokerRequestHeader
+from broker.server.registration import Registrar
+
+A, B = "127.0.0.1:9876", "127.0.0.1:9877"
+
+
+class FakeClient:
+    """Name servers that note what they are told; ``down`` ones refuse."""
+
+    def __init__(self) -> None:
+        self.told: list[tuple[str, object]] = []
+        self.down: set[str] = set()
+        self.refusing: set[str] = set()
+        self.gate: asyncio.Event | None = None
+
+    async def call(self, address, command, timeout_ms):
+        if self.gate is not None:
+            await self.gate.wait()
+        if address in self.down:
+            raise ConnectError(f"{address}: refused", address=address)
+        self.told.append((address, command))
+        return response(command, 1 if address in self.refusing else 0, "no")
+
+    def tables(self, address: str) -> list[set[str]]:
+        """The topics of each registration at one name server."""
+        return [set(topics(command)) for where, command in self.told if where == address]
+
+
+def topics(command) -> dict[str, TopicConfig]:
+    body = RegisterBrokerBody.from_bytes(command.body_bytes())
+    return body.topic_config_serialize_wrapper.topic_config_table
+
+
+@pytest.fixture
+def registrar(make_desk):
+    desk = make_desk(namesrvAddr=f"{A};{B}")
+    client = FakeClient()
+    made = Registrar(desk.context, client)
+    made.desk = desk
+    made.client = client
+    return made
+
+
+def test_every_name_server_gets_the_whole_table(registrar) -> None:
+    asyncio.run(registrar.register_all())
+    whole = set(registrar.desk.context.topics.configs)
+    assert registrar.client.tables(A) == [whole]
+    assert registrar.client.tables(B) == [whole]
+
+
+def test_header_and_body_are_what_a_name_server_reads(registrar) -> None:
+    asyncio.run(registrar.register_all())
+    _, command = registrar.client.told[0]
+    assert command.code == RequestCode.REGISTER_BROKER
+    header = decode_header_fields(RegisterBrokerRequestHeader, command.ext_fields)
+    assert header.broker_name == "broker-a"
+    assert header.cluster_name == "DefaultCluster"
+    assert header.broker_addr == registrar.desk.context.address
+    assert header.ha_server_addr == "127.0.0.1:10912"
+    assert header.broker_id == 0
+    assert header.body_crc32 == zlib.crc32(command.body_bytes()) & 0x7FFFFFFF
+    wrapper = RegisterBrokerBody.from_bytes(command.body_bytes()).topic_config_serialize_wrapper
+    assert wrapper.data_version.counter == registrar.desk.context.topics.data_version.counter
+
+
+def test_permission_of_the_broker_limits_what_is_registered(make_desk) -> None:
+    desk = make_desk(namesrvAddr=A, brokerPermission="4")
+    desk.topic("Orders")
+    client = FakeClient()
+    asyncio.run(Registrar(desk.context, client).register_all())
+    assert topics(client.told[0][1])["Orders"].perm == 4
+
+
+def test_name_server_that_is_down_does_not_hold_up_the_others(registrar, caplog) -> None:
+    registrar.client.down = {A}
+    assert asyncio.run(registrar.register_all()) == [B]
+    assert asyncio.run(registrar.register_all()) == [B]
+    assert sum(A in record.getMessage() for record in caplog.records) == 1, "said once"
+    registrar.client.down = set()
+    assert asyncio.run(registrar.register_all()) == [A, B]
+
+
+def test_refusal_is_no_registration(registrar) -> None:
+    registrar.client.refusing = {B}
+    assert asyncio.run(registrar.register_all()) == [A]
+
+
+def test_change_travels_alone(registrar) -> None:
+    registrar.desk.topic("Orders")
+    asyncio.run(registrar.announce(["Orders", "Deleted"]))
+    assert registrar.client.tables(A) == [{"Orders"}]
+
+
+def test_changes_while_one_is_under_way_travel_together(registrar) -> None:
+    for name in ("One", "Two", "Three"):
+        registrar.desk.topic(name)
+
+    async def run() -> None:
+        registrar.client.gate = asyncio.Event()
+        first = asyncio.create_task(registrar.announce(["One"]))
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        others = [asyncio.create_task(registrar.announce([name])) for name in ("Two", "Three")]
+        await asyncio.sleep(0)
+        registrar.client.gate.set()
+        await asyncio.gather(first, *others)
+
+    asyncio.run(run())
+    assert registrar.client.tables(A) == [{"One"}, {"Two", "Three"}]
+
+
+def test_nothing_to_announce_asks_nobody(registrar) -> None:
+    asyncio.run(registrar.announce(["Deleted"]))
+    assert registrar.client.told == []
+
+
+def test_stop_leaves_every_name_server_and_ends_registering(registrar) -> None:
+    async def run() -> None:
+        await registrar.start()
+        registrar.client.told.clear()
+        await registrar.stop()
+        await registrar.announce(["TBW102"])
+
+    asyncio.run(run())
+    assert [command.code for _, command in registrar.client.told] == [
+        RequestCode.UNREGISTER_BROKER,
+        RequestCode.UNREGISTER_BROKER,
+    ]
+    assert registrar.client.told[0][1].ext_fields["brokerName"] == "broker-a"
+
+
+def test_lost_connection_brings_the_next_registration_forward(registrar, monkeypatch) -> None:
+    from broker.server import registration
+
+    monkeypatch.setattr(registration, "RETRY_MS", (1, 2))
+
+    async def run() -> None:
+        await registrar.start()
+        registrar.client.told.clear()
+        told = asyncio.Event()
+        original = registrar.client.call
+
+        async def call(*args):
+            answer = await original(*args)
+            told.set()
+            return answer
+
+        registrar.client.call = call
+        registrar.connection_lost()
+        await asyncio.wait_for(told.wait(), 10)
+        await registrar.stop()
+
+    asyncio.run(run())
+
+
+def test_broker_without_name_servers_is_content(desk) -> None:
+    client = FakeClient()
+    assert asyncio.run(Registrar(desk.context, client).register_all()) == []

@@ -1,0 +1,94 @@
+"""Settings: sources, owners, origins, changes."""
+
+from pathlib import Path
+
+import pytest
+
+from broker.errors import ConfigError
+from broker.server.settings import REPORTED, Settings, read_file
+
+REAL_FILE = """\
+# a broker.conf as it lies in the RocketMQ distribution
+brokerClusterName = DefaultCluster
+brokerName = broker-b
+brokerId = 0
+deleteWhen = 04
+fileReservedTime = 48
+brokerRole = ASYNC_MASTER
+flushDiskType = SYNC_FLUSH
+sendMessageThreadPoolNums=16
+useReentrantLockWhenPutMessage=true
+"""
+
+
+@pytest.fixture
+def real_file(tmp_path: Path) -> str:
+    path = tmp_path / "broker.conf"
+    path.write_text(REAL_FILE, encoding="utf-8")
+    return str(path)
+
+
+def test_real_file_is_split_among_its_owners(real_file) -> None:
+    settings = Settings(read_file(real_file), path=real_file)
+    assert settings.broker.broker_name == "broker-b"
+    assert settings.store.flush_disk_type == "SYNC_FLUSH"
+    assert settings.store.file_reserved_time == 48
+    assert settings.unknown == ["sendMessageThreadPoolNums", "useReentrantLockWhenPutMessage"]
+
+
+def test_unknown_keys_are_kept_and_named_once(real_file, caplog) -> None:
+    settings = Settings(read_file(real_file))
+    settings.warn_unknown()
+    (record,) = caplog.records
+    assert "sendMessageThreadPoolNums" in record.getMessage()
+    assert settings.shown()["sendMessageThreadPoolNums"] == "16"
+
+
+def test_nothing_unknown_nothing_said(caplog) -> None:
+    Settings({"brokerName": "b"}).warn_unknown()
+    assert caplog.records == []
+
+
+def test_values_in_force_win_over_what_was_written() -> None:
+    settings = Settings({"listenPort": "10911", "diskMaxUsedSpaceRatio": "99"})
+    settings.set_address("127.0.0.1", 4711, origin="--listen")
+    shown = settings.shown()
+    assert shown["listenPort"] == "4711"
+    assert shown["diskMaxUsedSpaceRatio"] == "95", "clamped as Java clamps it"
+    assert settings.origin("listenPort") == "--listen"
+    assert settings.origin("brokerName") == "default"
+
+
+def test_reported_keys_can_be_written_without_effect() -> None:
+    settings = Settings({"useEpollNativeSelector": "true"})
+    assert settings.unknown == []
+    assert settings.shown()["useEpollNativeSelector"] == "true"
+    assert set(REPORTED) <= set(settings.shown())
+
+
+def test_wrong_value_of_either_owner() -> None:
+    with pytest.raises(ConfigError, match="listenPort"):
+        Settings({"listenPort": "x"})
+    with pytest.raises(ConfigError, match="flushDiskType"):
+        Settings({"flushDiskType": "SOMETIMES"})
+
+
+def test_update_without_file_stays_in_memory() -> None:
+    settings = Settings({})
+    settings.update({"longPollingEnable": "false", "unknown": "1"}, 7)
+    assert settings.broker.long_polling_enable is False
+    assert (settings.version.counter, settings.version.timestamp) == (1, 7)
+    settings.update({"unknown": "1"}, 8)
+    assert settings.version.counter == 1
+
+
+def test_file_that_cannot_be_read(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="none.conf"):
+        read_file(str(tmp_path / "none.conf"))
+
+
+def test_name_server_of_the_same_process() -> None:
+    settings = Settings({"namesrvAddr": "elsewhere:1"})
+    settings.set_name_server("127.0.0.1:9876")
+    assert settings.broker.namesrv_addr == "127.0.0.1:9876"
+    assert settings.origin("namesrvAddr") == "--standalone"
