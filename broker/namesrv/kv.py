@@ -105,7 +105,9 @@ class KVConfig:
 def _tables(value: Any) -> dict[str, dict[str, str]]:
     if not isinstance(value, dict):
         raise TypeError("not an object")
-    tables = value.get("configTable") or {}
+    tables = value.get("configTable")
+    if tables is None:
+        return {}
     if not isinstance(tables, dict):
         raise TypeError("configTable is not an object")
     found: dict[str, dict[str, str]] = {}

@@ -1,0 +1,114 @@
+"""Settings: the table, reading, writing, patching the file."""
+
+import msgspec
+import pytest
+
+from broker.common.properties import parse_properties
+from broker.errors import ConfigError
+from broker.namesrv import config as keys
+from broker.namesrv.config import FIELD_OF_KEY, SETTINGS, NamesrvConfig
+
+EXAMPLES = {
+    "bindAddress": "127.0.0.5",
+    "listenPort": "9877",
+    "kvConfigPath": "/tmp/kv.json",
+    "configStorePath": "/tmp/namesrv.properties",
+    "rocketmqHome": "/opt/rocketmq",
+    "scanNotActiveBrokerInterval": "1000",
+    "supportActingMaster": "true",
+    "notifyMinBrokerIdChanged": "true",
+    "orderMessageEnable": "true",
+    "returnOrderTopicConfigToBroker": "false",
+    "enableAllTopicList": "false",
+    "enableTopicList": "false",
+    "needWaitForService": "true",
+    "waitSecondsForService": "5",
+    "deleteTopicWithBrokerRegistration": "true",
+    "configBlackList": "a;b",
+    "clientRequestThreadPoolQueueCapacity": "10",
+    "defaultThreadPoolQueueCapacity": "11",
+    "serverChannelMaxIdleTimeSeconds": "60",
+    "maxConnections": "12",
+    "allowRemoteAdmin": "true",
+}
+
+
+def test_every_field_is_documented_and_has_an_example() -> None:
+    assert set(SETTINGS) == set(NamesrvConfig.__struct_fields__)
+    assert set(EXAMPLES) == set(FIELD_OF_KEY)
+    assert all(setting.meaning for setting in SETTINGS.values())
+
+
+def test_every_example_is_read_and_written_back() -> None:
+    config = keys.from_properties(EXAMPLES)
+    assert keys.to_properties(config) == EXAMPLES
+    defaults = keys.to_properties(NamesrvConfig())
+    assert all(defaults[key] != value for key, value in EXAMPLES.items())
+
+
+def test_unknown_keys_are_found_and_ignored() -> None:
+    properties = {"listenPort": "1", "zzz": "1", "clusterTest": "false"}
+    assert keys.unknown_keys(properties) == ["clusterTest", "zzz"]
+    assert keys.from_properties(properties).listen_port == 1
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("listenPort", "many"),
+        ("listenPort", "70000"),
+        ("listenPort", "-1"),
+        ("enableTopicList", "yes"),
+        ("scanNotActiveBrokerInterval", "5"),
+        ("serverChannelMaxIdleTimeSeconds", "0"),
+    ],
+)
+def test_a_value_that_does_not_fit_is_named_with_its_key(key: str, value: str) -> None:
+    with pytest.raises(ConfigError, match=key):
+        keys.from_properties({key: value})
+
+
+def test_blanks_around_values_do_not_matter() -> None:
+    config = keys.from_properties({"listenPort": " 9 ", "enableTopicList": " FALSE "})
+    assert (config.listen_port, config.enable_topic_list) == (9, False)
+
+
+def test_paths_lie_in_the_home_directory_unless_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", "/home/mq")
+    assert NamesrvConfig().kv_path == "/home/mq/namesrv/kvConfig.json"
+    assert NamesrvConfig().store_path == "/home/mq/namesrv/namesrv.properties"
+    assert NamesrvConfig(kv_config_path="/x").kv_path == "/x"
+
+
+def test_the_black_list_always_holds_itself_and_the_paths() -> None:
+    config = msgspec.structs.replace(NamesrvConfig(), config_black_list="listenPort; ;")
+    assert keys.black_list(config) == {
+        "configBlackList",
+        "configStorePath",
+        "kvConfigPath",
+        "rocketmqHome",
+        "listenPort",
+    }
+
+
+def test_patching_changes_one_line_and_keeps_the_rest() -> None:
+    text = "# mine\nlistenPort = 1\n\n! also mine\nenableTopicList: true\nlistenPort=2\n"
+    patched = keys.patch_properties(text, {"listenPort": "3", "new": "a b"})
+    assert patched == (
+        "# mine\nlistenPort = 1\n\n! also mine\nenableTopicList: true\nlistenPort=3\nnew=a b\n"
+    )
+    assert parse_properties(patched) == {
+        "listenPort": "3",
+        "enableTopicList": "true",
+        "new": "a b",
+    }
+
+
+def test_patching_an_empty_file_writes_the_changes_only() -> None:
+    assert keys.patch_properties("", {"a": "1"}) == "a=1\n"
+
+
+def test_a_key_that_begins_like_another_is_left_alone() -> None:
+    assert keys.patch_properties("listenPortX=1\n", {"listenPort": "2"}) == (
+        "listenPortX=1\nlistenPort=2\n"
+    )

@@ -1,0 +1,49 @@
+"""Small files: replaced whole or not at all, the old content beside."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from broker.errors import StoreError
+from broker.namesrv import files
+
+
+def test_writing_makes_the_folder_and_keeps_the_former_content(tmp_path: Path) -> None:
+    path = tmp_path / "deep" / "file.json"
+    files.write_atomically(str(path), "one")
+    assert path.read_text() == "one"
+    assert not path.with_name("file.json.bak").exists()
+    files.write_atomically(str(path), "zwölf")
+    assert path.read_text(encoding="utf-8") == "zwölf"
+    assert path.with_name("file.json.bak").read_text() == "one"
+    assert not path.with_name("file.json.tmp").exists()
+
+
+def test_a_failed_write_leaves_the_old_file(tmp_path: Path, monkeypatch) -> None:
+    path = tmp_path / "file.json"
+    files.write_atomically(str(path), "one")
+
+    def full(_: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(StoreError, match="No space left") as caught:
+        files.write_atomically(str(path), "two")
+    assert caught.value.path == str(path)
+    assert path.read_text() == "one"
+
+
+def test_reading_gives_the_file_then_its_bak(tmp_path: Path) -> None:
+    path = tmp_path / "file.json"
+    assert files.read_texts(str(path)) == []
+    files.write_atomically(str(path), "one")
+    files.write_atomically(str(path), "two")
+    assert files.read_texts(str(path)) == ["two", "one"]
+    path.unlink()
+    assert files.read_texts(str(path)) == ["one"]
+
+
+def test_what_cannot_be_read_is_an_error_that_names_it(tmp_path: Path) -> None:
+    with pytest.raises(StoreError, match="cannot be read"):
+        files.read_texts(str(tmp_path))

@@ -1,0 +1,444 @@
+"""Every request code of a name server, frame in and frame out, without sockets."""
+
+import zlib
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from broker.common import java_json
+from broker.common.clock import ManualClock
+from broker.common.properties import parse_properties
+from broker.common.topic import TopicConfig
+from broker.namesrv.config import NamesrvConfig
+from broker.namesrv.kv import KVConfig
+from broker.namesrv.processor import NamesrvProcessor
+from broker.namesrv.route import RouteInfoManager
+from broker.namesrv.settings import LiveSettings
+from broker.remoting.endpoint import Endpoint
+from broker.remoting.protocol.body.register import RegisterBrokerBody
+from broker.remoting.protocol.body.route import QueueData, TopicRouteData
+from broker.remoting.protocol.body.topic import TopicConfigAndMappingSerializeWrapper
+from broker.remoting.protocol.body.version import DataVersion
+from broker.remoting.protocol.codes import RequestCode, ResponseCode
+from broker.remoting.protocol.command import RemotingCommand, request
+from broker.remoting.protocol.framing import FrameDecoder
+from broker.remoting.protocol.rpc import RPC
+
+CHANNEL = SimpleNamespace(is_loopback=True, remote_address="127.0.0.1:50000", closed=False)
+BROKER = {
+    "brokerName": "a",
+    "brokerAddr": "10.0.0.1:10911",
+    "clusterName": "C",
+    "haServerAddr": "10.0.0.1:10912",
+    "brokerId": "0",
+}
+
+
+class Server:
+    """A name server's processor behind an endpoint, asked frame by frame."""
+
+    def __init__(self, tmp_path: Path, clock: ManualClock, **config) -> None:
+        self.clock = clock
+        self.settings = LiveSettings(
+            NamesrvConfig(config_store_path=str(tmp_path / "namesrv.properties"), **config)
+        )
+        self.routes = RouteInfoManager(clock, self.settings.config)
+        self.kv = KVConfig(str(tmp_path / "kv.json"))
+        self.processor = NamesrvProcessor(self.routes, self.kv, self.settings, clock)
+        self.endpoint = Endpoint(self.processor.handlers(), clock=clock)
+
+    def frame(self, command: RemotingCommand) -> bytes:
+        return b"".join(self.endpoint.answer(CHANNEL, command))
+
+    def ask(self, code: int, ext: dict | None = None, body: bytes = b"", **fields):
+        command = request(code, ext, body)
+        for name, value in fields.items():
+            setattr(command, name, value)
+        (answer,) = FrameDecoder().feed(self.frame(command))
+        assert answer.opaque == command.opaque
+        assert answer.is_response
+        return answer
+
+    def register(self, *topics: str, counter: int = 1, ext: dict | None = None, **fields):
+        body = registration(*topics, counter=counter)
+        return self.ask(RequestCode.REGISTER_BROKER, {**BROKER, **(ext or {})}, body, **fields)
+
+
+def registration(*topics: str, counter: int = 1) -> bytes:
+    return registration_body(*topics, counter=counter).to_bytes()
+
+
+def registration_body(*topics: str, counter: int = 1) -> RegisterBrokerBody:
+    table = {
+        topic: TopicConfig(topic_name=topic, read_queue_nums=4, write_queue_nums=4)
+        for topic in topics
+    }
+    return RegisterBrokerBody(
+        topic_config_serialize_wrapper=TopicConfigAndMappingSerializeWrapper(
+            topic_config_table=table, data_version=DataVersion(counter=counter, timestamp=7)
+        )
+    )
+
+
+@pytest.fixture
+def make(tmp_path: Path, clock: ManualClock) -> Callable[..., Server]:
+    return lambda **config: Server(tmp_path, clock, **config)
+
+
+@pytest.fixture
+def server(make) -> Server:
+    return make()
+
+
+def test_every_code_the_switchboard_gives_to_a_name_server_is_served(server: Server) -> None:
+    served = {code for code, rpc in RPC.items() if "namesrv" in rpc.served_by}
+    assert set(server.processor.handlers()) == served
+
+
+# ---- brokers
+
+
+def test_a_registration_is_answered_and_routed(server: Server) -> None:
+    answer = server.register("T", "U")
+    assert (answer.code, answer.ext_fields, answer.body) == (0, {}, b"")
+    route = server.ask(RequestCode.GET_ROUTEINFO_BY_TOPIC, {"topic": "T"})
+    assert route.code == 0
+    assert route.body == (
+        b'{"brokerDatas":[{"brokerAddrs":{"0":"10.0.0.1:10911"},"brokerName":"a","cluster":"C",'
+        b'"enableActingMaster":false}],"filterServerTable":{},"queueDatas":[{"brokerName":"a",'
+        b'"perm":6,"readQueueNums":4,"topicSysFlag":0,"writeQueueNums":4}]}'
+    )
+
+
+@pytest.mark.parametrize(
+    ("version", "ext", "quoted"),
+    [
+        (400, {}, False),
+        (401, {}, True),
+        (479, {}, True),
+        (121, {"acceptStandardJsonOnly": "true"}, True),
+        (121, {"acceptStandardJsonOnly": "false"}, False),
+    ],
+)
+def test_old_requesters_get_bare_broker_ids(server: Server, version, ext, quoted) -> None:
+    server.register("T", "U")
+    answer = server.ask(RequestCode.GET_ROUTEINFO_BY_TOPIC, {"topic": "T", **ext}, version=version)
+    assert (b'{"0":' in answer.body) is quoted
+    assert (b"{0:" in answer.body) is not quoted
+
+
+def test_cluster_info_always_has_bare_broker_ids(server: Server) -> None:
+    server.register("T", "U")
+    answer = server.ask(RequestCode.GET_BROKER_CLUSTER_INFO)
+    assert answer.body == (
+        b'{"brokerAddrTable":{"a":{"brokerAddrs":{0:"10.0.0.1:10911"},"brokerName":"a",'
+        b'"cluster":"C","enableActingMaster":false}},"clusterAddrTable":{"C":["a"]}}'
+    )
+
+
+def test_the_checksum_of_a_registration_is_checked(server: Server) -> None:
+    body = registration("T", "U")
+    crc = zlib.crc32(body) & 0x7FFFFFFF
+    good = server.ask(RequestCode.REGISTER_BROKER, {**BROKER, "bodyCrc32": str(crc)}, body)
+    bad = server.ask(RequestCode.REGISTER_BROKER, {**BROKER, "bodyCrc32": str(crc + 1)}, body)
+    unchecked = server.ask(RequestCode.REGISTER_BROKER, {**BROKER, "bodyCrc32": "0"}, body)
+    assert [good.code, bad.code, unchecked.code] == [0, ResponseCode.SYSTEM_ERROR, 0]
+    assert "bodyCrc32" in bad.remark
+
+
+@pytest.mark.parametrize("version", [373, 479])
+def test_a_compressed_registration_is_read(server: Server, version: int) -> None:
+    body = registration_body("T", "U").encode_compressed(version=version)
+    answer = server.ask(
+        RequestCode.REGISTER_BROKER, {**BROKER, "compressed": "true"}, body, version=version
+    )
+    assert answer.code == 0
+    assert server.routes.all_topics() == ["T", "U"]
+
+
+def test_a_broker_before_3_0_11_sends_the_bare_table(server: Server) -> None:
+    wrapper = registration_body("T", "U").topic_config_serialize_wrapper
+    server.ask(RequestCode.REGISTER_BROKER, BROKER, wrapper.to_bytes(), version=36)
+    assert server.routes.all_topics() == ["T", "U"]
+
+
+def test_a_lone_topic_of_a_stranger_is_an_error_answer(server: Server) -> None:
+    assert server.register("T").code == ResponseCode.SYSTEM_ERROR
+
+
+@pytest.mark.parametrize("body", [b"{", b"[]", b'{"topicConfigSerializeWrapper":7}', b"\xff"])
+def test_a_broken_registration_is_an_error_answer_and_changes_nothing(server, body) -> None:
+    answer = server.ask(RequestCode.REGISTER_BROKER, BROKER, body)
+    assert answer.code == ResponseCode.SYSTEM_ERROR
+    assert server.routes.groups == {}
+
+
+def test_a_missing_field_is_named(server: Server) -> None:
+    ext = {key: value for key, value in BROKER.items() if key != "brokerAddr"}
+    answer = server.ask(RequestCode.REGISTER_BROKER, ext, registration("T", "U"))
+    assert answer.code == ResponseCode.SYSTEM_ERROR
+    assert "brokerAddr" in answer.remark
+
+
+def test_a_slave_learns_its_master(server: Server) -> None:
+    server.register("T", "U")
+    answer = server.register("T", "U", ext={"brokerId": "1", "brokerAddr": "10.0.0.2:10911"})
+    assert answer.ext_fields == {
+        "masterAddr": "10.0.0.1:10911",
+        "haServerAddr": "10.0.0.1:10912",
+    }
+
+
+def test_the_order_table_comes_with_the_answer(make) -> None:
+    for returned in (True, False):
+        server = make(return_order_topic_config_to_broker=returned)
+        server.kv.put("ORDER_TOPIC_CONFIG", "T", "a:4")
+        answer = server.register("T", "U")
+        assert answer.body == (b'{"table":{"T":"a:4"}}' if returned else b"")
+
+
+def test_a_zone_is_kept(server: Server) -> None:
+    server.register("T", "U", ext={"__ZONE_NAME": "z1", "enableActingMaster": "true"})
+    route = server.ask(RequestCode.GET_ROUTEINFO_BY_TOPIC, {"topic": "T"})
+    broker = TopicRouteData.from_bytes(route.body).broker_datas[0]
+    assert (broker.zone_name, broker.enable_acting_master) == ("z1", True)
+
+
+def test_a_goodbye_ends_the_route(server: Server) -> None:
+    server.register("T", "U")
+    ext = {key: BROKER[key] for key in ("brokerName", "brokerAddr", "clusterName", "brokerId")}
+    assert server.ask(RequestCode.UNREGISTER_BROKER, ext).code == 0
+    answer = server.ask(RequestCode.GET_ROUTEINFO_BY_TOPIC, {"topic": "T"})
+    assert answer.code == ResponseCode.TOPIC_NOT_EXIST
+    assert "T" in answer.remark
+
+
+def test_asking_for_the_data_version_is_a_sign_of_life(server: Server, clock) -> None:
+    ask = {key: BROKER[key] for key in ("brokerName", "brokerAddr", "clusterName", "brokerId")}
+    version = DataVersion(counter=1, timestamp=7)
+    unknown = server.ask(RequestCode.QUERY_DATA_VERSION, ask, version.to_bytes())
+    assert (unknown.ext_fields, unknown.body) == ({"changed": "true"}, b"")
+    server.register("T", "U")
+    clock.advance(100_000)
+    same = server.ask(RequestCode.QUERY_DATA_VERSION, ask, version.to_bytes())
+    assert same.ext_fields == {"changed": "false"}
+    assert DataVersion.from_bytes(same.body) == version
+    other = DataVersion(counter=2, timestamp=7)
+    changed = server.ask(RequestCode.QUERY_DATA_VERSION, ask, other.to_bytes())
+    assert changed.ext_fields == {"changed": "true"}
+    clock.advance(100_000)
+    assert server.routes.expire() == []
+
+
+def test_a_heartbeat_is_a_sign_of_life(server: Server, clock) -> None:
+    server.register("T", "U", ext={"heartbeatTimeoutMillis": "10000"})
+    clock.advance(9_000)
+    ext = {key: BROKER[key] for key in ("brokerName", "brokerAddr", "clusterName")}
+    assert server.ask(RequestCode.BROKER_HEARTBEAT, ext).code == 0
+    clock.advance(9_000)
+    assert server.routes.expire() == []
+    clock.advance(1_001)
+    assert server.routes.expire() == [CHANNEL]
+
+
+def test_the_members_of_a_group_are_listed(server: Server) -> None:
+    server.register("T", "U")
+    ext = {"clusterName": "C", "brokerName": "a"}
+    answer = server.ask(RequestCode.GET_BROKER_MEMBER_GROUP, ext)
+    assert java_json.loads(answer.body) == {
+        "brokerMemberGroup": {
+            "brokerAddrs": {0: "10.0.0.1:10911"},
+            "brokerName": "a",
+            "cluster": "C",
+        }
+    }
+    nobody = server.ask(RequestCode.GET_BROKER_MEMBER_GROUP, {**ext, "brokerName": "b"})
+    assert java_json.loads(nobody.body)["brokerMemberGroup"]["brokerAddrs"] == {}
+
+
+def test_write_permission_is_wiped_and_added_with_a_count(server: Server) -> None:
+    server.register("T", "U")
+    wiped = server.ask(RequestCode.WIPE_WRITE_PERM_OF_BROKER, {"brokerName": "a"})
+    assert wiped.ext_fields == {"wipeTopicCount": "2"}
+    added = server.ask(RequestCode.ADD_WRITE_PERM_OF_BROKER, {"brokerName": "a"})
+    assert added.ext_fields == {"addTopicCount": "2"}
+
+
+# ---- topics
+
+
+def topics(answer: RemotingCommand) -> list[str]:
+    return java_json.loads(answer.body)["topicList"]
+
+
+def test_topic_lists(server: Server) -> None:
+    server.register("T", "U")
+    assert topics(server.ask(RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER)) == ["T", "U"]
+    assert topics(server.ask(RequestCode.GET_TOPICS_BY_CLUSTER, {"cluster": "C"})) == ["T", "U"]
+    assert topics(server.ask(RequestCode.GET_TOPICS_BY_CLUSTER, {"cluster": "D"})) == []
+    system = server.ask(RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_NS)
+    assert java_json.loads(system.body) == {
+        "brokerAddr": "10.0.0.1:10911",
+        "topicList": ["C", "a"],
+    }
+    for code in (
+        RequestCode.GET_UNIT_TOPIC_LIST,
+        RequestCode.GET_HAS_UNIT_SUB_TOPIC_LIST,
+        RequestCode.GET_HAS_UNIT_SUB_UNUNIT_TOPIC_LIST,
+    ):
+        assert topics(server.ask(code)) == []
+
+
+def test_topic_lists_can_be_switched_off(make) -> None:
+    server = make(enable_all_topic_list=False, enable_topic_list=False)
+    for code in (
+        RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER,
+        RequestCode.GET_TOPICS_BY_CLUSTER,
+        RequestCode.GET_UNIT_TOPIC_LIST,
+        RequestCode.GET_HAS_UNIT_SUB_TOPIC_LIST,
+        RequestCode.GET_HAS_UNIT_SUB_UNUNIT_TOPIC_LIST,
+    ):
+        answer = server.ask(code, {"cluster": "C"})
+        assert answer.code == ResponseCode.SYSTEM_ERROR
+        assert "=false" in answer.remark
+
+
+def test_the_order_configuration_stands_in_the_route_when_switched_on(make) -> None:
+    for enabled in (True, False):
+        server = make(order_message_enable=enabled)
+        server.register("T", "U")
+        server.kv.put("ORDER_TOPIC_CONFIG", "T", "a:4")
+        answer = server.ask(RequestCode.GET_ROUTEINFO_BY_TOPIC, {"topic": "T"})
+        conf = TopicRouteData.from_bytes(answer.body).order_topic_conf
+        assert conf == ("a:4" if enabled else None)
+        other = server.ask(RequestCode.GET_ROUTEINFO_BY_TOPIC, {"topic": "U"})
+        assert TopicRouteData.from_bytes(other.body).order_topic_conf is None
+
+
+def test_routes_can_wait_for_the_brokers(make, clock) -> None:
+    server = make(need_wait_for_service=True)
+    server.processor.started()
+    server.register("T", "U")
+    clock.advance(44_999)
+    early = server.ask(RequestCode.GET_ROUTEINFO_BY_TOPIC, {"topic": "T"})
+    assert early.code == ResponseCode.SYSTEM_ERROR
+    clock.advance(1)
+    assert server.ask(RequestCode.GET_ROUTEINFO_BY_TOPIC, {"topic": "T"}).code == 0
+
+
+def test_a_topic_is_deleted_and_registered(server: Server) -> None:
+    server.register("T", "U")
+    ext = {"topic": "T", "clusterName": "D"}
+    assert server.ask(RequestCode.DELETE_TOPIC_IN_NAMESRV, ext).code == 0
+    assert server.routes.all_topics() == ["T", "U"]
+    assert server.ask(RequestCode.DELETE_TOPIC_IN_NAMESRV, {"topic": "T"}).code == 0
+    assert server.routes.all_topics() == ["U"]
+    body = TopicRouteData(
+        queue_datas=[QueueData(broker_name="a", read_queue_nums=1, write_queue_nums=1, perm=6)]
+    ).to_bytes()
+    assert server.ask(RequestCode.REGISTER_TOPIC_IN_NAMESRV, {"topic": "N"}, body).code == 0
+    assert server.routes.all_topics() == ["N", "U"]
+
+
+# ---- KV and settings
+
+
+def test_kv_pairs(server: Server) -> None:
+    pair = {"namespace": "ns", "key": "k"}
+    missing = server.ask(RequestCode.GET_KV_CONFIG, pair)
+    assert missing.code == ResponseCode.QUERY_NOT_FOUND
+    nothing = server.ask(RequestCode.GET_KVLIST_BY_NAMESPACE, {"namespace": "ns"})
+    assert nothing.code == ResponseCode.QUERY_NOT_FOUND
+    assert server.ask(RequestCode.PUT_KV_CONFIG, {**pair, "value": "v=1"}).code == 0
+    assert server.ask(RequestCode.GET_KV_CONFIG, pair).ext_fields == {"value": "v=1"}
+    listed = server.ask(RequestCode.GET_KVLIST_BY_NAMESPACE, {"namespace": "ns"})
+    assert listed.body == b'{"table":{"k":"v=1"}}'
+    assert server.ask(RequestCode.DELETE_KV_CONFIG, pair).code == 0
+    assert server.ask(RequestCode.GET_KV_CONFIG, pair).code == ResponseCode.QUERY_NOT_FOUND
+
+
+@pytest.mark.parametrize("pair", [{"namespace": " ", "key": "k"}, {"namespace": "ns", "key": ""}])
+def test_blank_kv_names_are_refused(server: Server, pair: dict) -> None:
+    for code in (RequestCode.PUT_KV_CONFIG, RequestCode.DELETE_KV_CONFIG):
+        answer = server.ask(code, {**pair, "value": "v"})
+        assert answer.code == ResponseCode.SYSTEM_ERROR
+    no_value = server.ask(RequestCode.PUT_KV_CONFIG, {"namespace": "ns", "key": "k"})
+    assert no_value.code == ResponseCode.SYSTEM_ERROR
+
+
+def test_settings_are_read_and_changed(server: Server) -> None:
+    text = server.ask(RequestCode.GET_NAMESRV_CONFIG).body.decode()
+    assert parse_properties(text)["enableTopicList"] == "true"
+    changed = server.ask(RequestCode.UPDATE_NAMESRV_CONFIG, body=b"enableTopicList=false\n")
+    assert changed.code == 0
+    text = server.ask(RequestCode.GET_NAMESRV_CONFIG).body.decode()
+    assert parse_properties(text)["enableTopicList"] == "false"
+    refused = server.ask(RequestCode.UPDATE_NAMESRV_CONFIG, body=b"kvConfigPath=/x\n")
+    assert refused.code == ResponseCode.NO_PERMISSION
+    broken = server.ask(RequestCode.UPDATE_NAMESRV_CONFIG, body=b"a=\\uXYZ\n")
+    assert broken.code == ResponseCode.SYSTEM_ERROR
+
+
+def test_what_changes_things_is_refused_from_afar(server: Server, monkeypatch) -> None:
+    monkeypatch.setattr(CHANNEL, "is_loopback", False)
+    for code in (
+        RequestCode.UPDATE_NAMESRV_CONFIG,
+        RequestCode.PUT_KV_CONFIG,
+        RequestCode.DELETE_KV_CONFIG,
+        RequestCode.WIPE_WRITE_PERM_OF_BROKER,
+        RequestCode.DELETE_TOPIC_IN_NAMESRV,
+    ):
+        assert server.ask(code).code == ResponseCode.NO_PERMISSION
+    assert server.register("T", "U").code == 0
+    assert server.ask(RequestCode.GET_ROUTEINFO_BY_TOPIC, {"topic": "T"}).code == 0
+
+
+# ---- a recorded conversation
+
+
+def test_a_recorded_broker_is_answered_as_by_the_java_name_server(
+    server: Server, conversation: list[dict]
+) -> None:
+    """The recording begins when another broker is registered already: so does the replay."""
+    server.register(
+        "X",
+        "Y",
+        ext={
+            "brokerName": "broker-a",
+            "brokerAddr": "127.0.0.2:40911",
+            "clusterName": "DefaultCluster",
+        },
+    )
+    answers = {
+        (frame["conn"], frame["opaque"]): frame
+        for frame in conversation
+        if frame["from"] == "server"
+    }
+    asked = [frame for frame in conversation if frame["from"] == "client"]
+    assert {frame["code"] for frame in asked} == {103, 104, 106}
+    for frame in asked:
+        (command,) = FrameDecoder().feed(bytes.fromhex(frame["hex"]))
+        (ours,) = FrameDecoder().feed(server.frame(command))
+        recorded = answers[frame["conn"], frame["opaque"]]
+        (theirs,) = FrameDecoder().feed(bytes.fromhex(recorded["hex"]))
+        assert (ours.code, ours.remark, ours.opaque, ours.flag, ours.ext_fields) == (
+            theirs.code,
+            theirs.remark,
+            theirs.opaque,
+            theirs.flag,
+            theirs.ext_fields,
+        )
+        assert meaning(ours.body) == meaning(theirs.body)
+    assert list(server.routes.groups) == ["broker-a"]
+
+
+def meaning(body: bytes) -> object:
+    """A body without the order of its lists: Java keeps them in hash order."""
+    value = java_json.loads(body) if body else None
+    if isinstance(value, dict) and "clusterAddrTable" in value:
+        value["clusterAddrTable"] = {
+            name: sorted(brokers) for name, brokers in value["clusterAddrTable"].items()
+        }
+    return value

@@ -1,0 +1,67 @@
+"""Settings in force: listing, origins, changing while running."""
+
+from pathlib import Path
+
+import pytest
+
+from broker.common.properties import parse_properties
+from broker.errors import BrokerError
+from broker.namesrv.config import NamesrvConfig
+from broker.namesrv.settings import LiveSettings
+from broker.remoting.protocol.codes import ResponseCode
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> LiveSettings:
+    config = NamesrvConfig(config_store_path=str(tmp_path / "namesrv.properties"))
+    return LiveSettings(config, {"clusterTest": "false"}, {"clusterTest": "namesrv.conf"})
+
+
+def test_the_text_holds_every_key_also_unknown_ones(settings: LiveSettings) -> None:
+    values = parse_properties(settings.as_text())
+    assert values["listenPort"] == "9876"
+    assert values["clusterTest"] == "false"
+
+
+def test_the_listing_names_each_origin(settings: LiveSettings) -> None:
+    lines = settings.lines()
+    assert "listenPort=9876  # default" in lines
+    assert "clusterTest=false  # namesrv.conf" in lines
+
+
+def test_a_change_is_in_force_told_and_on_disk(settings: LiveSettings) -> None:
+    Path(settings.config.store_path).write_text("# mine\nenableTopicList=true\n")
+    heard: list[NamesrvConfig] = []
+    settings.on_change = heard.append
+    settings.update({"enableTopicList": "false", "waitSecondsForService": "7"})
+    assert not settings.config.enable_topic_list
+    assert settings.config.wait_seconds_for_service == 7
+    assert heard == [settings.config]
+    assert Path(settings.config.store_path).read_text() == (
+        "# mine\nenableTopicList=false\nwaitSecondsForService=7\n"
+    )
+    assert "enableTopicList=false  # changed while running" in settings.lines()
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "code"),
+    [
+        ("kvConfigPath", "/x", ResponseCode.NO_PERMISSION),
+        ("configStorePath", "/x", ResponseCode.NO_PERMISSION),
+        ("configBlackList", "", ResponseCode.NO_PERMISSION),
+        ("rocketmqHome", "/x", ResponseCode.NO_PERMISSION),
+        ("listenPort", "1", ResponseCode.NO_PERMISSION),
+        ("allowRemoteAdmin", "true", ResponseCode.NO_PERMISSION),
+        ("noSuchKey", "1", ResponseCode.NO_PERMISSION),
+        ("waitSecondsForService", "long", ResponseCode.SYSTEM_ERROR),
+    ],
+)
+def test_what_must_not_change_refuses_the_whole_update(
+    settings: LiveSettings, key: str, value: str, code: int
+) -> None:
+    before = settings.config
+    with pytest.raises(BrokerError, match=key) as caught:
+        settings.update({"enableTopicList": "false", key: value})
+    assert caught.value.code == code
+    assert settings.config is before
+    assert not Path(before.store_path).exists()
