@@ -80,6 +80,28 @@ class Reply:
         except RemoteProtocolError as error:
             raise self._misread(error) from error
 
+    @cached_property
+    def properties(self) -> dict[str, str]:
+        """The body as ``key=value`` lines; RemoteProtocolError when it is no text."""
+        from broker.common.properties import parse_properties
+
+        try:
+            return parse_properties(self.body.decode("utf-8"))
+        except UnicodeDecodeError as error:
+            raise self._misread(RemoteProtocolError(f"not UTF-8 text: {error}")) from error
+
+    def read(self) -> None:
+        """Decode now what will be used: RemoteProtocolError here instead of at the first use."""
+        if self.code != ResponseCode.SUCCESS:
+            return  # what else an answer carries depends on its code
+        row = RPC[self.request_code]
+        if row.response_body == "text":
+            _ = self.properties
+        elif row.response_body_type is not None:
+            _ = self.value
+        elif row.response_header_type is not None:
+            _ = self.header
+
     def _misread(self, error: RemoteProtocolError) -> RemoteProtocolError:
         return RemoteProtocolError(
             f"answer of {self.address} to request {self.request_code}: {error.message}",
@@ -136,7 +158,10 @@ class Caller:
         *,
         accept: Sequence[int] = _SUCCESS_ONLY,
     ) -> list[Reply | RocketMQError]:
-        """Ask many peers at once; each place holds its answer or its error."""
+        """Ask many peers at once; each place holds its answer or its error.
+
+        An answer that cannot be read is an error of its own place, not of the whole.
+        """
         answers: list[Reply | RocketMQError] = []
         if not requests:
             return answers
@@ -147,8 +172,10 @@ class Caller:
                 answers.append(named(answer, address, command.code))
                 continue
             try:
-                answers.append(self._check(address, command.code, answer, accept))
-            except BrokerError as error:
+                reply = self._check(address, command.code, answer, accept)
+                reply.read()
+                answers.append(reply)
+            except (BrokerError, RemoteProtocolError) as error:
                 answers.append(error)
         return answers
 

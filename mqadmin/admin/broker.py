@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import msgspec
 
 from broker.client.caller import Reply, build_request
-from broker.common.properties import format_properties, parse_properties
+from broker.common.properties import format_properties
 from broker.errors import ClientError, RocketMQError
 from broker.remoting.protocol.codes import RequestCode
 from mqadmin.admin.failure import describe
@@ -74,7 +74,7 @@ class BrokerAdmin:
                 broker_id=target.broker_id,
                 address=target.address,
                 version=reply.command.ext_fields.get("version"),
-                config=dict(sorted(parse_properties(reply.body.decode("utf-8")).items())),
+                config=dict(sorted(reply.properties.items())),
             )
 
         return self._each(RequestCode.GET_BROKER_CONFIG, broker, cluster, record)
@@ -172,6 +172,6 @@ def read_states(admin: "MQAdmin", plan: Plan) -> Sequence[Mapping[str, Any] | Ro
         if isinstance(answer, RocketMQError):
             states.append(answer)
             continue
-        config = parse_properties(answer.body.decode("utf-8"))
+        config = answer.properties
         states.append({key: config.get(key) for key in change.after or {}})
     return states

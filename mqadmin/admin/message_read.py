@@ -331,8 +331,12 @@ class Follower:
             if isinstance(answer, RocketMQError):
                 self.errors.append(answer)
                 continue
-            result = read_pull(answer, self._tags)
-            came += [(queue.broker_name, message) for message in unwrapped(result.messages)]
+            try:
+                result = read_pull(answer, self._tags)
+                came += [(queue.broker_name, message) for message in unwrapped(result.messages)]
+            except RocketMQError as error:
+                self.errors.append(error)
+                continue
             if result.status != NO_NEW_MESSAGE:
                 self._positions[queue] = result.next_begin_offset
         came.sort(key=lambda pair: pair[1].store_timestamp)

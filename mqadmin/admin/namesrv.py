@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from broker.client.caller import Reply, build_request
-from broker.common.properties import format_properties, parse_properties
+from broker.common.properties import format_properties
 from broker.errors import BrokerError, ClientError, RocketMQError
 from broker.remoting.protocol.codes import RequestCode, ResponseCode
 from mqadmin.admin.failure import describe
@@ -58,9 +58,7 @@ class NamesrvAdmin:
     def configs(self) -> Sequence[Mapping[str, str] | RocketMQError]:
         """The configuration of each name server, in the session's order."""
         return [
-            answer
-            if isinstance(answer, RocketMQError)
-            else dict(sorted(parse_properties(answer.body.decode("utf-8")).items()))
+            answer if isinstance(answer, RocketMQError) else dict(sorted(answer.properties.items()))
             for answer in self._admin.ask_every_namesrv(RequestCode.GET_NAMESRV_CONFIG)
         ]
 

@@ -22,7 +22,6 @@ from broker.client.caller import build_request
 from broker.client.pull_consumer import PullConsumer
 from broker.common.clock import Clock, SystemClock
 from broker.common.message_queue import MessageQueue
-from broker.common.properties import parse_properties
 from broker.errors import ClientError, RocketMQError
 from broker.remoting.protocol.codes import RequestCode
 from mqadmin.admin.failure import describe
@@ -308,7 +307,7 @@ class OffsetAdmin:
             if isinstance(answer, RocketMQError):
                 errors.append(describe(answer, address=address, target=address))
                 continue
-            config = parse_properties(answer.body.decode("utf-8"))
+            config = answer.properties
             if config.get("useServerSideResetOffset") == "true":
                 ways[address] = SERVER
             elif not online:
