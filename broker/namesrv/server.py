@@ -14,6 +14,8 @@ import asyncio
 import logging
 from collections.abc import Sequence
 
+import msgspec
+
 from broker.common.clock import Clock, SystemClock
 from broker.errors import RemotingError
 from broker.namesrv.config import NamesrvConfig
@@ -83,6 +85,8 @@ class NameServer:
         self.kv.load()
         self.processor.started()
         await self.server.start(listen or [(config.bind_address, config.listen_port)])
+        if config.listen_port == 0:
+            self.settings.config = msgspec.structs.replace(config, listen_port=self.server.ports[0])
         self._arm()
 
     async def close(self) -> None:

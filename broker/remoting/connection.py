@@ -74,6 +74,7 @@ class Connection(asyncio.Protocol):
         "remote_host",
         "serving",
         "transport",
+        "unfinished",
     )
 
     def __init__(self, endpoint: Endpoint, dialled: str = "") -> None:
@@ -90,6 +91,7 @@ class Connection(asyncio.Protocol):
         self.paused = False
         self.serving = False
         self.received = 0
+        self.unfinished = 0
         self.lost: Exception | None = None
         self.active_tick = endpoint.tick
         self.remote_address = ""
@@ -123,6 +125,8 @@ class Connection(asyncio.Protocol):
         except RemoteProtocolError as error:
             self._refuse(error)
             return
+        if self.unfinished or not commands:
+            self._count_unfinished()
         if commands:
             if self.backlog:
                 self.backlog.extend(commands)
@@ -130,6 +134,19 @@ class Connection(asyncio.Protocol):
                 self._serve(commands)
         if self.decoder.failure is not None and not self.closed:
             self._refuse(self.decoder.failure)
+
+    def _count_unfinished(self) -> None:
+        """Keep the endpoint's sum of begun frames, and close the peer that breaks its bound."""
+        endpoint = self.endpoint
+        held = self.decoder.pending_bytes
+        endpoint.unfinished_bytes += held - self.unfinished
+        self.unfinished = held
+        if endpoint.unfinished_bytes > endpoint.limits.unfinished_limit_bytes and held:
+            endpoint.report_refused(
+                f"{self.remote_address}: begun frames hold {endpoint.unfinished_bytes} bytes, over "
+                f"the limit of {endpoint.limits.unfinished_limit_bytes}: closing"
+            )
+            self.abort()
 
     def eof_received(self) -> bool:
         """Close when the peer has finished sending: RocketMQ peers never half-close."""
@@ -139,6 +156,8 @@ class Connection(asyncio.Protocol):
         """Fail the calls that wait for an answer and tell the endpoint."""
         self.closed = True
         self.lost = self.lost or exc
+        self.endpoint.unfinished_bytes -= self.unfinished
+        self.unfinished = 0
         self.backlog.clear()
         self.out.clear()
         calls, self.calls = self.calls, {}

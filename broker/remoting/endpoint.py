@@ -93,6 +93,7 @@ class Endpoint:
         self.turn_end = turn_end
         self.connections: set[Connection] = set()
         self.tick = 0
+        self.unfinished_bytes = 0
         self.refused_connections = 0
         self.refused_frames = 0
         self._refused_this_tick = 0

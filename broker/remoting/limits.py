@@ -33,6 +33,10 @@ IDLE_MS = 120_000
 IDLE_SCAN_MS = 5_000
 """How often idle connections are looked for: one pass over all of them, the only periodic work."""
 
+UNFINISHED_LIMIT_BYTES = 256 * 1024 * 1024
+"""Bytes of frames that have begun and not ended, over all connections of an endpoint; the peer
+whose bytes go beyond it is closed. One frame is bounded, thousands of half ones would not be."""
+
 CALL_LIMIT = 65_535
 """Calls on one connection that may wait for an answer; RocketMQ's client semaphores."""
 
@@ -70,6 +74,7 @@ class EndpointLimits(msgspec.Struct, frozen=True, kw_only=True):
     unsent_pause_bytes: int = UNSENT_PAUSE_BYTES
     unsent_resume_bytes: int = UNSENT_RESUME_BYTES
     unsent_limit_bytes: int = UNSENT_LIMIT_BYTES
+    unfinished_limit_bytes: int = UNFINISHED_LIMIT_BYTES
     idle_ms: int = IDLE_MS
     idle_scan_ms: int = IDLE_SCAN_MS
     calls_per_connection: int = CALL_LIMIT

@@ -140,6 +140,7 @@ def test_a_changed_setting_is_in_force_at_once(run, config) -> None:
         update = request(RequestCode.UPDATE_NAMESRV_CONFIG, body=b"supportActingMaster=true")
         assert (await client.call(address, update)).code == 0
         assert server.routes.config.support_acting_master
+        assert server.settings.config.listen_port == server.server.ports[0]
         await client.close()
         await server.close()
 

@@ -258,6 +258,30 @@ def test_a_frame_above_the_limit_closes_before_it_is_buffered(run, attach) -> No
     run(main())
 
 
+def test_frames_begun_and_not_ended_are_bounded_over_all_peers(run, attach, frames, turns) -> None:
+    async def main() -> None:
+        endpoint = Endpoint({1: echo}, limits=EndpointLimits(unfinished_limit_bytes=2500))
+        data = frames(request_with(1, body=bytes(1500)))
+        peers = [attach(endpoint) for _ in range(3)]
+        for connection, transport in peers[:2]:
+            connection.data_received(data[:1000])
+            connection.data_received(data[1000:1200])
+            assert not transport.closing
+        assert endpoint.unfinished_bytes == 2400
+        peers[2][0].data_received(data[:200])
+        assert peers[2][1].aborted
+        await turns()
+        assert endpoint.unfinished_bytes == 2400
+        peers[0][0].data_received(data[1200:])
+        assert [a.opaque for a in peers[0][1].take()] == [1]
+        assert endpoint.unfinished_bytes == 1200
+        peers[1][0].close()
+        await turns()
+        assert endpoint.unfinished_bytes == 0
+
+    run(main())
+
+
 # ---- back-pressure
 
 
