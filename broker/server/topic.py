@@ -109,7 +109,6 @@ class TopicTable:
             _topic(names.reply_topic(config.broker_cluster_name), 1),
             _topic(names.TRANS_HALF_TOPIC, 1),
             _topic(names.TRANS_OP_HALF_TOPIC, 1),
-            _topic(names.TRANS_CHECK_MAX_TIME_TOPIC, 1),
             _topic(names.revive_topic(config.broker_cluster_name), REVIVE_QUEUES),
             _topic(names.sync_member_topic(config.broker_name), 1, PERM_INHERIT),
             _topic(names.TIMER_TOPIC, 1),

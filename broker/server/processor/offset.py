@@ -74,17 +74,13 @@ def query_consumer_offset(
     if offset >= 0:
         return _offset(request, offset)
     if header.set_zero_if_not_found is not False:
-        store = context.store
-        first = store.get_min_offset(header.topic, header.queue_id)
-        if first <= 0 and not _first_is_old(context, header.topic, header.queue_id):
+        # Looked at from message 0 on: an empty queue, or one whose start is gone or old, is "not
+        # found", and the client decides by its consumeFromWhere.
+        first = context.store.get_message(header.topic, header.queue_id, 0, 1)
+        if first.message_count and not first.suggest_slave:
             return _offset(request, 0)
     remark = "Not found, maybe this group consumer boot first"
     return response(request, ResponseCode.QUERY_NOT_FOUND, remark)
-
-
-def _first_is_old(context: BrokerContext, topic: str, queue_id: int) -> bool:
-    """Whether the first message lies so far back that it counts as on disk only."""
-    return context.store.get_message(topic, queue_id, 0, 1).suggest_slave
 
 
 def update_consumer_offset(
@@ -92,10 +88,13 @@ def update_consumer_offset(
 ) -> RemotingCommand:
     """UPDATE_CONSUMER_OFFSET: the last one wins; ignored while a reset waits to be taken up.
 
+    A group that never sent a heartbeat and was never made is refused, not made: a typing error in
+    a tool must not leave a group behind.
+
     **Source:** RocketMQ ConsumerManageProcessor#updateConsumerOffset
     """
     header = decode_header_fields(UpdateConsumerOffsetRequestHeader, request.ext_fields)
-    if context.groups.find(header.consumer_group) is None:
+    if header.consumer_group not in context.groups:
         return no_group(request, header.consumer_group)
     if header.topic not in context.topics:
         return no_topic(request, header.topic)

@@ -44,6 +44,10 @@ def test_system_topics_as_java_makes_them(make_table, topic, queues, perm) -> No
     assert (config.read_queue_nums, config.write_queue_nums, config.perm) == (queues, queues, perm)
 
 
+def test_topic_of_given_up_transactions_is_made_when_the_first_one_is(make_table) -> None:
+    assert "TRANS_CHECK_MAX_TIME_TOPIC" not in make_table()
+
+
 def test_switches_of_system_topics(make_table) -> None:
     table = make_table(
         cluster_topic_enable=False,
@@ -74,7 +78,13 @@ def test_template_loses_its_inherit_bit_without_automatic_creation(make_table) -
 
 def test_which_topics_are_system_topics(make_table) -> None:
     table = make_table()
-    for topic in ("TBW102", "DefaultCluster", "broker-a", "rmq_sys_x", "DefaultCluster_REPLY_TOPIC"):
+    for topic in (
+        "TBW102",
+        "DefaultCluster",
+        "broker-a",
+        "rmq_sys_x",
+        "DefaultCluster_REPLY_TOPIC",
+    ):
         assert table.is_system(topic)
     for topic in ("Orders", "%RETRY%G", "%DLQ%G"):
         assert not table.is_system(topic)

@@ -18,6 +18,7 @@ def offset(desk, code: int, **fields) -> int:
 @pytest.fixture
 def stored(desk):
     desk.topic("Orders")
+    desk.context.groups.find("G1")
     for _ in range(4):
         desk.send()
         desk.clock.advance(1000)
@@ -86,6 +87,10 @@ def test_new_group_on_a_whole_queue_starts_at_zero(stored) -> None:
     assert (answer.code, answer.ext_fields) == (0, {"offset": "0"})
 
 
+def test_new_group_on_an_empty_queue_has_no_offset(stored) -> None:
+    assert committed(stored, queueId=3).code == ResponseCode.QUERY_NOT_FOUND
+
+
 def test_new_group_that_does_not_want_zero(stored) -> None:
     answer = committed(stored, setZeroIfNotFound="false")
     assert answer.code == ResponseCode.QUERY_NOT_FOUND
@@ -100,9 +105,10 @@ def test_new_group_on_an_old_queue_has_no_offset(make_desk) -> None:
     assert committed(desk).code == ResponseCode.QUERY_NOT_FOUND
 
 
-def test_commit_needs_topic_and_group(make_desk) -> None:
-    desk = make_desk(autoCreateSubscriptionGroup="false")
+def test_commit_needs_topic_and_group(desk) -> None:
+    """Even where heartbeats make groups, a commit makes none."""
     assert commit(desk, 1).code == ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST
+    assert "G1" not in desk.context.groups
     answer = commit(desk, 1, "TOOLS_CONSUMER")
     assert answer.code == ResponseCode.TOPIC_NOT_EXIST
 
