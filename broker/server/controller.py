@@ -32,7 +32,7 @@ from broker.server.processor.table import make_handlers
 from broker.server.registration import Registrar
 from broker.server.schedule import DelayQueues
 from broker.server.settings import Settings
-from broker.server.stats import SAMPLE_MS
+from broker.server.stats import SAMPLE_MS, TOPIC_PUT_NUMS, TOPIC_PUT_SIZE
 from broker.store.config import parse_delay_levels
 from broker.store.files import Disk
 from broker.store.message_store import MessageStore
@@ -135,6 +135,7 @@ class BrokerController:
         context.delays = DelayQueues(
             self.store, self._clock, parse_delay_levels(self.store.config.message_delay_level)
         )
+        context.delays.on_delivered = self._delivered
         context.files.load_delays(context)
         context.topics.on_change.append(self._topics_changed)
         context.groups.on_change.append(self._groups_changed)
@@ -195,6 +196,12 @@ class BrokerController:
     def _delay_arrived(self, *arrival: *Arrival) -> None:
         due_ms = arrival[3]
         self._wake_delays_at(max(0.0, due_ms - self._clock.now_ms()))
+
+    def _delivered(self, topic: str, size: int) -> None:
+        stats = self.context.stats
+        stats.counter(TOPIC_PUT_NUMS, topic).add(1)
+        stats.counter(TOPIC_PUT_SIZE, topic).add(size)
+        stats.put.add(1)
 
     def _topics_changed(self, topics: list[str]) -> None:
         context = self.context

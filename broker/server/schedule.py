@@ -8,7 +8,7 @@ or the head's due time wakes it.
 **Source:** RocketMQ ScheduleMessageService, HookUtils#handleScheduleMessage.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Final
 
 from broker.common.topic import SCHEDULE_TOPIC, TRANS_HALF_TOPIC
@@ -32,7 +32,10 @@ RETRY_PUT_MS: Final = 100
 
 
 class DelayQueues:
-    """The queues of the schedule topic: what is parked, how far each level was delivered."""
+    """The queues of the schedule topic: what is parked, how far each level was delivered.
+
+    ``on_delivered(topic, stored bytes)`` hears of each message stored in its real topic.
+    """
 
     def __init__(self, store: "MessageStore", clock: "Clock", levels: Mapping[int, int]) -> None:
         self._store = store
@@ -41,6 +44,7 @@ class DelayQueues:
         self.offsets: dict[int, int] = {}
         self.data_version = DataVersion()
         self.changed = False
+        self.on_delivered: Callable[[str, int], None] | None = None
         self._last_level = 0
 
     @property
@@ -137,6 +141,8 @@ class DelayQueues:
             reconsume_times=message.reconsume_times,
         )
         result = self._store.put_message(inner)
+        if result.status is PutMessageStatus.PUT_OK and self.on_delivered is not None:
+            self.on_delivered(inner.topic, result.store_size)
         return result.status in (
             PutMessageStatus.PUT_OK,
             PutMessageStatus.MESSAGE_ILLEGAL,

@@ -251,6 +251,8 @@ class SendProcessor:
             first.queue_offset,
             _json_text(uniq_key.encode()),
         )
+        if not uniq_key:  # old clients give a batch no key of its own
+            ext_json = ext_json.replace(b',"transactionId":""', b"")
         if self._sync:
             self._wait_flushed(connection, request, ext_json, last.physical_end)
             return None
@@ -404,6 +406,8 @@ class SendProcessor:
         level = delay_level(properties, self._max_level())
         if level > 0:
             inner.topic, inner.queue_id = park(properties, inner.topic, inner.queue_id, level)
+        if inner.topic != target.config.topic_name:
+            target = self._counting(inner.topic, target)
         inner.properties = encode_properties(properties)
         result = self._store.put_message(inner)
         if result.status is not PutMessageStatus.PUT_OK:
@@ -480,6 +484,15 @@ class SendProcessor:
     def _max_level(self) -> int:
         delays = self._context.delays
         return delays.max_level if delays is not None else 0
+
+    def _counting(self, topic: str, target: Target) -> Target:
+        """A target that counts under the topic a message is really stored in (parked, DLQ)."""
+        stats = self._context.stats
+        return Target(
+            target.config,
+            stats.counter(counted.TOPIC_PUT_NUMS, topic),
+            stats.counter(counted.TOPIC_PUT_SIZE, topic),
+        )
 
     def _count(self, target: Target, size: int, messages: int) -> None:
         counter = target.put_nums

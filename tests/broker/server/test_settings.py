@@ -83,7 +83,7 @@ def test_update_without_file_stays_in_memory() -> None:
 
 
 def test_file_that_cannot_be_read(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="none.conf"):
+    with pytest.raises(ConfigError, match=r"none\.conf"):
         read_file(str(tmp_path / "none.conf"))
 
 

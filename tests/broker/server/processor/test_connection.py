@@ -14,9 +14,7 @@ def test_consumer_connections(desk) -> None:
     answer = desk.ask(RequestCode.GET_CONSUMER_CONNECTION_LIST, {"consumerGroup": "G1"})
     body = bodies.ConsumerConnection.from_bytes(answer.body_bytes())
     assert body.connection_set == [
-        bodies.Connection(
-            client_id="c1", client_addr="127.0.0.1:50001", language="GO", version=317
-        )
+        bodies.Connection(client_id="c1", client_addr="127.0.0.1:50001", language="GO", version=317)
     ]
     assert body.subscription_table == {"Orders": data}
     assert body.consume_type == "CONSUME_ACTIVELY"

@@ -24,9 +24,7 @@ def test_group_is_stored_whole(desk) -> None:
 
 
 def test_absent_fields_take_javas_defaults(desk) -> None:
-    answer = desk.ask(
-        RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, body=b'{"groupName":"G1"}'
-    )
+    answer = desk.ask(RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, body=b'{"groupName":"G1"}')
     assert answer.code == 0
     made = desk.context.groups.configs["G1"]
     assert (made.consume_enable, made.retry_max_times, made.retry_queue_nums) == (True, 16, 1)
