@@ -18,6 +18,7 @@ import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.Semaphore;
 import java.util.concurrent.TimeUnit;
+import org.apache.rocketmq.client.consumer.DefaultLitePullConsumer;
 import org.apache.rocketmq.client.consumer.DefaultMQPullConsumer;
 import org.apache.rocketmq.client.consumer.DefaultMQPushConsumer;
 import org.apache.rocketmq.client.consumer.PullResult;
@@ -50,6 +51,7 @@ public final class Peer {
     private static final Map<String, DefaultMQPushConsumer> CONSUMERS = new ConcurrentHashMap<>();
     private static final Map<String, DefaultMQPullConsumer> PULLERS = new ConcurrentHashMap<>();
     private static int instances;
+    private static volatile boolean over;
 
     private static final class Exit extends Error {
         final int status;
@@ -67,9 +69,12 @@ public final class Peer {
 
             @Override
             public void checkExit(int status) {
-                throw new Exit(status);
+                if (!over) {
+                    throw new Exit(status);
+                }
             }
         });
+        wakeWhatShutdownWaitsFor(Thread.currentThread());
         emit(event(null, "ready"));
         BufferedReader lines = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
         for (String line = lines.readLine(); line != null; line = lines.readLine()) {
@@ -83,7 +88,37 @@ public final class Peer {
             }
             emit(end);
         }
+        over = true;
         Runtime.getRuntime().halt(0);
+    }
+
+    /**
+     * Shutting a client down joins its event thread, which looks up every three seconds only. A test
+     * run closes some hundred clients: wake that thread as soon as somebody waits for it.
+     */
+    private static void wakeWhatShutdownWaitsFor(Thread worker) {
+        Thread waker = new Thread(() -> {
+            while (!over) {
+                boolean joining = false;
+                for (StackTraceElement frame : worker.getStackTrace()) {
+                    joining |= frame.getMethodName().equals("shutdown") && frame.getClassName().endsWith("ServiceThread");
+                }
+                if (joining) {
+                    for (Thread thread : Thread.getAllStackTraces().keySet()) {
+                        if (thread.getName().contains("NettyEventExecutor")) {
+                            thread.interrupt();
+                        }
+                    }
+                }
+                try {
+                    Thread.sleep(30);
+                } catch (InterruptedException stop) {
+                    return;
+                }
+            }
+        }, "waker");
+        waker.setDaemon(true);
+        waker.start();
     }
 
     private static void run(JSONObject command, JSONObject end) throws Exception {
@@ -96,6 +131,15 @@ public final class Peer {
                 break;
             case "stop":
                 stop(command.getString("consumer"));
+                break;
+            case "assigned":
+                assigned(command);
+                break;
+            case "litepull":
+                litePull(command);
+                break;
+            case "forget":
+                forget(command.getString("namesrv"));
                 break;
             case "dump":
                 dump(command);
@@ -132,7 +176,8 @@ public final class Peer {
     }
 
     private static DefaultMQProducer producer(JSONObject command) throws Exception {
-        String key = command.getString("namesrv") + command.getString("group") + command.get("compressOver");
+        String key = command.getString("namesrv") + " " + command.getString("group") + " " + command.get("compressOver")
+            + " " + command.get("compressType") + " " + command.get("vip");
         DefaultMQProducer known = PRODUCERS.get(key);
         if (known != null) {
             return known;
@@ -146,6 +191,15 @@ public final class Peer {
         if (command.containsKey("compressOver")) {
             producer.setCompressMsgBodyOverHowmuch(command.getIntValue("compressOver"));
         }
+        if (command.containsKey("compressType")) {
+            // 5.x has a setter; 4.9 reads a system property when the producer is made
+            for (java.lang.reflect.Method method : DefaultMQProducer.class.getMethods()) {
+                if (method.getName().equals("setCompressType")) {
+                    method.invoke(producer, method.getParameterTypes()[0].getField(command.getString("compressType")).get(null));
+                }
+            }
+        }
+        producer.setVipChannelEnabled(command.getBooleanValue("vip"));
         producer.start();
         PRODUCERS.put(key, producer);
         return producer;
@@ -318,6 +372,10 @@ public final class Peer {
         if ("orderly".equals(command.getString("mode"))) {
             consumer.registerMessageListener((MessageListenerOrderly) (messages, context) -> {
                 report(command, name, messages);
+                if (messages.get(0).getReconsumeTimes() < failTimes) {
+                    context.setSuspendCurrentQueueTimeMillis(100);
+                    return ConsumeOrderlyStatus.SUSPEND_CURRENT_QUEUE_A_MOMENT;
+                }
                 return ConsumeOrderlyStatus.SUCCESS;
             });
         } else {
@@ -330,8 +388,65 @@ public final class Peer {
                 return ConsumeConcurrentlyStatus.CONSUME_SUCCESS;
             });
         }
+        consumer.setVipChannelEnabled(command.getBooleanValue("vip"));
         consumer.start();
         CONSUMERS.put(name, consumer);
+    }
+
+    /** The queues of its topic that a push consumer holds now. */
+    private static void assigned(JSONObject command) {
+        DefaultMQPushConsumer consumer = CONSUMERS.get(command.getString("consumer"));
+        for (MessageQueue queue : consumer.getDefaultMQPushConsumerImpl().getRebalanceImpl().getProcessQueueTable().keySet()) {
+            if (queue.getTopic().equals(command.getString("topic"))) {
+                JSONObject event = event(command, "assigned");
+                event.put("queueId", queue.getQueueId());
+                emit(event);
+            }
+        }
+    }
+
+    private static void litePull(JSONObject command) throws Exception {
+        DefaultLitePullConsumer consumer = new DefaultLitePullConsumer(command.getString("group"));
+        consumer.setNamesrvAddr(command.getString("namesrv"));
+        consumer.setInstanceName("l" + ++instances);
+        consumer.setAutoCommit(false);
+        consumer.setConsumeFromWhere(ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET);
+        consumer.subscribe(command.getString("topic"), command.containsKey("tags") ? command.getString("tags") : "*");
+        consumer.start();
+        try {
+            long deadline = System.currentTimeMillis() + 60000;
+            int missing = command.getIntValue("count");
+            while (missing > 0) {
+                if (System.currentTimeMillis() > deadline) {
+                    throw new IllegalStateException(missing + " messages did not come");
+                }
+                for (MessageExt message : consumer.poll(1000)) {
+                    emit(seen(command, "message", message));
+                    missing--;
+                }
+            }
+            consumer.commitSync();
+        } finally {
+            consumer.shutdown();
+        }
+    }
+
+    /** Close what was kept open towards a cluster that goes away. */
+    private static void forget(String namesrv) {
+        PRODUCERS.entrySet().removeIf(entry -> {
+            boolean gone = entry.getKey().startsWith(namesrv + " ");
+            if (gone) {
+                entry.getValue().shutdown();
+            }
+            return gone;
+        });
+        PULLERS.entrySet().removeIf(entry -> {
+            boolean gone = entry.getKey().startsWith(namesrv + " ");
+            if (gone) {
+                entry.getValue().shutdown();
+            }
+            return gone;
+        });
     }
 
     private static void report(JSONObject command, String name, List<MessageExt> messages) {
@@ -350,7 +465,7 @@ public final class Peer {
     }
 
     private static DefaultMQPullConsumer puller(JSONObject command) throws Exception {
-        String key = command.getString("namesrv") + command.getString("group");
+        String key = command.getString("namesrv") + " " + command.getString("group") + " " + command.get("vip");
         DefaultMQPullConsumer known = PULLERS.get(key);
         if (known != null) {
             return known;
@@ -360,6 +475,7 @@ public final class Peer {
         puller.setNamesrvAddr(command.getString("namesrv"));
         puller.setInstanceName("r" + ++instances);
         puller.setConsumerPullTimeoutMillis(30000);
+        puller.setVipChannelEnabled(command.getBooleanValue("vip"));
         puller.start();
         PULLERS.put(key, puller);
         return puller;

@@ -24,7 +24,7 @@ async function produce() {
   const tags = (command.tags || '').split(',');
   for (let index = 0; index < command.count; index++) {
     const message = new Message(command.topic, tags[index % tags.length], body(index));
-    if (command.keys) message.keys = command.keys.replace('{i}', String(index));
+    if (command.keys) message.keys = [command.keys.replace('{i}', String(index))];
     const result = await producer.send(message);
     emit({ event: 'sent', index, status: result.sendStatus, msgId: result.msgId, queueId: result.messageQueue.queueId, queueOffset: Number(result.queueOffset) });
   }
