@@ -49,12 +49,8 @@ class Standalone:
         self.namesrv = NameServer(settings=LiveSettings(config))
         self.settings = settings
         self.controller: BrokerController | None = None
+        self.namesrv_address = ""  # where the name server listens, known after the start
         self._listen = listen
-
-    @property
-    def namesrv_address(self) -> str:
-        """Where the name server listens."""
-        return self.namesrv.addresses[0]
 
     @property
     def address(self) -> str:
@@ -66,6 +62,7 @@ class Standalone:
         """Start the name server, then the broker; nothing runs when either fails."""
         await self.namesrv.start()
         try:
+            self.namesrv_address = self.namesrv.addresses[0]
             self.settings.set_name_server(self.namesrv_address)
             self.controller = BrokerController(self.settings, listen=self._listen)
             await self.controller.start()

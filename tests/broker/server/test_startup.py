@@ -1,0 +1,147 @@
+"""mqbroker: options, settings and their origins, the process from start to stop."""
+
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from broker.errors import ConfigError
+from broker.remoting import daemon
+from broker.server import startup
+from broker.server.settings import Settings
+
+
+def options(*words: str):
+    return startup.argument_parser().parse_args(words)
+
+
+@pytest.fixture
+def conf(tmp_path: Path):
+    """``conf("key=value\\n")``: the path of a broker.conf."""
+
+    def make(text: str) -> str:
+        path = tmp_path / "broker.conf"
+        path.write_text(text, encoding="utf-8")
+        return str(path)
+
+    return make
+
+
+def test_command_line_wins_over_file_and_file_over_default(conf, tmp_path) -> None:
+    path = conf("namesrvAddr=file:1\nbrokerName=b-1\nstorePathRootDir=/nowhere\n")
+    settings = startup.read_settings(
+        options("-c", path, "-n", "option:2", "--store", str(tmp_path / "s"))
+    )
+    assert settings.broker.namesrv_addr == "option:2"
+    assert settings.broker.broker_name == "b-1"
+    assert settings.store.root == str(tmp_path / "s")
+    assert settings.origin("namesrvAddr") == "--namesrv"
+    assert settings.origin("brokerName") == path
+    assert settings.origin("listenPort") == "default"
+
+
+def test_environment_names_the_name_servers_when_nothing_else_does(monkeypatch, conf) -> None:
+    monkeypatch.setenv("NAMESRV_ADDR", "env:3")
+    assert startup.read_settings(options()).broker.namesrv_addr == "env:3"
+    assert startup.read_settings(options("-n", "o:1")).broker.namesrv_addr == "o:1"
+    assert startup.read_settings(options("-c", conf(""))).broker.namesrv_addr == ""
+
+
+def test_wrong_value_names_the_file(conf) -> None:
+    path = conf("listenPort=x\n")
+    with pytest.raises(ConfigError, match=r"broker\.conf.*listenPort"):
+        startup.read_settings(options("-c", path))
+
+
+def test_listen_addresses(conf) -> None:
+    settings = Settings({"listenPort": "20911"})
+    assert startup.bind(settings, []) == [("127.0.0.1", 20911)]
+    assert startup.bind(settings, ["127.0.0.1:0"]) == [("127.0.0.1", 0)]
+    assert settings.broker.listen_port == 0
+    assert settings.origin("listenPort") == "--listen"
+
+
+def test_ready_line_is_javas() -> None:
+    settings = Settings({"namesrvAddr": "127.0.0.1:9876"})
+    assert startup.ready_line(settings, "127.0.0.1:10911") == (
+        "The broker[broker-a, 127.0.0.1:10911] boot success. "
+        "serializeType=JSON and name server is 127.0.0.1:9876"
+    )
+    assert startup.ready_line(Settings({}), "h:1").endswith("serializeType=JSON")
+
+
+class TestMain:
+    """Options that start nothing, and mistakes."""
+
+    @pytest.fixture(autouse=True)
+    def quiet(self, monkeypatch) -> None:
+        monkeypatch.setattr(daemon, "configure_logging", lambda options: None)
+        monkeypatch.delenv("NAMESRV_ADDR", raising=False)
+
+    def test_print_shows_every_setting_with_its_origin(self, conf, capsys) -> None:
+        path = conf("brokerName=b-1\nfutureKey=9\n")
+        assert startup.main(["-c", path, "-p"]) == 0
+        lines = capsys.readouterr().out.splitlines()
+        assert f"brokerName=b-1  # {path}" in lines
+        assert f"futureKey=9  # {path}" in lines
+        assert "flushDiskType=ASYNC_FLUSH  # default" in lines
+        assert lines == sorted(lines)
+
+    def test_check_looks_and_starts_nothing(self, tmp_path, capsys) -> None:
+        store = tmp_path / "store"
+        assert startup.main(["--store", str(store), "--check"]) == 0
+        assert "can be used" in capsys.readouterr().out
+        assert not store.exists()
+
+    def test_check_of_a_damaged_store(self, tmp_path, capsys) -> None:
+        config = tmp_path / "config"
+        config.mkdir()
+        (config / "topics.json").write_text("{broken", encoding="utf-8")
+        assert startup.main(["--store", str(tmp_path), "--check"]) == daemon.STATUS_DAMAGED
+        assert "topics.json" in capsys.readouterr().err
+
+    @pytest.mark.parametrize(
+        "words",
+        [
+            ("-c", "/no/such/broker.conf"),
+            ("--namesrv-listen", "127.0.0.1:0"),
+            ("--listen", "nonsense:port"),
+        ],
+    )
+    def test_mistakes_have_status_2_and_a_reason(self, words, capsys) -> None:
+        assert startup.main(list(words)) == daemon.STATUS_USAGE
+        assert capsys.readouterr().err.startswith("error: ")
+
+    def test_version(self, capsys) -> None:
+        with pytest.raises(SystemExit) as end:
+            startup.main(["--version"])
+        assert end.value.code == 0
+        assert capsys.readouterr().out.startswith("mqbroker ")
+
+
+def test_process_serves_until_sigterm_and_stops_in_order(tmp_path: Path) -> None:
+    process = subprocess.Popen(
+        [
+            sys.executable, "-m", "broker", "--standalone", "--store", str(tmp_path / "store"),
+            "--listen", "127.0.0.1:0", "--namesrv-listen", "127.0.0.1:0", "--log-level", "ERROR",
+        ],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )  # fmt: skip
+    try:
+        line = process.stdout.readline()
+        assert line.startswith("The broker[broker-a, 127.0.0.1:")
+        assert "boot success. serializeType=JSON and name server is 127.0.0.1:" in line
+        assert (tmp_path / "store" / "abort").exists()
+        process.send_signal(signal.SIGTERM)
+        rest, errors = process.communicate(timeout=30)
+        assert (process.returncode, rest, errors) == (0, "", "")
+        assert not (tmp_path / "store" / "abort").exists()
+    finally:
+        process.kill()
+        process.wait()
+        process.stdout.close()
+        process.stderr.close()
