@@ -134,6 +134,9 @@ class MessageStore(StoreReader, StoreWriter):
         self._notified = notify is not None
         StoreReader.__init__(self)
         StoreWriter.__init__(self)
+        self._parts = StoreParts(
+            self.log, self.queue_table, self.index, self.checkpoint, self.reput
+        )
         self._last_thorough = 0.0
 
     # --- life ---------------------------------------------------------------------------------
@@ -163,8 +166,9 @@ class MessageStore(StoreReader, StoreWriter):
                     and config.max_index_num == DEFAULTS.max_index_num,
                     notes=notes,
                 )
-            parts = StoreParts(self.log, self.queue_table, self.index, self.checkpoint, self.reput)
-            report = Recovery(self.disk, self.config, parts).run()
+            recovery = Recovery(self.disk, self.config, self._parts)
+            report = recovery.run()
+            self.damaged = recovery.damaged
         except BaseException:
             self._close_files()
             raise
@@ -181,7 +185,7 @@ class MessageStore(StoreReader, StoreWriter):
             raise StoreStateError(f"{self.config.root}: load() comes before start()")
         root = self.config.root
         self.disk.write(os.path.join(root, ABORT), abort_content(self.disk, root))
-        write_queue_ends(self.disk, root, self.log.max_offset, self.queue_table)
+        write_queue_ends(self.disk, root, self._parts, self.damaged)
         self._worker.start()
         self.flusher.start()
         try:
@@ -209,7 +213,7 @@ class MessageStore(StoreReader, StoreWriter):
             self.log.preparer.discard()
             if clean_stop:
                 root = self.config.root
-                write_queue_ends(self.disk, root, self.log.max_offset, self.queue_table)
+                write_queue_ends(self.disk, root, self._parts, self.damaged)
                 self.disk.unlink(os.path.join(root, ABORT))
         self._started = False
         self._close_files()

@@ -53,8 +53,8 @@ class StoreReader:
     index: IndexService | None
 
     def __init__(self) -> None:
-        # Physical offsets of records that recovery found damaged: never handed out.
-        self.damaged: set[int] = set()
+        # Ranges of the log that recovery found damaged: nothing in them is handed out.
+        self.damaged: list[tuple[int, int]] = []
         self.get_found = 0
         self.get_missed = 0
         self.transferred = 0
@@ -154,7 +154,7 @@ class StoreReader:
                     buffers.append(view[run_start - base : run_end - base])
                 view, base, data_end = file.view, file.start, file.start + file.written
                 run_start = run_end = physical_offset
-            if damaged and physical_offset in damaged:
+            if damaged and self.is_damaged(physical_offset):
                 continue
             if record_matcher is not None:
                 at = physical_offset - base
@@ -206,7 +206,7 @@ class StoreReader:
             if matcher is not None and not matcher(code):
                 continue
             record = self.log.read(physical_offset, size)
-            if record is None or physical_offset in self.damaged:
+            if record is None or self.is_damaged(physical_offset):
                 continue
             result.buffers.append(record)
             result.message_count += number
@@ -254,7 +254,7 @@ class StoreReader:
                 break
             for physical_offset in sorted(set(found)):
                 record = self.log.record_at(physical_offset)
-                if record is not None and physical_offset not in self.damaged:
+                if record is not None and not self.is_damaged(physical_offset):
                     result.buffers.append(record)
             if result.buffers:
                 break
@@ -326,9 +326,15 @@ class StoreReader:
     def look_message(self, physical_offset: int, size: int | None = None) -> memoryview | None:
         """The record that begins at ``physical_offset``, None if none does."""
         record = self.log.record_at(physical_offset)
+        if record is not None and self.is_damaged(physical_offset):
+            return None
         if record is not None and size is not None and len(record) != size:
             return None
         return record
+
+    def is_damaged(self, physical_offset: int) -> bool:
+        """Whether recovery found that the log does not hold what was stored there."""
+        return any(start <= physical_offset < end for start, end in self.damaged)
 
     def get_max_offset(self, topic: str, queue_id: int) -> int:
         """Queue offset behind the last message, 0 for an unknown queue."""

@@ -27,6 +27,7 @@ import json
 import logging
 import os
 import time
+from collections.abc import Iterable
 from typing import Any, Final
 
 from broker.common.topic import is_system_topic
@@ -94,6 +95,8 @@ class Recovery:
         self._checkpoint = parts.checkpoint
         self._reput = parts.reput
         self.report = RecoveryReport()
+        # Ranges of physical offsets that do not hold what was stored: never to be handed out.
+        self.damaged: list[tuple[int, int]] = []
         self._last_timestamp = 0
         # From here on a place without a record is the end: nothing was stored behind it.
         self._trusted_from = 1 << 63
@@ -113,6 +116,8 @@ class Recovery:
             self._reput.skip_topic = self._is_gone
             self._reput.recovering = True
             ends = self._read_ends()
+            if ends is not None:
+                self.damaged += [(start, end) for start, end in ends.get("damaged", ())]
             self._check_queue_ends()
             newest = self._queues.max_physical_offset()
             start = self._start(newest, ends, abort)
@@ -143,6 +148,10 @@ class Recovery:
             self._heal_index(trusted=report.clean or self._same_kernel(abort))
             return log_min
         if report.clean:
+            starts = [file.start for file in self._log_files.files.files]
+            if starts[-1] - starts[0] != (len(starts) - 1) * self._log_files.file_size:
+                report.notes.append("files of the log are missing: the whole log is read")
+                return log_min
             if ends is None or ends.get("logEnd") != self._quick_end(newest):
                 report.notes.append("last stopped by another broker: the whole log is read once")
                 return log_min
@@ -352,7 +361,7 @@ class Recovery:
         """Dispatch one file from ``position``: end of its last record (-1: none), go on behind?"""
         mapping = file.mapping
         reput = self._reput
-        check_crc = self._config.check_crc_on_recover and not self.report.clean
+        check_crc = self._config.check_crc_on_recover
         end = position if position else -1
         if position == 0 and file.start == self._log_files.min_offset:
             end = 0
@@ -454,6 +463,8 @@ class Recovery:
             action="left as it is; reading goes on behind it",
         )
         self.report.damages.append(damage)
+        if (start, end) not in self.damaged:
+            self.damaged.append((start, end))
         _log.warning("%s: %d bytes at %d: %s", file.path, end - start, start, reason)
 
     # --- after the scan -----------------------------------------------------------------------
@@ -532,16 +543,21 @@ class StoreParts:
         self.reput = reput
 
 
-def write_queue_ends(disk: Disk, root: str, log_end: int, queues: ConsumeQueueTable) -> None:
+def write_queue_ends(
+    disk: Disk, root: str, parts: StoreParts, damaged: Iterable[tuple[int, int]]
+) -> None:
     """Note the log's end and every queue's, by which the next start sees that none is lost.
 
-    A file of ours beside Java's; the Java broker does not look at it.
+    ``damaged`` are the ranges of the log known not to hold what was stored. This is a file of
+    ours beside Java's; the Java broker does not look at it.
     """
+    log_end, queues = parts.log.max_offset, parts.queues
     table: dict[str, dict[str, int]] = {}
     for queue in queues.all():
         if queue.max_offset > 0:
             table.setdefault(queue.topic.name, {})[str(queue.queue_id)] = queue.max_offset
-    text = json.dumps({"logEnd": log_end, "queues": table}, sort_keys=True)
+    bad = sorted(place for place in damaged if place[1] > parts.log.min_offset)
+    text = json.dumps({"damaged": bad, "logEnd": log_end, "queues": table}, sort_keys=True)
     path = os.path.join(root, QUEUE_ENDS)
     disk.write(path + ".tmp", text.encode())
     disk.rename(path + ".tmp", path)

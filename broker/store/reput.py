@@ -254,7 +254,7 @@ class ReputService:
         self.dispatched += 1
 
     def _append_again(self, entry: Dispatch, code: int) -> None:
-        """Recovery's append: not for topics that are gone; a queue that begins anew is restarted."""
+        """Recovery's append: not for topics that are gone; queues that begin anew are restarted."""
         queue, physical_offset = entry[5], entry[0]
         topic = queue.topic
         if not topic.usable or (self.skip_topic is not None and self.skip_topic(topic)):

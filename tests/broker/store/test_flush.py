@@ -1,0 +1,290 @@
+"""Group commit, asynchronous flush, failed syncs, the checkpoint."""
+
+import threading
+from pathlib import Path
+
+import pytest
+
+from broker.store.files import Disk
+from broker.store.flush import StoreCheckpoint
+from broker.store.format.checkpoint import Checkpoint, decode_checkpoint
+from broker.store.message_store import PutMessageStatus
+
+P = PutMessageStatus
+WAIT = 20  # seconds; only a broken test waits so long
+
+
+class GatedDisk(Disk):
+    """A disk whose syncs of mapped files wait at a gate, and are counted."""
+
+    def __init__(self) -> None:
+        self.gate = threading.Event()
+        self.gate.set()
+        self.syncing = threading.Event()
+        self.fds: list[int] = []
+        self.syncs = 0
+        self.error: OSError | None = None
+
+    def sync_data(self, fd):
+        self.syncs += 1
+        self.fds.append(fd)
+        self.syncing.set()
+        assert self.gate.wait(WAIT)
+        if self.error is not None:
+            raise self.error
+        super().sync_data(fd)
+
+
+class Waits:
+    """Callbacks of await_flush, to be waited for."""
+
+    def __init__(self) -> None:
+        self.got: list[PutMessageStatus] = []
+        self.changed = threading.Condition()
+
+    def __call__(self, status: PutMessageStatus) -> None:
+        with self.changed:
+            self.got.append(status)
+            self.changed.notify_all()
+
+    def wait(self, count: int) -> list[PutMessageStatus]:
+        with self.changed:
+            assert self.changed.wait_for(lambda: len(self.got) >= count, WAIT)
+            return self.got
+
+
+@pytest.fixture
+def gated() -> GatedDisk:
+    return GatedDisk()
+
+
+@pytest.fixture
+def waits() -> Waits:
+    return Waits()
+
+
+@pytest.fixture
+def sync_store(stores, gated):
+    return stores.start(stores.config(flush_disk_type="SYNC_FLUSH"), disk=gated)
+
+
+def test_an_answer_follows_the_flush(sync_store, inner, waits, gated):
+    result = sync_store.put_message(inner())
+    gated.gate.clear()
+    sync_store.await_flush(result.physical_end, waits)
+    assert gated.syncing.wait(WAIT)
+    assert waits.got == []
+    gated.gate.set()
+    assert waits.wait(1) == [P.PUT_OK]
+    assert sync_store.flushed_where >= result.physical_end
+
+
+def test_what_is_flushed_is_answered_at_once(sync_store, inner, waits):
+    result = sync_store.put_message(inner())
+    assert sync_store.flush()
+    sync_store.await_flush(result.physical_end, waits)
+    assert waits.got == [P.PUT_OK]
+
+
+def test_one_sync_serves_all_that_wait(sync_store, inner, waits, gated):
+    first = sync_store.put_message(inner())
+    gated.gate.clear()
+    gated.syncing.clear()
+    sync_store.await_flush(first.physical_end, waits)
+    assert gated.syncing.wait(WAIT)
+    for _ in range(20):
+        sync_store.await_flush(sync_store.put_message(inner()).physical_end, waits)
+    gated.gate.set()
+    assert waits.wait(21) == [P.PUT_OK] * 21
+    # The ones that came during the first sync share the next; nobody waits for a third.
+    assert sync_store.flusher.syncs == 2
+
+
+def test_a_turn_starts_one_flush(stores, inner, waits, gated):
+    turn = []
+    config = stores.config(flush_disk_type="SYNC_FLUSH")
+    store = stores.start(config, disk=gated, defer=turn.append)
+    gated.syncs = 0
+    for _ in range(5):
+        store.await_flush(store.put_message(inner()).physical_end, waits)
+    assert gated.syncs == 0
+    assert len(turn) == 1
+    turn.pop()()
+    assert waits.wait(5) == [P.PUT_OK] * 5
+
+
+def test_callbacks_come_through_notify_and_behind_dispatch(stores, inner, gated):
+    posted, ready = [], threading.Event()
+
+    def notify(fn):
+        posted.append(fn)
+        ready.set()
+
+    config = stores.config(flush_disk_type="SYNC_FLUSH")
+    store = stores.start(config, disk=gated, notify=notify)
+    seen = []
+    result = store.put_message(inner())
+    store.await_flush(
+        result.physical_end,
+        lambda status: seen.append((status, store.get_max_offset("TopicA", 0))),
+    )
+    assert ready.wait(WAIT)
+    assert seen == []
+    for fn in posted:
+        fn()
+    # Whoever reads the answer finds the message.
+    assert seen == [(P.PUT_OK, 1)]
+
+
+def test_a_roll_syncs_the_old_file_first(stores, inner, gated):
+    store = stores.start(stores.config(flush_disk_type="SYNC_FLUSH"), disk=gated)
+    store.put_message(inner(body=bytes(3000)))
+    store._worker.drain()
+    result = store.put_message(inner(body=bytes(3000)))
+    old, new = store.log.files.files
+    gated.fds.clear()
+    assert store.flush()
+    logs = [fd for fd in gated.fds if fd in (old._fd, new._fd)]
+    assert logs == [old._fd, new._fd]
+    assert store.flushed_where == result.physical_end
+
+
+def test_a_failed_sync_ends_all_acknowledgements(sync_store, stores, inner, waits, gated):
+    kept = sync_store.put_message(inner(body=b"kept"))
+    assert sync_store.flush()
+    gated.error = OSError(5, "Input/output error")
+    lost = sync_store.put_message(inner(body=b"doubtful"))
+    sync_store.await_flush(lost.physical_end, waits)
+    assert waits.wait(1) == [P.FLUSH_DISK_TIMEOUT]
+    gated.error = None
+    # The kernel may have thrown the pages away: a later sync that works proves nothing.
+    assert sync_store.flush() is False
+    sync_store.await_flush(lost.physical_end, waits)
+    assert waits.got == [P.FLUSH_DISK_TIMEOUT] * 2
+    refused = sync_store.put_message(inner())
+    assert refused.status is P.SERVICE_NOT_AVAILABLE
+    assert "Input/output error" in refused.remark
+    assert not sync_store.writable
+    assert "Input/output error" in sync_store.not_writable_reason
+    # Reads go on, of flushed data.
+    assert sync_store.get_message("TopicA", 0, 0).message_count == 1
+    assert sync_store.look_message(kept.physical_offset) is not None
+    stores.close(sync_store)
+    assert (stores.root / "abort").exists()
+    store = stores.start()
+    assert not store.report.clean
+    assert store.writable
+
+
+def test_a_failed_asynchronous_sync_stops_writes(stores, inner, faulty_disk):
+    store = stores.start(disk=faulty_disk)
+    store.put_message(inner())
+    faulty_disk.fail["sync_data"] = OSError(5, "Input/output error")
+    assert store.flush() is False
+    assert store.put_message(inner()).status is P.SERVICE_NOT_AVAILABLE
+
+
+def test_a_flush_that_hangs_is_a_timeout(sync_store, inner, waits, gated):
+    gated.gate.clear()
+    gated.syncing.clear()
+    first = sync_store.put_message(inner())
+    sync_store.await_flush(first.physical_end, waits)
+    assert gated.syncing.wait(WAIT)
+    second = sync_store.put_message(inner())
+    sync_store.await_flush(second.physical_end, waits)
+    import time
+
+    now = time.monotonic()
+    sync_store.flusher.expire(now + 4)
+    assert waits.got == []
+    sync_store.flusher.expire(now + 6)
+    assert waits.got == [P.FLUSH_DISK_TIMEOUT] * 2
+    gated.gate.set()
+    # The message is stored; a late success is not answered a second time.
+    assert sync_store.flush()
+    assert waits.got == [P.FLUSH_DISK_TIMEOUT] * 2
+
+
+def test_a_stop_answers_those_who_wait(stores, inner, waits, gated):
+    turn = []
+    config = stores.config(flush_disk_type="SYNC_FLUSH")
+    store = stores.start(config, disk=gated, defer=turn.append)
+    store.await_flush(store.put_message(inner()).physical_end, waits)
+    stores.close(store)
+    assert len(waits.got) == 1
+
+
+def test_an_idle_store_syncs_nothing(stores, gated):
+    store = stores.start(disk=gated)
+    store._worker.drain()
+    before = gated.syncs
+    assert not store.flusher._wake.is_set()
+    assert store.flusher._awake is False
+    assert gated.syncs == before
+
+
+def test_asynchronous_flush_comes_by_itself(stores, inner, waits):
+    config = stores.config(flush_interval_commit_log=1, flush_commit_log_least_pages=0)
+    store = stores.start(config)
+    result = store.put_message(inner())
+    store.await_flush(result.physical_end, waits)
+    assert waits.wait(1) == [P.PUT_OK]
+    assert store.flushed_where == result.physical_end
+
+
+# --- checkpoint -----------------------------------------------------------------------------------
+
+
+def checkpoint_of(root: Path) -> Checkpoint:
+    return decode_checkpoint((root / "checkpoint").read_bytes())
+
+
+def test_a_clean_stop_writes_the_times_of_the_last_message(stores, inner):
+    store = stores.start()
+    store.put_message(inner())
+    stores.clock.advance(500)
+    last = store.put_message(inner()).store_timestamp
+    stores.close(store)
+    assert checkpoint_of(stores.root)[:3] == (last, last, 0)
+
+
+def test_the_index_time_is_that_of_the_last_full_file(stores, inner):
+    store = stores.start()
+    for n in range(60):
+        store.put_message(inner(properties={"KEYS": f"k{n}"}))
+        stores.clock.advance(10)
+    store._worker.drain()
+    assert store.checkpoint.value.index_msg_timestamp == store.index.files[0].end_timestamp
+    stores.close(store)
+    assert checkpoint_of(stores.root).index_msg_timestamp == store.index.files[0].end_timestamp
+
+
+def test_the_checkpoint_is_never_ahead_of_the_disk(stores, inner):
+    store = stores.start()
+    first = store.put_message(inner()).store_timestamp
+    assert store.flush()
+    stores.clock.advance(1000)
+    store.put_message(inner())
+    assert store.checkpoint.value.physic_msg_timestamp == first
+    assert store.checkpoint.value.logics_msg_timestamp == 0
+    store._sync_queues(thorough=True)
+    assert store.checkpoint.value.logics_msg_timestamp == first + 1000
+
+
+def test_a_broken_checkpoint_counts_as_empty(tmp_path):
+    path = tmp_path / "checkpoint"
+    path.write_bytes(b"short")
+    notes = []
+    checkpoint = StoreCheckpoint(Disk(), str(path))
+    checkpoint.load(notes)
+    assert checkpoint.value == Checkpoint()
+    assert len(notes) == 1
+
+
+def test_an_unchanged_checkpoint_is_not_written(tmp_path, faulty_disk):
+    checkpoint = StoreCheckpoint(faulty_disk, str(tmp_path / "checkpoint"))
+    checkpoint.set_physic(5)
+    checkpoint.flush()
+    calls = len(faulty_disk.calls)
+    checkpoint.flush()
+    assert len(faulty_disk.calls) == calls

@@ -1,0 +1,208 @@
+"""Puts: what they answer, what they write, what they refuse; full disks."""
+
+from pathlib import Path
+
+import pytest
+
+from broker.errors import DiskFullError
+from broker.message.record import decode_record, scan_records
+from broker.store.message_store import GetMessageStatus, PutMessageStatus
+
+S = GetMessageStatus
+P = PutMessageStatus
+
+
+def bodies(result):
+    return [m.body for buffer in result.buffers for m in scan_records(buffer)]
+
+
+def test_a_put_message_is_found_where_the_result_says(stores, inner):
+    store = stores.start()
+    result = store.put_message(inner(body=b"one", queue_id=3, properties={"TAGS": "TagA"}))
+    assert result.status is P.PUT_OK
+    assert (result.queue_offset, result.physical_offset, result.message_count) == (0, 0, 1)
+    assert result.store_timestamp == stores.clock.now_ms()
+    message = decode_record(store.look_message(result.physical_offset), check_crc=True)
+    assert (message.topic, message.queue_id, message.body) == ("TopicA", 3, b"one")
+    assert message.store_timestamp == stores.clock.now_ms()
+    assert message.total_size == result.store_size == result.physical_end
+
+
+def test_queue_offsets_count_up_per_queue(stores, inner):
+    store = stores.start()
+    offsets = [store.put_message(inner(queue_id=n % 2)).queue_offset for n in range(6)]
+    assert offsets == [0, 0, 1, 1, 2, 2]
+    assert store.queues() == {"TopicA": [0, 1]}
+
+
+def test_queue_offsets_go_on_after_a_restart(stores, inner):
+    store = stores.start()
+    for _ in range(30):
+        store.put_message(inner())
+    store = stores.reopen(store)
+    assert store.put_message(inner()).queue_offset == 30
+    assert store.report.clean
+
+
+def test_prepared_and_rollback_records_take_no_queue_offset(stores, inner):
+    store = stores.start()
+    store.put_message(inner())
+    for flag in (0x4, 0xC):
+        assert store.put_message(inner(sys_flag=flag)).queue_offset == 0
+    assert store.put_message(inner(sys_flag=0x8)).queue_offset == 1
+    assert store.get_max_offset("TopicA", 0) == 2
+
+
+@pytest.mark.parametrize(
+    ("change", "status"),
+    [
+        ({"body": bytes(3001)}, P.MESSAGE_ILLEGAL),
+        ({"topic": "t" * 128}, P.MESSAGE_ILLEGAL),
+        ({"topic": "%RETRY%" + "t" * 249}, P.MESSAGE_ILLEGAL),
+        ({"topic": ""}, P.MESSAGE_ILLEGAL),
+        ({"topic": "../up"}, P.MESSAGE_ILLEGAL),
+        ({"queue_id": -1}, P.MESSAGE_ILLEGAL),
+        ({"properties": b"k\x01" + bytes(32_766) + b"\x02"}, P.PROPERTIES_SIZE_EXCEEDED),
+        ({"sys_flag": 0x80}, P.MESSAGE_ILLEGAL),
+    ],
+)
+def test_what_does_not_fit_is_refused_and_nothing_is_written(stores, inner, change, status):
+    store = stores.start()
+    result = store.put_message(inner(**change))
+    assert result.status is status
+    assert result.remark
+    assert store.max_physical_offset == 0
+    assert store.put_failed == 1
+
+
+def test_the_limits_themselves_fit(stores, inner):
+    store = stores.start(stores.config(mapped_file_size_commit_log=65536))
+    assert store.put_message(inner(body=bytes(3000))).status is P.PUT_OK
+    assert (
+        store.put_message(inner(properties=b"k\x01" + b"v" * 32_764 + b"\x02")).status is P.PUT_OK
+    )
+    assert store.put_message(inner(topic="t" * 127)).status is P.PUT_OK
+    assert store.put_message(inner(topic="%RETRY%" + "t" * 248)).status is P.PUT_OK
+
+
+def test_a_record_longer_than_a_file_is_illegal(stores, inner):
+    store = stores.start(stores.config(max_message_size=10_000))
+    assert store.put_message(inner(body=bytes(5000))).status is P.MESSAGE_ILLEGAL
+    assert store.put_message(inner()).status is P.PUT_OK
+
+
+def test_an_empty_body_has_crc_0(stores, inner):
+    store = stores.start()
+    result = store.put_message(inner(body=b""))
+    assert decode_record(store.look_message(result.physical_offset)).body_crc == 0
+
+
+def test_a_body_may_be_a_memoryview(stores, inner):
+    store = stores.start()
+    result = store.put_message(inner(body=memoryview(b"xxbodyxx")[2:6]))
+    assert decode_record(store.look_message(result.physical_offset)).body == b"body"
+
+
+def test_ipv6_hosts_set_their_flags(stores, inner):
+    store = stores.start()
+    message = inner()
+    message.born_host = bytes(15) + b"\x01\0\0\0\x07"
+    result = store.put_message(message)
+    found = decode_record(store.look_message(result.physical_offset))
+    assert found.sys_flag == 0x10
+    assert found.born_host == "[::1]:7"
+
+
+def test_a_batch_stands_together_in_one_file(stores, inner):
+    store = stores.start()
+    store.put_message(inner(body=bytes(2500)))
+    results = store.put_messages([inner(body=bytes(500)) for _ in range(4)])
+    assert [r.queue_offset for r in results] == [1, 2, 3, 4]
+    starts = [r.physical_offset for r in results]
+    assert starts[0] == 4096
+    assert [r.physical_end for r in results[:-1]] == starts[1:]
+    assert store.get_max_offset("TopicA", 0) == 5
+
+
+def test_a_batch_is_stored_as_a_whole_or_not_at_all(stores, inner):
+    store = stores.start()
+    results = store.put_messages([inner(), inner(body=bytes(4000))])
+    assert [r.status for r in results] == [P.MESSAGE_ILLEGAL]
+    results = store.put_messages([inner(body=bytes(2000)) for _ in range(3)])
+    assert [r.status for r in results] == [P.MESSAGE_ILLEGAL]
+    assert store.max_physical_offset == 0
+
+
+def test_store_times_never_decrease(stores, inner):
+    store = stores.start()
+    first = store.put_message(inner()).store_timestamp
+    stores.clock.jump(-5000)
+    assert store.put_message(inner()).store_timestamp == first
+
+
+def test_dispatch_is_put_off_to_the_end_of_the_turn(stores, inner):
+    turn = []
+    store = stores.start(defer=turn.append)
+    for _ in range(3):
+        store.put_message(inner())
+    assert len(turn) == 1
+    assert store.get_max_offset("TopicA", 0) == 0
+    assert store.dispatch_behind_bytes == store.max_physical_offset
+    turn.pop()()
+    assert store.get_max_offset("TopicA", 0) == 3
+    assert store.dispatch_behind_bytes == 0
+    store.put_message(inner())
+    assert len(turn) == 1
+
+
+def test_a_full_disk_is_an_answer_and_ends_by_itself(stores, inner, faulty_disk):
+    store = stores.start(disk=faulty_disk)
+    store.put_message(inner(body=bytes(3000)))
+    store._worker.drain()
+    store.log.preparer.discard()
+    faulty_disk.fail["reserve"] = DiskFullError("commitlog/x: No space left on device")
+    end = store.max_physical_offset
+    result = store.put_message(inner(body=bytes(3000)))
+    assert result.status is P.SERVICE_NOT_AVAILABLE
+    assert "No space" in result.remark
+    assert store.max_physical_offset == end
+    assert not store.writable
+    assert store.put_message(inner()).status is P.SERVICE_NOT_AVAILABLE
+    assert bodies(store.get_message("TopicA", 0, 0)) == [bytes(3000)]
+    del faulty_disk.fail["reserve"]
+    stores.clock.advance(1_000)
+    result = store.put_message(inner(body=bytes(3000)))
+    assert (result.status, result.queue_offset) == (P.PUT_OK, 1)
+    assert store.writable
+
+
+def test_a_full_disk_under_a_queue_keeps_the_message_for_later(stores, inner, faulty_disk):
+    store = stores.start(disk=faulty_disk)
+    store.put_message(inner())
+    faulty_disk.fail["reserve"] = DiskFullError("consumequeue/x: No space left on device")
+    result = store.put_message(inner(topic="TopicB"))
+    assert result.status is P.PUT_OK
+    assert store.get_max_offset("TopicB", 0) == 0
+    assert store.dispatch_behind_bytes == result.store_size
+    assert not store.writable
+    del faulty_disk.fail["reserve"]
+    stores.clock.advance(1_000)
+    assert store.put_message(inner()).status is P.PUT_OK
+    assert store.get_max_offset("TopicB", 0) == 1
+    assert store.dispatch_behind_bytes == 0
+
+
+def test_a_limit_on_file_size_is_no_signal(stores, inner, tmp_path: Path):
+    import resource
+
+    store = stores.start()
+    store.put_message(inner(body=bytes(3000)))
+    store._worker.drain()
+    store.log.preparer.discard()
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1000, hard))
+    try:
+        result = store.put_message(inner(body=bytes(3000)))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert result.status is P.SERVICE_NOT_AVAILABLE
