@@ -78,8 +78,18 @@ def said() -> Callable[..., Registration]:
 
 
 @pytest.fixture(scope="session")
-def conversation() -> list[dict]:
-    """What a Java broker and a Java name server said to each other: start, running, stop."""
-    path = Path(__file__).parents[2] / "golden" / "frames" / "broker-namesrv.jsonl.gz"
-    with gzip.open(path, "rt", encoding="utf-8") as lines:
-        return [json.loads(line) for line in lines]
+def exchanges() -> Callable[[str], list[tuple[dict, dict]]]:
+    """What a Java name server was asked and answered in one recording, as (request, answer)."""
+
+    def exchanges(name: str) -> list[tuple[dict, dict]]:
+        path = Path(__file__).parents[2] / "golden" / "frames" / f"{name}.jsonl.gz"
+        with gzip.open(path, "rt", encoding="utf-8") as lines:
+            frames = [frame for frame in map(json.loads, lines) if frame["link"].endswith("39876")]
+        answers = {(f["conn"], f["opaque"]): f for f in frames if f["from"] == "server"}
+        return [
+            (frame, answers[frame["conn"], frame["opaque"]])
+            for frame in frames
+            if frame["from"] == "client" and (frame["conn"], frame["opaque"]) in answers
+        ]
+
+    return exchanges
