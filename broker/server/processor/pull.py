@@ -2,7 +2,7 @@
 
 ::
 
-    header ─ checks ─ filter ─ store.get_message ─ [reply head, slice, slice, …]
+    header ─ checks ─ filter ─ store.get_message ─ reply head and slices, joined
                                     └─ nothing there: parked in PullHold, run once more when a
                                        message arrives or the deadline is reached
 
@@ -34,10 +34,10 @@ from broker.server.processor.answer import no_group, no_topic
 from broker.store.results import GetMessageResult, GetMessageStatus
 
 if TYPE_CHECKING:
-    from broker.remoting.server import Buffer, Connection, Handler
+    from broker.remoting.server import Connection, Handler
     from broker.server.stats import Counter
 
-Answer = RemotingCommand | list["Buffer"] | None
+Answer = RemotingCommand | bytes | None
 
 MAX_SUSPEND_MS: Final = 120_000  # longer holds would meet the idle close of the connection
 MAX_GET_COUNTERS: Final = 100_000
@@ -176,7 +176,7 @@ class PullProcessor:
         code: int,
         group: SubscriptionGroupConfig,
         topic: TopicConfig,
-    ) -> "list[Buffer]":
+    ) -> bytes:
         ext = REPLY % (
             group.group_sys_flag,
             result.max_offset,
@@ -190,9 +190,11 @@ class PullProcessor:
             request.opaque, code, ext, remark_json=REMARKS[result.status], body_size=size
         )
         if not size:
-            return [head]
+            return head
         self._count(topic.topic_name, group.group_name, result)
-        return [head, *result.buffers]
+        # One copy of at most a pull's size limit: the slices stay no longer than this call, so a
+        # slow reader never keeps an expired file mapped.
+        return b"".join((head, *result.buffers))
 
     def _count(self, topic: str, group: str, result: GetMessageResult) -> None:
         key = f"{topic}@{group}"

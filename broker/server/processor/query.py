@@ -12,16 +12,16 @@ from broker.server.context import BrokerContext
 from broker.server.processor.answer import bad_field
 
 if TYPE_CHECKING:
-    from broker.remoting.server import Buffer, Connection
+    from broker.remoting.server import Connection
 
-    Answer = RemotingCommand | list[Buffer]
+Answer = RemotingCommand | bytes
 
 MAX_QUERY_MESSAGES = 1_000  # of one answer, whatever the client asks for
 
 
 def query_message(
     context: BrokerContext, connection: "Connection", request: RemotingCommand
-) -> "Answer":
+) -> Answer:
     """QUERY_MESSAGE: every record whose index hash matches; the caller compares the keys."""
     ext = request.ext_fields
     try:
@@ -41,18 +41,16 @@ def query_message(
     size = sum(map(len, result.buffers))
     if not size:
         remark = b'"can not find message, maybe time range not correct"'
-        return [
-            encode_reply_json(
-                request.opaque, ResponseCode.QUERY_NOT_FOUND, ext_json, remark_json=remark
-            )
-        ]
+        return encode_reply_json(
+            request.opaque, ResponseCode.QUERY_NOT_FOUND, ext_json, remark_json=remark
+        )
     head = encode_reply_json(request.opaque, 0, ext_json, body_size=size)
-    return [head, *result.buffers]
+    return b"".join((head, *result.buffers))
 
 
 def view_message(
     context: BrokerContext, connection: "Connection", request: RemotingCommand
-) -> "Answer":
+) -> Answer:
     """VIEW_MESSAGE_BY_ID: the record at a physical offset."""
     try:
         offset = int(request.ext_fields["offset"])
@@ -62,7 +60,7 @@ def view_message(
     if record is None:
         remark = f"can not find message by the offset, {offset}"
         return response(request, ResponseCode.SYSTEM_ERROR, remark)
-    return [encode_reply_json(request.opaque, 0, b"{}", body_size=len(record)), record]
+    return b"".join((encode_reply_json(request.opaque, 0, b"{}", body_size=len(record)), record))
 
 
 HANDLERS = {
