@@ -39,7 +39,7 @@ def scan_messages(store: StoreDirectory, query: Query) -> Iterator[MessageRow | 
     """As :func:`message_rows`, always by reading the log; ``query.id`` is not looked at."""
     match = Matcher(query)
     broker_name = store.broker_name()
-    start = max(query.from_offset or 0, _start_by_time(store, query.begin_ms))
+    start = max(query.from_offset or 0, start_by_time(store, query.begin_ms))
     for item in LogWalk(store, start=start, check_crc=query.check_crc):
         if item.damage is not None:
             if not match.is_behind(item.damage.physical_offset):
@@ -194,7 +194,7 @@ class Matcher:
         )
 
 
-def _start_by_time(store: StoreDirectory, begin_ms: int | None) -> int:
+def start_by_time(store: StoreDirectory, begin_ms: int | None) -> int:
     """Start of the last file before which nothing can be as young as ``begin_ms``."""
     start = 0
     if begin_ms is None:

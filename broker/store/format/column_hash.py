@@ -61,7 +61,7 @@ def equal_slices(
     """Whether each slice (starts, lengths) of ``view`` equals its slice of ``other``."""
     starts, lengths = slices
     other_starts, other_lengths = others
-    out = lengths == other_lengths
+    out: NDArray[np.bool_] = lengths == other_lengths
     if compiled() if use_compiled is None else use_compiled:
         from broker.store.format import kernels
 

@@ -1,0 +1,211 @@
+"""The quick way through plain records: whole batches against queues and index at once.
+
+It only ever says that a record is as it must be, or hands it on; what is wrong is said by
+:class:`~mqadmin.inspector.verify_records.RecordChecks` and the queues' runs, as without numpy.
+Needs the extra ``fast``.
+"""
+
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from broker.common.sysflag import (
+    INNER_BATCH,
+    TRANSACTION_COMMIT,
+    TRANSACTION_MASK,
+    TRANSACTION_PREPARED,
+    TRANSACTION_ROLLBACK,
+)
+from broker.store.format.column_hash import (
+    equal_slices,
+    hash_slices,
+    key_hashes,
+    key_seeds,
+    key_slices,
+)
+from broker.store.format.commitlog import read_record
+from mqadmin.inspector.files import FileBytes
+from mqadmin.inspector.verify_queues import Absent
+from mqadmin.inspector.verify_records import OP_HALF, SCHEDULE, RecordChecks
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from broker.store.format.columns import ScanBatch
+
+    Int64s = NDArray[np.int64]
+
+# Records gathered before they are sorted by queue: few enough to stay in memory, enough that a
+# store of a thousand queues is not looked through record by record.
+CHUNK: Final = 1 << 18
+
+KeyColumns = tuple["Int64s", "Int64s", "Int64s"]
+
+
+class ColumnChecks:
+    """Takes batches; ``keys`` collects index keys as columns until they are taken."""
+
+    def __init__(self, records: RecordChecks) -> None:
+        self.records = records
+        self.queues = records.queues
+        self.keys: list[KeyColumns] = []
+        self._numbers: dict[tuple[bytes, int], int] = {}
+        self._names: list[tuple[bytes, int]] = []
+        self._slow: list[bool] = []
+        self._held: list[tuple[Any, ...]] = []
+        self._held_count = 0
+
+    def take(self, file: FileBytes, batch: "ScanBatch", untrusted: frozenset[int]) -> None:
+        """Check the records of a batch."""
+        view = np.frombuffer(file.data, dtype=np.uint8)
+        rows = np.arange(batch.count, dtype=np.int64)
+        if untrusted:
+            rows = rows[~np.isin(batch.physical_offset, list(untrusted))]
+        if not len(rows):
+            return
+        self._times(file, batch, rows)
+        which, topic_hashes = self._group(view, batch, rows)
+        flags = batch.column("sys_flag")[rows]
+        kind = flags & TRANSACTION_MASK
+        slow = np.array(self._slow, dtype=bool)[which]
+        slow |= (flags & INNER_BATCH != 0) | (batch.column("multi_length")[rows] > 0)
+        slow |= (batch.column("plain_text")[rows] == 0) | (kind == TRANSACTION_COMMIT)
+        quick = np.flatnonzero(~slow)
+        if self.queues.topic is not None:
+            wanted = np.array([self.queues.is_wanted(name) for name, _ in self._names], dtype=bool)
+            quick = quick[wanted[which[quick]]]
+        self._keys(view, batch, rows[quick], topic_hashes[quick])
+        kinds = kind[quick]
+        in_queue = quick[(kinds != TRANSACTION_PREPARED) & (kinds != TRANSACTION_ROLLBACK)]
+        self._hold(view, batch, rows[in_queue], which[in_queue])
+        for row in rows[slow].tolist():
+            position = int(batch.column("position")[row])
+            record = read_record(file.data, position, batch.base_offset)
+            self.records.take_rare(file, record)
+        self._rare_keys()
+
+    def _times(self, file: FileBytes, batch: "ScanBatch", rows: "Int64s") -> None:
+        """The order of storeTimestamps; each one that goes back is looked at."""
+        checks = self.records
+        times = batch.column("store_timestamp")[rows]
+        checks.records += len(rows)
+        before = np.concatenate(([checks.last_timestamp], times[:-1]))
+        for row in np.flatnonzero(times < before).tolist():
+            checks.last_timestamp = int(before[row])
+            place = int(batch.physical_offset[rows[row]])
+            checks.check_time(file, place, int(times[row]))
+        checks.last_timestamp = int(times[-1])
+        checks.newest_timestamp = max(checks.newest_timestamp, int(times.max()))
+
+    def _group(self, view: Any, batch: "ScanBatch", rows: "Int64s") -> "tuple[Int64s, Int64s]":
+        """The number of each row's queue, and the hash of its topic."""
+        starts, lengths = batch.column("topic_at")[rows], batch.column("topic_length")[rows]
+        ids = batch.column("queue_id")[rows]
+        hashes = hash_slices(view, starts, lengths)
+        mixed = (hashes << 32) ^ (lengths << 24) ^ ids
+        _, first, group = np.unique(mixed, return_index=True, return_inverse=True)
+        lead = first[group]
+        same = ids == ids[lead]
+        same &= equal_slices(view, (starts, lengths), view, (starts[lead], lengths[lead]))
+        numbers = np.array(
+            [self._number(view, starts[row], lengths[row], ids[row]) for row in first],
+            dtype=np.int64,
+        )
+        which = numbers[group]
+        # Another topic with the same hash, length and queue id: so rare that it may be slow.
+        for row in np.flatnonzero(~same).tolist():
+            which[row] = self._number(view, starts[row], lengths[row], ids[row])
+        return which, hashes
+
+    def _number(self, view: Any, start: int, length: int, queue_id: int) -> int:
+        name = (view[start : start + length].tobytes(), int(queue_id))
+        number = self._numbers.get(name)
+        if number is None:
+            number = self._numbers[name] = len(self._names)
+            self._names.append(name)
+            topic = name[0]
+            slow = topic in (SCHEDULE, OP_HALF) or topic in self.queues.batch_topics
+            self._slow.append(slow or not topic.isascii())
+        return number
+
+    def _keys(self, view: Any, batch: "ScanBatch", rows: "Int64s", topics: "Int64s") -> None:
+        """What the index must hold of plain records."""
+        kept = batch.column("sys_flag")[rows] & TRANSACTION_MASK != TRANSACTION_ROLLBACK
+        rows, topics = rows[kept], topics[kept]
+        of_row = np.zeros(batch.count, dtype=np.int64)
+        of_row[rows] = key_seeds(topics)
+        which, starts, lengths = key_slices(view, batch, rows)
+        if len(which):
+            hashes = key_hashes(hash_slices(view, starts, lengths, of_row[which]))
+            self.keys.append(
+                (batch.physical_offset[which], hashes, batch.column("store_timestamp")[which])
+            )
+
+    def _rare_keys(self) -> None:
+        """Bring the keys of records that went the slow way into the order of the log."""
+        rare = self.records.keys
+        if not rare:
+            return
+        more = np.array(rare, dtype=np.int64)
+        rare.clear()
+        parts = [*self.keys, (more[:, 0], more[:, 1], more[:, 2])]
+        whole = [np.concatenate([part[column] for part in parts]) for column in range(3)]
+        order = np.argsort(whole[0], kind="stable")
+        self.keys = [(whole[0][order], whole[1][order], whole[2][order])]
+
+    def take_keys(self) -> KeyColumns:
+        """The keys since the last call: physical offsets, hashes, storeTimestamps."""
+        if not self.keys:
+            none = np.empty(0, dtype=np.int64)
+            return none, none, none
+        whole = [np.concatenate([part[column] for part in self.keys]) for column in range(3)]
+        self.keys = []
+        return whole[0], whole[1], whole[2]
+
+    def _hold(self, view: Any, batch: "ScanBatch", rows: "Int64s", which: "Int64s") -> None:
+        lengths = batch.column("tags_length")[rows]
+        self._held.append(
+            (
+                which,
+                batch.column("queue_offset")[rows],
+                batch.physical_offset[rows],
+                batch.column("total_size")[rows],
+                hash_slices(view, batch.column("tags_at")[rows], lengths),
+            )
+        )
+        self._held_count += len(rows)
+        if self._held_count >= CHUNK:
+            self.flush()
+
+    def flush(self) -> None:
+        """Compare what was gathered with the queues."""
+        if not self._held_count:
+            self._held.clear()
+            return
+        which, offsets, physical, sizes, tags = (
+            np.concatenate([part[column] for part in self._held]) for column in range(5)
+        )
+        self._held.clear()
+        self._held_count = 0
+        order = np.argsort(which, kind="stable")
+        cuts = np.flatnonzero(np.diff(which[order])) + 1
+        for rows in np.split(order, cuts):
+            key = self._names[int(which[rows[0]])]
+            queue = self.queues.queues.get(key)
+            if queue is None or queue.is_batch:
+                self._lacks(key, offsets[rows], physical[rows])
+                continue
+            end = queue.match_columns(offsets[rows], physical[rows], sizes[rows], tags[rows])
+            self.queues.matched_end = max(self.queues.matched_end, end)
+
+    def _lacks(self, key: tuple[bytes, int], offsets: "Int64s", physical: "Int64s") -> None:
+        self.queues.lacks(
+            key,
+            Absent(
+                len(offsets),
+                int(offsets.min()),
+                int(offsets.max()),
+                int(physical.min()),
+                int(physical.max()),
+            ),
+        )

@@ -1,0 +1,571 @@
+"""IndexFiles: whole in themselves, and each entry against a key of its record.
+
+In itself: the header against the first and last entry, each slot and chain against the entries
+(:class:`IndexFileCheck`). Against the log: what the log says must be in the index comes in parts,
+in the order of the log; a file's entries have the same order, so both are compared side by side,
+and only where they differ entry by entry (:class:`IndexChecks`).
+
+Not every deviation is damage. After a crash a Java broker drops the newest file and fills it from
+a part of the log only: keys in between are missing for good, which is said once per gap. An entry
+written twice for the last message before a restart is harmless.
+"""
+
+from array import array
+from bisect import bisect_left
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from broker.errors import StoreError
+from broker.store.format.indexfile import (
+    ENTRY_SIZE,
+    ENTRY_STRUCT,
+    HEADER_SIZE,
+    HEADER_STRUCT,
+    SLOT_SIZE,
+    SLOTS,
+    IndexHeader,
+    entry_position,
+    file_size,
+    guess_slots,
+    slot_position,
+    time_diff_seconds,
+)
+from mqadmin.inspector.damage import WARNING
+from mqadmin.inspector.directory import StoreDirectory
+from mqadmin.inspector.files import open_bytes
+from mqadmin.inspector.verify_rows import NOTICE, Findings
+
+if TYPE_CHECKING:
+    from mqadmin.inspector.verify_records import Key
+
+# Findings of one file that are told one by one; a broken chain breaks what hangs on it.
+MOST_PER_FILE: Final = 20
+
+
+class Entries:
+    """The entries of one file as columns, entry 1 first; arrays of numpy or of the library."""
+
+    __slots__ = ("diff", "hashes", "number", "physical", "previous")
+
+    def __init__(self, data: bytes, slots: int, count: int) -> None:
+        self.hashes: Any
+        self.physical: Any
+        self.diff: Any
+        self.previous: Any
+        self.number: Any = None  # places in the columns, ordered by physical offset, if need be
+        start = entry_position(1, slots)
+        count = max(min(count, (len(data) - start) // ENTRY_SIZE), 0)
+        try:
+            import numpy as np
+        except ImportError:
+            rows = ENTRY_STRUCT.iter_unpack(bytes(data[start : start + count * ENTRY_SIZE]))
+            columns = [array("q") for _ in range(4)]
+            for row in rows:
+                for column, value in zip(columns, row, strict=True):
+                    column.append(value)
+            self.hashes, self.physical, self.diff, self.previous = columns
+            return
+        kind = np.dtype([("h", ">i4"), ("p", ">i8"), ("t", ">i4"), ("b", ">i4")])
+        found = np.frombuffer(data, dtype=kind, count=count, offset=start)
+        self.hashes, self.physical, self.diff, self.previous = (
+            found[name].astype(np.int64) for name in ("h", "p", "t", "b")
+        )
+
+    def __len__(self) -> int:
+        return len(self.hashes)
+
+    def bounds(self) -> tuple[int, int]:
+        """Least and greatest physical offset."""
+        if isinstance(self.physical, array):
+            return min(self.physical), max(self.physical)
+        return int(self.physical.min()), int(self.physical.max())
+
+    def rise(self) -> bool:
+        """Whether physical offsets never go back."""
+        if isinstance(self.physical, array):
+            places = self.physical
+            return all(places[at] <= places[at + 1] for at in range(len(places) - 1))
+        return not bool((self.physical[1:] < self.physical[:-1]).any())
+
+    def sort(self) -> None:
+        """Order by physical offset; ``number`` then tells the places."""
+        order = sorted(range(len(self)), key=self.physical.__getitem__)
+        self.number = order
+        for name in ("hashes", "physical", "diff", "previous"):
+            column = getattr(self, name)
+            if isinstance(column, array):
+                setattr(self, name, array("q", [column[at] for at in order]))
+            else:
+                setattr(self, name, column[order])
+
+    def number_of(self, place: int) -> int:
+        """The entry number at a place of the columns."""
+        return (place if self.number is None else self.number[place]) + 1
+
+    def span(self, begin: int, end: int) -> tuple[int, int]:
+        """Places of the entries with physical offsets in ``[begin, end)``."""
+        if isinstance(self.physical, array):
+            return bisect_left(self.physical, begin), bisect_left(self.physical, end)
+        return int(self.physical.searchsorted(begin)), int(self.physical.searchsorted(end))
+
+
+class IndexFileCheck:
+    """One file: read, judged in itself, and then compared part by part with the log.
+
+    ``first`` and ``last`` are the physical offsets its entries span; ``slots`` 0 says that its
+    shape could not be made out.
+    """
+
+    def __init__(self, path: Path, findings: Findings, slots: int) -> None:
+        self.path = path
+        self.findings = findings
+        self.slots = slots
+        self.count = 0
+        self.entries: Entries | None = None
+        self.first = self.last = -1
+        self.begin_timestamp = 0
+        self.told = 0
+        self.header = IndexHeader()
+        self.previous_end: int | None = None
+
+    def read(self, data: bytes) -> bool:
+        """Read the header and look whether it can be one; False if the file is no index."""
+        if len(data) < HEADER_SIZE:
+            self._tell("index", f"the file has {len(data)} bytes, too few for a header")
+            return False
+        self.header = IndexHeader._make(HEADER_STRUCT.unpack_from(data))
+        self.count = max(self.header.index_count - 1, 0)
+        self.begin_timestamp = self.header.begin_timestamp
+        if self.slots == 0:
+            if self.count or any(data[HEADER_SIZE : HEADER_SIZE + (1 << 16)]):
+                self._tell("index", "header, slots and entries do not fit together")
+            return False
+        room = (len(data) - entry_position(0, self.slots)) // ENTRY_SIZE - 1
+        if not 0 <= self.count <= room or self.header.index_count < 1:
+            self._tell(
+                "index", f"the header counts {self.header.index_count - 1} entries, {room} fit"
+            )
+            self.count = 0
+            return False
+        return True
+
+    def judge(self, data: bytes, *, moving: bool) -> None:
+        """Header, slots and chains. ``moving``: a broker may have been writing to it."""
+        entries = Entries(data, self.slots, self.count)
+        self._unlisted(data, moving=moving)
+        if not len(entries):
+            return
+        self.first, self.last = entries.bounds()
+        self._header(entries)
+        for problem in _chain_problems(data, entries, self.slots, self.count + moving):
+            self._tell("indexChain", problem.detail, problem.position, problem.length)
+
+    def _unlisted(self, data: bytes, *, moving: bool) -> None:
+        """Entries behind the last one that the header counts; one may just have been written."""
+        at = entry_position(self.count + 1 + moving, self.slots)
+        if any(data[at : at + ENTRY_SIZE]):
+            self._tell(
+                "index",
+                f"the header counts {self.count} entries, but there are more",
+                at,
+                ENTRY_SIZE,
+            )
+
+    def _header(self, entries: Entries) -> None:
+        header = self.header
+        problems = []
+        if header.begin_physical_offset != int(entries.physical[0]):
+            problems.append(
+                f"begins at physical offset {header.begin_physical_offset}, its first entry at"
+                f" {int(entries.physical[0])}"
+            )
+        if header.end_physical_offset != int(entries.physical[-1]):
+            problems.append(
+                f"ends at physical offset {header.end_physical_offset}, its last entry at"
+                f" {int(entries.physical[-1])}"
+            )
+        if not 0 < header.begin_timestamp <= header.end_timestamp:
+            problems.append(f"spans the times {header.begin_timestamp} to {header.end_timestamp}")
+        if not 0 < header.hash_slot_count <= self.count:
+            problems.append(f"{header.hash_slot_count} slots used by {self.count} entries")
+        for problem in problems:
+            self._tell("index", f"header: {problem}", 0, HEADER_SIZE)
+
+    def load(self, data: bytes) -> Entries:
+        """The entries, ready to be compared."""
+        if self.entries is None:
+            self.entries = Entries(data, self.slots, self.count)
+            if not self.entries.rise():
+                self._order(self.entries)
+                self.entries.sort()
+        return self.entries
+
+    def _order(self, entries: Entries) -> None:
+        places = entries.physical
+        for at in range(1, len(entries)):
+            if places[at] < places[at - 1]:
+                self.tell_entry(
+                    at, f"leads back, to physical offset {int(places[at])}", entries, is_place=False
+                )
+                return
+
+    def drop(self) -> None:
+        """Let the columns go."""
+        self.entries = None
+
+    def tell_entry(
+        self, place: int, detail: str, entries: Entries, *, is_place: bool = True
+    ) -> None:
+        """A finding about one entry."""
+        number = entries.number_of(place) if is_place else place + 1
+        self._tell(
+            "indexEntry",
+            f"entry {number} {detail}",
+            entry_position(number, self.slots),
+            ENTRY_SIZE,
+        )
+
+    def time_of(self, place: int, store_timestamp: int, entries: Entries) -> tuple[int, set[int]]:
+        """The seconds an entry says, and those that are right for its record's time.
+
+        The first entry of a file that follows a full one is reckoned from that one's end.
+
+        **Source:** RocketMQ ``IndexFile#putKey``.
+        """
+        allowed = {time_diff_seconds(store_timestamp, self.begin_timestamp)}
+        if entries.number_of(place) == 1:
+            allowed.add(0)
+            if self.previous_end is not None:
+                allowed.add(time_diff_seconds(store_timestamp, self.previous_end))
+        return int(entries.diff[place]), allowed
+
+    def _tell(
+        self, kind: str, detail: str, position: int | None = None, length: int | None = None
+    ) -> None:
+        self.told += 1
+        if self.told <= MOST_PER_FILE:
+            self.findings.add(kind, self.path, detail, physical_offset=position, length=length)
+        elif self.told == MOST_PER_FILE + 1:
+            self.findings.add(kind, self.path, "there is more that is wrong in this file")
+
+
+class _Problem(NamedTuple):
+    detail: str
+    position: int
+    length: int
+
+
+def _chain_problems(data: bytes, entries: Entries, slots: int, count: int) -> list[_Problem]:
+    """Slots and links that do not lead to the newest, and the next older, entry of their slot."""
+    if isinstance(entries.hashes, array):
+        return _chains_plainly(data, entries, slots, count)
+    import numpy as np
+
+    slot_of = entries.hashes % slots
+    order = np.argsort(slot_of, kind="stable")
+    ordered = slot_of[order]
+    same = np.concatenate(([False], ordered[1:] == ordered[:-1]))
+    numbers = order + 1
+    older = np.where(same, np.concatenate(([0], numbers[:-1])), 0)
+    expected = np.empty(len(order), dtype=np.int64)
+    expected[order] = older
+    previous = entries.previous
+    # A value that leads nowhere ends a chain like 0 does.
+    ended = (expected == 0) & ((previous <= 0) | (previous > count))
+    wrong = np.flatnonzero((previous != expected) & ~ended)
+    problems = [_link(int(at), int(previous[at]), int(expected[at]), slots) for at in wrong[:99]]
+    table = np.frombuffer(data, dtype=">i4", count=slots, offset=HEADER_SIZE).astype(np.int64)
+    newest = np.zeros(slots, dtype=np.int64)
+    newest[slot_of] = np.arange(1, len(slot_of) + 1)
+    table[(table < 0) | (table > count)] = 0
+    # An entry that is written before the header counts it may hang in its slot already.
+    wrong = np.flatnonzero((table != newest) & (table <= len(entries)))
+    problems += [_slot(int(at), int(table[at]), int(newest[at])) for at in wrong[:99]]
+    return problems
+
+
+def _chains_plainly(data: bytes, entries: Entries, slots: int, count: int) -> list[_Problem]:
+    newest: dict[int, int] = {}
+    problems = []
+    for at, (hashed, previous) in enumerate(zip(entries.hashes, entries.previous, strict=True)):
+        slot = hashed % slots
+        expected = newest.get(slot, 0)
+        newest[slot] = at + 1
+        if previous != expected and not (expected == 0 and not 0 < previous <= count):
+            problems.append(_link(at, previous, expected, slots))
+    table = array("i", bytes(data[HEADER_SIZE : HEADER_SIZE + slots * SLOT_SIZE]))
+    table.byteswap()
+    for slot, value in enumerate(table):
+        value = value if 0 < value <= count else 0
+        if value != newest.get(slot, 0) and value <= len(entries):
+            problems.append(_slot(slot, value, newest.get(slot, 0)))
+    return problems
+
+
+def _link(at: int, has: int, expected: int, slots: int) -> _Problem:
+    number = at + 1
+    loop = ": the chain goes in a circle" if has >= number else ""
+    return _Problem(
+        f"entry {number} leads to entry {has} instead of {expected}{loop}",
+        entry_position(number, slots),
+        ENTRY_SIZE,
+    )
+
+
+def _slot(slot: int, has: int, expected: int) -> _Problem:
+    return _Problem(
+        f"slot {slot} leads to entry {has} instead of {expected}", slot_position(slot), SLOT_SIZE
+    )
+
+
+def shape_of(data: bytes, known: int) -> int:
+    """The number of slots of a file, 0 if it cannot be told.
+
+    ``known`` is what another file of the same length has. A damaged file does not stop the
+    search: the first entry stands where the header says it leads.
+    """
+    found = 0 if len(data) < HEADER_SIZE else guess_slots(data)
+    if found or known:
+        return found or known
+    if len(data) < HEADER_SIZE:
+        return 0
+    header = IndexHeader._make(HEADER_STRUCT.unpack_from(data))
+    wanted = header.begin_physical_offset.to_bytes(8, "big", signed=True)
+    at = data.find(wanted, HEADER_SIZE, HEADER_SIZE + 4 * SLOTS + 2 * ENTRY_SIZE)
+    while at >= 0:
+        # The physical offset stands behind the hash, in the entry behind the unused one.
+        slots, odd = divmod(at - 4 - ENTRY_SIZE - HEADER_SIZE, SLOT_SIZE)
+        if not odd and slots > 0 and (len(data) - file_size(slots, 0)) % ENTRY_SIZE == 0:
+            empty = data[entry_position(0, slots) : entry_position(1, slots)]
+            if not any(empty):
+                return slots
+        at = data.find(wanted, at + 1, HEADER_SIZE + 4 * SLOTS + 2 * ENTRY_SIZE)
+    return 0
+
+
+class Uncovered(NamedTuple):
+    """Keys of neighbouring records that no entry leads to."""
+
+    first: int
+    last: int
+    keys: int
+    position: int  # among all keys of the log, of the last one
+
+
+class IndexChecks:
+    """All IndexFiles against the keys of the log, which come in parts in the order of the log."""
+
+    def __init__(
+        self, store: StoreDirectory, findings: Findings, *, moving: bool, topic: str | None
+    ) -> None:
+        self.findings = findings
+        self.moving = moving
+        self.whole = topic is None
+        self.files: list[IndexFileCheck] = []
+        self.present = 0
+        self.entries = 0
+        self.entries_checked = 0
+        self.keys = 0
+        self.keys_indexed = 0
+        self.uncovered: list[Uncovered] = []
+        self.damaged: list[tuple[int, int]] = []  # parts of the log whose records are lost
+        self._read(store.index_files())
+
+    def _read(self, paths: list[Path]) -> None:
+        shapes: dict[int, int] = {}
+        previous: IndexFileCheck | None = None
+        for path in paths:
+            if not path.name.isdigit():
+                self.findings.add("name", path, "not named after a time", severity=WARNING)
+                continue
+            self.present += 1
+            try:
+                with open_bytes(path) as file:
+                    slots = shape_of(file.data, shapes.get(len(file), 0))
+                    check = IndexFileCheck(path, self.findings, slots)
+                    if not check.read(file.data):
+                        continue
+                    shapes[len(file)] = slots
+                    check.judge(file.data, moving=self.moving)
+            except StoreError as error:
+                self.findings.add("unreadable", path, error.message)
+                continue
+            if check.first < 0:
+                continue
+            self.entries += check.count
+            if previous is not None:
+                check.previous_end = previous.header.end_timestamp
+                if check.first < previous.last:
+                    self.findings.add(
+                        "indexOverlap",
+                        path,
+                        f"covers the log from {check.first} on, {previous.path.name} up to"
+                        f" {previous.last}",
+                        severity=WARNING,
+                    )
+            previous = check
+            self.files.append(check)
+
+    def compare(self, columns: Any, begin: int, end: int) -> None:
+        """Compare the keys of the records in ``[begin, end)`` of the log with all files.
+
+        ``columns`` are arrays (physical offset, hash, storeTimestamp) in the order of the index.
+        """
+        physical = columns[0]
+        count = len(physical)
+        covered = bytearray(count)
+        for file in self.files:
+            if file.last < begin or file.first >= end:
+                if file.last < begin:
+                    file.drop()
+                continue
+            entries = file.entries or self._load(file)
+            if entries is None:
+                continue
+            low, high = entries.span(begin, end)
+            self.entries_checked += high - low
+            if not _same(file, entries, (low, high), columns, covered):
+                self._one_by_one(file, entries, (low, high), columns, covered)
+        self.keys_indexed += sum(covered) if 0 in covered else count
+        if 0 in covered:
+            self._not_covered(physical, covered)
+        self.keys += count
+
+    def _load(self, file: IndexFileCheck) -> Entries | None:
+        try:
+            with open_bytes(file.path) as opened:
+                return file.load(opened.data)
+        except StoreError as error:
+            self.findings.add("unreadable", file.path, error.message)
+            return None
+
+    def _is_damaged(self, physical_offset: int) -> bool:
+        """Whether the log is damaged there, so that nobody can tell which key it was."""
+        return any(start <= physical_offset < end for start, end in self.damaged)
+
+    def _one_by_one(
+        self,
+        file: IndexFileCheck,
+        entries: Entries,
+        span: tuple[int, int],
+        columns: Any,
+        covered: bytearray,
+    ) -> None:
+        physical, hashes, times = ([int(value) for value in column] for column in columns)
+        wanted: dict[tuple[int, int], list[int]] = {}
+        for at, pair in enumerate(zip(physical, hashes, strict=True)):
+            wanted.setdefault(pair, []).append(at)
+        met: Counter[tuple[int, int]] = Counter()
+        for place in range(*span):
+            pair = (int(entries.physical[place]), int(entries.hashes[place]))
+            places = wanted.get(pair)
+            if places is None:
+                if self.whole and not self._is_damaged(pair[0]):
+                    file.tell_entry(
+                        place, f"is for no key of a record at physical offset {pair[0]}", entries
+                    )
+                continue
+            at = places[min(met[pair], len(places) - 1)]
+            met[pair] += 1
+            covered[at] = 1
+            has, allowed = file.time_of(place, times[at], entries)
+            if has not in allowed:
+                file.tell_entry(
+                    place, f"says {has} s behind the file's begin, it is {min(allowed)}", entries
+                )
+
+    def _not_covered(self, physical: Any, covered: bytearray) -> None:
+        at = covered.find(0)
+        while at >= 0:
+            end = covered.find(1, at)
+            end = len(covered) if end < 0 else end
+            place = self.keys + end - 1
+            run = Uncovered(int(physical[at]), int(physical[end - 1]), end - at, place)
+            last = self.uncovered[-1] if self.uncovered else None
+            if last is not None and last.position + run.keys == place:
+                run = Uncovered(last.first, run.last, last.keys + run.keys, place)
+                self.uncovered[-1] = run
+            else:
+                self.uncovered.append(run)
+            at = covered.find(0, end)
+
+    def finish(self, start: int, end: int, *, folder: Path, enabled: bool | None) -> None:
+        """Say what no entry leads to, and which entries lead behind the end of the log."""
+        for file in self.files:
+            self._behind(file, end)
+        last = max((file.last for file in self.files), default=-1)
+        for run in self.uncovered:
+            if enabled is False or (run.first > last and self.moving):
+                continue  # not wanted, or not there yet
+            inside = [file for file in self.files if file.first <= run.first <= file.last]
+            where = inside[0].path if inside else folder
+            detail = f"{run.keys} keys of records from physical offset {run.first} to {run.last}"
+            detail += " have no entry" if inside else " are in no IndexFile"
+            self.findings.add(
+                "indexMissing",
+                where,
+                detail,
+                physical_offset=run.first,
+                severity="error" if inside else WARNING,
+            )
+
+    def _behind(self, file: IndexFileCheck, end: int) -> None:
+        if file.last < end:
+            return
+        entries = file.entries or self._load(file)
+        if entries is None:
+            return
+        low, _ = entries.span(end, 1 << 62)
+        count = len(entries) - low
+        file.drop()
+        if count > 0 and not self.moving:
+            self.findings.add(
+                "stale",
+                file.path,
+                f"{count} entries lead behind the end of the log at {end}",
+                physical_offset=entry_position(entries.number_of(low), file.slots),
+                severity=NOTICE,
+            )
+
+
+def _same(
+    file: IndexFileCheck,
+    entries: Entries,
+    span: tuple[int, int],
+    columns: Any,
+    covered: bytearray,
+) -> bool:
+    """Whether entries and keys are equal one by one; the keys are then covered."""
+    low, high = span
+    physical, hashes, times = columns
+    if isinstance(entries.hashes, array) or isinstance(physical, (list, array)):
+        return low == high and not len(physical)
+    import numpy as np
+
+    begin = int(np.searchsorted(physical, file.first))
+    end = int(np.searchsorted(physical, file.last, side="right"))
+    if end - begin != high - low:
+        return False
+    if not (
+        np.array_equal(physical[begin:end], entries.physical[low:high])
+        and np.array_equal(hashes[begin:end], entries.hashes[low:high])
+    ):
+        return False
+    diff = np.clip((times[begin:end] - file.begin_timestamp) // 1000, 0, (1 << 31) - 1)
+    wrong = np.flatnonzero(diff != entries.diff[low:high])
+    for at in wrong[:1000].tolist():
+        has, allowed = file.time_of(low + at, int(times[begin + at]), entries)
+        if has not in allowed:
+            return False
+    covered[begin:end] = b"\1" * (end - begin)
+    return True
+
+
+def plain_columns(keys: "list[Key]") -> tuple[list[int], list[int], list[int]]:
+    """Keys of the plain way as columns."""
+    return (
+        [key[0] for key in keys],
+        [key[1] for key in keys],
+        [key[2] for key in keys],
+    )

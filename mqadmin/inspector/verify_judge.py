@@ -1,0 +1,391 @@
+"""The verdict on ConsumeQueues, when the log has been read: which deviations are damage.
+
+A deviation has two sides: a record whose unit is not there (a run of the queue), and a unit whose
+record was not there (a unit that was not seen). Each is told once, from the record's side if
+there is one.
+"""
+
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+from broker.common.topic import LMQ_PREFIX
+from broker.errors import RemoteProtocolError
+from broker.store.format.consumequeue import (
+    PRE_BLANK_SIZE,
+    UNIT_SIZE,
+    UNIT_STRUCT,
+    decode_ext_unit,
+    ext_offset,
+    is_ext_address,
+    place_of,
+)
+from mqadmin.inspector.damage import ERROR, WARNING
+from mqadmin.inspector.log import LogReader
+from mqadmin.inspector.queues import Unit as PlacedUnit
+from mqadmin.inspector.queues import belongs
+from mqadmin.inspector.verify_queues import MISSING, TAGS, Absent, Queue, QueueTable, Run
+from mqadmin.inspector.verify_records import tags_code
+from mqadmin.inspector.verify_rows import NOTICE, Findings, QueueState
+from mqadmin.inspector.verify_units import Odd, UnitView
+
+
+class Bounds(NamedTuple):
+    """What was read of the log, and in which state the store is."""
+
+    start: int  # units of records below are not judged
+    end: int
+    clean_stop: bool
+    running: bool
+
+
+class Judge:
+    """Judges all queues of a table; ``topics`` are queue counts by topic, None if unknown."""
+
+    def __init__(
+        self,
+        queues: QueueTable,
+        log: LogReader,
+        findings: Findings,
+        bounds: Bounds,
+        topics: dict[str, int] | None,
+    ) -> None:
+        self.queues = queues
+        self.log = log
+        self.findings = findings
+        self.bounds = bounds
+        self.topics = topics
+        self.damaged: list[tuple[int, int]] = []
+        self.states: list[QueueState] = []
+        self.units = 0
+        self.units_checked = 0
+        self.before_recreation = 0
+        self.not_yet_dispatched = 0
+        # topic -> physical offset where its present life began, for topics that had one before
+        self._reborn: dict[str, int] = {}
+
+    def run(self, progress: Callable[[int], None]) -> None:
+        """Judge every queue, then the records of queues that have no files."""
+        for queue in self.queues:
+            if queue.is_batch:
+                self._batch(queue)
+            else:
+                self._classic(queue)
+            progress(sum(file.count for file in queue.files) * UNIT_SIZE)
+        for (topic, queue_id), absent in sorted(self.queues.absent.items()):
+            self._absent(topic.decode("utf-8", "replace"), queue_id, absent)
+
+    # --- queues with files ----------------------------------------------------------------------
+
+    def _classic(self, queue: Queue) -> None:
+        odd, state, first = self._look(queue)
+        self.states.append(state)
+        told: list[tuple[int, int]] = []
+        for run in queue.runs:
+            for part in self._split_seen(queue, run):
+                if self._record_side(queue, part, state, first):
+                    told.append((part.first, part.last))
+        holes: list[Odd] = []
+        for unit in odd:
+            if any(low <= unit.queue_offset <= high for low, high in told):
+                continue
+            if unit.unit.size in (0, PRE_BLANK_SIZE):
+                holes.append(unit)
+            else:
+                self._unit_side(queue, unit)
+        self._holes(queue, holes)
+
+    def _look(self, queue: Queue) -> tuple[list[Odd], QueueState, int]:
+        """The odd units of a queue, its bounds, and the physical offset of its first good unit."""
+        view = UnitView(self.bounds.start)
+        for file in queue.files:
+            view.look(self.queues.files.get(file.path).data, file)
+        odd = [unit._replace(followed=view.last_seen > unit.queue_offset) for unit in view.odd]
+        self.units += view.units
+        self.units_checked += view.units - view.expired
+        end = max(view.last_seen, view.last_expired) + 1
+        state = QueueState(
+            topic=queue.topic,
+            queue_id=queue.queue_id,
+            min_offset=view.first_seen if view.first_seen >= 0 else end,
+            max_offset=end,
+            units=view.seen,
+        )
+        return odd, state, view.first_physical
+
+    def _split_seen(self, queue: Queue, run: Run) -> Iterator[Run]:
+        """Parts of a run of which all units, or none, belong to other records."""
+        if run.code == TAGS:
+            yield run
+            return
+        begin = run.first
+        for offset in range(run.first, run.last + 1):
+            is_end = offset == run.last
+            if not is_end and queue.was_seen(offset) == queue.was_seen(offset + 1):
+                continue
+            # Within a run only its ends' places are known.
+            whole = run._replace(first=begin, last=offset)
+            yield whole if begin == run.first else whole._replace(first_physical=-1)
+            begin = offset + 1
+
+    def _record_side(self, queue: Queue, run: Run, state: QueueState, first: int) -> bool:
+        """Records that have no unit, or not the right one; False if that is as it should be."""
+        if run.code == TAGS:
+            self._tags(queue, run)
+            return True
+        if 0 <= run.last_physical < first and queue.files and run.first >= queue.files[0].first:
+            # Older than the queue's first unit: from a life of the topic before this one.
+            self.before_recreation += run.records
+            self._reborn[queue.topic] = min(first, self._reborn.get(queue.topic, first))
+            return False
+        at = run.first_physical if run.first_physical >= 0 else None
+        span = _span(run)
+        if queue.was_seen(run.first):
+            self.findings.add(
+                "superseded",
+                queue.path_of(run.first),
+                f"{run.records} records with {span} of {_name(queue)}, whose units are of others",
+                physical_offset=at,
+            )
+        elif run.code == MISSING:
+            self._missing(queue, run, state)
+        else:
+            unit = queue.unit(run.first)
+            says = (
+                ""
+                if unit is None or run.records > 1
+                else (f": it says physical offset {unit.physical_offset}, size {unit.size}")
+            )
+            self.findings.add(
+                "unit",
+                queue.path_of(run.first),
+                f"{_name(queue)}: {run.records} units at {span} do not lead to their records{says}",
+                physical_offset=at,
+            )
+        return True
+
+    def _missing(self, queue: Queue, run: Run, state: QueueState) -> None:
+        if run.first_physical >= self.queues.matched_end and run.first >= state.max_offset:
+            if self._came_later(queue, run):
+                return
+            if not self.bounds.clean_stop or self.bounds.running:
+                self.not_yet_dispatched += run.records
+                return
+            kind, severity = "undispatched", WARNING
+        else:
+            # After a crash the next start dispatches again what the checkpoint does not cover.
+            kind, severity = "unitMissing", WARNING if not self.bounds.clean_stop else ERROR
+        self.findings.add(
+            kind,
+            queue.path_of(run.first),
+            f"{_name(queue)}: no units for {run.records} records with {_span(run)}",
+            physical_offset=run.first_physical if run.first_physical >= 0 else None,
+            severity=severity,
+        )
+
+    def _came_later(self, queue: Queue, run: Run) -> bool:
+        """Whether units were written while the log was read (a running broker)."""
+        files = [(path, start) for path, start in queue.found.files]
+        if not self.bounds.running or not files:
+            return False
+        name, at = place_of(run.last, files[0][0].stat().st_size)
+        path = queue.found.path / name
+        try:
+            with path.open("rb") as file:
+                file.seek(at)
+                data = file.read(UNIT_SIZE)
+        except OSError:
+            return False
+        return len(data) == UNIT_SIZE and UNIT_STRUCT.unpack(data)[0] == run.last_physical
+
+    def _tags(self, queue: Queue, run: Run) -> None:
+        """Units whose tags code differs: it may be the address of an extension unit."""
+        wrong: list[int] = []
+        for offset in range(run.first, run.last + 1):
+            unit = queue.unit(offset)
+            place = None if unit is None else self.log.record(unit.physical_offset)
+            if unit is None or place is None:
+                continue
+            expected = tags_code(place[1])
+            if is_ext_address(unit.tags_code):
+                if self._ext_code(queue, unit.tags_code) == expected:
+                    continue
+            elif unit.tags_code == expected:
+                continue
+            wrong.append(offset)
+        if wrong:
+            unit = queue.unit(wrong[0])
+            assert unit is not None
+            self.findings.add(
+                "tagsCode",
+                queue.path_of(wrong[0]),
+                f"{_name(queue)}: {len(wrong)} units from queue offset {wrong[0]} have a tags code"
+                f" that is not their record's (the first: {unit.tags_code})",
+                physical_offset=wrong[0] * UNIT_SIZE,
+                length=UNIT_SIZE,
+            )
+
+    def _ext_code(self, queue: Queue, address: int) -> int | None:
+        folder = queue.found.path.parent.parent.parent / "consumequeue_ext"
+        folder = folder / queue.topic / str(queue.queue_id)
+        at = ext_offset(address)
+        try:
+            files = sorted(path for path in folder.iterdir() if path.name.isdigit())
+        except OSError:
+            return None
+        for path in reversed(files):
+            if int(path.name) <= at:
+                data = self.queues.files.get(path).data
+                try:
+                    return decode_ext_unit(data, at - int(path.name)).tags_code
+                except RemoteProtocolError:
+                    return None
+        return None
+
+    def _unit_side(self, queue: Queue, odd: Odd) -> None:
+        """A unit whose record was not met."""
+        unit = odd.unit
+        at = odd.queue_offset * UNIT_SIZE
+        path = queue.path_of(odd.queue_offset)
+        says = f"{_name(queue)}: the unit at queue offset {odd.queue_offset}"
+        if odd.seen:
+            self.findings.add(
+                "order",
+                path,
+                f"{says} leads back in the log, to {unit.physical_offset}",
+                physical_offset=at,
+                length=UNIT_SIZE,
+            )
+            return
+        if unit.physical_offset >= 0 and unit.size > 0:
+            if any(low <= unit.physical_offset < high for low, high in self.damaged):
+                return  # its record is damaged, which has been said
+            found = self.log.record(unit.physical_offset)
+            if found is not None:
+                placed = PlacedUnit(odd.queue_offset, *unit, None, str(path))
+                if belongs(queue.found, placed, found[1]):
+                    return  # written while the log was read
+            if unit.physical_offset >= self.bounds.end and not odd.followed:
+                self.findings.add(
+                    "stale",
+                    path,
+                    f"{says} leads behind the end of the log, to {unit.physical_offset}",
+                    severity=NOTICE,
+                    physical_offset=at,
+                    length=UNIT_SIZE,
+                )
+                return
+            if found is not None:
+                record = found[1]
+                self.findings.add(
+                    "unit",
+                    path,
+                    f"{says} leads to a record of {record.topic.decode('utf-8', 'replace')}/"
+                    f"{record.queue_id} with queue offset {record.queue_offset} and"
+                    f" {record.total_size} bytes; it says {unit.size} bytes",
+                    physical_offset=at,
+                    length=UNIT_SIZE,
+                )
+                return
+        self.findings.add(
+            "unit",
+            path,
+            f"{says} leads to physical offset {unit.physical_offset}, size {unit.size}:"
+            " no record begins there",
+            physical_offset=at,
+            length=UNIT_SIZE,
+        )
+
+    def _holes(self, queue: Queue, holes: list[Odd]) -> None:
+        """Empty units between written ones, one finding for neighbours."""
+        begin = 0
+        for at, hole in enumerate(holes):
+            last = at + 1 == len(holes) or holes[at + 1].queue_offset != hole.queue_offset + 1
+            if not last:
+                continue
+            first = holes[begin].queue_offset
+            self.findings.add(
+                "unitHole",
+                queue.path_of(first),
+                f"{_name(queue)}: {at - begin + 1} empty units from queue offset {first} on",
+                physical_offset=first * UNIT_SIZE,
+                length=(at - begin + 1) * UNIT_SIZE,
+            )
+            begin = at + 1
+
+    def _batch(self, queue: Queue) -> None:
+        """Units of a batch queue that no record was met for."""
+        end = 0
+        low = -1
+        for base, (unit, path) in sorted(queue.batch_units.items()):
+            self.units += 1
+            if unit.physical_offset < self.bounds.start:
+                continue
+            self.units_checked += 1
+            if base in queue.batch_seen:
+                low = base if low < 0 else low
+                end = base + unit.batch_size
+                continue
+            if any(begin <= unit.physical_offset < stop for begin, stop in self.damaged):
+                continue
+            beyond = unit.physical_offset >= self.bounds.end
+            self.findings.add(
+                "stale" if beyond else "unit",
+                path,
+                f"{_name(queue)}: the unit of queue offset {base} leads to physical offset"
+                f" {unit.physical_offset}, size {unit.size}: not its record",
+                severity=NOTICE if beyond else ERROR,
+            )
+        self.states.append(
+            QueueState(
+                topic=queue.topic,
+                queue_id=queue.queue_id,
+                min_offset=max(low, 0),
+                max_offset=end,
+                units=len(queue.batch_seen),
+            )
+        )
+
+    # --- queues without files -------------------------------------------------------------------
+
+    def _absent(self, topic: str, queue_id: int, absent: Absent) -> None:
+        """Records of a queue that has no files: deleted, not dispatched yet, or lost."""
+        light = topic.startswith(LMQ_PREFIX)
+        if not light and self.topics is not None:
+            count = self.topics.get(topic)
+            alive = any(queue.topic == topic for queue in self.queues)
+            if count is None and not alive:
+                self.before_recreation += absent.records  # the topic was deleted
+                return
+            if count is not None and queue_id >= count:
+                self.before_recreation += absent.records  # it has fewer queues now
+                return
+        reborn = self._reborn.get(topic)
+        if reborn is not None and absent.last_physical < reborn:
+            self.before_recreation += absent.records
+            return
+        undispatched = absent.first_physical >= self.queues.matched_end and self.queues.matched_end
+        if undispatched and (not self.bounds.clean_stop or self.bounds.running):
+            self.not_yet_dispatched += absent.records
+            return
+        self.findings.add(
+            "undispatched" if undispatched else "queueMissing",
+            self._folder(topic, queue_id),
+            f"{topic}/{queue_id} has no ConsumeQueue, the log holds {absent.records} of its"
+            f" messages (queue offsets {absent.first} to {absent.last})",
+            physical_offset=absent.first_physical,
+            severity=WARNING if undispatched else ERROR,
+        )
+
+    def _folder(self, topic: str, queue_id: int) -> str:
+        root = self.queues.root
+        return "" if root is None else str(root / "consumequeue" / topic / str(queue_id))
+
+
+def _name(queue: Queue) -> str:
+    return f"{queue.topic}/{queue.queue_id}"
+
+
+def _span(run: Run) -> str:
+    if run.first == run.last:
+        return f"queue offset {run.first}"
+    return f"queue offsets {run.first} to {run.last}"

@@ -1,0 +1,342 @@
+"""ConsumeQueues against the log: each unit has its record, each record its unit.
+
+The log says what must stand where (:meth:`QueueTable.expect`, or columns of it at once); a unit
+that is as it must be is marked as seen. Afterwards (:meth:`QueueTable.judge`) the marks are read
+the other way round: what stands in the files and was not seen is stale, wrong, or belongs to a
+damaged record. Deviations are kept as runs, so a lost queue of millions costs one row.
+
+Not every record has a unit. Records of a deleted topic have none; those of a topic that was
+deleted and made again share their queue offsets with younger ones; the last ones may not be
+dispatched yet. What the rules are is said where they are applied.
+"""
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from broker.errors import StoreError
+from broker.store.format.commitlog import file_start
+from broker.store.format.consumequeue import (
+    BATCH_UNIT_SIZE,
+    PRE_BLANK_SIZE,
+    UNIT_SIZE,
+    UNIT_STRUCT,
+    BatchConsumeQueueUnit,
+    ConsumeQueueUnit,
+    scan_batch_units,
+)
+from mqadmin.inspector.damage import WARNING, damage_row
+from mqadmin.inspector.directory import QueueFiles, StoreDirectory
+from mqadmin.inspector.files import FileBytes, open_bytes
+from mqadmin.inspector.verify_rows import Findings
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Int64s = NDArray[np.int64]
+
+# What is wrong between a record and the unit at its queue offset.
+FINE: Final = 0
+MISSING: Final = 1  # no unit there
+OTHER: Final = 2  # a unit of another record
+TAGS: Final = 3  # its unit, with another tags code
+
+OPEN_FILES: Final = 256
+
+
+class Run(NamedTuple):
+    """Records with consecutive queue offsets that deviate in one way."""
+
+    code: int
+    first: int
+    last: int
+    first_physical: int
+    last_physical: int
+
+    @property
+    def records(self) -> int:
+        """How many records."""
+        return self.last - self.first + 1
+
+
+class UnitFile:
+    """One file of a classic queue: its first unit's queue offset, and which units were seen.
+
+    ``count`` reaches to the last unit that is not empty.
+    """
+
+    __slots__ = ("count", "first", "path", "seen")
+
+    def __init__(self, path: Path, first: int, file: FileBytes) -> None:
+        self.path = path
+        self.first = first
+        self.count = _written_units(file)
+        self.seen = bytearray(self.count)
+
+
+def _written_units(file: FileBytes) -> int:
+    """Units up to the last one that is not empty."""
+    end = file.data_end // UNIT_SIZE * UNIT_SIZE
+    written = len(bytes(file.data[:end]).rstrip(b"\0"))
+    return -(-written // UNIT_SIZE)
+
+
+class OpenFiles:
+    """Files kept open; the one opened first is closed when there are too many."""
+
+    def __init__(self, most: int = OPEN_FILES) -> None:
+        self._most = most
+        self._open: dict[Path, tuple[FileBytes, ExitStack]] = {}
+
+    def get(self, path: Path) -> FileBytes:
+        """The bytes of a file, none of a file that cannot be read."""
+        known = self._open.get(path)
+        if known is not None:
+            return known[0]
+        if len(self._open) >= self._most:
+            self._open.pop(next(iter(self._open)))[1].close()
+        stack = ExitStack()
+        try:
+            file = stack.enter_context(open_bytes(path))
+        except StoreError:
+            return FileBytes(path, b"", 0)
+        self._open[path] = file, stack
+        return file
+
+    def close(self) -> None:
+        """Close them all."""
+        for _, stack in self._open.values():
+            stack.close()
+        self._open.clear()
+
+
+class Queue:
+    """One ConsumeQueue under verification."""
+
+    def __init__(self, found: QueueFiles, files: OpenFiles) -> None:
+        self.found = found
+        self.topic = found.topic
+        self.queue_id = found.queue_id
+        self.is_batch = found.kind == "batch"
+        self.open = files
+        self.runs: list[Run] = []
+        self.files: list[UnitFile] = []
+        self.batch_units: dict[int, tuple[BatchConsumeQueueUnit, Path]] = {}
+        self.batch_seen: set[int] = set()
+        if not self.is_batch:
+            self.files = [
+                UnitFile(path, start // UNIT_SIZE, files.get(path)) for path, start in found.files
+            ]
+
+    def load_batches(self, findings: Findings) -> None:
+        """Read the units of a batch queue; they are few: one for many messages."""
+        for path, start in self.found.files:
+            for unit in scan_batch_units(self.open.get(path).data, start):
+                if isinstance(unit, BatchConsumeQueueUnit):
+                    self.batch_units.setdefault(unit.base_offset, (unit, path))
+                elif unit.kind == "unit":
+                    findings.take(damage_row(unit, str(path)))
+
+    def file_of(self, queue_offset: int) -> UnitFile | None:
+        """The file that holds a queue offset."""
+        for file in self.files:
+            if file.first <= queue_offset < file.first + file.count:
+                return file
+        return None
+
+    def unit(self, queue_offset: int) -> ConsumeQueueUnit | None:
+        """The unit at a queue offset, None outside the files."""
+        file = self.file_of(queue_offset)
+        if file is None:
+            return None
+        data = self.open.get(file.path).data
+        at = (queue_offset - file.first) * UNIT_SIZE
+        if at + UNIT_SIZE > len(data):
+            return None
+        return ConsumeQueueUnit._make(UNIT_STRUCT.unpack_from(data, at))
+
+    def path_of(self, queue_offset: int) -> Path:
+        """The file where a queue offset stands, the folder if there is none."""
+        file = self.file_of(queue_offset)
+        return self.found.path if file is None else file.path
+
+    def was_seen(self, queue_offset: int) -> bool:
+        """Whether a record was found for the unit at a queue offset."""
+        file = self.file_of(queue_offset)
+        return file is not None and bool(file.seen[queue_offset - file.first])
+
+    def match(self, queue_offset: int, physical_offset: int, size: int, tags: int | None) -> int:
+        """Compare a record's place with its unit and mark it; FINE, MISSING, OTHER or TAGS."""
+        file = self.file_of(queue_offset)
+        unit = None if file is None else self.unit(queue_offset)
+        code = FINE
+        if file is None or unit is None or unit.size in (0, PRE_BLANK_SIZE):
+            code = MISSING
+        elif (unit.physical_offset, unit.size) != (physical_offset, size):
+            code = OTHER
+        else:
+            file.seen[queue_offset - file.first] = 1
+            if tags is not None and unit.tags_code != tags:
+                code = TAGS
+        if code != FINE:
+            self.add_run(Run(code, queue_offset, queue_offset, physical_offset, physical_offset))
+        return code
+
+    def match_columns(
+        self, queue_offsets: "Int64s", physical: "Int64s", sizes: "Int64s", tags: "Int64s"
+    ) -> int:
+        """:meth:`match` for many records in the order of the log.
+
+        Returns the end of the last record that has its unit, 0 if none has.
+        """
+        import numpy as np
+
+        end = 0
+        codes = np.full(len(queue_offsets), MISSING, dtype=np.int8)
+        for file in self.files:
+            rows = np.flatnonzero(
+                (queue_offsets >= file.first) & (queue_offsets < file.first + file.count)
+            )
+            if not len(rows):
+                continue
+            units = unit_array(self.open.get(file.path).data)
+            at = queue_offsets[rows] - file.first
+            inside = at < len(units)
+            rows, at = rows[inside], at[inside]
+            found = units[at]
+            size = found["size"]
+            placed = (found["physical"] == physical[rows]) & (size == sizes[rows])
+            code = np.where(placed, FINE, OTHER).astype(np.int8)
+            code[placed & (found["tags"] != tags[rows])] = TAGS
+            code[(size == 0) | (size == PRE_BLANK_SIZE)] = MISSING
+            codes[rows] = code
+            seen = np.frombuffer(file.seen, dtype=np.uint8)
+            seen[at[placed]] = 1
+            last = rows[placed]
+            end = max(end, int((physical[last] + sizes[last]).max(initial=0)))
+        self._add_codes(codes, queue_offsets, physical)
+        return end
+
+    def _add_codes(self, codes: Any, queue_offsets: "Int64s", physical: "Int64s") -> None:
+        import numpy as np
+
+        bad = np.flatnonzero(codes)
+        if not len(bad):
+            return
+        offsets, code = queue_offsets[bad], codes[bad]
+        cuts = np.flatnonzero((np.diff(offsets) != 1) | (np.diff(code) != 0)) + 1
+        for begin, end in zip([0, *cuts.tolist()], [*cuts.tolist(), len(bad)], strict=True):
+            self.add_run(
+                Run(
+                    int(code[begin]),
+                    int(offsets[begin]),
+                    int(offsets[end - 1]),
+                    int(physical[bad[begin]]),
+                    int(physical[bad[end - 1]]),
+                )
+            )
+
+    def add_run(self, run: Run) -> None:
+        """Note deviating records; neighbours are joined."""
+        if self.runs:
+            last = self.runs[-1]
+            if last.code == run.code and last.last + 1 == run.first:
+                self.runs[-1] = last._replace(last=run.last, last_physical=run.last_physical)
+                return
+        self.runs.append(run)
+
+
+def unit_array(data: bytes) -> Any:
+    """The units of a file as a structured array (physical, size, tags)."""
+    import numpy as np
+
+    kind = np.dtype([("physical", ">i8"), ("size", ">i4"), ("tags", ">i8")])
+    return np.frombuffer(data, dtype=kind, count=len(data) // UNIT_SIZE)
+
+
+class Absent(NamedTuple):
+    """Records of a queue that has no files."""
+
+    records: int
+    first: int
+    last: int
+    first_physical: int
+    last_physical: int
+
+    def joined(self, other: "Absent") -> "Absent":
+        """Both together."""
+        return Absent(
+            self.records + other.records,
+            min(self.first, other.first),
+            max(self.last, other.last),
+            min(self.first_physical, other.first_physical),
+            max(self.last_physical, other.last_physical),
+        )
+
+
+class QueueTable:
+    """All ConsumeQueues of a store, by (topic, queue id)."""
+
+    def __init__(self, store: StoreDirectory, topic: str | None, findings: Findings) -> None:
+        self.files = OpenFiles()
+        self.findings = findings
+        self.topic = topic
+        self.queues: dict[tuple[bytes, int], Queue] = {}
+        self.batch_topics: set[bytes] = set()
+        self.absent: dict[tuple[bytes, int], Absent] = {}
+        self.matched_end = 0
+        self.root = store.root
+        for found in store.queue_files(topic):
+            if self._files_are_sound(found) or found.files:
+                queue = Queue(found, self.files)
+                raw = found.topic.encode("utf-8", "surrogateescape")
+                self.queues[raw, found.queue_id] = queue
+                if queue.is_batch:
+                    self.batch_topics.add(raw)
+                    queue.load_batches(findings)
+
+    def __iter__(self) -> Iterator[Queue]:
+        return iter(self.queues.values())
+
+    def close(self) -> None:
+        """Close the files."""
+        self.files.close()
+
+    def is_wanted(self, topic: bytes) -> bool:
+        """Whether a topic is among those that are verified."""
+        return self.topic is None or topic == self.topic.encode("utf-8", "surrogateescape")
+
+    def lacks(self, key: tuple[bytes, int], absent: Absent) -> None:
+        """Note records of a queue without files."""
+        known = self.absent.get(key)
+        self.absent[key] = absent if known is None else known.joined(absent)
+
+    def _files_are_sound(self, found: QueueFiles) -> bool:
+        """Report files that a broker would not load, or that leave a gap."""
+        size = BATCH_UNIT_SIZE if found.kind == "batch" else UNIT_SIZE
+        lengths = [path.stat().st_size for path, _ in found.files]
+        usual = max(lengths, key=lengths.count, default=0)
+        sound = True
+        for path in sorted(found.path.iterdir()):
+            if path.is_dir() or file_start(path.name) is None:
+                sound = self._file_finding(path, "not named after its first byte")
+        for (path, start), length in zip(found.files, lengths, strict=True):
+            if length != usual or length % size:
+                sound = self._file_finding(
+                    path, f"the file has {length} bytes, the others have {usual}", start + length
+                )
+            elif usual and start % usual and found.kind != "batch":
+                sound = self._file_finding(path, f"no file of {usual} bytes begins at {start}")
+        for (_, before), (path, start) in zip(found.files, found.files[1:], strict=False):
+            if usual and start - before != usual:
+                detail = (
+                    f"the file before it begins at {before}: this one should at {before + usual}"
+                )
+                sound = self._file_finding(path, detail, start)
+        return sound
+
+    def _file_finding(self, path: Path, detail: str, at: int | None = None) -> bool:
+        self.findings.add("queueFiles", path, detail, physical_offset=at, severity=WARNING)
+        return False

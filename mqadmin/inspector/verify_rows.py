@@ -1,0 +1,182 @@
+"""What verification hands out: the kinds of findings, the collector, the summary."""
+
+from typing import Final
+
+import msgspec
+
+from broker.store.format.commitlog import DAMAGE_KINDS
+from mqadmin.inspector.damage import ERROR, SUGGESTIONS, WARNING
+from mqadmin.inspector.rows import CheckpointRow, DamageRow
+
+# Something that explains a state and needs no action; it does not make a store damaged.
+NOTICE: Final = "notice"
+
+REPAIR: Final = "mqadmin store repair rebuilds it from the log, into a copy"
+RECOVER: Final = "mqadmin store recover reads the messages around it; look for a replica"
+
+# kind -> (meaning, suggestion). The kinds of the log itself are those of the scanner
+# (broker.store.format.commitlog.DAMAGE_KINDS) and of the walk (mqadmin.inspector.damage).
+KINDS: Final = {
+    "timestamp": (
+        "storeTimestamp goes back along the log",
+        "a step of the broker's clock, or damage: searches by time are unreliable here",
+    ),
+    "queueFiles": (
+        "the files of a ConsumeQueue are no unbroken row of files of one length",
+        REPAIR,
+    ),
+    "queueMissing": ("the log holds messages of a queue that has no ConsumeQueue", REPAIR),
+    "unitMissing": ("records without a ConsumeQueue unit: consumers do not see them", REPAIR),
+    "unit": ("a ConsumeQueue unit that does not lead to its record", REPAIR),
+    "tagsCode": ("a unit's tags code is not that of its record: filters miss it", REPAIR),
+    "deliverTime": ("the delivery time of a delayed message is not what its level says", REPAIR),
+    "order": ("units that do not rise in physical offset", REPAIR),
+    "unitHole": ("empty units or fillers between units", REPAIR),
+    "superseded": (
+        "a record with the queue offset of another one: consumers do not see it",
+        "the queue was cut and written anew; mqadmin store export gets the message out",
+    ),
+    "undispatched": (
+        "records behind the last dispatched one after a clean stop",
+        "Java 5.0 to 5.3.1 never dispatches them: mqadmin store repair does, into a copy",
+    ),
+    "stale": (
+        "units or entries behind the end of the log, left over from before a truncation",
+        "nothing to do: brokers write over them; mqadmin store repair leaves them out",
+    ),
+    "index": ("an IndexFile whose header, slots and entries do not fit together", REPAIR),
+    "indexChain": ("slots or chains of an IndexFile that do not lead to their entries", REPAIR),
+    "indexEntry": ("an index entry that does not stand for a key of its record", REPAIR),
+    "indexMissing": ("keys of records that no index entry leads to", REPAIR),
+    "indexOverlap": ("IndexFiles that cover the same part of the log: hits come twice", REPAIR),
+    "checkpoint": (
+        "the checkpoint is missing, unreadable or ahead of the log",
+        "mqadmin store repair writes it anew, into a copy",
+    ),
+    "state": ("abort and lock file contradict each other", "look who runs on this directory"),
+    "config": ("a configuration file cannot be read", SUGGESTIONS["config"]),
+    "configBackup": ("the backup of a configuration file cannot be read", ""),
+    "topicUnknown": (
+        "a ConsumeQueue of a topic that topics.json does not know: clients cannot reach it",
+        "create the topic again with its queues, then its messages can be consumed",
+    ),
+    "offset": (
+        "a consumer offset beyond the end of its queue",
+        "the log or the queue lost its end, or the file is from elsewhere: mqadmin offset reset",
+    ),
+    "delayOffset": (
+        "delayOffset.json is beyond the end of its queue: delayed messages will not come",
+        "set the level's offset to the queue's end, or restore the file",
+    ),
+    "transaction": (
+        "a commit or op record whose half message is not where it says",
+        "look at both records; the transaction's outcome is not certain",
+    ),
+}
+
+# Kinds that inspection of the log knows and verification passes on.
+LOG_KINDS: Final = (
+    *DAMAGE_KINDS,
+    *("gap", "fileSize", "unfinished", "name", "unreadable"),
+)
+
+# A million findings of one kind help nobody: beyond this they are counted.
+MOST_PER_KIND: Final = 200
+
+
+class Findings:
+    """Collects findings; of each kind at most MOST_PER_KIND are kept, the others counted."""
+
+    def __init__(self) -> None:
+        self.rows: list[DamageRow] = []
+        self.counts: dict[str, int] = {}
+        self.severities: dict[str, int] = {ERROR: 0, WARNING: 0, NOTICE: 0}
+
+    def add(
+        self,
+        kind: str,
+        path: object,
+        detail: str,
+        *,
+        physical_offset: int | None = None,
+        length: int | None = None,
+        severity: str = ERROR,
+    ) -> None:
+        """Note a finding of one of KINDS."""
+        self.take(
+            DamageRow(
+                kind=kind,
+                severity=severity,
+                path=str(path),
+                physical_offset=physical_offset,
+                length=length,
+                detail=detail,
+                suggestion=KINDS[kind][1] if kind in KINDS else SUGGESTIONS[kind],
+            )
+        )
+
+    def take(self, row: DamageRow) -> None:
+        """Note a damage that inspection found."""
+        self.severities[row.severity] += 1
+        count = self.counts[row.kind] = self.counts.get(row.kind, 0) + 1
+        if count <= MOST_PER_KIND:
+            self.rows.append(row)
+
+    @property
+    def left_out(self) -> int:
+        """How many findings were counted only."""
+        return sum(self.counts.values()) - len(self.rows)
+
+    @property
+    def damaged(self) -> bool:
+        """Whether anything is more than a notice."""
+        return self.severities[ERROR] + self.severities[WARNING] > 0
+
+
+class QueueState(msgspec.Struct, kw_only=True, rename="camel"):
+    """What verification knows of one message queue; ``maxOffset`` is where the next unit goes."""
+
+    topic: str
+    queue_id: int
+    min_offset: int
+    max_offset: int
+    units: int
+
+
+class VerifySummary(msgspec.Struct, kw_only=True, rename="camel"):
+    """What was looked at, and what came of it.
+
+    ``state`` is "clean" (no abort file), "running" (somebody holds the lock) or "crashed".
+    ``coverage`` is the share of the log's bytes that were read as records, blanks or damages;
+    ``bodiesChecked``: whether CRCs were compared. ``beforeRecreation`` counts records of topics
+    that were deleted, or deleted and made again: no unit leads to them, rightly.
+    """
+
+    path: str
+    ok: bool
+    state: str
+    bodies_checked: bool
+    min_physical_offset: int
+    max_physical_offset: int
+    log_bytes: int
+    checked_bytes: int
+    damaged_bytes: int
+    coverage: float
+    records: int
+    queues: int
+    units: int
+    units_checked: int
+    before_recreation: int
+    not_yet_dispatched: int
+    index_files: int
+    index_entries: int
+    index_entries_checked: int
+    keys: int
+    keys_indexed: int
+    errors: int
+    warnings: int
+    notices: int
+    kinds: dict[str, int]
+    notes: list[str]
+    checkpoint: CheckpointRow | None
+    seconds: float
