@@ -12,8 +12,9 @@ import zlib
 from broker.common.clock import Clock
 from broker.common.properties import parse_properties
 from broker.errors import BrokerError, ClientError, ConfigError, RemoteProtocolError
+from broker.namesrv.brokers import Registration
 from broker.namesrv.kv import ORDER_TOPIC_CONFIG, KVConfig
-from broker.namesrv.route import Registration, RouteInfoManager
+from broker.namesrv.route import RouteInfoManager
 from broker.namesrv.settings import LiveSettings
 from broker.remoting.protocol.body.cluster import (
     BrokerMemberGroup,

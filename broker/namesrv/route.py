@@ -15,12 +15,20 @@ answers questions. Order in answers is by name, so that equal state gives equal 
 """
 
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 
 import msgspec
 
 from broker.common.clock import Clock
-from broker.common.topic import PERM_READ, PERM_WRITE, SYNC_MEMBER_PREFIX, TopicConfig, is_writable
+from broker.common.topic import PERM_READ, PERM_WRITE, SYNC_MEMBER_PREFIX, is_writable
+from broker.namesrv.brokers import (
+    MASTER_ID,
+    BrokerGroup,
+    BrokerLive,
+    MinBrokerIdChange,
+    RegisterResult,
+    Registration,
+)
 from broker.namesrv.config import NamesrvConfig
 from broker.remoting.protocol.body.cluster import ClusterInfo
 from broker.remoting.protocol.body.route import (
@@ -31,8 +39,6 @@ from broker.remoting.protocol.body.route import (
 )
 from broker.remoting.protocol.body.version import DataVersion
 
-MASTER_ID = 0
-
 BROKER_TIMEOUT_MS = 120_000
 """How long a broker may be silent unless its registration says otherwise."""
 
@@ -40,98 +46,6 @@ UNIT = 1
 UNIT_SUB = 2
 
 log = logging.getLogger("broker.namesrv")
-
-
-class BrokerGroup:
-    """The brokers of one name: one master (id 0) and its slaves."""
-
-    __slots__ = ("acting_master", "addresses", "cluster", "name", "zone")
-
-    def __init__(self, cluster: str, name: str) -> None:
-        self.cluster = cluster
-        self.name = name
-        self.addresses: dict[int, str] = {}
-        self.acting_master = False
-        self.zone: str | None = None
-
-    @property
-    def has_master(self) -> bool:
-        """Whether id 0 is registered."""
-        return MASTER_ID in self.addresses
-
-    def data(self) -> BrokerData:
-        """The group as it travels in routes."""
-        return BrokerData(
-            cluster=self.cluster,
-            broker_name=self.name,
-            broker_addrs=dict(sorted(self.addresses.items())),
-            enable_acting_master=self.acting_master,
-            zone_name=self.zone,
-        )
-
-
-class BrokerLive:
-    """Signs of life of one broker address; ``channel`` is the connection it registered on."""
-
-    __slots__ = ("channel", "data_version", "ha_address", "timeout_ms", "updated_ms")
-
-    def __init__(
-        self,
-        updated_ms: int,
-        timeout_ms: int,
-        data_version: DataVersion,
-        channel: object,
-        ha_address: str,
-    ) -> None:
-        self.updated_ms = updated_ms
-        self.timeout_ms = timeout_ms
-        self.data_version = data_version
-        self.channel = channel
-        self.ha_address = ha_address
-
-
-class Registration(msgspec.Struct, frozen=True, kw_only=True):
-    """What a broker says of itself: REGISTER_BROKER's header and body together.
-
-    ``enable_acting_master`` None means the broker is older than 5.0; ``timeout_ms`` None means the
-    default; ``filter_servers`` None means nothing was said about them.
-    """
-
-    cluster: str
-    broker_name: str
-    broker_id: int
-    address: str
-    ha_address: str = ""
-    timeout_ms: int | None = None
-    enable_acting_master: bool | None = None
-    zone: str | None = None
-    topics: Mapping[str, TopicConfig] = {}
-    data_version: DataVersion = DataVersion()
-    mappings: Mapping[str, TopicQueueMappingInfo] = {}
-    filter_servers: list[str] | None = None
-
-    @property
-    def key(self) -> tuple[str, str]:
-        """What a live entry is found by."""
-        return self.cluster, self.address
-
-
-class RegisterResult(msgspec.Struct, frozen=True):
-    """What a slave learns from its registration: where its master is; empty texts otherwise."""
-
-    master_address: str = ""
-    ha_address: str = ""
-
-
-class MinBrokerIdChange(msgspec.Struct, frozen=True, kw_only=True):
-    """The lowest id of a broker group has changed; ``notify`` are the addresses to tell."""
-
-    broker_name: str
-    min_broker_id: int
-    min_address: str
-    offline_address: str | None
-    ha_address: str | None
-    notify: list[str]
 
 
 class RouteInfoManager:

@@ -18,10 +18,11 @@ import msgspec
 
 from broker.common.clock import Clock, SystemClock
 from broker.errors import RemotingError
+from broker.namesrv.brokers import MinBrokerIdChange
 from broker.namesrv.config import NamesrvConfig
 from broker.namesrv.kv import KVConfig
 from broker.namesrv.processor import NamesrvProcessor
-from broker.namesrv.route import MinBrokerIdChange, RouteInfoManager
+from broker.namesrv.route import RouteInfoManager
 from broker.namesrv.settings import LiveSettings
 from broker.remoting.client import RemotingClient
 from broker.remoting.limits import LaneLimits

@@ -12,8 +12,9 @@ import pytest
 
 from broker.common.clock import ManualClock
 from broker.common.topic import TopicConfig
+from broker.namesrv.brokers import Registration
 from broker.namesrv.config import NamesrvConfig
-from broker.namesrv.route import Registration, RouteInfoManager
+from broker.namesrv.route import RouteInfoManager
 from broker.remoting import loop
 from broker.remoting.protocol.body.version import DataVersion
 

@@ -6,8 +6,9 @@ import pytest
 
 from broker.common.clock import ManualClock
 from broker.common.topic import TopicConfig
+from broker.namesrv.brokers import MinBrokerIdChange, RegisterResult
 from broker.namesrv.config import NamesrvConfig
-from broker.namesrv.route import MinBrokerIdChange, RegisterResult, RouteInfoManager
+from broker.namesrv.route import RouteInfoManager
 from broker.remoting.protocol.body.route import QueueData, TopicQueueMappingInfo
 from broker.remoting.protocol.body.version import DataVersion
 
