@@ -31,8 +31,9 @@ from broker.store.format.state import (
 from broker.store.index import IndexFile, IndexService
 from broker.store.mapped_file import FilePreparer, MappedFileQueue
 from broker.store.query import StoreReader
+from broker.store.queue_ends import QueueEnds
 from broker.store.queue_table import ConsumeQueueTable
-from broker.store.recovery import Recovery, StoreParts, abort_content, write_queue_ends
+from broker.store.recovery import Recovery, StoreParts, abort_content
 from broker.store.reput import ArrivingListener, ReputService
 from broker.store.results import (
     ConsumeQueueUnitView,
@@ -134,9 +135,7 @@ class MessageStore(StoreReader, StoreWriter):
         self._notified = notify is not None
         StoreReader.__init__(self)
         StoreWriter.__init__(self)
-        self._parts = StoreParts(
-            self.log, self.queue_table, self.index, self.checkpoint, self.reput
-        )
+        self._ends = QueueEnds(disk, root)
         self._last_thorough = 0.0
 
     # --- life ---------------------------------------------------------------------------------
@@ -166,9 +165,16 @@ class MessageStore(StoreReader, StoreWriter):
                     and config.max_index_num == DEFAULTS.max_index_num,
                     notes=notes,
                 )
-            recovery = Recovery(self.disk, self.config, self._parts)
-            report = recovery.run()
-            self.damaged = recovery.damaged
+            self._ends.load()
+            parts = StoreParts(
+                self.log,
+                self.queue_table,
+                self.index,
+                self.reput,
+                (self.checkpoint, self._ends),
+            )
+            report = Recovery(self.disk, self.config, parts).run()
+            self.damaged = self._ends.damaged
         except BaseException:
             self._close_files()
             raise
@@ -185,7 +191,7 @@ class MessageStore(StoreReader, StoreWriter):
             raise StoreStateError(f"{self.config.root}: load() comes before start()")
         root = self.config.root
         self.disk.write(os.path.join(root, ABORT), abort_content(self.disk, root))
-        write_queue_ends(self.disk, root, self._parts, self.damaged)
+        self._note_ends()
         self._worker.start()
         self.flusher.start()
         try:
@@ -213,7 +219,7 @@ class MessageStore(StoreReader, StoreWriter):
             self.log.preparer.discard()
             if clean_stop:
                 root = self.config.root
-                write_queue_ends(self.disk, root, self._parts, self.damaged)
+                self._note_ends()
                 self.disk.unlink(os.path.join(root, ABORT))
         self._started = False
         self._close_files()
@@ -390,17 +396,23 @@ class MessageStore(StoreReader, StoreWriter):
     def delete_topics(self, topics: Iterable[str]) -> list[str]:
         """Remove the queues of topics; the names of those that had any.
 
-        Their records stay in the log until its files expire, and are not brought back by a
-        recovery as long as topics.json does not name the topic.
+        Their records stay in the log until its files expire; no recovery brings them back, also
+        when the topic is made again.
 
         **Source:** RocketMQ DefaultMessageStore#deleteTopics.
         """
         self.dispatch()
-        gone = []
-        for name in topics:
-            if self.queue_table.delete_topic(name):
-                gone.append(name)
+        gone = [name for name in topics if name in self.queue_table.topics]
+        if gone:
+            # Noted before it is done: a start after a kill in between finishes it.
+            self._ends.deleted.update((name, self.log.max_offset) for name in gone)
+            self._note_ends()
+            for name in gone:
+                self.queue_table.delete_topic(name)
         return gone
+
+    def _note_ends(self) -> None:
+        self._ends.write(self.log.min_offset, self.log.max_offset, self.queue_table)
 
     def clean_expired(self, now_ms: int | None = None, *, manual: bool = False) -> CleanReport:
         """Delete what is old or in the way; call it every cleanResourceInterval.

@@ -23,15 +23,12 @@ there and loses the good records behind.
 StoreCheckpoint.
 """
 
-import json
 import logging
 import os
 import time
-from collections.abc import Iterable
 from typing import Any, Final
 
 from broker.common.topic import is_system_topic
-from broker.errors import StoreError
 from broker.message.properties import peek_property
 from broker.store.commitlog import CommitLog
 from broker.store.config import MessageStoreConfig
@@ -53,13 +50,13 @@ from broker.store.format.commitlog import (
 from broker.store.format.state import ABORT, CONFIG_DIR
 from broker.store.index import IndexService, repair_slots
 from broker.store.mapped_file import MappedFile
+from broker.store.queue_ends import QueueEnds
 from broker.store.queue_table import ConsumeQueueTable
 from broker.store.reput import ReputService
 from broker.store.results import FoundDamage, RecoveryReport
 
 _log = logging.getLogger(__name__)
 
-QUEUE_ENDS: Final = "queueEnds.json"
 _MAGIC_START: Final = b"\xda\xa3\x20"
 _SEARCH_BYTES: Final = 1 << 20
 _REASONS: Final = {
@@ -95,8 +92,7 @@ class Recovery:
         self._checkpoint = parts.checkpoint
         self._reput = parts.reput
         self.report = RecoveryReport()
-        # Ranges of physical offsets that do not hold what was stored: never to be handed out.
-        self.damaged: list[tuple[int, int]] = []
+        self._ends = parts.ends
         self._last_timestamp = 0
         # From here on a place without a record is the end: nothing was stored behind it.
         self._trusted_from = 1 << 63
@@ -113,14 +109,11 @@ class Recovery:
             file.written = file.size
         if files:
             self._known = self._configured_topics()
-            self._reput.skip_topic = self._is_gone
+            self._reput.skip = self._is_gone
             self._reput.recovering = True
-            ends = self._read_ends()
-            if ends is not None:
-                self.damaged += [(start, end) for start, end in ends.get("damaged", ())]
             self._check_queue_ends()
             newest = self._queues.max_physical_offset()
-            start = self._start(newest, ends, abort)
+            start = self._start(newest, abort)
             if report.clean or self._same_kernel(abort):
                 self._trusted_from = max(newest, 0)
             report.scanned_from = start
@@ -129,7 +122,7 @@ class Recovery:
             report.removed_files += [file.path for file in files if file.start > end]
             self._cut(end)
             self._reput.recovering = False
-            self._reput.skip_topic = None
+            self._reput.skip = None
         else:
             self._forget_queues()
             self._log_files.open_at(0, 0)
@@ -139,11 +132,11 @@ class Recovery:
 
     # --- where to begin -----------------------------------------------------------------------
 
-    def _start(self, newest: int, ends: dict[str, Any] | None, abort: str) -> int:
+    def _start(self, newest: int, abort: str) -> int:
         """Physical offset to read the log from."""
         report = self.report
         log_min = self._log_files.min_offset
-        if self._queues_missing(ends):
+        if self._queues_missing():
             report.notes.append("queues are missing or short: the whole log is read")
             self._heal_index(trusted=report.clean or self._same_kernel(abort))
             return log_min
@@ -152,7 +145,7 @@ class Recovery:
             if starts[-1] - starts[0] != (len(starts) - 1) * self._log_files.file_size:
                 report.notes.append("files of the log are missing: the whole log is read")
                 return log_min
-            if ends is None or ends.get("logEnd") != self._quick_end(newest):
+            if self._ends.log_end != self._quick_end(newest):
                 report.notes.append("last stopped by another broker: the whole log is read once")
                 return log_min
             return self._known_good(newest)
@@ -254,6 +247,10 @@ class Recovery:
     def _check_queue_ends(self) -> None:
         """Drop units at the end of each queue that no record of the log stands for."""
         for queue in self._queues.all():
+            if self._ends.is_deleted(queue.topic.name, queue.max_physical_offset):
+                # The deletion was noted and then cut short.
+                queue.destroy()
+                continue
             if not self.report.clean:
                 queue.scan_end()
             end = queue.max_offset
@@ -289,15 +286,14 @@ class Recovery:
         names = peek_property(entry[6], b"INNER_MULTI_DISPATCH") or b""
         return queue.topic.data in names.split(b",")
 
-    def _queues_missing(self, ends: dict[str, Any] | None) -> bool:
+    def _queues_missing(self) -> bool:
         """Whether a queue that was there at the last stop is gone or has become shorter."""
-        if ends is None:
-            return False
-        for topic, queues in ends.get("queues", {}).items():
-            if self._known is not None and self._is_gone(Topic(topic)):
+        for name, queues in self._ends.queues.items():
+            topic = self._queues.topics.get(name)
+            if self._known is not None and self._is_unknown(topic or Topic(name)):
                 continue
             for queue_id, max_offset in queues.items():
-                queue = self._queues.find(topic, int(queue_id))
+                queue = self._queues.find(name, queue_id)
                 if queue is None or queue.max_offset < max_offset:
                     return True
         return False
@@ -323,9 +319,16 @@ class Recovery:
                 continue
         return None
 
-    def _is_gone(self, topic: Topic) -> bool:
-        """Whether a topic has been deleted: its records must not bring its queues back."""
-        if self._known is None or topic.name in self._known:
+    def _is_gone(self, topic: Topic, physical_offset: int) -> bool:
+        """Whether a record is of a topic that was deleted: it must not bring its queue back."""
+        if self._ends.is_deleted(topic.name, physical_offset):
+            return True
+        return self._known is not None and self._is_unknown(topic)
+
+    def _is_unknown(self, topic: Topic) -> bool:
+        """Whether topics.json does not name a topic, and no queue of it is there."""
+        assert self._known is not None
+        if topic.name in self._known:
             return False
         if is_system_topic(topic.name) or topic.name.startswith("%"):
             return False
@@ -463,8 +466,8 @@ class Recovery:
             action="left as it is; reading goes on behind it",
         )
         self.report.damages.append(damage)
-        if (start, end) not in self.damaged:
-            self.damaged.append((start, end))
+        if (start, end) not in self._ends.damaged:
+            self._ends.damaged.append((start, end))
         _log.warning("%s: %d bytes at %d: %s", file.path, end - start, start, reason)
 
     # --- after the scan -----------------------------------------------------------------------
@@ -512,52 +515,22 @@ class Recovery:
         self._reput.offset = self._log_files.max_offset
         self._reput.last_store_timestamp = self._log_files.last_store_timestamp
 
-    # --- the list of queue ends ---------------------------------------------------------------
-
-    def _read_ends(self) -> dict[str, Any] | None:
-        path = os.path.join(self._config.root, QUEUE_ENDS)
-        try:
-            value = json.loads(self._disk.read(path))
-        except (OSError, ValueError, StoreError):
-            return None
-        return value if isinstance(value, dict) else None
-
 
 class StoreParts:
     """The parts of a store that recovery works on."""
 
-    __slots__ = ("checkpoint", "index", "log", "queues", "reput")
+    __slots__ = ("checkpoint", "ends", "index", "log", "queues", "reput")
 
     def __init__(
         self,
         log: CommitLog,
         queues: ConsumeQueueTable,
         index: IndexService | None,
-        checkpoint: StoreCheckpoint,
         reput: ReputService,
+        notes: tuple[StoreCheckpoint, QueueEnds],
     ) -> None:
         self.log = log
         self.queues = queues
         self.index = index
-        self.checkpoint = checkpoint
         self.reput = reput
-
-
-def write_queue_ends(
-    disk: Disk, root: str, parts: StoreParts, damaged: Iterable[tuple[int, int]]
-) -> None:
-    """Note the log's end and every queue's, by which the next start sees that none is lost.
-
-    ``damaged`` are the ranges of the log known not to hold what was stored. This is a file of
-    ours beside Java's; the Java broker does not look at it.
-    """
-    log_end, queues = parts.log.max_offset, parts.queues
-    table: dict[str, dict[str, int]] = {}
-    for queue in queues.all():
-        if queue.max_offset > 0:
-            table.setdefault(queue.topic.name, {})[str(queue.queue_id)] = queue.max_offset
-    bad = sorted(place for place in damaged if place[1] > parts.log.min_offset)
-    text = json.dumps({"damaged": bad, "logEnd": log_end, "queues": table}, sort_keys=True)
-    path = os.path.join(root, QUEUE_ENDS)
-    disk.write(path + ".tmp", text.encode())
-    disk.rename(path + ".tmp", path)
+        self.checkpoint, self.ends = notes

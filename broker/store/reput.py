@@ -129,7 +129,7 @@ class ReputService:
         self.pending: list[Dispatch] = []
         self.overflow = False
         self.recovering = False
-        self.skip_topic: Callable[[Topic], bool] | None = None
+        self.skip: Callable[[Topic, int], bool] | None = None
         self.last_store_timestamp = 0
         self.dispatched = 0
         self._log = log
@@ -257,7 +257,7 @@ class ReputService:
         """Recovery's append: not for topics that are gone; queues that begin anew are restarted."""
         queue, physical_offset = entry[5], entry[0]
         topic = queue.topic
-        if not topic.usable or (self.skip_topic is not None and self.skip_topic(topic)):
+        if not topic.usable or (self.skip is not None and self.skip(topic, physical_offset)):
             return
         # Records of a deleted topic stay in the log. A later record with an offset that is taken
         # belongs to the topic's next life: that one counts.

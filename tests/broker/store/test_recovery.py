@@ -10,7 +10,7 @@ import pytest
 from broker.message.record import decode_record
 from broker.store.format.checkpoint import Checkpoint, encode_checkpoint
 from broker.store.message_store import PutMessageStatus
-from broker.store.recovery import QUEUE_ENDS
+from broker.store.queue_ends import NAME as QUEUE_ENDS
 
 
 @pytest.fixture
