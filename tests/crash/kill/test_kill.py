@@ -1,0 +1,34 @@
+"""A killed broker loses nothing that it acknowledged, with either way of flushing.
+
+What a killed process has stored is in the kernel's page cache: both ways must keep all of it.
+The long form is ``scripts/torture kill``.
+"""
+
+import os
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+# A round takes 1.5 to 2 s: two starts of a broker, load, reading everything back.
+ROUNDS = int(os.environ.get("TORTURE_ROUNDS", "6"))
+
+pytestmark = [pytest.mark.crash, pytest.mark.timeout(60 + 30 * ROUNDS)]
+
+
+@pytest.mark.parametrize("flush", ["SYNC_FLUSH", "ASYNC_FLUSH"])
+def test_nothing_acknowledged_is_lost_when_the_broker_is_killed(
+    make_battle: Callable[..., Any], flush: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    battle = make_battle(flushDiskType=flush)
+    battle.run(ROUNDS)
+    ledger = battle.ledger
+    assert ledger.acked
+    with capsys.disabled():
+        if ROUNDS > 6:
+            print(
+                f"\n{flush}: {ROUNDS} rounds ({dict(battle.kinds)}), {ledger.sent} sent,"
+                f" {len(ledger.acked)} acknowledged, 0 lost, {ledger.unanswered} unanswered,"
+                f" answers {dict(ledger.codes)}, ready again in"
+                f" {max(battle.ready_seconds):.2f} s at most"
+            )
