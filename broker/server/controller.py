@@ -101,6 +101,11 @@ class BrokerController:
         """The addresses listened on, the main one first."""
         return self._server.addresses
 
+    @property
+    def address(self) -> str:
+        """The address announced to name servers and clients, known after the start."""
+        return self.context.address
+
     # ---- start
 
     async def start(self) -> None:

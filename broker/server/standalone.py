@@ -11,7 +11,6 @@ is the same for Python programs and tests::
 """
 
 import asyncio
-import logging
 import threading
 from collections.abc import Coroutine, Mapping
 from types import TracebackType
@@ -23,12 +22,9 @@ from broker.namesrv.server import NameServer
 from broker.namesrv.settings import LiveSettings
 from broker.remoting import daemon
 from broker.remoting.loop import loop_factory
-from broker.remoting.server import raise_file_limit
 from broker.server.controller import BrokerController
+from broker.server.serving import Listen
 from broker.server.settings import Settings
-from broker.server.startup import OPEN_FILES_SPARE, Listen, ready_line, settle
-
-log = logging.getLogger("broker.server")
 
 START_TIMEOUT_S = 60.0
 """How long the blocking form waits for its thread; recovery of a big store takes a while."""
@@ -75,23 +71,6 @@ class Standalone:
         if self.controller is not None:
             await self.controller.close()
         await self.namesrv.close()
-
-
-async def serve(
-    settings: Settings, listen: Listen, namesrv_listen: str, stop: asyncio.Event
-) -> int:
-    """Run both until ``stop``; returns the exit status."""
-    raise_file_limit(settings.broker.max_connections + OPEN_FILES_SPARE)
-    both = Standalone(settings, listen, namesrv_listen)
-    await both.start()
-    try:
-        settle()
-        daemon.ready(ready_line(settings, both.address))
-        await stop.wait()
-    finally:
-        await both.close()
-        log.info("broker and name server stopped")
-    return daemon.STATUS_OK
 
 
 def embedded_settings(store_dir: str, properties: Mapping[str, str] | None = None) -> Settings:

@@ -7,12 +7,11 @@ with its origin and ends. ``--standalone`` puts a name server into the same proc
 """
 
 import argparse
-import asyncio
-import gc
 import logging
 import os
 import sys
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from broker import __version__
 from broker.common.address import format_address
@@ -21,12 +20,10 @@ from broker.remoting import daemon
 from broker.server import settings as configured
 from broker.server.settings import Settings
 
+if TYPE_CHECKING:
+    from broker.server.serving import Role
+
 log = logging.getLogger("broker.server")
-
-OPEN_FILES_SPARE = 4_000
-"""Files and sockets besides the connections of clients: mapped store files above all."""
-
-Listen = list[tuple[str, int]]
 
 
 def argument_parser() -> argparse.ArgumentParser:
@@ -97,7 +94,7 @@ def read_settings(options: argparse.Namespace) -> Settings:
         raise
 
 
-def bind(settings: Settings, said: Sequence[str]) -> Listen:
+def bind(settings: Settings, said: Sequence[str]) -> list[tuple[str, int]]:
     """The addresses to listen on; the first one stands in the settings from now on."""
     config = settings.broker
     listen = daemon.choose_listen(
@@ -123,37 +120,20 @@ def check_store(settings: Settings) -> int:
     return daemon.STATUS_OK
 
 
-async def serve(settings: Settings, listen: Listen, stop: asyncio.Event) -> int:
-    """Run a broker until ``stop``; returns the exit status."""
-    from broker.remoting.server import raise_file_limit
+def chosen_role(
+    options: argparse.Namespace, settings: Settings, listen: list[tuple[str, int]]
+) -> "Role":
+    """A broker, or with ``--standalone`` a broker and its name server."""
+    if options.standalone:
+        from broker.server.standalone import Standalone
+
+        namesrv = options.namesrv_listen or format_address(daemon.LOOPBACK, 9876)
+        return Standalone(settings, listen, namesrv)
     from broker.server.controller import BrokerController
 
-    raise_file_limit(settings.broker.max_connections + OPEN_FILES_SPARE)
-    controller = BrokerController(settings, listen=listen)
-    await controller.start()
-    try:
-        settle()
-        daemon.ready(ready_line(settings, controller.context.address))
-        await stop.wait()
-    finally:
-        await controller.close()
-        log.info("broker stopped")
-    return daemon.STATUS_OK
-
-
-def ready_line(settings: Settings, address: str) -> str:
-    """The line Java's broker prints when it serves."""
-    config = settings.broker
-    line = f"The broker[{config.broker_name}, {address}] boot success. serializeType=JSON"
-    if config.namesrv_addr:
-        line += f" and name server is {config.namesrv_addr}"
-    return line
-
-
-def settle() -> None:
-    """What start-up made stays for good: the collector need not look at it again."""
-    gc.collect()
-    gc.freeze()
+    if not settings.broker.namesrv_addr:
+        log.warning("no name server is configured: clients will not find this broker (-n ADDR)")
+    return BrokerController(settings, listen=listen)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -180,14 +160,11 @@ def main(argv: Sequence[str] | None = None) -> int:
             return check_store(settings)
     except RocketMQError as error:
         return daemon.report(error)
-    if options.standalone:
-        from broker.server import standalone
+    from broker.server.serving import serve_until
 
-        namesrv = options.namesrv_listen or format_address(daemon.LOOPBACK, 9876)
-        return daemon.run(lambda stop: standalone.serve(settings, listen, namesrv, stop))
-    if not settings.broker.namesrv_addr:
-        log.warning("no name server is configured: clients will not find this broker (-n ADDR)")
-    return daemon.run(lambda stop: serve(settings, listen, stop))
+    return daemon.run(
+        lambda stop: serve_until(chosen_role(options, settings, listen), settings, stop)
+    )
 
 
 if __name__ == "__main__":

@@ -63,15 +63,6 @@ def test_listen_addresses(conf) -> None:
     assert settings.origin("listenPort") == "--listen"
 
 
-def test_ready_line_is_javas() -> None:
-    settings = Settings({"namesrvAddr": "127.0.0.1:9876"})
-    assert startup.ready_line(settings, "127.0.0.1:10911") == (
-        "The broker[broker-a, 127.0.0.1:10911] boot success. "
-        "serializeType=JSON and name server is 127.0.0.1:9876"
-    )
-    assert startup.ready_line(Settings({}), "h:1").endswith("serializeType=JSON")
-
-
 class TestMain:
     """Options that start nothing, and mistakes."""
 

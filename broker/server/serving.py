@@ -1,0 +1,68 @@
+"""What a process does around the broker it runs: limits, the ready line, the orderly stop.
+
+Shared by the broker as a program and by the broker with a name server in one process.
+
+**Source:** RocketMQ BrokerStartup#start (the ready line).
+"""
+
+import asyncio
+import gc
+import logging
+from typing import Protocol
+
+from broker.remoting import daemon
+from broker.remoting.server import raise_file_limit
+from broker.server.settings import Settings
+
+log = logging.getLogger("broker.server")
+
+OPEN_FILES_SPARE = 4_000
+"""Files and sockets besides the connections of clients: mapped store files above all."""
+
+Listen = list[tuple[str, int]]
+
+
+class Role(Protocol):
+    """Something that serves between ``start`` and ``close``."""
+
+    @property
+    def address(self) -> str:
+        """The address the broker announces, known after the start."""
+        ...
+
+    async def start(self) -> None:
+        """Serve from now on."""
+        ...
+
+    async def close(self) -> None:
+        """Stop in order."""
+        ...
+
+
+async def serve_until(role: Role, settings: Settings, stop: asyncio.Event) -> int:
+    """Run ``role`` until ``stop`` is set; returns the exit status."""
+    raise_file_limit(settings.broker.max_connections + OPEN_FILES_SPARE)
+    await role.start()
+    try:
+        settle()
+        daemon.ready(ready_line(settings, role.address))
+        await stop.wait()
+    finally:
+        await role.close()
+        log.info("broker stopped")
+    return daemon.STATUS_OK
+
+
+def ready_line(settings: Settings, address: str) -> str:
+    """The line Java's broker prints when it serves."""
+    config = settings.broker
+    line = f"The broker[{config.broker_name}, {address}] boot success. serializeType=JSON"
+    if config.namesrv_addr:
+        line += f" and name server is {config.namesrv_addr}"
+    return line
+
+
+def settle() -> None:
+    """What start-up made stays for good: the collector need not look at it again."""
+    gc.collect()
+    gc.freeze()

@@ -1,0 +1,62 @@
+"""A role between its start and its orderly stop, and the line that says it serves."""
+
+import asyncio
+
+import pytest
+
+from broker.errors import ConnectError
+from broker.remoting import daemon
+from broker.server import serving
+from broker.server.settings import Settings
+
+
+class FakeRole:
+    """Remembers what was asked of it."""
+
+    address = "127.0.0.1:20911"
+
+    def __init__(self, failure: Exception | None = None) -> None:
+        self.failure = failure
+        self.calls: list[str] = []
+
+    async def start(self) -> None:
+        self.calls.append("start")
+        if self.failure:
+            raise self.failure
+
+    async def close(self) -> None:
+        self.calls.append("close")
+
+
+def test_ready_line_is_javas() -> None:
+    settings = Settings({"namesrvAddr": "127.0.0.1:9876"})
+    assert serving.ready_line(settings, "127.0.0.1:10911") == (
+        "The broker[broker-a, 127.0.0.1:10911] boot success. "
+        "serializeType=JSON and name server is 127.0.0.1:9876"
+    )
+    assert serving.ready_line(Settings({}), "h:1").endswith("serializeType=JSON")
+
+
+def test_ready_line_comes_behind_the_start_and_close_behind_the_stop(monkeypatch, capsys) -> None:
+    monkeypatch.setattr(serving, "settle", lambda: None)
+    role = FakeRole()
+
+    async def serve() -> int:
+        stop = asyncio.Event()
+        work = asyncio.create_task(serving.serve_until(role, Settings({}), stop))
+        await asyncio.sleep(0)
+        assert role.calls == ["start"]
+        stop.set()
+        return await work
+
+    assert asyncio.run(serve()) == daemon.STATUS_OK
+    assert role.calls == ["start", "close"]
+    assert "127.0.0.1:20911] boot success" in capsys.readouterr().out
+
+
+def test_failed_start_says_nothing_and_closes_nothing(capsys) -> None:
+    role = FakeRole(ConnectError("port in use"))
+    with pytest.raises(ConnectError):
+        asyncio.run(serving.serve_until(role, Settings({}), asyncio.Event()))
+    assert role.calls == ["start"]
+    assert capsys.readouterr().out == ""
