@@ -1,5 +1,7 @@
 """The printed layouts."""
 
+from pathlib import Path
+
 from broker.store.format.layout import (
     LAYOUTS,
     find_layouts,
@@ -56,3 +58,9 @@ def test_troff_protects_what_troff_would_eat() -> None:
     body = [line for line in text.splitlines() if not line.startswith(".")]
     assert not [line for line in body if "-" in line.replace("\\-", "")]
     assert text.count(".TS") == text.count(".TE") == len(LAYOUTS)
+
+
+def test_formats_change_on_purpose_only(golden: Path) -> None:
+    """Whoever changes a format changes this file too: scripts/golden --layout."""
+    printed = "\n".join(layout_text(layout) for layout in LAYOUTS)
+    assert printed == (golden / "layout" / "layout.txt").read_text()
