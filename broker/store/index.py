@@ -34,6 +34,7 @@ from broker.store.mapped_file import MappedFile
 
 _NAME_DIGITS: Final = 17  # yyyyMMddHHmmssSSS
 _MOST: Final = (1 << 31) - 1
+_EVER: Final = (1 << 63) - 1
 _MASK: Final = 0xFFFFFFFF
 _READ_SLOT: Final = SLOT_STRUCT.unpack_from
 _WRITE_SLOT: Final = SLOT_STRUCT.pack_into
@@ -299,13 +300,34 @@ class IndexService:
         current = self._current
         if current is None:
             current = self._for_writing()
-        if physical_offset <= current.end_physical_offset and current.count > 1:
-            return
+        if physical_offset <= current.end_physical_offset:
+            keys = self._unknown(current, topic_prefix, keys, physical_offset)
+            if not keys:
+                return
         done = current.put_keys(topic_prefix, keys, physical_offset, store_timestamp)
         while done < len(keys):
             keys = keys[done:]
             current = self._roll(current)
             done = current.put_keys(topic_prefix, keys, physical_offset, store_timestamp)
+
+    def _unknown(
+        self, current: IndexFile, topic_prefix: int, keys: list[bytes], physical_offset: int
+    ) -> list[bytes]:
+        """Those keys of a message not beyond the last one that are not in the files yet.
+
+        A file just rolled to holds nothing, and ends where the full one before it does: the
+        message there may be in that one in part or as a whole.
+        """
+        if physical_offset < current.end_physical_offset or current.count > 1:
+            return []
+        if len(self.files) == 1:
+            return keys
+        full = self.files[-2]
+        return [
+            key
+            for key in keys
+            if physical_offset not in full.find(key_hash(topic_prefix, key), 0, _EVER, _MOST)
+        ]
 
     def settle(self) -> None:
         """Bring the header of the current file up to date; at the end of a batch."""

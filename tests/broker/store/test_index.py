@@ -122,6 +122,20 @@ def test_known_messages_are_not_put_again(tmp_path):
     index.close()
 
 
+def test_messages_of_a_full_file_are_not_put_into_the_next_one_again(tmp_path):
+    """Dispatch begins anew behind a crash; a Java broker would show such messages twice."""
+    index = service(tmp_path)
+    messages = [(b"k%d" % n, 100 * n, 1_700_000_000_000) for n in range(6)]
+    for key, offset, time in messages:
+        index.put_keys(prefix("T"), [key], offset, time)
+    index.drop_from(1)
+    for key, offset, time in messages:
+        index.put_keys(prefix("T"), [key], offset, time)
+    for key, offset, _ in messages:
+        assert index.query(prefix("T"), key, 10, 0, 1 << 62)[0] == [offset]
+    index.close()
+
+
 def test_no_key_is_hashed_beyond_the_file(tmp_path):
     index = service(tmp_path, 3, 100)
     keys = [b"k%d" % n for n in range(90)]
