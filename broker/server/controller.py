@@ -19,7 +19,6 @@ from typing import Any, Final
 
 from broker.common.clock import Clock, SystemClock
 from broker.common.topic import SCHEDULE_TOPIC
-from broker.errors import StoreError
 from broker.remoting.client import RemotingClient
 from broker.remoting.daemon import shown_host
 from broker.remoting.server import Connection, LaneLimits, RemotingServer, ServerLimits
@@ -45,7 +44,6 @@ Arrival = tuple[str, int, int, int, int, bytes]
 DRAIN_MS: Final = 3_000
 TICK_MS: Final = 5_000
 SCAN_CLIENTS_MS: Final = 10_000
-PERSIST_DELAYS_MS: Final = 10_000
 VIP_PORT_DISTANCE: Final = 2
 
 
@@ -93,6 +91,7 @@ class BrokerController:
         self._delay_timer: asyncio.TimerHandle | None = None
         self._tick_timer: asyncio.TimerHandle | None = None
         self._due: dict[str, float] = {}
+        self._writing: asyncio.Future[None] | None = None
         self._background: set[asyncio.Task[None]] = set()
         self._started = False
 
@@ -174,8 +173,9 @@ class BrokerController:
         assert context.files is not None
         context.files.save_topics(context)
         context.files.save_groups(context)
-        context.files.save_offsets(context)
-        context.files.save_delays(context)
+        if self._writing is not None:
+            await asyncio.wait({self._writing})
+        context.files.save_progress(context)
         self.store.shutdown()
 
     # ---- seams of the store and the tables
@@ -280,20 +280,33 @@ class BrokerController:
         assert self._loop is not None
         self._tick_timer = self._loop.call_later(TICK_MS / 1000, self._tick)
         context = self.context
-        assert context.files is not None
-        try:
-            if self._is_due("offsets", context.config.flush_consumer_offset_interval):
-                context.files.save_offsets(context)
-            if self._is_due("delays", PERSIST_DELAYS_MS):
-                context.files.save_delays(context)
-        except (StoreError, OSError) as error:
-            log.error("offsets not written: %s", error)
+        if self._is_due("progress", context.config.flush_consumer_offset_interval):
+            self._save_progress()
         if self._is_due("stats", SAMPLE_MS):
             context.stats.sample(context.now_ms())
         if self._is_due("clients", SCAN_CLIENTS_MS):
             self._scan_clients()
         if self._is_due("clean", self.store.config.clean_resource_interval):
             self.store.clean_expired(context.now_ms())
+
+    def _save_progress(self) -> None:
+        """Write offsets in a thread: a sync must not hold up the loop."""
+        assert self._loop is not None
+        assert self.context.files is not None
+        if self._writing is not None and not self._writing.done():
+            return  # the disk is slow: the next tick takes the changes along
+        job = self.context.files.take_progress(self.context)
+        if job is not None:
+            self._writing = self._loop.run_in_executor(None, job)
+            self._writing.add_done_callback(self._progress_saved)
+
+    def _progress_saved(self, writing: "asyncio.Future[None]") -> None:
+        error = None if writing.cancelled() else writing.exception()
+        if error is not None:
+            log.error("offsets not written: %s", error)
+            self.context.offsets.changed = True
+            if self.context.delays is not None:
+                self.context.delays.changed = True
 
     def _is_due(self, name: str, period_ms: int) -> bool:
         now_ms = self._clock.monotonic_ms()

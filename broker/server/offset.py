@@ -44,6 +44,10 @@ class ConsumerOffsets:
         self.table = {key: dict(queues) for key, queues in table.items()}
         self.data_version.assign(version)
 
+    def snapshot(self) -> dict[str, dict[int, int]]:
+        """A copy of the committed offsets that later commits do not touch."""
+        return {key: dict(queues) for key, queues in self.table.items()}
+
     def commit(self, group: str, topic: str, queue_id: int, queue_offset: int) -> None:
         """Store the next offset to consume."""
         key = f"{topic}@{group}"

@@ -78,37 +78,61 @@ class ConfigStore:
         )
         self._groups.persist(files.encode_subscription_group(content))
 
-    def save_offsets(self, context: "BrokerContext") -> bool:
-        """Write consumerOffset.json when offsets have changed; True when it was written."""
+    def save_progress(self, context: "BrokerContext") -> bool:
+        """Write consumerOffset.json and delayOffset.json if they changed; True when any did."""
+        job = self.take_progress(context)
+        if job is None:
+            return False
+        job()
+        return True
+
+    def take_progress(self, context: "BrokerContext") -> Callable[[], None] | None:
+        """What :meth:`save_progress` would do, to be run in another thread; None if nothing.
+
+        Encoding and syncing a large offset table takes longer than the loop may stand still, so
+        the job works on a copy. One job at a time: the caller waits for the last one.
+        """
+        jobs = [
+            job
+            for job in (self._offsets_job(context), self._delays_job(context))
+            if job is not None
+        ]
+        if not jobs:
+            return None
+
+        def run() -> None:
+            for job in jobs:
+                job()
+
+        return run
+
+    def _offsets_job(self, context: "BrokerContext") -> Callable[[], None] | None:
         offsets = context.offsets
         if not offsets.changed:
-            return False
+            return None
         offsets.changed = False
         seen = self._offsets_seen
         content = msgspec.structs.replace(
             seen,
             data_version=None if seen.data_version is None else offsets.data_version.to_file(),
-            offsets=offsets.table,
+            offsets=offsets.snapshot(),
             group_topics=None,
         )
-        self._offsets.persist(files.encode_consumer_offset(content))
-        return True
+        return lambda: self._offsets.persist(files.encode_consumer_offset(content))
 
-    def save_delays(self, context: "BrokerContext") -> bool:
-        """Write delayOffset.json when deliveries were made; True when it was written."""
+    def _delays_job(self, context: "BrokerContext") -> Callable[[], None] | None:
         delays = context.delays
         if delays is None or not delays.changed:
-            return False
+            return None
         delays.changed = False
         seen = self._delays_seen
         content = msgspec.structs.replace(
             seen,
             data_version=None if seen.data_version is None else delays.data_version.to_file(),
-            offsets=delays.offsets,
+            offsets=dict(delays.offsets),
             compact=False,
         )
-        self._delays.persist(files.encode_delay_offset(content))
-        return True
+        return lambda: self._delays.persist(files.encode_delay_offset(content))
 
 
 def _load(file: Any, decode: Callable[[str], Content]) -> Content | None:

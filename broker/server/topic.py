@@ -25,6 +25,7 @@ BENCHMARK_QUEUES: Final = 1024
 CLUSTER_TOPIC_QUEUES: Final = 16
 REVIVE_QUEUES: Final = 8
 MAX_QUEUES: Final = 65_536  # of one topic; each used queue costs files and table entries
+MAX_TOPICS: Final = 100_000  # automatic creation stops here: names come from the network
 
 MESSAGE_TYPE: Final = "message.type"
 ATTRIBUTE_VALUES: Final[dict[str, frozenset[str] | None]] = {
@@ -127,7 +128,7 @@ class TopicTable:
         **Source:** RocketMQ TopicConfigManager#createTopicInSendMessageMethod.
         """
         template = self.configs.get(template_name)
-        if template is None:
+        if template is None or len(self.configs) >= MAX_TOPICS:
             return None
         perm = template.perm
         if template_name == names.TBW102 and not self.config.auto_create_topic_enable:

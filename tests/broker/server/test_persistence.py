@@ -36,7 +36,7 @@ def test_everything_comes_back(desk) -> None:
     context.offsets.commit("G1", "Orders", 2, 17)
     context.files.save_topics(context)
     context.files.save_groups(context)
-    assert context.files.save_offsets(context)
+    assert context.files.save_progress(context)
     read = fresh(desk)
     assert read.topics.configs == context.topics.configs
     assert read.topics.data_version.to_wire() == context.topics.data_version.to_wire()
@@ -46,20 +46,31 @@ def test_everything_comes_back(desk) -> None:
 
 
 def test_offsets_are_written_when_they_changed(desk) -> None:
-    assert not desk.context.files.save_offsets(desk.context)
+    assert not desk.context.files.save_progress(desk.context)
     desk.context.offsets.commit("G1", "Orders", 0, 1)
-    assert desk.context.files.save_offsets(desk.context)
-    assert not desk.context.files.save_offsets(desk.context)
+    assert desk.context.files.save_progress(desk.context)
+    assert not desk.context.files.save_progress(desk.context)
     assert (folder(desk) / "consumerOffset.json").exists()
+
+
+def test_writing_works_on_a_copy(desk) -> None:
+    """The job may run in another thread while commits go on."""
+    desk.context.offsets.commit("G1", "Orders", 0, 1)
+    job = desk.context.files.take_progress(desk.context)
+    desk.context.offsets.commit("G1", "Orders", 0, 2)
+    desk.context.offsets.commit("G2", "Orders", 0, 3)
+    job()
+    assert fresh(desk).offsets.table == {"Orders@G1": {0: 1}}
+    assert desk.context.offsets.changed
 
 
 def test_delay_offsets_come_back_bounded(desk) -> None:
     desk.topic("Orders")
     desk.send(properties={"DELAY": "1"})
-    assert not desk.context.files.save_delays(desk.context)
+    assert not desk.context.files.save_progress(desk.context)
     desk.clock.advance(1_000)
     desk.context.delays.deliver_due()
-    assert desk.context.files.save_delays(desk.context)
+    assert desk.context.files.save_progress(desk.context)
     assert fresh(desk).delays.offsets == {1: 1}
 
 
@@ -80,7 +91,7 @@ def test_file_of_49_stays_one(desk) -> None:
     assert context.offsets.queues("G", "T") == {0: 3, 1: 5}
     context.offsets.commit("G", "T", 0, 4)
     context.topics.put(TopicConfig("U", 1, 1))
-    context.files.save_offsets(context)
+    context.files.save_progress(context)
     context.files.save_topics(context)
     offsets = (config / "consumerOffset.json").read_text(encoding="utf-8")
     topics = (config / "topics.json").read_text(encoding="utf-8")

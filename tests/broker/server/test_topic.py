@@ -5,6 +5,7 @@ import pytest
 from broker.common.clock import ManualClock
 from broker.common.topic import TopicConfig
 from broker.errors import ClientError
+from broker.server import topic as module
 from broker.server.config import BrokerConfig
 from broker.server.topic import (
     TopicTable,
@@ -109,6 +110,12 @@ class TestCreation:
         table.put(TopicConfig("Plain", 4, 4, 6))
         assert table.create_for_send("New", "None", 4) is None
         assert table.create_for_send("New", "Plain", 4) is None
+
+    def test_automatic_creation_has_a_limit(self, make_table, monkeypatch) -> None:
+        table = make_table()
+        monkeypatch.setattr(module, "MAX_TOPICS", len(table.configs) + 1)
+        assert table.create_for_send("One", "TBW102", 4) is not None
+        assert table.create_for_send("Two", "TBW102", 4) is None
 
     def test_ensure_makes_once(self, make_table) -> None:
         table = make_table()
