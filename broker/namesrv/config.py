@@ -14,6 +14,7 @@ from typing import Final
 
 import msgspec
 
+from broker.common.settings import Setting, read_settings, write_settings
 from broker.errors import ConfigError
 
 
@@ -51,15 +52,6 @@ class NamesrvConfig(msgspec.Struct, frozen=True, kw_only=True):
     def store_path(self) -> str:
         """Where changed settings go; ``~/namesrv/namesrv.properties`` when none is set."""
         return self.config_store_path or os.path.expanduser("~/namesrv/namesrv.properties")
-
-
-class Setting(msgspec.Struct, frozen=True):
-    """What one field means: file ``key``, ``unit``, ``meaning``, changeable while ``live``."""
-
-    key: str
-    unit: str
-    meaning: str
-    live: bool = False
 
 
 SETTINGS: Final[dict[str, Setting]] = {
@@ -131,46 +123,17 @@ DEFAULTS: Final = NamesrvConfig()
 ALWAYS_BLACK: Final = frozenset({"rocketmqHome", "configBlackList"})
 
 
-def parse_value(key: str, default: object, text: str) -> object:
-    """``text`` as the type of ``default``; ConfigError names key and value when it does not fit."""
-    text = text.strip()
-    if isinstance(default, bool):
-        if text.lower() in ("true", "false"):
-            return text.lower() == "true"
-        raise ConfigError(f"{key}={text}: not a boolean", "write true or false")
-    if isinstance(default, int):
-        try:
-            return int(text)
-        except ValueError:
-            raise ConfigError(f"{key}={text}: not a whole number") from None
-    return text
-
-
-def format_value(value: object) -> str:
-    """A setting's value as the file writes it: ``true``, ``9876``, text as it is."""
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    return str(value)
-
-
 def from_properties(properties: Mapping[str, str], base: NamesrvConfig = DEFAULTS) -> NamesrvConfig:
     """``base`` with every known key of ``properties``; the rest is ignored here.
 
     ConfigError when a value does not fit.
     """
-    changes = {
-        field: parse_value(key, getattr(base, field), text)
-        for key, text in properties.items()
-        if (field := FIELD_OF_KEY.get(key)) is not None
-    }
-    return check(msgspec.structs.replace(base, **changes) if changes else base)
+    return check(read_settings(SETTINGS, properties, base))
 
 
 def to_properties(config: NamesrvConfig) -> dict[str, str]:
     """Every setting as key → text, in the order of the table."""
-    return {
-        setting.key: format_value(getattr(config, field)) for field, setting in SETTINGS.items()
-    }
+    return write_settings(SETTINGS, config)
 
 
 def unknown_keys(properties: Mapping[str, str]) -> list[str]:

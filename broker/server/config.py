@@ -13,6 +13,7 @@ from typing import Final
 
 import msgspec
 
+from broker.common.settings import Setting, read_settings, write_settings
 from broker.errors import ConfigError
 
 
@@ -61,15 +62,6 @@ class BrokerConfig(msgspec.Struct, frozen=True, kw_only=True):
     max_held_pulls: int = 100_000
     max_connections: int = 20_000
     allow_remote_admin: bool = False
-
-
-class Setting(msgspec.Struct, frozen=True):
-    """What a field means: broker.conf ``key``, ``unit``, ``meaning``; ``live``: may be changed."""
-
-    key: str
-    unit: str
-    meaning: str
-    live: bool = False
 
 
 SETTINGS: Final[dict[str, Setting]] = {
@@ -179,43 +171,14 @@ REGISTER_PERIOD_BOUNDS_MS: Final = (10_000, 60_000)
 FOREIGN_ROLES: Final = {"SLAVE"}
 
 
-def parse_value(key: str, default: object, text: str) -> object:
-    """``text`` as the type of ``default``; ConfigError names key and value when it does not fit."""
-    text = text.strip()
-    if isinstance(default, bool):
-        if text.lower() in ("true", "false"):
-            return text.lower() == "true"
-        raise ConfigError(f"{key}={text}: not a boolean", "write true or false")
-    if isinstance(default, int):
-        try:
-            return int(text)
-        except ValueError:
-            raise ConfigError(f"{key}={text}: not a whole number") from None
-    return text
-
-
-def format_value(value: object) -> str:
-    """A setting's value as broker.conf writes it: ``true``, ``10911``, text as it is."""
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    return str(value)
-
-
 def from_properties(properties: Mapping[str, str], base: BrokerConfig = DEFAULTS) -> BrokerConfig:
     """``base`` with every key of ``properties`` that belongs to the broker role; others ignored."""
-    changes = {
-        field: parse_value(key, getattr(base, field), text)
-        for key, text in properties.items()
-        if (field := FIELD_OF_KEY.get(key)) is not None
-    }
-    return check(msgspec.structs.replace(base, **changes) if changes else base)
+    return check(read_settings(SETTINGS, properties, base))
 
 
 def to_properties(config: BrokerConfig) -> dict[str, str]:
     """Every setting as key → text, in the order of the table."""
-    return {
-        setting.key: format_value(getattr(config, field)) for field, setting in SETTINGS.items()
-    }
+    return write_settings(SETTINGS, config)
 
 
 def check(config: BrokerConfig) -> BrokerConfig:

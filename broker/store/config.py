@@ -13,6 +13,7 @@ from typing import Final
 
 import msgspec
 
+from broker.common.settings import Setting, read_settings, write_settings
 from broker.errors import ConfigError
 
 ASYNC_FLUSH: Final = "ASYNC_FLUSH"
@@ -73,15 +74,6 @@ class MessageStoreConfig(msgspec.Struct, frozen=True, kw_only=True):
     def sync_flush(self) -> bool:
         """True with flushDiskType=SYNC_FLUSH."""
         return self.flush_disk_type == SYNC_FLUSH
-
-
-class Setting(msgspec.Struct, frozen=True):
-    """One field: broker.conf ``key``, ``unit``, ``meaning``, changeable while ``live``."""
-
-    key: str
-    unit: str
-    meaning: str
-    live: bool = False
 
 
 SETTINGS: Final[dict[str, Setting]] = {
@@ -193,40 +185,16 @@ _CLAMPED: Final = {
 _UNIT_MS: Final = {"s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 
 
-def parse_value(key: str, default: object, text: str) -> object:
-    """``text`` as the type of ``default``; ConfigError names key and value when it does not fit."""
-    text = text.strip()
-    if isinstance(default, bool):
-        if text.lower() in ("true", "false"):
-            return text.lower() == "true"
-        raise ConfigError(f"{key}={text}: not a boolean", "write true or false")
-    if isinstance(default, int):
-        try:
-            return int(text)
-        except ValueError:
-            raise ConfigError(f"{key}={text}: not a whole number") from None
-    return text
-
-
 def from_properties(
     properties: Mapping[str, str], base: MessageStoreConfig = DEFAULTS
 ) -> MessageStoreConfig:
     """``base`` with every key of ``properties`` that belongs to the store; others are ignored."""
-    changes = {
-        field: parse_value(key, getattr(base, field), text)
-        for key, text in properties.items()
-        if (field := FIELD_OF_KEY.get(key)) is not None
-    }
-    return check(msgspec.structs.replace(base, **changes) if changes else base)
+    return check(read_settings(SETTINGS, properties, base))
 
 
 def to_properties(config: MessageStoreConfig) -> dict[str, str]:
     """Every setting as key → text, in the order of the table."""
-    values = {}
-    for field, setting in SETTINGS.items():
-        value = getattr(config, field)
-        values[setting.key] = str(value).lower() if isinstance(value, bool) else str(value)
-    return values
+    return write_settings(SETTINGS, config)
 
 
 def check(config: MessageStoreConfig) -> MessageStoreConfig:
