@@ -393,7 +393,8 @@ class MessageAdmin:
                 kind=kinds.NOT_FOUND,
                 detail=f"no message begins at physical offset {physical_offset} of {address}",
             )
-        log = f"the CommitLog of {address} holds physical offsets {low} to {high - 1}"
+        held = f"holds physical offsets {low} to {high - 1}" if high > low else "is empty"
+        log = f"the CommitLog of {address} {held}"
         if physical_offset < low:
             return QueryResult(
                 kind=kinds.DATA_DELETED,
@@ -466,7 +467,7 @@ class MessageAdmin:
         from mqadmin.admin.message_index import ask_index
 
         collisions = sum(len(one.collisions) for one in hits)
-        key = f"{'uniqKey' if question.unique else 'key'} {question.key}"
+        key = question.name
         windowed = question.begin_ms > 0 or question.end_ms < FOREVER_MS
         if windowed:
             everywhere = msgspec.structs.replace(
@@ -534,6 +535,8 @@ class MessageAdmin:
         if not found and errors:
             return failed_result(errors)
         detail = f"read {reader.scanned} messages of {len(parts)} queues"
+        if not found:
+            detail = f"{question.name} is in no message of topic {question.topic}: {detail}"
         return QueryResult(
             kind=kinds.FOUND if found else kinds.NOT_FOUND,
             items=[record_of(message, name, body) for name, message in found[: question.max_items]],

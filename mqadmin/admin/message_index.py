@@ -51,6 +51,11 @@ class KeyQuestion(msgspec.Struct, frozen=True, kw_only=True):
     end_ms: int = FOREVER_MS
     max_items: int = INDEX_BATCH
 
+    @property
+    def name(self) -> str:
+        """What is looked for, as an answer names it."""
+        return f"{'uniqKey' if self.unique else 'key'} {self.key}"
+
     def has_key(self, message: MessageExt) -> bool:
         """True when the message really carries topic and key: hashes may collide."""
         if message.topic != self.topic:

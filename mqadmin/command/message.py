@@ -63,8 +63,21 @@ Broker = Annotated[
     str | None, Option("--broker", "-b", metavar="NAME", help="Broker name of the queue.")
 ]
 Queue = Annotated[int | None, Option("--queue", metavar="N", help="Queue id.", parse=whole)]
+Place = Annotated[
+    str | None, Argument("TOPIC", help="The topic, or name it with --topic.", complete="topic")
+]
 BodyForm = Annotated[Body, Option("--body", help="Show the body in this form.")]
 Raw = Annotated[bool, Option("--raw", help="The stored bytes of the body, not decompressed.")]
+
+
+def _one_topic(verb: str, place: str | None, option: str | None) -> str:
+    """Take the topic from its place or from ``--topic``; both are fine when they agree."""
+    if place and option and place != option:
+        raise UsageFault(f"{verb}: one topic at a time, not both {place} and {option}")
+    topic = option or place
+    if not topic:
+        raise UsageFault(f"{verb} needs a topic", f"mqadmin {verb} --topic orders …")
+    return topic
 
 
 def _body(form: str, raw: bool) -> Any:
@@ -200,14 +213,15 @@ def show(
     "send",
     view=MSG_SEND,
     examples=[
-        "mqadmin msg send orders --body hello --key 42 --tags paid",
+        "mqadmin msg send --topic orders --key 42 --tag paid --body 'two coffees'",
         "mqadmin msg send orders --body-file order.json --property region=eu",
         "printf hello | mqadmin msg send orders --body-file -",
     ],
 )
 def send(
     session: Session,
-    topic: Annotated[str, Argument("TOPIC", help="Where to send it.", complete="topic")],
+    place: Place = None,
+    topic: Topic = None,
     body: Annotated[str | None, Option("--body", metavar="TEXT", help="The body as text.")] = None,
     body_file: Annotated[
         str | None,
@@ -217,7 +231,9 @@ def send(
         list[str] | None,
         Option("--key", "-k", metavar="KEY", help="A business key; may be repeated."),
     ] = None,
-    tags: Annotated[str | None, Option("--tags", metavar="TAG", help="The message's tag.")] = None,
+    tags: Annotated[
+        str | None, Option("--tags", "--tag", metavar="TAG", help="The message's tag.")
+    ] = None,
     properties: Annotated[
         list[str] | None,
         Option("--property", metavar="K=V", help="A property; may be repeated.", parse=pair),
@@ -236,6 +252,7 @@ def send(
     Sending adds a message and alters nothing, so it does not ask; --dry-run shows what would be
     sent.
     """
+    topic = _one_topic("msg send", place, topic)
     if (body is None) == (body_file is None):
         raise UsageFault("msg send needs --body or --body-file, one of them")
     data = body.encode("utf-8", "surrogateescape") if body is not None else _read(body_file or "-")
@@ -270,11 +287,15 @@ def _read(path: str) -> bytes:
 @NOUN.verb(
     "tail",
     view=MSG_TAIL,
-    examples=["mqadmin msg tail orders", "mqadmin msg tail orders --last 10 --no-follow -o ndjson"],
+    examples=[
+        "mqadmin msg tail --topic orders",
+        "mqadmin msg tail orders --last 10 --no-follow -o ndjson",
+    ],
 )
 def tail(
     session: Session,
-    topic: Annotated[str, Argument("TOPIC", help="Topic to follow.", complete="topic")],
+    place: Place = None,
+    topic: Topic = None,
     last: Annotated[
         int, Option("--last", metavar="N", help="Begin N messages before the end.", parse=whole)
     ] = 0,
@@ -299,6 +320,7 @@ def tail(
             f"msg tail: {session.form} is one document and would never end",
             "use -o ndjson, or end it with --max or --no-follow",
         )
+    topic = _one_topic("msg tail", place, topic)
     messages = session.admin.message.tail(
         topic,
         last=last,

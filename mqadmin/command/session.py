@@ -47,6 +47,7 @@ def connect(settings: Settings, trace: Callable[..., None] | None) -> "MQAdmin":
 
         network["tls"] = tls_context(**files)
     namesrv = settings.namesrv
+    _check_namesrv(settings, namesrv)
     if namesrv[0].startswith(("http://", "https://")):
         from mqadmin.admin.access import discover_namesrv
 
@@ -58,6 +59,22 @@ def connect(settings: Settings, trace: Callable[..., None] | None) -> "MQAdmin":
         trace=trace,
         **network,
     )
+
+
+def _check_namesrv(settings: Settings, addresses: list[str]) -> None:
+    """Refuse what cannot be an address before anything is dialled; names where it comes from."""
+    from broker.common.address import parse_address
+    from broker.errors import LocalProtocolError
+
+    origin = settings.effective["namesrv"].origin
+    if not addresses:
+        raise UsageFault(f"namesrv ({origin}): no address", "write host:port, several with ;")
+    for address in addresses:
+        if not address.startswith(("http://", "https://")):
+            try:
+                parse_address(address)
+            except LocalProtocolError as error:
+                raise UsageFault(f"namesrv ({origin}): {error.message}", error.hint) from error
 
 
 class Session:

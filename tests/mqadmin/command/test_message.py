@@ -184,6 +184,18 @@ def test_properties_and_keys_reach_the_library(mqadmin: Run, admin: Any) -> None
     assert mqadmin("msg", "send", "t", "--body", "b", "--property", "plain").status == 2
 
 
+def test_the_topic_stands_in_its_place_or_behind_its_option(mqadmin: Run, admin: Any) -> None:
+    admin.answers["message.send"] = KeyboardInterrupt()
+    admin.answers["message.tail"] = lambda *_, **__: iter(())
+    for words in ("t", "--topic t", "-t t", "t --topic t"):
+        mqadmin("msg", "send", *words.split(), "--body", "b", "--tag", "x")
+        mqadmin("msg", "tail", *words.split(), "--no-follow")
+    assert {args[0] for _, args, _ in admin.calls} == {"t"}
+    assert {kw["tags"] for name, _, kw in admin.calls if name == "message.send"} == {"x"}
+    assert mqadmin("msg", "send", "--body", "b").status == 2
+    assert mqadmin("msg", "tail", "a", "--topic", "b").status == 2
+
+
 def test_a_tail_is_written_as_it_comes_and_ends_with_the_wish(mqadmin: Run, admin: Any) -> None:
     admin.answers["message.tail"] = lambda *_, **__: iter([RECORD, RECORD, RECORD])
     done = mqadmin("msg", "tail", "orders", "--max", "2", "-o", "ndjson")

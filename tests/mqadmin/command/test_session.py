@@ -9,6 +9,7 @@ import pytest
 from broker.errors import ConnectError
 from mqadmin.admin.result import Listing
 from mqadmin.admin.topic import TopicRecord
+from mqadmin.command.failure import UsageFault
 from mqadmin.command.session import connect
 from mqadmin.command.trace import trace_line
 from mqadmin.command.values import attribute, count, duration_ms, pair, perm, time_ms, whole
@@ -156,3 +157,9 @@ def test_the_working_directory_is_left_alone(
     mqadmin("context", "list")
     mqadmin("store", "layout")
     assert os.listdir(tmp_path) == before
+
+
+@pytest.mark.parametrize("text", ["nonsense", "127.0.0.1:99999", "a:1;b", " ; "])
+def test_what_is_no_address_is_a_usage_error_that_names_its_origin(text: str) -> None:
+    with pytest.raises(UsageFault, match=r"^namesrv \(option\): "):
+        connect(settings(namesrv=text), None)
