@@ -35,6 +35,7 @@ from broker.server.stats import SAMPLE_MS, TOPIC_PUT_NUMS, TOPIC_PUT_SIZE
 from broker.store.config import parse_delay_levels
 from broker.store.files import Disk
 from broker.store.message_store import MessageStore
+from broker.store.results import RecoveryReport
 
 log = logging.getLogger("broker.server")
 
@@ -111,7 +112,7 @@ class BrokerController:
         """Open the store, listen, register; what was opened is closed again when it fails."""
         self._loop = asyncio.get_running_loop()
         config = self.context.config
-        self.store.load()
+        report_recovery(self.store.load())
         try:
             self._load_tables()
             self.store.start()
@@ -327,6 +328,33 @@ class BrokerController:
         silent += context.producers.expire(now_ms, limit_ms)
         for channel in silent:
             channel.connection.close(f"client {channel.client_id} sent no heartbeat")
+
+
+def report_recovery(report: RecoveryReport) -> None:
+    """Say what opening the store found; nothing after a clean stop."""
+    if not report.clean:
+        log.warning(
+            "the store was not stopped cleanly: read %d bytes from %d in %.0f ms, dispatched %d",
+            report.scanned_bytes,
+            report.scanned_from,
+            report.milliseconds,
+            report.dispatched,
+        )
+    for damage in report.damages:
+        log.error(
+            "%s: %d bytes at physical offset %d: %s: %s",
+            damage.path,
+            damage.length,
+            damage.physical_offset,
+            damage.reason,
+            damage.action,
+        )
+    for path in report.removed_files:
+        log.warning("recovery removed %s", path)
+    for queue in report.rebuilt_queues:
+        log.warning("recovery rebuilt the queue %s", queue)
+    for note in report.notes:
+        log.info("%s", note)
 
 
 def _with_vip(listen: Sequence[tuple[str, int]]) -> list[tuple[str, int]]:

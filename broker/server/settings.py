@@ -36,7 +36,6 @@ REPORTED: Final = {
     "useTLS": "false",
     "timerWheelEnable": "false",
     "aclEnable": "false",
-    "enableLmq": "false",
     "haListenPort": "10912",
     "storeType": "default",
 }

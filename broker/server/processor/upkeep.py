@@ -44,7 +44,7 @@ def delete_expired_log(
     context: BrokerContext, connection: "Connection", request: RemotingCommand
 ) -> RemotingCommand:
     """DELETE_EXPIRED_COMMITLOG: delete expired files now, whatever the hour."""
-    context.store.clean_expired(context.now_ms())
+    context.store.clean_expired(context.now_ms(), manual=True)
     return response(request)
 
 

@@ -14,8 +14,9 @@ from broker.remoting.protocol.body.connection import GetConsumerListByGroupRespo
 from broker.remoting.protocol.body.heartbeat import ConsumerData, HeartbeatData, ProducerData
 from broker.remoting.protocol.codes import RequestCode, ResponseCode
 from broker.remoting.protocol.command import request
-from broker.server.controller import BrokerController, _with_vip
+from broker.server.controller import BrokerController, _with_vip, report_recovery
 from broker.server.settings import Settings
+from broker.store.results import FoundDamage, RecoveryReport
 
 ANY = [("127.0.0.1", 0)]
 
@@ -327,6 +328,29 @@ def test_address_announced_is_the_one_bound_or_the_one_said(world) -> None:
             assert it.controller.context.address.startswith("10.1.2.3:")
 
     asyncio.run(run())
+
+
+def test_what_recovery_found_is_said(caplog) -> None:
+    caplog.set_level("INFO")
+    report_recovery(RecoveryReport())
+    assert caplog.records == []
+    damage = FoundDamage(
+        path="commitlog/0", physical_offset=5, length=7, reason="torn", action="cut"
+    )
+    report_recovery(
+        RecoveryReport(
+            clean=False,
+            scanned_bytes=99,
+            damages=[damage],
+            removed_files=["index/1"],
+            rebuilt_queues=["T/0"],
+            notes=["sizes differ"],
+        )
+    )
+    text = "\n".join(record.getMessage() for record in caplog.records)
+    for part in ("not stopped cleanly", "99 bytes", "commitlog/0", "torn", "index/1", "T/0"):
+        assert part in text
+    assert "sizes differ" in text
 
 
 def test_port_two_below_is_served_too() -> None:
