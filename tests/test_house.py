@@ -79,14 +79,24 @@ MAY_IMPORT: dict[str, set[str]] = {
     "broker.__main__": {"broker", "broker.server", "broker.server.startup"},
     "mqadmin": {"broker"},
     "mqadmin.output": set(),
-    "mqadmin.inspector": {"broker", "broker.remoting.protocol", "broker.store.format", "L1"},
+    # The shape of a message for people and programs: one for the online and the offline library.
+    "mqadmin.message_row": {"broker.message"},
+    "mqadmin.inspector": {
+        "mqadmin.message_row",
+        "broker",
+        "broker.remoting.protocol",
+        "broker.store.format",
+        "L1",
+    },
     "mqadmin.pipeline": {
+        "mqadmin.message_row",
         "broker",
         "broker.store.format",
         "mqadmin.inspector",
         "L1",
     },
     "mqadmin.admin": {
+        "mqadmin.message_row",
         "broker",
         "broker.client",
         "broker.remoting",
@@ -95,6 +105,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     },
     "mqadmin.settings": {"broker.common", "broker.errors"},
     "mqadmin.command": {
+        "mqadmin.message_row",
         "broker",
         "broker.store.format",
         "mqadmin.admin",

@@ -11,8 +11,9 @@ from broker.remoting.protocol.codes import RequestCode, ResponseCode
 from mqadmin.admin import message_result as kinds
 from mqadmin.admin.decoded_id import DecodedId, decode_id
 from mqadmin.admin.failure import describe
-from mqadmin.admin.message_record import BodyView, MessageRecord, record_of
+from mqadmin.admin.message_record import BodyView, record_of
 from mqadmin.admin.message_result import QueryResult, failed_result, no_such_topic
+from mqadmin.message_row import MessageRow
 
 if TYPE_CHECKING:
     from broker.client.route_cache import Route
@@ -236,7 +237,7 @@ class MessageAdmin:
         broker: str | None = None,
         queue_id: int | None = None,
         body: BodyView | None = None,
-    ) -> Iterator[MessageRecord]:
+    ) -> Iterator[MessageRow]:
         """Yield messages as they arrive, beginning ``last`` messages before the end.
 
         Without ``follow`` it ends at the present end. ClientError for an unknown topic. A broker
@@ -262,7 +263,7 @@ class MessageAdmin:
         asked: tuple[int, str, bool],
         place: tuple[str | None, int | None],
         body: BodyView | None,
-    ) -> Iterator[MessageRecord]:
+    ) -> Iterator[MessageRow]:
         """The stream of :meth:`tail` over the connections of ``admin``."""
         from time import sleep
 
@@ -297,7 +298,7 @@ class MessageAdmin:
         starts: Mapping[MessageQueue, int],
         asked: tuple[Sequence[int], int, str],
         body: BodyView | None,
-    ) -> Iterator[MessageRecord]:
+    ) -> Iterator[MessageRow]:
         """The last messages already there, over all queues in order of store time."""
         ends, last, tags = asked
         if not last:

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 import msgspec
 
-from mqadmin.admin.message_record import MessageRecord
 from mqadmin.admin.result import TargetError
+from mqadmin.message_row import MessageRow
 
 FOUND = "found"
 NOT_IN_INDEX = "notInIndex"
@@ -44,7 +44,7 @@ class QueryResult(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """
 
     kind: str
-    items: Sequence[MessageRecord] = ()
+    items: Sequence[MessageRow] = ()
     errors: Sequence[TargetError] = ()
     truncated: bool = False
     detail: str = ""

@@ -3,9 +3,10 @@
 from typing import Annotated, Literal
 
 from mqadmin.command.declare import Argument, Noun, Option
-from mqadmin.command.found import emit_found, note_window
+from mqadmin.command.found import emit_found
 from mqadmin.command.session import Session
 from mqadmin.command.values import count, time_ms
+from mqadmin.command.window import Begin, End, Time, window
 from mqadmin.output.view import View
 
 NOUN = Noun(
@@ -26,7 +27,7 @@ DLQ_LIST = View(
 )
 DLQ_SHOW = View(
     "dlq.show",
-    "mqadmin.admin.message_record:MessageRecord",
+    "mqadmin.message_row:MessageRow",
     (
         "topic",
         "brokerName",
@@ -80,14 +81,9 @@ def list_dead_letters(
 def show(
     session: Session,
     group: Annotated[str, Argument("GROUP", help="The consumer group.", complete="group")],
-    begin: Annotated[
-        int | None,
-        Option("--begin", metavar="T", help="Only those stored at T or later.", parse=time_ms),
-    ] = None,
-    end: Annotated[
-        int | None,
-        Option("--end", metavar="T", help="Only those stored before T.", parse=time_ms),
-    ] = None,
+    begin: Begin = None,
+    end: End = None,
+    time: Time = None,
     maximum: Annotated[
         int, Option("--max", "-m", metavar="N", help="Show at most N messages.", parse=count)
     ] = 64,
@@ -102,7 +98,7 @@ def show(
     """Show the dead letters of a group, oldest first."""
     from mqadmin.admin.message import BodyView
 
-    note_window(session, begin, end)
+    begin, end = window(session, begin, end, time)
     result = session.admin.dlq.show(
         group,
         max_items=maximum,

@@ -5,9 +5,10 @@ from typing import Annotated, Any, Literal
 
 from mqadmin.command.declare import Argument, Noun, Option
 from mqadmin.command.failure import UsageFault
-from mqadmin.command.found import emit_found, emit_one_found, note_window
+from mqadmin.command.found import emit_found, emit_one_found
 from mqadmin.command.session import Session
 from mqadmin.command.values import count, pair, time_ms, whole
+from mqadmin.command.window import Begin, End, Time, window
 from mqadmin.output.view import View
 
 NOUN = Noun(
@@ -35,7 +36,7 @@ MESSAGE_COLUMNS = (
     "offsetMsgId",
     "body",
 )
-MESSAGE_ROW = "mqadmin.admin.message_record:MessageRecord"
+MESSAGE_ROW = "mqadmin.message_row:MessageRow"
 MSG_QUERY = View("msg.query", MESSAGE_ROW, MESSAGE_COLUMNS)
 MSG_SHOW = View("msg.show", MESSAGE_ROW, single=True)
 MSG_TAIL = View(
@@ -51,13 +52,6 @@ Body = Literal["none", "text", "hex", "base64"]
 Topic = Annotated[
     str | None,
     Option("--topic", "-t", metavar="TOPIC", help="Topic of the message.", complete="topic"),
-]
-Begin = Annotated[
-    int | None,
-    Option("--begin", metavar="T", help="Only messages stored at T or later.", parse=time_ms),
-]
-End = Annotated[
-    int | None, Option("--end", metavar="T", help="Only messages stored before T.", parse=time_ms)
 ]
 Broker = Annotated[
     str | None, Option("--broker", "-b", metavar="NAME", help="Broker name of the queue.")
@@ -95,6 +89,7 @@ def _body(form: str, raw: bool) -> Any:
         "mqadmin msg query --id 7F00000100002A9F0000000000000000",
         "mqadmin msg query --topic orders --queue 3 --offset 1200 --count 10",
         "mqadmin msg query --topic orders --begin '2026-01-02 03:04' --end now --body text",
+        "mqadmin msg query --topic orders --time -2h..-1h",
     ],
 )
 def query(
@@ -120,6 +115,7 @@ def query(
     broker: Broker = None,
     begin: Begin = None,
     end: End = None,
+    time: Time = None,
     all_time: Annotated[
         bool, Option("--all-time", help="No time window (the default without --begin, --end).")
     ] = False,
@@ -141,8 +137,8 @@ def query(
     in the window when the index has nothing, which is slow and certain. --begin and --end take
     RFC 3339, '2026-01-02 03:04', now, -2h, or epoch seconds or milliseconds.
     """
-    if all_time and (begin is not None or end is not None):
-        raise UsageFault("--all-time and --begin/--end exclude each other")
+    if all_time and (begin is not None or end is not None or time is not None):
+        raise UsageFault("--all-time and --begin/--end/--time exclude each other")
     view = _body(body, raw)
     if message_id:
         found = session.admin.message.query_id(message_id, topic=topic, body=view)
@@ -154,7 +150,7 @@ def query(
             "mqadmin msg query --topic orders --key 42",
         )
     messages = session.admin.message
-    note_window(session, begin, end)
+    begin, end = window(session, begin, end, time)
     if key or uniq_key:
         result = messages.query_key(
             topic,

@@ -6,9 +6,9 @@ from typing import Annotated, Any, Literal
 from mqadmin.command.damages import Damages
 from mqadmin.command.declare import Argument, Noun, Option
 from mqadmin.command.failure import UsageFault
-from mqadmin.command.found import note_window
 from mqadmin.command.session import Session
-from mqadmin.command.values import count, time_ms, whole
+from mqadmin.command.values import count, whole
+from mqadmin.command.window import Begin, End, Time, window
 from mqadmin.output.view import Outcome, View
 
 NOUN = Noun(
@@ -27,7 +27,7 @@ NOUN = Noun(
 ROWS = "mqadmin.inspector.rows"
 INSPECT_MESSAGES = View(
     "store.inspect",
-    f"{ROWS}:MessageRow",
+    "mqadmin.message_row:MessageRow",
     (
         "physicalOffset",
         "topic",
@@ -72,7 +72,7 @@ INSPECT_STATE = View("store.inspect.state", f"{ROWS}:StateRow", single=True)
 INSPECT_CONFIG = View("store.inspect.config", f"{ROWS}:ConfigRow", keep=("value",))
 CONFIG_LINES = View("store.inspect.config", "", ("name", "table", "key", "value"), keep=("value",))
 INSPECT_SUMMARY = View("store.inspect.summary", f"{ROWS}:Summary", single=True)
-FIND = View("store.find", f"{ROWS}:MessageRow", INSPECT_MESSAGES.columns)
+FIND = View("store.find", "mqadmin.message_row:MessageRow", INSPECT_MESSAGES.columns)
 LAYOUT = View("store.layout", "mqadmin.command.layout_row:LayoutRow")
 
 PATH_HELP = "A store directory, a folder in it, or one of its files."
@@ -81,12 +81,6 @@ Path = Annotated[str, Argument("DIR|FILE", help=PATH_HELP, complete="file")]
 Topic = Annotated[str | None, Option("--topic", "-t", metavar="TOPIC", help="Only this topic.")]
 Queue = Annotated[
     int | None, Option("--queue", metavar="N", help="Only this queue id.", parse=whole)
-]
-Begin = Annotated[
-    int | None, Option("--begin", metavar="T", help="Only stored at T or later.", parse=time_ms)
-]
-End = Annotated[
-    int | None, Option("--end", metavar="T", help="Only stored before T.", parse=time_ms)
 ]
 Limit = Annotated[
     int | None, Option("--limit", metavar="N", help="Show at most N rows.", parse=count)
@@ -148,6 +142,7 @@ def inspect(
     ] = None,
     begin: Begin = None,
     end: End = None,
+    time: Time = None,
     limit: Limit = None,
     body: BodyForm = "none",
     raw: Raw = False,
@@ -168,7 +163,7 @@ def inspect(
     if summary:
         _summary(session, store, crc)
         return
-    note_window(session, begin, end)
+    begin, end = window(session, begin, end, time)
     query = Query(
         topic=topic,
         queue_id=queue,
@@ -295,6 +290,7 @@ def find(
     queue: Queue = None,
     begin: Begin = None,
     end: End = None,
+    time: Time = None,
     limit: Limit = None,
     scan: Annotated[
         Literal["auto", "always", "never"],
@@ -314,7 +310,7 @@ def find(
     if (key is None) == (message_id is None):
         raise UsageFault("store find needs --key or --id, one of them")
     store = StoreDirectory(path)
-    note_window(session, begin, end)
+    begin, end = window(session, begin, end, time)
     query = Query(topic=topic, queue_id=queue, begin_ms=begin, end_ms=end, body=body, raw=raw)
     if key is not None:
         rows, what = store.find_key(key, query, scan=scan), f"key {key}"

@@ -18,12 +18,12 @@ from mqadmin.inspector.rows import (
     DamageRow,
     DlqRow,
     IndexRow,
-    MessageRow,
     QueueRow,
     QueueUnitRow,
     StateRow,
     Summary,
 )
+from mqadmin.message_row import MessageRow
 
 COMMITLOG: Final = "commitlog"
 CONSUMEQUEUE: Final = "consumequeue"

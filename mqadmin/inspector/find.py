@@ -12,7 +12,8 @@ from mqadmin.inspector.directory import Query, StoreDirectory
 from mqadmin.inspector.index import known_topics, offsets_of_key
 from mqadmin.inspector.log import LogItem, LogReader
 from mqadmin.inspector.messages import Matcher, record_rows, scan_messages
-from mqadmin.inspector.rows import DamageRow, MessageRow
+from mqadmin.inspector.rows import DamageRow
+from mqadmin.message_row import MessageRow
 
 SCANS = ("auto", "always", "never")
 

@@ -8,7 +8,7 @@ from msgspec import structs
 from broker.common.sysflag import INNER_BATCH
 from broker.errors import RemoteProtocolError
 from broker.message.batch import unwrap_inner_batch
-from broker.message.message import PROPERTY_KEYS, PROPERTY_TAGS, PROPERTY_UNIQ_KEY, MessageExt
+from broker.message.message import PROPERTY_KEYS, PROPERTY_UNIQ_KEY, MessageExt
 from broker.message.message import split_keys as split_words
 from broker.message.record import decode_record
 from broker.store.format.commitlog import LogRecord, store_timestamp
@@ -16,7 +16,8 @@ from mqadmin.inspector.damage import WARNING, found
 from mqadmin.inspector.directory import Query, StoreDirectory
 from mqadmin.inspector.files import open_bytes
 from mqadmin.inspector.log import LogItem, LogWalk
-from mqadmin.inspector.rows import DamageRow, MessageRow
+from mqadmin.inspector.rows import DamageRow
+from mqadmin.message_row import MessageRow, body_text, row_of
 
 # How far store timestamps are trusted to rise along the log when whole files are skipped.
 CLOCK_STEP_MS: Final = 3_600_000
@@ -102,49 +103,8 @@ def message_row(
         except RemoteProtocolError as error:
             data, problem, stored = message.body, error, True
         body, encoding = body_text(data, "hex" if problem else query.body)
-    properties = message.properties
-    row = MessageRow(
-        topic=message.topic,
-        broker_name=broker_name,
-        queue_id=message.queue_id,
-        queue_offset=message.queue_offset,
-        physical_offset=message.physical_offset,
-        store_size=message.total_size,
-        magic=f"{message.magic:08X}",
-        body_crc=message.body_crc,
-        crc_ok=crc_ok,
-        flag=message.flag,
-        sys_flag=message.sys_flag,
-        born_timestamp=message.born_timestamp,
-        born_host=message.born_host,
-        store_timestamp=message.store_timestamp,
-        store_host=message.store_host,
-        reconsume_times=message.reconsume_times,
-        prepared_transaction_offset=message.prepared_transaction_offset,
-        body_size=message.body_size,
-        body=body,
-        body_encoding=encoding,
-        tags=properties.get(PROPERTY_TAGS),
-        keys=split_words(properties.get(PROPERTY_KEYS)),
-        uniq_key=properties.get(PROPERTY_UNIQ_KEY),
-        offset_msg_id=message.offset_msg_id,
-        properties=properties,
-    )
+    row = row_of(message, broker_name, crc_ok=crc_ok, body=body, body_encoding=encoding)
     return row, problem
-
-
-def body_text(data: bytes, form: str) -> tuple[str, str]:
-    """A body in the form asked for and the encoding that was used: text that is none is hex."""
-    if form == "text":
-        try:
-            return data.decode("utf-8"), "utf-8"
-        except UnicodeDecodeError:
-            return data.hex(), "hex"
-    if form == "base64":
-        from base64 import b64encode
-
-        return b64encode(data).decode("ascii"), "base64"
-    return data.hex(), "hex"
 
 
 class Matcher:

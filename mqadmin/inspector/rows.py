@@ -5,42 +5,6 @@ from typing import Any
 import msgspec
 
 
-class MessageRow(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """One stored message with its place in log and queue.
-
-    ``body`` is what the application sent (decompressed; as stored if asked for raw), in
-    ``bodyEncoding`` ("utf-8", "hex", "base64"), None unless asked for; ``bodySize`` and
-    ``bodyCrc`` are of the stored body. Times are epoch ms, ``keys`` the words of KEYS, ``magic``
-    eight hex digits. The messages of an inner batch carry the record's physical offset and size.
-    """
-
-    topic: str
-    broker_name: str | None
-    queue_id: int
-    queue_offset: int
-    physical_offset: int
-    store_size: int
-    magic: str
-    body_crc: int
-    crc_ok: bool
-    flag: int
-    sys_flag: int
-    born_timestamp: int
-    born_host: str
-    store_timestamp: int
-    store_host: str
-    reconsume_times: int
-    prepared_transaction_offset: int
-    body_size: int
-    body: str | None
-    body_encoding: str | None
-    tags: str | None
-    keys: list[str]
-    uniq_key: str | None
-    offset_msg_id: str
-    properties: dict[str, str]
-
-
 class DamageRow(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """Something in a file that should not be so.
 

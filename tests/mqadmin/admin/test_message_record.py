@@ -9,7 +9,7 @@ from broker.common import sysflag
 from broker.message.message import MessageExt
 from broker.message.properties import encode_properties
 from broker.message.record import MAGIC_V1, body_crc
-from mqadmin.admin.message_record import BodyView, MessageRecord, record_of, unwrapped
+from mqadmin.admin.message_record import BodyView, MessageRow, record_of, unwrapped
 
 FIELDS = [
     "topic",
@@ -52,7 +52,7 @@ def message(body=b"hi", **fields):
 
 
 def test_the_fields_are_the_contract() -> None:
-    assert list(MessageRecord.__struct_encode_fields__) == FIELDS
+    assert list(MessageRow.__struct_encode_fields__) == FIELDS
 
 
 def test_keys_tags_and_ids() -> None:

@@ -4,13 +4,13 @@ from typing import Any
 
 import pytest
 
-from mqadmin.admin.message_record import MessageRecord
 from mqadmin.admin.message_result import QueryResult
 from mqadmin.admin.result import TargetError
+from mqadmin.message_row import MessageRow
 
 Run = Callable[..., Any]
 
-RECORD = MessageRecord(
+RECORD = MessageRow(
     topic="orders",
     broker_name="broker-a",
     queue_id=3,

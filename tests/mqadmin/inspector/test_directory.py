@@ -10,7 +10,8 @@ import pytest
 from broker.errors import StoreError
 from broker.store.format.commitlog import file_name
 from mqadmin.inspector.directory import Query, StoreDirectory
-from mqadmin.inspector.rows import MessageRow, QueueUnitRow
+from mqadmin.inspector.rows import QueueUnitRow
+from mqadmin.message_row import MessageRow
 
 
 def offsets(store: StoreDirectory) -> list[int]:

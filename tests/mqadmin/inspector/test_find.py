@@ -9,7 +9,8 @@ import pytest
 from broker.errors import StoreError
 from mqadmin.inspector import find
 from mqadmin.inspector.directory import Query, StoreDirectory
-from mqadmin.inspector.rows import DamageRow, MessageRow
+from mqadmin.inspector.rows import DamageRow
+from mqadmin.message_row import MessageRow
 
 
 @pytest.fixture

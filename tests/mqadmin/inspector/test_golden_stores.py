@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from mqadmin.inspector.directory import Query, StoreDirectory
-from mqadmin.inspector.rows import ConfigRow, DamageRow, IndexRow, MessageRow, QueueUnitRow
+from mqadmin.inspector.rows import ConfigRow, DamageRow, IndexRow, QueueUnitRow
+from mqadmin.message_row import MessageRow
 
 STORES = sorted(
     path.name.removesuffix(".tar.xz")

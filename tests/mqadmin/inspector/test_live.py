@@ -6,7 +6,8 @@ from broker.store.config import MessageStoreConfig
 from broker.store.message_store import MessageStore
 from broker.store.results import MessageInner
 from mqadmin.inspector.directory import Query, StoreDirectory
-from mqadmin.inspector.rows import DamageRow, MessageRow
+from mqadmin.inspector.rows import DamageRow
+from mqadmin.message_row import MessageRow
 
 
 def inner(number: int) -> MessageInner:

@@ -9,7 +9,8 @@ import pytest
 from broker.store.format.commitlog import file_name
 from mqadmin.inspector.directory import Query, StoreDirectory
 from mqadmin.inspector.log import LogReader, LogWalk
-from mqadmin.inspector.rows import DamageRow, MessageRow
+from mqadmin.inspector.rows import DamageRow
+from mqadmin.message_row import MessageRow
 
 Watch = Callable[[Path], None]
 

@@ -11,8 +11,8 @@ from broker.common.sysflag import COMPRESSED, INNER_BATCH, NEED_UNWRAP
 from broker.message.batch import encode_batch
 from broker.message.message import Message
 from mqadmin.inspector.directory import Query, StoreDirectory
-from mqadmin.inspector.messages import body_text
-from mqadmin.inspector.rows import DamageRow, MessageRow
+from mqadmin.inspector.rows import DamageRow
+from mqadmin.message_row import MessageRow, body_text
 
 NOW = 1_700_000_000_000
 

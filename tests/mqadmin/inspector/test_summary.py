@@ -12,7 +12,7 @@ from broker.message.batch import encode_batch
 from broker.message.message import Message
 from mqadmin.inspector import summary as summary_module
 from mqadmin.inspector.directory import StoreDirectory
-from mqadmin.inspector.rows import MessageRow
+from mqadmin.message_row import MessageRow
 
 NOW = 1_700_000_000_000
 

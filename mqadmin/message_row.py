@@ -1,0 +1,101 @@
+"""The row of one message, as every command shows it: online, offline, exported.
+
+The one description of a message's fields for people and programs; ``admin`` makes it from what a
+broker answers, ``inspector`` from what stands in a file.
+"""
+
+import msgspec
+
+from broker.message.message import MessageExt
+
+
+class MessageRow(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """One stored message with its place in log and queue.
+
+    ``body`` is what the application sent (decompressed; as stored if asked for raw), in
+    ``bodyEncoding`` ("utf-8", "hex", "base64"), None unless asked for; ``bodySize`` and
+    ``bodyCrc`` are of the stored body, ``crcOk`` compares the two. Times are epoch ms, ``keys``
+    the words of KEYS, ``magic`` eight hex digits. The messages of an inner batch carry the
+    record's physical offset and size.
+    """
+
+    topic: str
+    broker_name: str | None
+    queue_id: int
+    queue_offset: int
+    physical_offset: int
+    store_size: int
+    magic: str
+    body_crc: int
+    crc_ok: bool
+    flag: int
+    sys_flag: int
+    born_timestamp: int
+    born_host: str
+    store_timestamp: int
+    store_host: str
+    reconsume_times: int
+    prepared_transaction_offset: int
+    body_size: int
+    body: str | None
+    body_encoding: str | None
+    tags: str | None
+    keys: list[str]
+    uniq_key: str | None
+    offset_msg_id: str
+    properties: dict[str, str]
+
+
+def row_of(
+    message: MessageExt,
+    broker_name: str | None,
+    *,
+    crc_ok: bool,
+    body: str | None = None,
+    body_encoding: str | None = None,
+) -> MessageRow:
+    """The row of a decoded message; the body comes ready for showing."""
+    return MessageRow(
+        topic=message.topic,
+        broker_name=broker_name,
+        queue_id=message.queue_id,
+        queue_offset=message.queue_offset,
+        physical_offset=message.physical_offset,
+        store_size=message.total_size,
+        magic=f"{message.magic:08X}",
+        body_crc=message.body_crc,
+        crc_ok=crc_ok,
+        flag=message.flag,
+        sys_flag=message.sys_flag,
+        born_timestamp=message.born_timestamp,
+        born_host=message.born_host,
+        store_timestamp=message.store_timestamp,
+        store_host=message.store_host,
+        reconsume_times=message.reconsume_times,
+        prepared_transaction_offset=message.prepared_transaction_offset,
+        body_size=message.body_size,
+        body=body,
+        body_encoding=body_encoding,
+        tags=message.tags,
+        keys=message.keys,
+        uniq_key=message.uniq_key,
+        offset_msg_id=message.offset_msg_id,
+        properties=message.properties,
+    )
+
+
+def body_text(data: bytes, form: str) -> tuple[str, str]:
+    """A body in the form asked for (text, hex, base64) and the encoding that was used.
+
+    Text that is no UTF-8 is shown in hex.
+    """
+    if form == "text":
+        try:
+            return data.decode("utf-8"), "utf-8"
+        except UnicodeDecodeError:
+            return data.hex(), "hex"
+    if form == "base64":
+        from binascii import b2a_base64
+
+        return b2a_base64(data, newline=False).decode("ascii"), "base64"
+    return data.hex(), "hex"
