@@ -27,7 +27,7 @@ DLQ_LIST = View(
 )
 DLQ_SHOW = View(
     "dlq.show",
-    "mqadmin.message_row:MessageRow",
+    "mqadmin.admin.message_record:MessageRecord",
     (
         "topic",
         "brokerName",

@@ -65,22 +65,3 @@ def _conclude(session: Session, result: Any, errors: list[Any]) -> None:
     if result.kind not in [report.kind for report in errors]:
         emit_error(ErrorReport(result.kind, message, result.hint), form=session.form)
     session.status = PARTLY if result.truncated else KINDS.get(result.kind, NO)
-
-
-def note_window(session: Session, begin_ms: int | None, end_ms: int | None) -> None:
-    """Print back the window with its zone, as it was understood."""
-    if (begin_ms is None and end_ms is None) or session.is_machine:
-        return
-    begin = _local(begin_ms) if begin_ms is not None else "the beginning"
-    end = _local(end_ms) if end_ms is not None else "the end"
-    session.note(f"stored from {begin} to {end}")
-
-
-def _local(epoch_ms: int) -> str:
-    """The moment in the zone a time without one was read in, its offset beside it."""
-    from datetime import datetime, timedelta, timezone
-
-    from broker.common.times import format_time
-
-    offset = datetime.fromtimestamp(epoch_ms // 1000).astimezone().utcoffset() or timedelta()
-    return format_time(epoch_ms, zone=timezone(offset))

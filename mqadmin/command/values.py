@@ -30,6 +30,20 @@ def time_ms(text: str) -> int:
     return _reasoned(lambda word: parse_time_ms(word, now_ms), text)
 
 
+def time_range(text: str) -> str:
+    """Check a window: ``START..END``, either side a time or empty."""
+    from broker.common.times import parse_time_range
+
+    def check(word: str) -> int:
+        start, end = parse_time_range(word, int(time.time() * 1000))
+        if start is None and end is None:
+            raise ValueError("a window with two open ends is none")
+        return 0
+
+    _reasoned(check, text)
+    return text
+
+
 def perm(text: str) -> int:
     """Read a permission (``rw``, ``r``, ``w`` or 2, 4, 6) as its bit sum."""
     from broker.common.topic import parse_perm

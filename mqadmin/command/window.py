@@ -1,0 +1,61 @@
+"""The time window of a search, declared once for every command that takes one."""
+
+from typing import Annotated
+
+from mqadmin.command.declare import Option
+from mqadmin.command.failure import UsageFault
+from mqadmin.command.session import Session
+from mqadmin.command.values import time_ms, time_range
+
+Begin = Annotated[
+    int | None,
+    Option("--begin", metavar="T", help="Only what was stored at T or later.", parse=time_ms),
+]
+End = Annotated[
+    int | None,
+    Option("--end", metavar="T", help="Only what was stored before T.", parse=time_ms),
+]
+Time = Annotated[
+    str | None,
+    Option(
+        "--time",
+        metavar="START..END",
+        help="Both in one word; either side may be empty.",
+        parse=time_range,
+    ),
+]
+
+
+def window(
+    session: Session, begin: int | None, end: int | None, time: str | None
+) -> tuple[int | None, int | None]:
+    """Give begin and end in epoch ms, None where the window is open, and print them back.
+
+    UsageFault when both forms are given or the window ends before it begins.
+    """
+    if time is not None:
+        if begin is not None or end is not None:
+            raise UsageFault("--time and --begin/--end exclude each other")
+        start_text, _, end_text = time.partition("..")
+        begin = time_ms(start_text) if start_text.strip() else None
+        end = time_ms(end_text) if end_text.strip() else None
+    if begin is not None and end is not None and end < begin:
+        raise UsageFault(
+            f"the window ends ({_local(end)}) before it begins ({_local(begin)})",
+            "exchange --begin and --end",
+        )
+    if (begin is not None or end is not None) and not session.is_machine:
+        shown_begin = _local(begin) if begin is not None else "the beginning"
+        shown_end = _local(end) if end is not None else "the end"
+        session.note(f"stored from {shown_begin} to {shown_end}")
+    return begin, end
+
+
+def _local(epoch_ms: int) -> str:
+    """The moment in the zone a time without one was read in, its offset beside it."""
+    from datetime import datetime, timedelta, timezone
+
+    from broker.common.times import format_time
+
+    offset = datetime.fromtimestamp(epoch_ms // 1000).astimezone().utcoffset() or timedelta()
+    return format_time(epoch_ms, zone=timezone(offset))
