@@ -27,7 +27,7 @@ DLQ_LIST = View(
 )
 DLQ_SHOW = View(
     "dlq.show",
-    "mqadmin.admin.message_record:MessageRecord",
+    "mqadmin.message_row:MessageRow",
     (
         "topic",
         "brokerName",

@@ -36,7 +36,7 @@ MESSAGE_COLUMNS = (
     "offsetMsgId",
     "body",
 )
-MESSAGE_ROW = "mqadmin.admin.message_record:MessageRecord"
+MESSAGE_ROW = "mqadmin.message_row:MessageRow"
 MSG_QUERY = View("msg.query", MESSAGE_ROW, MESSAGE_COLUMNS)
 MSG_SHOW = View("msg.show", MESSAGE_ROW, single=True)
 MSG_TAIL = View(

@@ -27,7 +27,7 @@ NOUN = Noun(
 ROWS = "mqadmin.inspector.rows"
 INSPECT_MESSAGES = View(
     "store.inspect",
-    f"{ROWS}:MessageRow",
+    "mqadmin.message_row:MessageRow",
     (
         "physicalOffset",
         "topic",
@@ -72,7 +72,7 @@ INSPECT_STATE = View("store.inspect.state", f"{ROWS}:StateRow", single=True)
 INSPECT_CONFIG = View("store.inspect.config", f"{ROWS}:ConfigRow", keep=("value",))
 CONFIG_LINES = View("store.inspect.config", "", ("name", "table", "key", "value"), keep=("value",))
 INSPECT_SUMMARY = View("store.inspect.summary", f"{ROWS}:Summary", single=True)
-FIND = View("store.find", f"{ROWS}:MessageRow", INSPECT_MESSAGES.columns)
+FIND = View("store.find", "mqadmin.message_row:MessageRow", INSPECT_MESSAGES.columns)
 LAYOUT = View("store.layout", "mqadmin.command.layout_row:LayoutRow")
 
 PATH_HELP = "A store directory, a folder in it, or one of its files."
