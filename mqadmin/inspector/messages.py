@@ -11,7 +11,7 @@ from broker.message.batch import unwrap_inner_batch
 from broker.message.message import PROPERTY_KEYS, PROPERTY_UNIQ_KEY, MessageExt
 from broker.message.message import split_keys as split_words
 from broker.message.record import decode_record
-from broker.store.format.commitlog import LogRecord, store_timestamp
+from broker.store.format.commitlog import LogRecord, is_plausible, store_timestamp
 from mqadmin.inspector.damage import WARNING, found
 from mqadmin.inspector.directory import Query, StoreDirectory
 from mqadmin.inspector.files import open_bytes
@@ -161,7 +161,7 @@ def start_by_time(store: StoreDirectory, begin_ms: int | None) -> int:
         return start
     for file in store.log_files():
         with open_bytes(file.path) as opened:
-            if opened.data_end < 100:
+            if not is_plausible(opened.data, 0, file.start):
                 break
             first = store_timestamp(opened.data, 0)
         if first > begin_ms - CLOCK_STEP_MS:

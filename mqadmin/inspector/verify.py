@@ -38,7 +38,7 @@ from mqadmin.inspector.directory import (
 )
 from mqadmin.inspector.log import LogItem, LogReader, LogWalk
 from mqadmin.inspector.messages import start_by_time
-from mqadmin.inspector.rows import CheckpointRow, DamageRow
+from mqadmin.inspector.rows import CheckpointRow, DamageRow, StateRow
 from mqadmin.inspector.verify_config import (
     ConfigChecks,
     check_checkpoint,
@@ -57,6 +57,9 @@ Progress = Callable[[str, int, int], None]
 # Damages after which the record is not there to be compared with anything.
 _LOST = frozenset({"crc"})
 _PART_KEYS = 8192
+_NO_MARKERS = StateRow(
+    path="", clean_stop=True, abort=False, abort_pid=None, lock=False, held_by=None
+)
 
 
 class VerifyOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -116,13 +119,14 @@ class _Run:
         self.damaged: list[tuple[int, int]] = []
         self.damaged_bytes = 0
         self.moved: DamageRow | None = None
+        self.blank_end = -1
         self.done = 0
 
     def run(self) -> Verification:
         """Do it."""
         began = time.monotonic()
         store = self.store
-        markers = store.state()
+        markers = store.state() if store.root is not None else _NO_MARKERS
         running = bool(markers.held_by)
         state_word = "running" if running else ("crashed" if markers.abort else "clean")
         row = self._checkpoint()
@@ -141,6 +145,7 @@ class _Run:
         with LogReader(store) as log:
             records = RecordChecks(queues, log, self.findings)
             walk = self._walk(records, index)
+            self._check_last_file(walk)
             least = log.min_offset or 0
             bounds = Bounds(
                 max(least, self.start), walk.end, clean_stop=not markers.abort, running=running
@@ -160,7 +165,7 @@ class _Run:
             )
             config.compare(judge, records)
             check_state(store, markers, self.findings)
-            if not running:
+            if not running and (records.records or not self.start):
                 newest = records.newest_timestamp
                 check_checkpoint(store, row, self.findings, end=walk.end, newest=newest)
             if state_word == "clean":
@@ -234,8 +239,25 @@ class _Run:
         index.compare(checks.take_keys(), done, walk.end)
         return walk
 
+    def _check_last_file(self, walk: LogWalk) -> None:
+        """A file cut behind a record looks whole, but brokers end a full one with a blank record."""
+        files = [file for file in self.store.log_files() if file.length]
+        if not files:
+            return
+        end = files[-1].start + files[-1].length
+        if walk.end == end and self.blank_end != end:
+            self.findings.add(
+                "fileSize",
+                files[-1].path,
+                "the file ends right behind a record, without a blank record: it was cut here",
+                physical_offset=end,
+                severity=WARNING,
+            )
+
     def _note_item(self, item: LogItem) -> None:
         row = item.damage
+        if item.blank is not None:
+            self.blank_end = item.blank.physical_offset + item.blank.length
         if row is None:
             return
         if row.physical_offset is not None and row.length:

@@ -41,6 +41,9 @@ if TYPE_CHECKING:
 
 # Findings of one file that are told one by one; a broken chain breaks what hangs on it.
 MOST_PER_FILE: Final = 20
+MOST_FAULTS: Final = 99
+# Entries of a file that are kept in memory from its own judgement to the comparison; 20 bytes each.
+MOST_KEPT: Final = 1 << 23
 
 
 class Entries:
@@ -69,7 +72,7 @@ class Entries:
         kind = np.dtype([("h", ">i4"), ("p", ">i8"), ("t", ">i4"), ("b", ">i4")])
         found = np.frombuffer(data, dtype=kind, count=count, offset=start)
         self.hashes, self.physical, self.diff, self.previous = (
-            found[name].astype(np.int64) for name in ("h", "p", "t", "b")
+            found[name].astype(kind[name].newbyteorder("=")) for name in ("h", "p", "t", "b")
         )
 
     def __len__(self) -> int:
@@ -126,6 +129,7 @@ class IndexFileCheck:
         self.first = self.last = -1
         self.begin_timestamp = 0
         self.told = 0
+        self.ordered = False
         self.header = IndexHeader()
         self.previous_end: int | None = None
 
@@ -158,6 +162,8 @@ class IndexFileCheck:
             return
         self.first, self.last = entries.bounds()
         self._header(entries)
+        if self.count <= MOST_KEPT:
+            self.entries = entries
         for problem in _chain_problems(data, entries, self.slots, self.count + moving):
             self._tell("indexChain", problem.detail, problem.position, problem.length)
 
@@ -194,8 +200,9 @@ class IndexFileCheck:
 
     def load(self, data: bytes) -> Entries:
         """The entries, ready to be compared."""
-        if self.entries is None:
-            self.entries = Entries(data, self.slots, self.count)
+        self.entries = self.entries or Entries(data, self.slots, self.count)
+        if not self.ordered:
+            self.ordered = True
             if not self.entries.rise():
                 self._order(self.entries)
                 self.entries.sort()
@@ -213,6 +220,7 @@ class IndexFileCheck:
     def drop(self) -> None:
         """Let the columns go."""
         self.entries = None
+        self.ordered = False
 
     def tell_entry(
         self, place: int, detail: str, entries: Entries, *, is_place: bool = True
@@ -262,27 +270,43 @@ def _chain_problems(data: bytes, entries: Entries, slots: int, count: int) -> li
         return _chains_plainly(data, entries, slots, count)
     import numpy as np
 
-    slot_of = entries.hashes % slots
-    order = np.argsort(slot_of, kind="stable")
-    ordered = slot_of[order]
-    same = np.concatenate(([False], ordered[1:] == ordered[:-1]))
-    numbers = order + 1
-    older = np.where(same, np.concatenate(([0], numbers[:-1])), 0)
-    expected = np.empty(len(order), dtype=np.int64)
-    expected[order] = older
     previous = entries.previous
-    # A value that leads nowhere ends a chain like 0 does.
-    ended = (expected == 0) & ((previous <= 0) | (previous > count))
-    wrong = np.flatnonzero((previous != expected) & ~ended)
-    problems = [_link(int(at), int(previous[at]), int(expected[at]), slots) for at in wrong[:99]]
+    faults, newest = _faults(entries, slots, count)
+    problems = [_link(at, int(previous[at]), expected, slots) for at, expected in faults]
     table = np.frombuffer(data, dtype=">i4", count=slots, offset=HEADER_SIZE).astype(np.int64)
-    newest = np.zeros(slots, dtype=np.int64)
-    newest[slot_of] = np.arange(1, len(slot_of) + 1)
     table[(table < 0) | (table > count)] = 0
     # An entry that is written before the header counts it may hang in its slot already.
     wrong = np.flatnonzero((table != newest) & (table <= len(entries)))
-    problems += [_slot(int(at), int(table[at]), int(newest[at])) for at in wrong[:99]]
+    problems += [_slot(int(at), int(table[at]), int(newest[at])) for at in wrong[:MOST_FAULTS]]
     return problems
+
+
+def _faults(entries: Entries, slots: int, count: int) -> tuple[list[tuple[int, int]], Any]:
+    """(place, right link) of entries that are linked wrongly, and the newest entry of each slot."""
+    import numpy as np
+
+    from broker.store.format.columns import compiled
+
+    hashes, previous = entries.hashes, entries.previous
+    newest = np.zeros(slots, dtype=np.int64)
+    if compiled():
+        from broker.store.format import kernels
+
+        found = np.empty((2, MOST_FAULTS), dtype=np.int64)
+        number = int(kernels.chain_faults(hashes, previous, slots, count, newest, found))
+        wrong = found[:, : min(number, MOST_FAULTS)].tolist()
+        return list(zip(*wrong, strict=True)), newest
+    slot_of = hashes % slots
+    newest[slot_of] = np.arange(1, len(slot_of) + 1)
+    order = np.argsort(slot_of, kind="stable")
+    ordered = slot_of[order]
+    same = np.concatenate(([False], ordered[1:] == ordered[:-1]))
+    expected = np.empty(len(order), dtype=np.int64)
+    expected[order] = np.where(same, np.concatenate(([0], order[:-1] + 1)), 0)
+    # A link that leads nowhere ends a chain as 0 does.
+    ended = (expected == 0) & ((previous <= 0) | (previous > count))
+    places = np.flatnonzero((previous != expected) & ~ended)[:MOST_FAULTS]
+    return list(zip(places.tolist(), expected[places].tolist(), strict=True)), newest
 
 
 def _chains_plainly(data: bytes, entries: Entries, slots: int, count: int) -> list[_Problem]:
@@ -420,7 +444,7 @@ class IndexChecks:
                 if file.last < begin:
                     file.drop()
                 continue
-            entries = file.entries or self._load(file)
+            entries = self._entries(file)
             if entries is None:
                 continue
             low, high = entries.span(begin, end)
@@ -432,7 +456,9 @@ class IndexChecks:
             self._not_covered(physical, covered)
         self.keys += count
 
-    def _load(self, file: IndexFileCheck) -> Entries | None:
+    def _entries(self, file: IndexFileCheck) -> Entries | None:
+        if file.entries is not None and file.ordered:
+            return file.entries
         try:
             with open_bytes(file.path) as opened:
                 return file.load(opened.data)
@@ -498,7 +524,9 @@ class IndexChecks:
         for run in self.uncovered:
             if enabled is False or (run.first > last and self.moving):
                 continue  # not wanted, or not there yet
-            inside = [file for file in self.files if file.first <= run.first <= file.last]
+            inside = [
+                file for file in self.files if file.first <= run.first and run.last <= file.last
+            ]
             where = inside[0].path if inside else folder
             detail = f"{run.keys} keys of records from physical offset {run.first} to {run.last}"
             detail += " have no entry" if inside else " are in no IndexFile"
@@ -513,7 +541,7 @@ class IndexChecks:
     def _behind(self, file: IndexFileCheck, end: int) -> None:
         if file.last < end:
             return
-        entries = file.entries or self._load(file)
+        entries = self._entries(file)
         if entries is None:
             return
         low, _ = entries.span(end, 1 << 62)

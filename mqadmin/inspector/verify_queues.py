@@ -44,6 +44,7 @@ OTHER: Final = 2  # a unit of another record
 TAGS: Final = 3  # its unit, with another tags code
 
 OPEN_FILES: Final = 256
+_ZEROS: Final = bytes(1 << 16)
 
 
 class Run(NamedTuple):
@@ -79,8 +80,14 @@ class UnitFile:
 def _written_units(file: FileBytes) -> int:
     """Units up to the last one that is not empty."""
     end = file.data_end // UNIT_SIZE * UNIT_SIZE
-    written = len(bytes(file.data[:end]).rstrip(b"\0"))
-    return -(-written // UNIT_SIZE)
+    # From the end, in pieces: files are made at their full length, most of it empty.
+    while end > 0:
+        begin = max(end - len(_ZEROS), 0)
+        piece = bytes(file.data[begin:end])
+        if piece != _ZEROS[: end - begin]:
+            return -(-(begin + len(piece.rstrip(b"\0"))) // UNIT_SIZE)
+        end = begin
+    return 0
 
 
 class OpenFiles:

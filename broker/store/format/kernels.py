@@ -391,3 +391,26 @@ def key_slices(buf, table, rows, out):
                 start = at + 1
             at += 1
     return count, rows.shape[0]
+
+
+@njit(cache=True, nogil=True)
+def chain_faults(hashes, previous, slots, count, newest, faults):
+    """Entries of an IndexFile whose link is not the next older entry of their slot.
+
+    ``newest`` (zeros, one per slot) becomes the newest entry of each slot; (place, right link) of
+    faulty entries go to ``faults`` (2 x room). Returns how many there are. A link that leads
+    nowhere (0, or beyond ``count``) ends a chain as 0 does.
+    """
+    found = 0
+    room = faults.shape[1]
+    for place in range(hashes.shape[0]):
+        slot = hashes[place] % slots
+        expected = newest[slot]
+        newest[slot] = place + 1
+        link = previous[place]
+        if link != expected and (expected != 0 or 0 < link <= count):
+            if found < room:
+                faults[0, found] = place
+                faults[1, found] = expected
+            found += 1
+    return found
