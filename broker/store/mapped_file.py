@@ -30,6 +30,7 @@ class MappedFile:
     __slots__ = (
         "_disk",
         "_fd",
+        "_gone",
         "_mapping",
         "_named",
         "_reserved",
@@ -54,6 +55,7 @@ class MappedFile:
         self._mapping: Mapping | None = None
         self._view: memoryview | None = None
         self._reserved = False
+        self._gone = False
         # Whether the file's name is known to be on the disk too.
         self._named = True
 
@@ -107,6 +109,15 @@ class MappedFile:
         The first sync of a new file covers its name in the folder too.
         """
         end = self.written
+        try:
+            self._sync()
+        except (OSError, StoreError):
+            # Another thread may remove a file that this one has just picked for a flush.
+            if not self._gone:
+                raise
+        self.flushed = max(self.flushed, end)
+
+    def _sync(self) -> None:
         fd = self._fd
         if fd >= 0:
             self._disk.sync_data(fd)
@@ -119,7 +130,6 @@ class MappedFile:
         if not self._named:
             self._disk.sync_folder(os.path.dirname(self.path))
             self._named = True
-        self.flushed = max(self.flushed, end)
 
     def close(self) -> None:
         """Let go of the memory and the descriptor; readers' slices keep the memory alive."""
@@ -138,6 +148,7 @@ class MappedFile:
 
     def destroy(self) -> None:
         """Remove the file; readers' slices stay valid."""
+        self._gone = True
         self.close()
         self._disk.unlink(self.path)
 

@@ -402,7 +402,8 @@ class MessageStore(StoreReader, StoreWriter):
         **Source:** RocketMQ DefaultMessageStore#deleteTopics.
         """
         self.dispatch()
-        gone = [name for name in topics if name in self.queue_table.topics]
+        table = self.queue_table.topics
+        gone = [name for name in topics if name in table and table[name].queues]
         if gone:
             # Noted before it is done: a start after a kill in between finishes it.
             self._ends.deleted.update((name, self.log.max_offset) for name in gone)

@@ -1,0 +1,171 @@
+"""The door to the disk: space, locks, ranges of data, small files."""
+
+import fcntl
+import os
+import subprocess
+import sys
+
+import pytest
+
+from broker.errors import DiskFullError, StoreError, StoreLockedError
+from broker.store.files import Disk
+
+
+@pytest.fixture
+def disk():
+    return Disk()
+
+
+HOLD = """
+import fcntl, os, sys
+fd = os.open(sys.argv[1], os.O_RDWR | os.O_CREAT)
+fcntl.lockf(fd, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, 0, os.SEEK_SET)
+print("held", flush=True)
+sys.stdin.read()
+"""
+
+TRY = """
+import fcntl, os, sys
+fd = os.open(sys.argv[1], os.O_RDWR)
+try:
+    fcntl.lockf(fd, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, 0, os.SEEK_SET)
+except OSError:
+    sys.exit(3)
+"""
+
+
+def test_a_lock_of_another_process_conflicts(disk, tmp_path):
+    path = str(tmp_path / "lock")
+    other = subprocess.Popen(
+        [sys.executable, "-c", HOLD, path], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
+    try:
+        assert other.stdout.readline() == b"held\n"
+        with pytest.raises(StoreLockedError) as caught:
+            disk.lock(path)
+        assert caught.value.path == path
+    finally:
+        other.communicate()
+    disk.lock(path).release()
+
+
+def test_our_lock_keeps_others_out_until_it_is_released(disk, tmp_path):
+    path = str(tmp_path / "lock")
+
+    def attempt():
+        return subprocess.run([sys.executable, "-c", TRY, path], check=False).returncode
+
+    held = disk.lock(path)
+    assert attempt() == 3
+    with pytest.raises(StoreLockedError):
+        disk.lock(path)
+    # The refused second attempt in this process has not given the lock away.
+    assert attempt() == 3
+    held.release()
+    held.release()
+    assert attempt() == 0
+    disk.lock(path).release()
+
+
+def test_a_lock_on_bytes_says_lock(disk, tmp_path):
+    held = disk.lock(str(tmp_path / "lock"))
+    assert (tmp_path / "lock").read_bytes() == b"lock"
+    held.release()
+    assert fcntl.LOCK_EX
+
+
+def test_a_limit_on_the_file_size_is_a_full_disk(disk, tmp_path):
+    import resource
+
+    path = str(tmp_path / "f")
+    fd = disk.open(path, create=True)
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1000, hard))
+    try:
+        with pytest.raises(DiskFullError) as caught:
+            disk.reserve(fd, 5000, path)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+        disk.close(fd)
+    assert path in caught.value.message
+    assert caught.value.hint
+
+
+def test_errors_name_the_file(disk, tmp_path):
+    missing = str(tmp_path / "no" / "file")
+    with pytest.raises(StoreError, match="no/file"):
+        disk.open(missing)
+    with pytest.raises(StoreError, match="no/file"):
+        disk.write(missing, b"")
+    (tmp_path / "plain").write_text("x")
+    with pytest.raises(StoreError, match="plain"):
+        disk.make_folder(str(tmp_path / "plain" / "below"))
+
+
+def test_ranges_of_data_pass_over_reserved_space(disk, tmp_path):
+    path = str(tmp_path / "f")
+    fd = disk.open(path, create=True)
+    disk.reserve(fd, 1 << 20, path)
+    disk.write_at(fd, b"x", 500_000)
+    disk.sync_data(fd)
+    start, end = disk.next_data(path, 0)
+    assert 0 <= start <= 500_000 < end
+    position = end
+    while position < 1 << 20:
+        start, end = disk.next_data(path, position)
+        if start < 0:
+            break
+        position = end
+    assert disk.next_data(path, 1 << 20) == (-1, -1)
+    disk.close(fd)
+
+
+def test_list_sorts_and_tells_folders(disk, tmp_path):
+    (tmp_path / "b").mkdir()
+    (tmp_path / "a").write_text("")
+    assert disk.list(str(tmp_path)) == [("a", False), ("b", True)]
+    assert disk.list(str(tmp_path / "none")) == []
+    assert disk.list(str(tmp_path / "a")) == []
+
+
+def test_small_files(disk, tmp_path):
+    path = str(tmp_path / "f")
+    disk.write(path, b"one")
+    disk.link(path, path + "2")
+    disk.write(path + "3", b"three")
+    disk.rename(path + "3", path)
+    assert disk.read(path) == b"three"
+    assert disk.read(path + "2") == b"one"
+    assert disk.size(path) == 5
+    assert disk.exists(path)
+    disk.touch(path, 1_700_000_000_123)
+    assert disk.modified_ms(path) == 1_700_000_000_123
+    disk.unlink(path)
+    disk.unlink(path)
+    assert not disk.exists(path)
+    disk.remove_folder(str(tmp_path / "none"))
+    disk.sync_folder(str(tmp_path))
+
+
+def test_space_and_identity(disk, tmp_path):
+    used, usable = disk.space(str(tmp_path))
+    assert used > 0
+    assert usable >= 0
+    assert disk.identity(str(tmp_path)) == (
+        os.stat(tmp_path).st_dev,
+        os.stat(tmp_path).st_ino,
+    )
+    assert disk.boot_id() == disk.boot_id()
+
+
+def test_mapped_memory_is_the_file(disk, tmp_path):
+    path = str(tmp_path / "f")
+    fd = disk.open(path, create=True)
+    disk.reserve(fd, 100, path)
+    mapping = disk.map(fd, 100)
+    mapping[3:6] = b"abc"
+    assert disk.read(path)[3:6] == b"abc"
+    with memoryview(mapping)[:1], pytest.raises(BufferError):
+        disk.unmap(mapping)
+    disk.unmap(mapping)
+    disk.close(fd)
