@@ -9,8 +9,8 @@ from broker.client.caller import Reply, build_request
 from broker.common.properties import format_properties
 from broker.errors import ClientError, RocketMQError
 from broker.remoting.protocol.codes import RequestCode
-from mqadmin.admin.failure import describe
-from mqadmin.admin.result import Change, Listing, Plan, Request, TargetError
+from mqadmin.admin.failure import part_errors
+from mqadmin.admin.result import Change, Listing, Plan, Request
 from mqadmin.admin.topology import Target
 
 if TYPE_CHECKING:
@@ -134,17 +134,11 @@ class BrokerAdmin:
     ) -> Listing[R]:
         """Ask every target the same; a failure of one stands beside the others' answers."""
         targets = self._targets(broker, cluster)
-        items: list[R] = []
-        errors: list[TargetError] = []
         answers = self._admin.call_all(
             [(target.address, build_request(code, {})) for target in targets]
         )
-        for target, answer in zip(targets, answers, strict=True):
-            if isinstance(answer, RocketMQError):
-                errors.append(describe(answer, address=target.address, target=target.label))
-            else:
-                items.append(record(target, answer))
-        return Listing(items=items, errors=errors)
+        good, errors = part_errors(targets, answers)
+        return Listing(items=[record(target, answer) for target, answer in good], errors=errors)
 
     def _targets(self, broker: str | None, cluster: str | None) -> Sequence[Target]:
         if broker is not None and ":" in broker:

@@ -10,7 +10,7 @@ from broker.common.group import is_system_group
 from broker.common.message_queue import MessageQueue
 from broker.errors import BrokerError, RocketMQError
 from broker.remoting.protocol.codes import RequestCode, ResponseCode, version_name
-from mqadmin.admin.failure import describe
+from mqadmin.admin.failure import describe, part_errors
 from mqadmin.admin.progress import GroupProgress, QueueProgress, group_progress
 from mqadmin.admin.result import Listing, TargetError
 from mqadmin.admin.topology import Target
@@ -101,15 +101,9 @@ class ConsumerAdmin:
     def list(self, *, include_system: bool = False, lag: bool = True) -> Listing[ConsumerRecord]:
         """One record per group any broker knows; ``lag`` false saves half of the requests."""
         targets = self._admin.topology.readers()
-        groups: set[str] = set()
-        errors: list[TargetError] = []
-        alive: list[Target] = []
-        for target, table in zip(targets, self._admin.group.tables(targets), strict=True):
-            if isinstance(table, RocketMQError):
-                errors.append(describe(table, address=target.address, target=target.label))
-            else:
-                alive.append(target)
-                groups |= set(table)
+        good, errors = part_errors(targets, self._admin.group.tables(targets))
+        alive = [target for target, _ in good]
+        groups = {group for _, table in good for group in table}
         names = sorted(group for group in groups if include_system or not is_system_group(group))
         online = self._ask(names, alive, RequestCode.GET_CONSUMER_CONNECTION_LIST)
         stats = self._ask(names, alive, RequestCode.GET_CONSUME_STATS) if lag else {}

@@ -5,6 +5,9 @@ make no sense (ProtocolError). Whoever asks several targets keeps each failure b
 of the others as a :class:`~mqadmin.admin.result.TargetError`.
 """
 
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, TypeVar
+
 from broker.errors import (
     BrokerError,
     ProtocolError,
@@ -14,6 +17,11 @@ from broker.errors import (
 )
 from broker.remoting.protocol.codes import RequestCode, ResponseCode, request_name, response_name
 from mqadmin.admin.result import TargetError
+
+if TYPE_CHECKING:
+    from mqadmin.admin.topology import Target
+
+Answer = TypeVar("Answer")
 
 #: (request code, response code) → next step; request code None stands for every request.
 _HINTS: dict[tuple[int | None, int], str] = {
@@ -90,6 +98,20 @@ def describe(error: RocketMQError, *, address: str = "", target: str | None = No
         response_code=response_code,
         target=target,
     )
+
+
+def part_errors(
+    targets: "Iterable[Target]", answers: Iterable[Answer | RocketMQError]
+) -> tuple[list[tuple["Target", Answer]], list[TargetError]]:
+    """Answers with the target each came from, and the errors of the other targets as records."""
+    good: list[tuple[Target, Answer]] = []
+    errors: list[TargetError] = []
+    for target, answer in zip(targets, answers, strict=True):
+        if isinstance(answer, RocketMQError):
+            errors.append(describe(answer, address=target.address, target=target.label))
+        else:
+            good.append((target, answer))
+    return good, errors
 
 
 def kind_of(error: RocketMQError) -> str:

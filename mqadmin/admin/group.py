@@ -19,7 +19,7 @@ from broker.common.group import (
 )
 from broker.errors import ClientError, RocketMQError
 from broker.remoting.protocol.codes import RequestCode
-from mqadmin.admin.failure import describe
+from mqadmin.admin.failure import part_errors
 from mqadmin.admin.result import Change, Listing, Plan, Request, TargetError
 from mqadmin.admin.topology import Target
 
@@ -62,17 +62,13 @@ class GroupAdmin:
     ) -> Listing[GroupRecord]:
         """One record per group and broker, sorted by group and broker name."""
         targets = self._admin.topology.readers(cluster=cluster)
-        records: list[GroupRecord] = []
-        errors: list[TargetError] = []
-        for target, table in zip(targets, self.tables(targets), strict=True):
-            if isinstance(table, RocketMQError):
-                errors.append(describe(table, address=target.address, target=target.label))
-                continue
-            records += [
-                _record(config, target)
-                for name, config in table.items()
-                if include_system or not is_system_group(name)
-            ]
+        good, errors = part_errors(targets, self.tables(targets))
+        records = [
+            _record(config, target)
+            for target, table in good
+            for name, config in table.items()
+            if include_system or not is_system_group(name)
+        ]
         records.sort(key=lambda record: (record.group, record.broker_name or ""))
         return Listing(items=records, errors=errors)
 
@@ -101,12 +97,10 @@ class GroupAdmin:
         wanted = patched(SubscriptionGroupConfig(group_name=group), settings or {})
         targets = self._admin.topology.writers(cluster=cluster, broker=broker)
         changes: list[Change] = []
-        errors: list[TargetError] = []
         there: list[str] = []
-        for target, found in zip(targets, self.configs(targets, group), strict=True):
-            if isinstance(found, RocketMQError):
-                errors.append(describe(found, address=target.address, target=target.label))
-            elif found is None:
+        good, errors = part_errors(targets, self.configs(targets, group))
+        for target, found in good:
+            if found is None:
                 changes.append(_change(target, None, wanted))
             else:
                 there.append(target.label)
@@ -130,8 +124,8 @@ class GroupAdmin:
         if not settings:
             raise ClientError(f"nothing to change about group {group}", "name a setting")
         changes: list[Change] = []
-        targets, configs, errors = self._existing(group, cluster, broker)
-        for target, config in zip(targets, configs, strict=True):
+        found, errors = self._existing(group, cluster, broker)
+        for target, config in found:
             changes.append(_change(target, config, patched(config, settings)))
         return Plan(kind="group.update", subject=group, changes=changes, errors=errors)
 
@@ -147,7 +141,7 @@ class GroupAdmin:
 
         ``remove_offset`` also forgets what the group has consumed.
         """
-        targets, configs, errors = self._existing(group, cluster, broker)
+        found, errors = self._existing(group, cluster, broker)
         if is_system_group(group):
             raise ClientError(f"group {group} belongs to RocketMQ itself and cannot be deleted")
         changes = [
@@ -170,7 +164,7 @@ class GroupAdmin:
                     ).ext_fields,
                 ),
             )
-            for target, config in zip(targets, configs, strict=True)
+            for target, config in found
         ]
         connections = self._admin.consumer.connections(group).connections
         warnings = []
@@ -211,28 +205,17 @@ class GroupAdmin:
 
     def _existing(
         self, group: str, cluster: str | None, broker: str | None
-    ) -> tuple[Sequence[Target], Sequence[SubscriptionGroupConfig], Sequence[TargetError]]:
+    ) -> tuple[Sequence[tuple[Target, SubscriptionGroupConfig]], Sequence[TargetError]]:
         """The masters that have the group, and what they have; ClientError when none has."""
-        topology = self._admin.topology
-        if cluster is None and broker is None:
-            asked = [target for target in topology.all() if target.broker_id == 0]
-        else:
-            asked = topology.writers(cluster=cluster, broker=broker)
-        targets: list[Target] = []
-        configs: list[SubscriptionGroupConfig] = []
-        errors: list[TargetError] = []
-        for target, config in zip(asked, self.configs(asked, group), strict=True):
-            if isinstance(config, RocketMQError):
-                errors.append(describe(config, address=target.address, target=target.label))
-            elif config is not None:
-                targets.append(target)
-                configs.append(config)
-        if not targets and not errors:
+        asked = self._admin.topology.masters(cluster=cluster, broker=broker)
+        good, errors = part_errors(asked, self.configs(asked, group))
+        found = [(target, config) for target, config in good if config is not None]
+        if not found and not errors:
             raise ClientError(
                 f"group {group} does not exist on {broker or cluster or 'any broker'}",
                 "mqadmin group list shows the groups there are",
             )
-        return targets, configs, errors
+        return found, errors
 
 
 def read_states(admin: "MQAdmin", plan: Plan) -> Sequence[Mapping[str, Any] | RocketMQError | None]:

@@ -15,7 +15,7 @@ from broker.common.topic import (
 )
 from broker.errors import BrokerError, ClientError, RocketMQError
 from broker.remoting.protocol.codes import RequestCode, ResponseCode
-from mqadmin.admin.failure import describe
+from mqadmin.admin.failure import describe, part_errors
 from mqadmin.admin.result import Change, Listing, Plan, Request, TargetError
 from mqadmin.admin.topology import Target
 
@@ -100,14 +100,12 @@ class TopicAdmin:
                 for target in targets
             ]
         )
-        records: list[TopicRecord] = []
-        errors: list[TargetError] = []
-        for target, answer in zip(targets, answers, strict=True):
-            if isinstance(answer, RocketMQError):
-                errors.append(describe(answer, address=target.address, target=target.label))
-                continue
-            table = answer.value.topic_config_table
-            records += [_record(config, target) for config in table.values()]
+        good, errors = part_errors(targets, answers)
+        records = [
+            _record(config, target)
+            for target, answer in good
+            for config in answer.value.topic_config_table.values()
+        ]
         if errors and cluster is None:
             known = {record.topic for record in records}
             names = self._admin.ask_namesrv(RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER)
@@ -127,13 +125,8 @@ class TopicAdmin:
     def show(self, topic: str) -> Listing[TopicRecord]:
         """The configuration of one topic on each of its brokers; no items: it does not exist."""
         targets = self._admin.topology.readers()
-        records: list[TopicRecord] = []
-        errors: list[TargetError] = []
-        for target, config in zip(targets, self.configs(targets, topic), strict=True):
-            if isinstance(config, RocketMQError):
-                errors.append(describe(config, address=target.address, target=target.label))
-            elif config is not None:
-                records.append(_record(config, target))
+        good, errors = part_errors(targets, self.configs(targets, topic))
+        records = [_record(config, target) for target, config in good if config is not None]
         return Listing(items=records, errors=errors)
 
     def route(self, topic: str) -> TopicRoute:
@@ -227,12 +220,10 @@ class TopicAdmin:
         _check_config(wanted)
         targets = self._admin.topology.writers(cluster=cluster, broker=broker)
         changes: list[Change] = []
-        errors: list[TargetError] = []
         there: list[str] = []
-        for target, config in zip(targets, self.configs(targets, topic), strict=True):
-            if isinstance(config, RocketMQError):
-                errors.append(describe(config, address=target.address, target=target.label))
-            elif config is None:
+        good, errors = part_errors(targets, self.configs(targets, topic))
+        for target, config in good:
+            if config is None:
                 changes.append(_change(target, None, wanted, attributes))
             else:
                 there.append(target.label)
@@ -275,8 +266,8 @@ class TopicAdmin:
             )
         changes: list[Change] = []
         warnings: list[str] = []
-        targets, configs, errors = self._existing(topic, cluster, broker)
-        for target, config in zip(targets, configs, strict=True):
+        found, errors = self._existing(topic, cluster, broker)
+        for target, config in found:
             after = msgspec.structs.replace(
                 config, **fields, attributes=merged_attributes(config.attributes, attributes)
             )
@@ -308,23 +299,18 @@ class TopicAdmin:
             raise ClientError(f"topic {topic} belongs to RocketMQ itself and cannot be deleted")
         topology = self._admin.topology
         targets = [target for target in topology.all(cluster=cluster) if target.broker_id == 0]
-        changes: list[Change] = []
-        errors: list[TargetError] = []
-        for target, config in zip(targets, self.configs(targets, topic), strict=True):
-            if isinstance(config, RocketMQError):
-                errors.append(describe(config, address=target.address, target=target.label))
-            elif config is not None:
-                changes.append(
-                    Change(
-                        target=target.label,
-                        address=target.address,
-                        action="delete",
-                        before=_state(config),
-                        request=_request(
-                            target.address, RequestCode.DELETE_TOPIC_IN_BROKER, topic=topic
-                        ),
-                    )
-                )
+        good, errors = part_errors(targets, self.configs(targets, topic))
+        changes = [
+            Change(
+                target=target.label,
+                address=target.address,
+                action="delete",
+                before=_state(config),
+                request=_request(target.address, RequestCode.DELETE_TOPIC_IN_BROKER, topic=topic),
+            )
+            for target, config in good
+            if config is not None
+        ]
         changes += self._namesrv_deletes(topic, cluster)
         if not changes and not errors:
             raise ClientError(
@@ -376,28 +362,17 @@ class TopicAdmin:
 
     def _existing(
         self, topic: str, cluster: str | None, broker: str | None
-    ) -> tuple[Sequence[Target], Sequence[TopicConfig], Sequence[TargetError]]:
+    ) -> tuple[Sequence[tuple[Target, TopicConfig]], Sequence[TargetError]]:
         """The masters that have the topic, and what they have; ClientError when none has."""
-        topology = self._admin.topology
-        if cluster is None and broker is None:
-            asked = [target for target in topology.all() if target.broker_id == 0]
-        else:
-            asked = topology.writers(cluster=cluster, broker=broker)
-        targets: list[Target] = []
-        configs: list[TopicConfig] = []
-        errors: list[TargetError] = []
-        for target, config in zip(asked, self.configs(asked, topic), strict=True):
-            if isinstance(config, RocketMQError):
-                errors.append(describe(config, address=target.address, target=target.label))
-            elif config is not None:
-                targets.append(target)
-                configs.append(config)
-        if not targets and not errors:
+        asked = self._admin.topology.masters(cluster=cluster, broker=broker)
+        good, errors = part_errors(asked, self.configs(asked, topic))
+        found = [(target, config) for target, config in good if config is not None]
+        if not found and not errors:
             raise ClientError(
                 f"topic {topic} does not exist on {broker or cluster or 'any broker'}",
                 "mqadmin topic create creates it",
             )
-        return targets, configs, errors
+        return found, errors
 
     def _namesrv_deletes(self, topic: str, cluster: str | None) -> Sequence[Change]:
         changes: list[Change] = []

@@ -89,6 +89,12 @@ class Topology:
             )
         return masters
 
+    def masters(self, *, cluster: str | None = None, broker: str | None = None) -> list[Target]:
+        """The masters of what is named; of every cluster when nothing is."""
+        if cluster is None and broker is None:
+            return [target for target in self.targets if target.broker_id == MASTER_ID]
+        return self.writers(cluster=cluster, broker=broker)
+
     def named(self, text: str) -> list[Target]:
         """The processes behind a broker name, or the one at an address."""
         found = [target for target in self.targets if target.broker_name == text]
