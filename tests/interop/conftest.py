@@ -1,4 +1,4 @@
-"""Real RocketMQ programs for the tests: fetched once, started on free loopback ports, stopped by pid.
+"""Real RocketMQ programs for the tests: fetched once, started on free ports, stopped by pid.
 
 Where a JDK, Maven, Go or Node is missing the tests that need it are skipped with the reason;
 ``MQ_PEERS=required`` turns that into a failure, ``MQ_PEERS=off`` skips them all.
@@ -72,7 +72,7 @@ def tool(*names: str) -> str:
 
 
 def fetch(part: str, sources: list[Path], build: Callable[[Path], None]) -> Path:
-    """The folder of `part`, built anew when one of its sources has changed; several runs may ask at once."""
+    """The folder of `part`, built anew when a source has changed; several runs may ask at once."""
     stamp = hashlib.sha256(b"".join(path.read_bytes() for path in sources)).hexdigest()[:16]
     folder = HOME / f"{part}-{stamp}"
     if folder.is_dir():
@@ -405,8 +405,13 @@ class OurServers:
 
     def namesrv(self, work: Path) -> str:
         port = free_port()
+        work.mkdir(parents=True, exist_ok=True)
+        conf = work / "our-namesrv.conf"
+        conf.write_text(
+            f"kvConfigPath={work}/our-kvConfig.json\nconfigStorePath={work}/our-namesrv.properties\n"
+        )
         daemon = Daemon(
-            [program("mqnamesrv"), "--listen", f"127.0.0.1:{port}"],
+            [program("mqnamesrv"), "-c", str(conf), "--listen", f"127.0.0.1:{port}"],
             work / "our-namesrv.out",
             "boot success",
         )
@@ -455,6 +460,15 @@ def make_topic(broker: str, topic: str, queues: int = 4, perm: int = 6) -> None:
     assert answer.code == 0, answer.remark
 
 
+def until(condition: Callable[[], Any], what: str, timeout_s: float = PATIENCE_S) -> Any:
+    """The first true answer of `condition`."""
+    deadline = time.monotonic() + timeout_s
+    while not (answer := condition()):
+        assert time.monotonic() < deadline, f"did not come about: {what}"
+        time.sleep(0.01)
+    return answer
+
+
 def close_all(daemons: list[Daemon]) -> None:
     for daemon in reversed(daemons):
         daemon.kill()
@@ -464,6 +478,12 @@ def close_all(daemons: list[Daemon]) -> None:
 def make_topic_fixture() -> Callable[..., None]:
     """``make_topic(broker address, topic, queues=4)``."""
     return make_topic
+
+
+@pytest.fixture(scope="session", name="until")
+def until_fixture() -> Callable[..., Any]:
+    """``until(lambda: question, "what is waited for")``: wait for an event."""
+    return until
 
 
 @pytest.fixture(scope="session")

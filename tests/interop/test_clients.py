@@ -2,7 +2,6 @@
 
 import base64
 import itertools
-import time
 from collections import Counter
 from collections.abc import Callable
 from typing import Any
@@ -21,23 +20,13 @@ def topic(our_cluster: Cluster, make_topic: Callable[..., None]) -> str:
     return name
 
 
-def until(condition: Callable[[], Any], what: str, timeout_s: float = 120) -> Any:
-    """The first true answer of `condition`; asking takes a round trip, so this does not spin."""
-    deadline = time.monotonic() + timeout_s
-    while True:
-        answer = condition()
-        if answer:
-            return answer
-        assert time.monotonic() < deadline, what
-
-
 def bodies(events: list[dict[str, Any]]) -> Counter[bytes]:
     return Counter(base64.b64decode(event["body"]) for event in events)
 
 
 @pytest.mark.parametrize("mode", ["sync", "async", "oneway", "batch"])
 def test_java_sends_and_everything_sent_is_there(
-    our_cluster: Cluster, peer: Any, topic: str, mode: str
+    our_cluster: Cluster, peer: Any, topic: str, mode: str, until: Callable[..., Any]
 ) -> None:
     namesrv, _ = our_cluster
     sent = peer.produce(
@@ -45,9 +34,7 @@ def test_java_sends_and_everything_sent_is_there(
     )
     if mode == "oneway":
         # no answers: wait by asking until the queues have grown
-        until(
-            lambda: len(peer.dump(namesrv=namesrv, topic=topic)[1]) >= 20, "20 oneway messages"
-        )
+        until(lambda: len(peer.dump(namesrv=namesrv, topic=topic)[1]) >= 20, "20 oneway messages")
     else:
         assert all(event["status"] == "SEND_OK" for event in sent), sent
     bounds, messages = peer.dump(namesrv=namesrv, topic=topic)
@@ -92,9 +79,10 @@ def test_big_and_compressed_bodies_come_back_whole(
             assert message["storeSize"] < shape["size"]
         if "compressType" in shape and peer.version.startswith("5."):
             # the client clears the bit "compressed" after unpacking; the bits of the type stay
-            assert message["sysFlag"] >> 8 & 7 == {"LZ4": 1, "ZSTD": 2, "ZLIB": 3}[
-                shape["compressType"]
-            ]
+            assert (
+                message["sysFlag"] >> 8 & 7
+                == {"LZ4": 1, "ZSTD": 2, "ZLIB": 3}[shape["compressType"]]
+            )
 
 
 def test_a_body_over_the_limit_is_refused_and_the_connection_lives_on(
@@ -176,7 +164,7 @@ def test_broadcast_reaches_every_member(our_cluster: Cluster, peer: Any, topic: 
 
 
 def test_members_share_the_queues_as_they_join_and_leave(
-    our_cluster: Cluster, peer: Any, topic: str
+    our_cluster: Cluster, peer: Any, topic: str, until: Callable[..., Any]
 ) -> None:
     namesrv, _ = our_cluster
     group = f"share-{topic}"
@@ -230,7 +218,7 @@ def test_orderly_consumer_keeps_the_order_of_each_queue(
 
 
 def test_orderly_members_take_over_locked_queues(
-    our_cluster: Cluster, peer: Any, topic: str
+    our_cluster: Cluster, peer: Any, topic: str, until: Callable[..., Any]
 ) -> None:
     namesrv, _ = our_cluster
     group = f"orderly-{topic}"
@@ -282,7 +270,7 @@ def test_a_failed_message_comes_back_by_way_of_the_retry_topic(
 
 
 def test_a_message_that_fails_too_often_ends_in_the_dead_letter_queue(
-    our_cluster: Cluster, peer: Any, topic: str
+    our_cluster: Cluster, peer: Any, topic: str, until: Callable[..., Any]
 ) -> None:
     namesrv, _ = our_cluster
     group, consumer = f"dead-{topic}", f"dead-{topic}-{peer.version}"

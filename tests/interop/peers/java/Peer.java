@@ -346,7 +346,8 @@ public final class Peer {
         event.put("uniqKey", MessageClientIDSetter.getUniqID(message));
         event.put("tags", message.getTags());
         event.put("keys", message.getKeys());
-        event.put("body", Base64.getEncoder().encodeToString(message.getBody()));
+        byte[] body = message.getBody();
+        event.put("body", body == null ? "" : Base64.getEncoder().encodeToString(body));
         event.put("properties", new TreeMap<>(message.getProperties()));
         return event;
     }
