@@ -99,6 +99,7 @@ class BrokerContext:
         self.address = ""
         self.store_host = b""
         self.set_address(config.broker_ip1 or "127.0.0.1", config.listen_port)
+        self.topics.on_change.append(self._tell_batch_topics)
 
     def set_address(self, host: str, port: int) -> None:
         """Announce ``host:port`` from now on; records stored from now on carry it."""
@@ -120,6 +121,15 @@ class BrokerContext:
             return False
         self.topics.ensure(topic, max(1, queues), sys_flag=sys_flag)
         return True
+
+    def _tell_batch_topics(self, topics: list[str]) -> None:
+        """The store lays the queues of some topics out for whole batches."""
+        self.store.queue_table.set_batch_topics(
+            name
+            for name in topics
+            if (config := self.topics.get(name)) is not None
+            and config.attributes.get("queue.type") == "BatchCQ"
+        )
 
     def now_ms(self) -> int:
         """Wall-clock time in ms."""

@@ -35,7 +35,7 @@ ATTRIBUTE_VALUES: Final[dict[str, frozenset[str] | None]] = {
     "reserve.time": None,
 }
 FIXED_ATTRIBUTES: Final = frozenset({"queue.type", "cleanup.policy"})
-UNSUPPORTED_ATTRIBUTES: Final = {("queue.type", "BatchCQ"), ("cleanup.policy", "COMPACTION")}
+UNSUPPORTED_ATTRIBUTES: Final = {("cleanup.policy", "COMPACTION")}
 
 
 class TopicTable:

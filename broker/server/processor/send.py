@@ -22,7 +22,6 @@ from broker.common import topic as names
 from broker.common.group import SubscriptionGroupConfig
 from broker.common.topic import TopicConfig
 from broker.message import message as props
-from broker.message.batch import scan_batch
 from broker.message.properties import decode_properties, encode_properties
 from broker.remoting.protocol.codes import RequestCode, ResponseCode
 from broker.remoting.protocol.command import RemotingCommand, response
@@ -30,6 +29,13 @@ from broker.remoting.protocol.framing import encode_reply_json
 from broker.server import stats as counted
 from broker.server.context import BrokerContext
 from broker.server.processor.answer import bad_field, no_group
+from broker.server.processor.batch_records import (
+    BATCH_QUEUE,
+    BatchHead,
+    inner_batch_record,
+    item_records,
+    why_no_batch,
+)
 from broker.server.schedule import delay_level, park
 from broker.server.unique_ids import UniqueKeys
 from broker.store.results import MessageInner, PutMessageResult, PutMessageStatus
@@ -86,7 +92,15 @@ STORED: Final = {
 class Target:
     """What sending to one topic needs, checked once."""
 
-    __slots__ = ("config", "put_nums", "put_size", "queue_limit", "slow", "sys_flag")
+    __slots__ = (
+        "batch_queue",
+        "config",
+        "put_nums",
+        "put_size",
+        "queue_limit",
+        "slow",
+        "sys_flag",
+    )
 
     def __init__(self, config: TopicConfig, put_nums: "Counter", put_size: "Counter") -> None:
         self.config = config
@@ -94,6 +108,7 @@ class Target:
         multi = config.topic_filter_type == "MULTI_TAG"
         self.sys_flag = sysflag.MULTI_TAGS if multi else 0
         self.slow = names.is_retry_topic(config.topic_name)
+        self.batch_queue = BATCH_QUEUE in config.attributes.items()
         self.put_nums = put_nums
         self.put_size = put_size
 
@@ -120,13 +135,12 @@ class SendProcessor:
         """Take over region, trace switch, names and address."""
         config = self._context.config
         trace = "true" if config.trace_on else "false"
-        self._suffix = encode_properties(
-            {
-                props.PROPERTY_MSG_REGION: config.region_id,
-                props.PROPERTY_TRACE_SWITCH: trace,
-                props.PROPERTY_CLUSTER: config.broker_cluster_name,
-            }
-        )
+        self._broker_properties = {
+            props.PROPERTY_MSG_REGION: config.region_id,
+            props.PROPERTY_TRACE_SWITCH: trace,
+            props.PROPERTY_CLUSTER: config.broker_cluster_name,
+        }
+        self._suffix = encode_properties(self._broker_properties)
         self._reply_ext = {"MSG_REGION": config.region_id, "TRACE_ON": trace}
         region = _json_text(config.region_id.encode()).replace(b"%", b"%%")
         self._reply = (
@@ -204,7 +218,7 @@ class SendProcessor:
         return encode_reply_json(request.opaque, 0, ext_json)
 
     def send_batch(self, connection: "Connection", request: RemotingCommand) -> Reply:
-        """SEND_BATCH_MESSAGE: every item becomes a record of its own."""
+        """SEND_BATCH_MESSAGE: every item becomes a record of its own, or all of them one."""
         ext = request.ext_fields
         try:
             topic = ext["b"]
@@ -216,12 +230,37 @@ class SendProcessor:
                 if queue_id >= 0:
                     return self._mark(_bad_queue(request, queue_id, target.config))
                 queue_id = random.randrange(max(1, target.config.write_queue_nums))
-            refusal = self._check_batch(request, topic, int(ext["f"]))
-            if refusal is not None:
-                return self._mark(refusal)
-            inners = self._batch_items(connection, request, target, queue_id)
+            head = BatchHead(
+                topic,
+                queue_id,
+                int(ext["h"]),
+                int(ext["f"]) | target.sys_flag,
+                int(ext["g"]),
+                connection.remote_host,
+                self._store_host,
+                decode_properties(ext.get("i", "")),
+            )
         except (KeyError, ValueError) as error:
             return self._mark(bad_field(request, error))
+        reason = why_no_batch(head, len(request.body), self._store.config.max_message_size)
+        if reason is not None:
+            return self._mark(_illegal(request, reason))
+        return self._store_batch(connection, request, head, target)
+
+    def _store_batch(
+        self,
+        connection: "Connection",
+        request: RemotingCommand,
+        head: BatchHead,
+        target: Target,
+    ) -> Answer:
+        uniq_key = head.properties.get(props.PROPERTY_UNIQ_KEY, "")
+        body = request.body_bytes()
+        if target.batch_queue and uniq_key:
+            whole = inner_batch_record(head, body, self._broker_properties)
+            inners = [] if whole is None else [whole]
+        else:
+            inners = item_records(head, body, self._broker_properties)
         if not inners:
             return self._mark(_illegal(request, "the batch holds no message"))
         results = self._store.put_messages(inners)
@@ -232,70 +271,16 @@ class SendProcessor:
         self._count(target, sum(result.store_size for result in results), len(results))
         prefix = self._id_prefix
         ids = b",".join([b"%b%016X" % (prefix, r.physical_offset) for r in results])
-        uniq_key = decode_properties(ext.get("i", "")).get(props.PROPERTY_UNIQ_KEY, "")
-        ext_json = self._reply % (
-            ids,
-            queue_id,
-            first.queue_offset,
-            _json_text(uniq_key.encode()),
-        )
+        key_json = _json_text(uniq_key.encode())
+        ext_json = self._reply % (ids, head.queue_id, first.queue_offset, key_json)
+        if target.batch_queue and uniq_key:
+            ext_json = b'%b,"batchUniqId":%b}' % (ext_json[:-1], key_json)
         if not uniq_key:  # old clients give a batch no key of its own
             ext_json = ext_json.replace(b',"transactionId":""', b"")
         if self._sync:
             self._wait_flushed(connection, request, ext_json, last.physical_end)
             return None
         return encode_reply_json(request.opaque, 0, ext_json)
-
-    def _batch_items(
-        self,
-        connection: "Connection",
-        request: RemotingCommand,
-        target: Target,
-        queue_id: int,
-    ) -> list[MessageInner]:
-        ext = request.ext_fields
-        host = connection.remote_host
-        flags = int(ext["f"]) | target.sys_flag
-        born = int(ext["g"])
-        topic = target.config.topic_name
-        header = decode_properties(ext.get("i", ""))
-        # Java 5.3.3 appends these too, so that every item loses its own id to the batch's.
-        header.pop(props.PROPERTY_UNIQ_KEY, None)
-        header.pop(props.PROPERTY_WAIT_STORE_MSG_OK, None)
-        header.update(decode_properties(self._suffix))
-        tail = encode_properties(header)
-        store_host = self._store_host
-        return [
-            MessageInner(
-                topic,
-                queue_id,
-                body,
-                raw + tail if not raw or raw[-1] == 2 else raw + b"\x02" + tail,
-                flag,
-                flags,
-                born,
-                host,
-                store_host,
-            )
-            for flag, body, raw in scan_batch(request.body_bytes())
-        ]
-
-    def _check_batch(
-        self, request: RemotingCommand, topic: str, sys_flag: int
-    ) -> RemotingCommand | None:
-        if names.is_retry_topic(topic):
-            return _illegal(request, "batch request does not support retry group " + topic)
-        if len(topic) > names.TOPIC_MAX_LENGTH:
-            return _illegal(request, f"message topic length too long {len(topic)}")
-        properties = decode_properties(request.ext_fields.get("i", ""))
-        if sysflag.transaction_type(sys_flag) or delay_level(properties, 1):
-            return _illegal(request, "a batch can neither be delayed nor transactional")
-        limit = self._store.config.max_message_size
-        if len(request.body) > limit:
-            return _illegal(
-                request, f"the batch of {len(request.body)} bytes is above the limit of {limit}"
-            )
-        return None
 
     # ---- what is not hot
 
@@ -378,7 +363,7 @@ class SendProcessor:
         """A message whose properties decide where it goes."""
         properties = decode_properties(bytes(inner.properties))
         properties.pop(props.PROPERTY_POP_CK, None)
-        properties.update(decode_properties(self._suffix))
+        properties.update(self._broker_properties)
         uniq_key = properties.get(props.PROPERTY_UNIQ_KEY)
         if uniq_key is None:
             uniq_key = self._uniq_keys.next(self._context.address)

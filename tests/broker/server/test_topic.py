@@ -180,7 +180,7 @@ class TestAttributes:
             ({"+reserve.time": "-2"}, True, "not in range"),
             ({"+reserve.time": "long"}, True, "not in range"),
             ({"+queue.type": "SimpleCQ"}, False, "unchangeable"),
-            ({"+queue.type": "BatchCQ"}, True, "not supported by this broker"),
+            ({"+queue.type": "OddCQ"}, True, "not in set"),
             ({"+cleanup.policy": "COMPACTION"}, True, "not supported by this broker"),
             ({"message.type": "FIFO"}, True, "wrong"),
         ],

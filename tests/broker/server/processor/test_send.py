@@ -7,7 +7,8 @@ import pytest
 from broker.common.group import SubscriptionGroupConfig
 from broker.common.message_queue import MessageQueue
 from broker.common.topic import PERM_READ, SCHEDULE_TOPIC
-from broker.message.batch import encode_batch
+from broker.errors import RemoteProtocolError
+from broker.message.batch import encode_batch, unwrap_inner_batch
 from broker.message.message import Message
 from broker.message.message_id import parse_offset_msg_id
 from broker.message.properties import encode_properties
@@ -302,6 +303,35 @@ class TestBatch:
         assert [m.uniq_key for m in stored] == ["0" * 32, "1" * 32, "2" * 32]
         assert all(m.properties["CLUSTER"] == "DefaultCluster" for m in stored)
         assert all(m.tags == "T" for m in stored)
+
+    def test_body_that_is_no_batch(self, desk) -> None:
+        desk.topic("Orders")
+        ext = {"b": "Orders", "e": 0, "f": 0, "g": 1, "h": 0, "i": "", "m": "true"}
+        with pytest.raises(RemoteProtocolError):
+            desk.ask(RequestCode.SEND_BATCH_MESSAGE, ext, b"no batch")
+        assert desk.messages("Orders") == []
+
+    def test_topic_with_batch_queues_keeps_the_batch_in_one_record(self, desk) -> None:
+        desk.topic("Orders", attributes={"queue.type": "BatchCQ"})
+        answer = self.batch(desk, self.three())
+        assert answer.code == 0
+        assert "," not in answer.ext_fields["msgId"]
+        assert answer.ext_fields["batchUniqId"] == "B" * 32
+        assert self.batch(desk, self.three()).ext_fields["queueOffset"] == "3"
+        first, second = desk.messages("Orders", 1)
+        assert first.properties["INNER_NUM"] == "3"
+        assert (first.properties["INNER_BASE"], second.properties["INNER_BASE"]) == ("0", "3")
+        items = unwrap_inner_batch(second)
+        assert [item.body for item in items] == [b"0", b"1", b"2"]
+        assert [item.queue_offset for item in items] == [3, 4, 5]
+        assert desk.store.get_max_offset("Orders", 1) == 6
+
+    def test_batch_without_a_key_is_taken_apart_even_there(self, desk) -> None:
+        """4.9 clients give the batch none."""
+        desk.topic("Orders", attributes={"queue.type": "BatchCQ"})
+        answer = self.batch(desk, self.three(), header={"UNIQ_KEY": ""}, i="")
+        assert answer.code == 0
+        assert answer.ext_fields["msgId"].count(",") == 2
 
     def test_retry_topics_take_no_batches(self, desk) -> None:
         answer = self.batch(desk, self.three(), b="%RETRY%G1", e=0)
