@@ -267,7 +267,7 @@ class BatchMaker:
         )
 
     def _unfolded(self, batch: ScanBatch, row: int) -> Iterator[pa.RecordBatch]:
-        """The messages of one inner batch; each keeps the place and size of the record."""
+        """The messages of one inner batch; each keeps place, size and flags of the record."""
         from broker.message.batch import unwrap_inner_batch
 
         outer = self._plain(batch, np.array([row], dtype=np.int64)).to_pylist()[0]
@@ -280,7 +280,6 @@ class BatchMaker:
         for message in messages:
             own = {
                 "queue_offset": message.queue_offset,
-                "sys_flag": message.sys_flag,
                 "flag": message.flag,
                 "body_len": len(message.body),
                 "body_crc": message.body_crc,

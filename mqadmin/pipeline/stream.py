@@ -1,16 +1,20 @@
 """The streaming side of ``rocketmq-store``: follow the logs of live brokers, each message once.
 
 The offset of a stream is, for every store directory, the physical offset up to which it was read:
-``{"/data/store": 1073741824}``. A record is read in the batch in which it *ends* before the end
-offset; ends lie between records, so restarts, file rolls and removed old files neither lose nor
-double a message. A torn or half-written record at the tail is not an error: the end stays before
-it until it is whole.
+``{"/data/store": 1073741824}``. Such ends lie between two records, so restarts, file rolls and
+removed old files neither lose nor double a message. Within the log an end is found by looking
+for the next record behind the limit, as splits are; only the last file is walked. A torn or
+half-written record at the tail is not an error: the end stays before it until it is whole.
 
-``maxBytesPerTrigger`` bounds one batch. Data is read as soon as it is in the page cache, flushed or
-not, as the broker's own consumers do.
+==================== ==========================================================================
+``startingOffsets``  ``earliest`` (default) or ``latest``
+``maxBytesPerTrigger`` bound of one batch over all stores, default 1 GiB
+``failOnDataLoss``   ``true`` (default): fail where old files were removed before they were read;
+                     ``false``: go on at the first byte that is left
+==================== ==========================================================================
 
-Where old files were removed before they were read, the stream fails, unless ``failOnDataLoss`` is
-``false``; then it goes on at the first byte that is left.
+The columns and filters of the batch source are options here too. Data is read as soon as it is in
+the page cache, flushed or not, as the broker's own consumers do.
 """
 
 import os
@@ -26,14 +30,15 @@ from pyspark.sql.streaming.datasource import (
 )
 
 from broker.errors import StoreError
-from mqadmin.inspector.directory import StoreDirectory
-from mqadmin.pipeline.source import (
+from mqadmin.inspector.directory import LogFile
+from mqadmin.pipeline.options import option_number, option_true
+from mqadmin.pipeline.source import StoreReader
+from mqadmin.pipeline.splits import (
     SPLIT_BYTES,
     Split,
-    StoreReader,
+    log_files,
     map_file,
-    option_paths,
-    option_true,
+    plausible,
     read_split,
     settle,
 )
@@ -53,8 +58,11 @@ class StoreStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def __init__(self, schema: "StructType", options: dict[str, str]) -> None:
         self._plain = StoreReader(schema, options)
         self.options = self._plain.options
+        self.max_bytes = (
+            option_number(self.options, "maxbytespertrigger", least=1) or MAX_BYTES_PER_TRIGGER
+        )
         self._frozen: Offset | None = None
-        # How far the log was already walked, by store: a walk goes on there.
+        # How far the tail was already walked, by store: a walk goes on there.
         self._walked: Offset = {}
 
     # ---- offsets
@@ -67,30 +75,32 @@ class StoreStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def getDefaultReadLimit(self) -> ReadLimit:
         """``maxBytesPerTrigger``, 1 GiB if not given."""
-        return ReadMaxBytes(int(self.options.get("maxbytespertrigger", MAX_BYTES_PER_TRIGGER)))
+        return ReadMaxBytes(self.max_bytes)
 
     def prepareForTriggerAvailableNow(self) -> None:
         """Keep the present ends: the run stops there, however the logs grow."""
         self._frozen = self._ends()
 
     def latestOffset(self, start: Offset, limit: ReadLimit) -> Offset:
-        """Where the next batch ends: at most the limit behind ``start``, between two records."""
-        allowed = None if isinstance(limit, ReadAllAvailable) else getattr(limit, "max_bytes", None)
+        """Where the next batch ends: about the limit behind ``start``, between two records.
+
+        The limit is shared out evenly; what one store leaves, the others may use.
+        """
         found = dict(start)
-        for path in self._paths():
-            begin = self._begin(path, start.get(path, first_offset(path)))
-            end = self._frozen.get(path, begin) if self._frozen is not None else None
-            if allowed == 0:
-                found[path] = begin
-                continue
-            if allowed is None:
-                found[path] = self._end(path, begin) if end is None else max(begin, end)
-                continue
-            stop = record_end(path, begin, begin + allowed)
-            if end is not None:
-                stop = min(stop, end)
-            found[path] = max(stop, begin)
-            allowed = max(0, allowed - (found[path] - begin))
+        paths = [*dict.fromkeys([*start, *self._paths()])]
+        begins = {path: self._begin(path, start.get(path)) for path in paths}
+        left: int | None = getattr(limit, "max_bytes", self.max_bytes)
+        if isinstance(limit, ReadAllAvailable):
+            left = None
+        for number, path in enumerate(paths):
+            begin = begins[path]
+            share = None if left is None else left // (len(paths) - number)
+            end = self._end(path, begin, None if share is None else begin + max(share, 1))
+            if self._frozen is not None:
+                end = min(end, max(self._frozen.get(path, begin), begin))
+            found[path] = end
+            if left is not None:
+                left = max(left - (end - begin), 0)
         return found
 
     def reportLatestOffset(self) -> Offset | None:
@@ -104,24 +114,20 @@ class StoreStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def partitions(self, start: Offset, end: Offset) -> list[InputPartition]:
         """Splits of the bytes between two offsets."""
-        size = int(self.options.get("splitbytes", SPLIT_BYTES))
-        splits: list[InputPartition] = []
+        return [*self.splits(start, end)]
+
+    def splits(self, start: Offset, end: Offset) -> Iterator[Split]:
+        """The splits between two offsets, file by file."""
+        size = option_number(self.options, "splitbytes", least=1) or SPLIT_BYTES
         for path, stop in sorted(end.items()):
-            directory = StoreDirectory(path)
-            begin = self._begin(path, start.get(path, 0))
-            for file in directory.log_files():
+            begin = self._begin(path, start.get(path))
+            files, store = log_files(path)
+            for file in files:
                 first, last = max(begin, file.start), min(stop, file.start + file.length)
                 for at in range(first, last, size):
-                    splits.append(
-                        Split(
-                            str(file.path),
-                            file.start,
-                            at - file.start,
-                            min(at + size, last) - file.start,
-                            str(directory.root or directory.path),
-                        )
-                    )
-        return splits
+                    span = (at - file.start, min(at + size, last) - file.start)
+                    # Ends of a batch lie between records: nothing to look for, nothing behind.
+                    yield Split(file, span, store, exact=at == first, follow=at + size < last)
 
     def read(self, partition: InputPartition) -> Iterator["pa.RecordBatch"]:
         """Arrow batches of one split."""
@@ -132,23 +138,25 @@ class StoreStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     # ---- the logs
 
     def _paths(self) -> list[str]:
-        return [os.path.realpath(path) for path in option_paths(self.options)]
+        return [os.path.realpath(path) for path in self._plain.paths]
 
     def _ends(self) -> Offset:
-        return {path: self._end(path, first_offset(path)) for path in self._paths()}
+        return {path: self._end(path, first_offset(path), None) for path in self._paths()}
 
-    def _end(self, path: str, begin: int) -> int:
-        """The end of the log of one store; walks on from where the last look ended."""
-        walked = max(begin, self._walked.get(path, begin))
-        self._walked[path] = record_end(path, walked, None)
-        return self._walked[path]
+    def _end(self, path: str, begin: int, limit: int | None) -> int:
+        """The end of a batch of one store; walks the tail on from where the last look ended."""
+        files, _ = log_files(path)
+        end, tail = batch_end(files, begin, limit, self._walked.get(path, 0))
+        if tail:
+            self._walked[path] = end
+        return end
 
-    def _begin(self, path: str, begin: int) -> int:
+    def _begin(self, path: str, begin: int | None) -> int:
         """``begin``, or the first byte left if the files before it are gone and that is allowed."""
         first = first_offset(path)
-        if begin >= first:
-            return begin
-        if option_true({"loss": self.options.get("failondataloss", "true")}, "loss"):
+        if begin is None or begin >= first:
+            return first if begin is None else begin
+        if option_true(self.options, "failondataloss", default=True):
             raise StoreError(
                 f"{path}: physical offsets {begin} to {first} were removed before they were read",
                 "start anew with another checkpoint, or set failOnDataLoss=false to go on behind",
@@ -159,60 +167,76 @@ class StoreStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
 def first_offset(path: str) -> int:
     """The physical offset of the first byte a store still holds, 0 without files."""
-    files = StoreDirectory(path).log_files()
+    files, _ = log_files(path)
     return files[0].start if files else 0
 
 
-def record_end(path: str, begin: int, limit: int | None) -> int:
-    """Where the last whole record ends that lies between ``begin`` and ``limit`` (None: all).
+def batch_end(
+    files: list[LogFile], begin: int, limit: int | None, walked: int = 0
+) -> tuple[int, bool]:
+    """A place between two records at or behind ``limit``, at most the end of the log.
 
-    ``begin`` must lie between two records, or at the begin of a file. Damages in the midst of
-    the log are passed; what is torn at its end is not.
+    Returns it and whether it is the end of the log. ``limit`` None asks for that; ``begin`` must
+    lie between two records, or at the begin of a file; up to ``walked`` the tail is known.
     """
     end = begin
-    for file in StoreDirectory(path).log_files():
-        if file.start + file.length <= begin:
+    for number, file in enumerate(files):
+        stop = file.start + file.length
+        if stop <= begin:
             continue
-        if limit is not None and file.start >= limit:
-            break
-        stop, goes_on = _file_end(file.path, file.start, max(begin - file.start, 0), limit)
-        end = max(end, file.start + stop)
-        if not goes_on:
-            break
-    return end
+        followed = any(map(_begins, files[number + 1 :]))
+        position = max(begin - file.start, 0)
+        if limit is not None and limit < stop:
+            at = _next_record(file, max(limit - file.start, position + 1))
+            if at is not None:
+                return file.start + at, False
+        if not followed:
+            return max(end, _tail(file, max(position, walked - file.start))), True
+        end = stop
+        if limit is not None and limit <= end:
+            return end, False
+    return end, True
 
 
-def _file_end(path: Any, base: int, position: int, limit: int | None) -> tuple[int, bool]:
-    """End of the records of one file, and whether the next file goes on."""
+def _begins(file: LogFile) -> bool:
+    """Whether a record stands at the begin of a file."""
+    view = map_file(file.path)
+    return view is not None and plausible(view, 0, file.start)
+
+
+def _next_record(file: LogFile, position: int) -> int | None:
+    """The first record at or behind a position of a file, None if there is none."""
+    from broker.store.format.columns import first_record
+
+    view = map_file(file.path)
+    if view is None:
+        return None
+    found = first_record(view, position, file.start)
+    return found if found >= 0 and plausible(view, found, file.start) else None
+
+
+def _tail(file: LogFile, position: int) -> int:
+    """Physical offset behind the last whole record of the last file.
+
+    Damages in the midst of it are passed; what is torn at its end is not.
+    """
     from broker.store.format.columns import scan_columns
 
-    view = map_file(str(path))
+    view: Any = map_file(file.path)
     if view is None:
-        return position, False
-    allowed = len(view) if limit is None else min(len(view), limit - base)
+        return file.start + position
     end = position
-    for batch in scan_columns(view, base, position, what=0):
-        starts, sizes = batch.column("position"), batch.column("total_size")
-        ends = starts + sizes
-        within = ends <= allowed
-        if batch.count and within.any():
-            end = max(end, int(ends[within][-1]))
-        elif batch.count and end == position:
-            # One record is longer than the limit: a batch without it would never get past it.
-            return int(ends[0]), False
-        if batch.count and not within.all():
-            return end, False
+    for batch in scan_columns(view, file.start, position, what=0):
+        if batch.count:
+            end = int(batch.column("position")[-1] + batch.column("total_size")[-1])
         for damage in batch.damages:
-            after = damage.physical_offset + damage.length - base
-            if not damage.at_end and after <= allowed:
-                end = max(end, after)
-        if batch.next_position >= allowed:
-            break
-    # A blank record holds no messages: it never counts against the limit.
-    return (len(view), True) if has_blank(view, end) else (end, False)
+            if not damage.at_end:
+                end = max(end, damage.physical_offset + damage.length - file.start)
+    # A blank record holds no messages; the next file goes on behind it.
+    return file.start + (len(view) if blank_at(view, end) else end)
 
 
-def has_blank(view: Any, position: int) -> bool:
+def blank_at(view: Any, position: int) -> bool:
     """Whether a blank record that ends the file stands at ``position``."""
     from broker.errors import RemoteProtocolError
     from broker.store.format.commitlog import decode_blank

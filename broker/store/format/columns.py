@@ -142,16 +142,21 @@ def scan_columns(
     *,
     what: int = WITH_CRC | WITH_PROPERTIES,
     rows: int = ROWS,
+    look_to: int | None = None,
     use_compiled: bool | None = None,
 ) -> Iterator[ScanBatch]:
     """Batches of the records that start in ``[start, end)`` of one file.
 
     ``buf`` is the file from its first byte and ``base_offset`` that byte's physical offset;
     ``start`` must be the start of a record (see :func:`first_record`). Every batch has a table
-    of its own. ``what`` is a sum of WITH_CRC and WITH_PROPERTIES.
+    of its own. ``what`` is a sum of WITH_CRC and WITH_PROPERTIES. ``look_to`` is how far the next
+    record is looked for behind a damage, ``end`` by default: who reads a part of a file gives
+    the file's end, so that a damage reaches as far as it does for who reads the whole.
     """
     if end is None:
         end = len(buf)
+    if look_to is None:
+        look_to = end
     fill = _filler(buf, base_offset, end, what, use_compiled)
     position = start
     ended = False
@@ -161,7 +166,7 @@ def scan_columns(
             filled, position = fill(position, batch.table[:, batch.count :])
             batch.count += filled
             if batch.count < rows and position < end:
-                position, ended = _doubtful(buf, position, end, what, batch)
+                position, ended = _doubtful(buf, position, look_to, what, batch)
         batch.next_position = position
         batch.ended = ended
         if batch.count or batch.damages:
