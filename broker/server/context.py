@@ -62,6 +62,7 @@ class BrokerContext:
         "matchers",
         "offsets",
         "on_config_change",
+        "on_park",
         "on_wake",
         "producers",
         "server",
@@ -95,6 +96,7 @@ class BrokerContext:
         self.files: ConfigStore | None = None
         self.server: RemotingServer | None = None
         self.on_config_change: list[Callable[[], None]] = []
+        self.on_park: Callable[[], None] | None = None
         self.on_wake: Callable[[list[HeldPull]], None] | None = None
         self.address = ""
         self.store_host = b""

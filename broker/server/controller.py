@@ -76,13 +76,13 @@ class BrokerController:
         self.context.files = ConfigStore(settings.store.root, self._disk)
         self._pulls = PullProcessor(self.context)
         self.context.on_wake = self._pulls.arrived
+        self.context.on_park = self._arm_hold_timer
         self._server = RemotingServer(
             make_handlers(self.context, self._pulls),
             limits=_limits(config),
             clock=self._clock,
             name="broker",
             on_close=self._connection_closed,
-            turn_end=self._turn_ended,
             allow_remote_admin=config.allow_remote_admin,
         )
         self.context.server = self._server
@@ -245,29 +245,34 @@ class BrokerController:
 
     # ---- timers
 
-    def _turn_ended(self) -> None:
-        """After the requests of a turn: a parked pull may need an earlier timer."""
+    def _arm_hold_timer(self) -> None:
+        """Keep the timer at the earliest deadline of the parked pulls."""
         deadline_ms = self.context.holds.next_deadline_ms()
-        if deadline_ms is None or self._hold_timer is not None:
+        if deadline_ms is None:
             return
         assert self._loop is not None
         wait_s = max(0.0, deadline_ms - self._clock.monotonic_ms()) / 1000
-        self._hold_timer = self._loop.call_later(wait_s, self._expire_holds)
+        self._hold_timer = self._earlier(self._hold_timer, wait_s, self._expire_holds)
 
     def _expire_holds(self) -> None:
         self._hold_timer = None
         self._pulls.resume(self.context.holds.expire(self._clock.monotonic_ms()))
-        self._turn_ended()
+        self._arm_hold_timer()
 
-    def _wake_delays_at(self, wait_ms: float) -> None:
+    def _earlier(
+        self, timer: asyncio.TimerHandle | None, wait_s: float, call: Callable[[], None]
+    ) -> asyncio.TimerHandle:
+        """``timer`` if it fires in time, else one that fires in ``wait_s`` in its place."""
         assert self._loop is not None
-        when = self._loop.time() + wait_ms / 1000
-        timer = self._delay_timer
+        when = self._loop.time() + wait_s
         if timer is not None:
             if timer.when() <= when:
-                return
+                return timer
             timer.cancel()
-        self._delay_timer = self._loop.call_at(when, self._deliver_delays)
+        return self._loop.call_at(when, call)
+
+    def _wake_delays_at(self, wait_ms: float) -> None:
+        self._delay_timer = self._earlier(self._delay_timer, wait_ms / 1000, self._deliver_delays)
 
     def _deliver_delays(self) -> None:
         self._delay_timer = None

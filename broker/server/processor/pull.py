@@ -244,7 +244,11 @@ class PullProcessor:
         pull.deadline_ms = context.clock.monotonic_ms() + min(wait_ms, MAX_SUSPEND_MS)
         pull.tag_match = matcher.tags
         pull.properties_match = matcher.properties
-        return context.holds.park(pull)
+        if not context.holds.park(pull):
+            return False
+        if context.on_park is not None:
+            context.on_park()
+        return True
 
     # ---- filters and refusals
 

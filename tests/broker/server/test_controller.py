@@ -177,6 +177,22 @@ def test_parked_pull_is_answered_at_its_deadline(world) -> None:
     asyncio.run(run())
 
 
+def test_short_hold_is_not_kept_waiting_by_a_long_one(world) -> None:
+    async def run() -> None:
+        async with world() as it:
+            peer = it.peer()
+            await peer.send()
+            long = asyncio.create_task(peer.pull(queue_offset=1, suspend_ms=60_000))
+            while not len(it.controller.context.holds):
+                await asyncio.sleep(0)
+            answer = await asyncio.wait_for(peer.pull(queue_offset=1, suspend_ms=30), 10)
+            assert answer.code == ResponseCode.PULL_NOT_FOUND
+            assert len(it.controller.context.holds) == 1
+            long.cancel()
+
+    asyncio.run(run())
+
+
 def test_parked_pull_is_answered_at_a_stop(world) -> None:
     async def run() -> None:
         async with world() as it:
