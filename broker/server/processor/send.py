@@ -142,13 +142,13 @@ class SendProcessor:
         }
         self._suffix = encode_properties(self._broker_properties)
         self._reply_ext = {"MSG_REGION": config.region_id, "TRACE_ON": trace}
-        region = _json_text(config.region_id.encode()).replace(b"%", b"%%")
-        self._reply = (
-            b'{"MSG_REGION":%b,"TRACE_ON":"%b","msgId":"%%b","queueId":"%%d",'
-            b'"queueOffset":"%%d","transactionId":%%b}' % (region, trace.encode())
-        )
+        region = b'"%b"' % _in_json(config.region_id.encode()).replace(b"%", b"%%")
         self._store_host = self._context.store_host
         self._id_prefix = self._store_host.hex().upper().encode()
+        head = b'{"MSG_REGION":%b,"TRACE_ON":"%b","msgId":"' % (region, trace.encode())
+        tail = b'","queueId":"%d","queueOffset":"%d","transactionId":"%b"}'
+        self._reply = head + self._id_prefix + b"%016X" + tail
+        self._reply_to_batch = head + b"%b" + tail
         self._targets.clear()
 
     def _topics_changed(self, topics: list[str]) -> None:
@@ -207,10 +207,10 @@ class SendProcessor:
         uniq_key = raw[start + 9 : end] if end > 0 else raw[start + 9 :]
         self._count(target, result.store_size, 1)
         ext_json = self._reply % (
-            b"%b%016X" % (self._id_prefix, result.physical_offset),
+            result.physical_offset,
             queue_id,
             result.queue_offset,
-            b'"%b"' % uniq_key if uniq_key.isalnum() else _json_text(uniq_key),
+            uniq_key if uniq_key.isalnum() else _in_json(uniq_key),
         )
         if self._sync and NO_WAIT not in raw:
             self._wait_flushed(connection, request, ext_json, result.physical_end)
@@ -271,10 +271,10 @@ class SendProcessor:
         self._count(target, sum(result.store_size for result in results), len(results))
         prefix = self._id_prefix
         ids = b",".join([b"%b%016X" % (prefix, r.physical_offset) for r in results])
-        key_json = _json_text(uniq_key.encode())
-        ext_json = self._reply % (ids, head.queue_id, first.queue_offset, key_json)
+        key = _in_json(uniq_key.encode())
+        ext_json = self._reply_to_batch % (ids, head.queue_id, first.queue_offset, key)
         if target.batch_queue and uniq_key:
-            ext_json = b'%b,"batchUniqId":%b}' % (ext_json[:-1], key_json)
+            ext_json = b'%b,"batchUniqId":"%b"}' % (ext_json[:-1], key)
         if not uniq_key:  # old clients give a batch no key of its own
             ext_json = ext_json.replace(b',"transactionId":""', b"")
         if self._sync:
@@ -387,10 +387,10 @@ class SendProcessor:
             return self._mark(self._failed(request, result))
         self._count(target, result.store_size, 1)
         ext_json = self._reply % (
-            b"%b%016X" % (self._id_prefix, result.physical_offset),
+            result.physical_offset,
             queue_id,
             result.queue_offset,
-            _json_text(uniq_key.encode()),
+            _in_json(uniq_key.encode()),
         )
         if self._sync and properties.get(props.PROPERTY_WAIT_STORE_MSG_OK) != "false":
             self._wait_flushed(connection, request, ext_json, result.physical_end)
@@ -535,10 +535,11 @@ def _is_special(raw: bytes) -> bool:
     )
 
 
-def _json_text(text: bytes) -> bytes:
+def _in_json(text: bytes) -> bytes:
+    """Text as it stands between the quotes of a JSON string."""
     from msgspec import json
 
-    return json.encode(text.decode("utf-8", "replace"))
+    return json.encode(text.decode("utf-8", "replace"))[1:-1]
 
 
 def _bad_queue(request: RemotingCommand, queue_id: int, config: TopicConfig) -> RemotingCommand:

@@ -74,6 +74,15 @@ def test_long_header_is_the_same_request(desk) -> None:
     assert desk.messages("Orders", 1)[0].flag == 3
 
 
+@pytest.mark.parametrize("region", ["50%", 'a"b', "%d%b%%"])
+def test_any_region_name_survives_the_answer(make_desk, region) -> None:
+    desk = make_desk(regionId=region)
+    desk.topic("Orders")
+    assert desk.send().ext_fields["MSG_REGION"] == region
+    assert desk.send(queue_id=9).ext_fields["MSG_REGION"] == region
+    assert desk.messages("Orders")[0].properties["MSG_REGION"] == region
+
+
 def test_property_string_without_last_separator_gets_one(desk) -> None:
     """4.9 clients leave it out."""
     desk.topic("Orders")
