@@ -146,7 +146,7 @@ class PullProcessor:
                 header.topic,
                 header.queue_id,
                 header.queue_offset,
-                min(header.max_msg_nums, self._max_count),
+                max(1, min(header.max_msg_nums, self._max_count)),
                 self._max_bytes,
                 matcher=matcher.tags,
                 record_matcher=matcher.properties,

@@ -33,7 +33,9 @@ def query_message(
         begin, end = int(ext["beginTimestamp"]), int(ext["endTimestamp"])
     except (KeyError, ValueError) as error:
         return bad_field(request, error)
-    result = context.store.query_message(topic, key, limit, begin, end)
+    if limit <= 0:
+        begin, end = 0, -1  # asking for none finds none
+    result = context.store.query_message(topic, key, max(1, limit), begin, end)
     ext_json = b'{"indexLastUpdatePhyoffset":"%d","indexLastUpdateTimestamp":"%d"}' % (
         result.index_last_update_physical_offset,
         result.index_last_update_timestamp,

@@ -14,6 +14,7 @@ of the broker sent by a client) takes the slow path over a dictionary.
 """
 
 import random
+import struct
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Final
 
@@ -200,7 +201,10 @@ class SendProcessor:
             return self._send_slowly(connection, request, inner, target)
         suffix = self._suffix
         inner.properties = raw + suffix if raw.endswith(b"\x02") else raw + b"\x02" + suffix
-        result = self._store.put_message(inner)
+        try:
+            result = self._store.put_message(inner)
+        except struct.error as error:  # a number of the header does not fit its field
+            return self._mark(bad_field(request, error))
         if result.status is not PutMessageStatus.PUT_OK:
             return self._mark(self._failed(request, result))
         end = raw.find(b"\x02", start)
@@ -263,7 +267,10 @@ class SendProcessor:
             inners = item_records(head, body, self._broker_properties)
         if not inners:
             return self._mark(_illegal(request, "the batch holds no message"))
-        results = self._store.put_messages(inners)
+        try:
+            results = self._store.put_messages(inners)
+        except struct.error as error:
+            return self._mark(bad_field(request, error))
         first = results[0]
         last = results[-1]
         if last.status is not PutMessageStatus.PUT_OK:
@@ -382,7 +389,10 @@ class SendProcessor:
         if inner.topic != target.config.topic_name:
             target = self._counting(inner.topic, target)
         inner.properties = encode_properties(properties)
-        result = self._store.put_message(inner)
+        try:
+            result = self._store.put_message(inner)
+        except struct.error as error:  # a number of the header does not fit its field
+            return self._mark(bad_field(request, error))
         if result.status is not PutMessageStatus.PUT_OK:
             return self._mark(self._failed(request, result))
         self._count(target, result.store_size, 1)

@@ -44,6 +44,17 @@ def test_no_more_messages_than_asked_for_and_than_the_limit(desk, records) -> No
     assert len(records(desk.pull(maxMsgNums=1000))) == 32
 
 
+@pytest.mark.parametrize("number", [0, -1, -(2**31)])
+def test_at_least_one_message_is_given(desk, records, number) -> None:
+    """Asking for none must not make a consumer skip what is there."""
+    desk.topic("Orders")
+    desk.send()
+    desk.send()
+    answer = desk.pull(maxMsgNums=number)
+    assert len(records(answer)) == 1
+    assert answer.ext_fields["nextBeginOffset"] == "1"
+
+
 @pytest.mark.parametrize(
     ("stored", "offset", "code", "remark", "following"),
     [

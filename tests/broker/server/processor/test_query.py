@@ -57,6 +57,11 @@ def test_no_more_than_asked_for(stored, records) -> None:
     assert len(records(query(stored, "all", maxNum=2))) == 2
 
 
+@pytest.mark.parametrize("number", [0, -5])
+def test_asking_for_none_finds_none(stored, number) -> None:
+    assert query(stored, "all", maxNum=number).code == ResponseCode.QUERY_NOT_FOUND
+
+
 def test_unique_query_has_the_brokers_limit(make_desk, records) -> None:
     desk = make_desk(defaultQueryMaxNum="1")
     desk.topic("Orders")

@@ -204,6 +204,17 @@ class TestRefusals:
         desk.topic("Orders")
         assert "four" in self.refused(desk.send(e="four"), ResponseCode.SYSTEM_ERROR)
 
+    @pytest.mark.parametrize("field", ["f", "g", "h", "j"])
+    @pytest.mark.parametrize("value", [2**31, -(2**31) - 1, 2**63, -(2**63) - 1, 10**40])
+    def test_number_beyond_its_field_stores_nothing(self, desk, field, value) -> None:
+        desk.topic("Orders")
+        if field == "g" and -(2**63) <= value < 2**63:
+            return
+        answer = desk.send(**{field: value})
+        self.refused(answer, ResponseCode.SYSTEM_ERROR)
+        assert desk.send().ext_fields["queueOffset"] == "0"
+        assert len(desk.messages("Orders")) == 1
+
     def test_store_that_takes_no_writes(self, desk) -> None:
         desk.topic("Orders")
         desk.store.shutdown()
