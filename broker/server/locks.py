@@ -12,13 +12,16 @@ from typing import Final
 from broker.common.message_queue import MessageQueue
 
 LOCK_LIFE_MS: Final = 60_000  # clients renew every 20 s
+MAX_LOCKS: Final = 500_000  # names come from the network; further queues are not locked
 
 
 class QueueLocks:
     """group → message queue → (client id, time of the last renewal)."""
 
-    def __init__(self, life_ms: int = LOCK_LIFE_MS) -> None:
+    def __init__(self, life_ms: int = LOCK_LIFE_MS, limit: int = MAX_LOCKS) -> None:
         self._life_ms = life_ms
+        self._limit = limit
+        self._size = 0
         self._groups: dict[str, dict[MessageQueue, tuple[str, int]]] = {}
 
     def lock(
@@ -29,9 +32,16 @@ class QueueLocks:
         held = []
         for queue in queues:
             owner = table.get(queue)
-            if owner is None or owner[0] == client_id or now_ms - owner[1] > self._life_ms:
-                table[queue] = (client_id, now_ms)
-                held.append(queue)
+            if owner is None:
+                if self._size >= self._limit:
+                    continue
+                self._size += 1
+            elif owner[0] != client_id and now_ms - owner[1] <= self._life_ms:
+                continue
+            table[queue] = (client_id, now_ms)
+            held.append(queue)
+        if not table:
+            del self._groups[group]
         return held
 
     def unlock(self, group: str, client_id: str, queues: Iterable[MessageQueue]) -> None:
@@ -43,6 +53,7 @@ class QueueLocks:
             owner = table.get(queue)
             if owner is not None and owner[0] == client_id:
                 del table[queue]
+                self._size -= 1
         if not table:
             del self._groups[group]
 
@@ -59,5 +70,6 @@ class QueueLocks:
             for queue, (_, since) in list(table.items()):
                 if now_ms - since > self._life_ms:
                     del table[queue]
+                    self._size -= 1
             if not table:
                 del self._groups[group]

@@ -4,7 +4,7 @@
 """
 
 from collections.abc import Awaitable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from broker.common import sysflag
 from broker.common.subscription import is_tag_type
@@ -31,6 +31,8 @@ from broker.server.notices import notify_members
 if TYPE_CHECKING:
     from broker.remoting.server import Connection
 
+MAX_GROUPS_OF_CLIENT: Final = 10_000  # of one heartbeat; each is remembered
+
 
 def heartbeat(
     context: BrokerContext, connection: "Connection", request: RemotingCommand
@@ -41,6 +43,10 @@ def heartbeat(
     client that rebalances before its retry topic has a route tries again only 20 s later.
     """
     data = HeartbeatData.from_bytes(request.body_bytes())
+    groups = len(data.consumer_data_set) + len(data.producer_data_set)
+    if groups > MAX_GROUPS_OF_CLIENT:
+        remark = f"a heartbeat with {groups} groups is above the limit of {MAX_GROUPS_OF_CLIENT}"
+        return response(request, ResponseCode.SYSTEM_ERROR, remark)
     made = []
     for entry in data.consumer_data_set:
         config = context.groups.find(entry.group_name)

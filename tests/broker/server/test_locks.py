@@ -58,3 +58,15 @@ def test_expired_locks_are_forgotten() -> None:
     locks.expire(100_000)
     assert not locks.holds_any("G", 0)
     assert locks.holds_any("H", 100_000)
+
+
+def test_limit_is_kept_and_freed() -> None:
+    locks = QueueLocks(limit=2)
+    queues = [MessageQueue("T", "broker-a", number) for number in range(3)]
+    assert locks.lock("G", "c1", queues, 0) == queues[:2]
+    assert locks.lock("H", "c1", queues, 0) == []
+    assert locks.lock("G", "c1", queues[:2], 1) == queues[:2], "renewing needs no room"
+    locks.unlock("G", "c1", queues[:1])
+    assert locks.lock("H", "c1", queues, 1) == queues[:1]
+    locks.expire(LOCK_LIFE_MS + 2)
+    assert locks.lock("H", "c1", queues, LOCK_LIFE_MS + 2) == queues[:2]

@@ -86,6 +86,13 @@ def test_unknown_client_without_subscriptions_is_asked_for_all(desk) -> None:
     assert desk.context.consumers.get("G1") is None
 
 
+def test_groups_of_one_heartbeat_have_a_limit(desk) -> None:
+    producers = [f"P{number}" for number in range(10_001)]
+    answer = heartbeat(desk, groups=(), producers=producers)
+    assert answer.code == ResponseCode.SYSTEM_ERROR
+    assert desk.context.producers.groups() == []
+
+
 def test_group_that_may_not_be_made_is_skipped(make_desk) -> None:
     desk = make_desk(autoCreateSubscriptionGroup="false")
     assert heartbeat(desk).code == 0
