@@ -226,14 +226,31 @@ def _tail(file: LogFile, position: int) -> int:
     if view is None:
         return file.start + position
     end = position
+    last = -1
     for batch in scan_columns(view, file.start, position, what=0):
         if batch.count:
-            end = int(batch.column("position")[-1] + batch.column("total_size")[-1])
+            last = int(batch.column("position")[-1])
+            end = last + int(batch.column("total_size")[-1])
         for damage in batch.damages:
             if not damage.at_end:
                 end = max(end, damage.physical_offset + damage.length - file.start)
-    # A blank record holds no messages; the next file goes on behind it.
-    return file.start + (len(view) if blank_at(view, end) else end)
+    if blank_at(view, end):
+        return file.start + len(view)  # the next file goes on behind it
+    if last >= 0 and is_torn(view, last, end):
+        end = last
+    return file.start + end
+
+
+def is_torn(view: Any, position: int, end: int) -> bool:
+    """Whether the last record of the log may still be on its way into the file.
+
+    Its lengths stand already; body or properties may lack. No property string ends in a zero.
+    """
+    from broker.store.format.commitlog import check_record, read_record
+
+    if check_record(view, position) <= 0:
+        return True
+    return bool(read_record(view, position).properties) and view[end - 1] == 0
 
 
 def blank_at(view: Any, position: int) -> bool:

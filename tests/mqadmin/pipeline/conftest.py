@@ -204,3 +204,64 @@ def store_roots(golden_store: Callable[..., Path]) -> dict[str, Path]:
             if (folder / part).is_dir():
                 roots[name if part != "slave" else f"{name}/slave"] = folder / part
     return roots
+
+
+class LiveStore:
+    """A store with the engine that writes it; ``put`` gives the physical offsets."""
+
+    def __init__(self, root: Path, file_size: int) -> None:
+        from broker.store.config import MessageStoreConfig
+        from broker.store.message_store import MessageStore
+
+        self.root = root
+        self.count = 0
+        self.store = MessageStore(
+            MessageStoreConfig(
+                store_path_root_dir=str(root),
+                mapped_file_size_commit_log=file_size,
+                mapped_file_size_consume_queue=2000,
+                max_hash_slot_num=100,
+                max_index_num=400,
+                max_message_size=min(file_size // 2, 1 << 20),
+                disk_max_used_space_ratio=95,
+            )
+        )
+        self.store.load()
+        self.store.start()
+
+    def put(self, count: int = 1, size: int = 100, topic: str = "Live") -> list[int]:
+        """Store messages of that size, bodies numbered."""
+        from broker.store.message_store import MessageInner
+
+        places = []
+        for _ in range(count):
+            body = b"%010d" % self.count
+            result = self.store.put_message(
+                MessageInner(
+                    topic,
+                    self.count % 4,
+                    body.ljust(size, b"."),
+                    encode_properties({"KEYS": f"k{self.count}", "UNIQ_KEY": f"{self.count:032X}"}),
+                    born_timestamp=NOW,
+                    born_host=bytes((10, 1, 2, 3, 0, 0, 0xD4, 0x31)),
+                    store_host=bytes((127, 0, 0, 1, 0, 0, 0x2A, 0x9F)),
+                )
+            )
+            assert result.status.name == "PUT_OK", result.remark
+            places.append(result.physical_offset)
+            self.count += 1
+        return places
+
+
+@pytest.fixture
+def live_store() -> Iterator[Callable[..., LiveStore]]:
+    """``live_store(folder, file_size=…)``: a store that the engine of the broker writes."""
+    made: list[LiveStore] = []
+
+    def make(root: Path, file_size: int = 1 << 16) -> LiveStore:
+        made.append(LiveStore(root, file_size))
+        return made[-1]
+
+    yield make
+    for live in made:
+        live.store.shutdown()

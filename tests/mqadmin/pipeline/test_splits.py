@@ -1,5 +1,6 @@
 """Splits: whatever the cuts, each record and each damage comes out once."""
 
+import itertools
 import random
 from collections.abc import Callable
 from pathlib import Path
@@ -27,7 +28,7 @@ def read(root: Path, cuts: Callable[[int], list[int]], **options: str) -> list[p
     for file in files:
         length = splits.written_length(file)
         edges = [0, *sorted({cut for cut in cuts(length) if 0 < cut < length}), length]
-        for start, end in zip(edges, edges[1:], strict=False):
+        for start, end in itertools.pairwise(edges):
             split = Split(file, (start, end), store, exact=start == 0, follow=True)
             found += read_split(split, ALL, Wanted(), {**DAMAGES, **options})
     return found

@@ -1,0 +1,223 @@
+"""``rocketmq-store`` on real Spark: the rows of the plain decoder, filtered every way."""
+
+import random
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.errors import PySparkException
+from pyspark.sql import functions as F
+
+from broker.errors import ConfigError
+from mqadmin.pipeline.options import Wanted
+from mqadmin.pipeline.source import COLUMN_TYPES, narrowed
+from mqadmin.pipeline.splits import CLOCK_STEP_MS
+
+Rows = Callable[[Any], list[tuple[Any, ...]]]
+FORMAT = "rocketmq-store"
+
+
+def read(spark: Any, *paths: Path, **options: Any) -> Any:
+    reader = spark.read.format(FORMAT)
+    for name, value in options.items():
+        reader = reader.option(name.replace("_", "."), value)
+    return reader.load([str(path) for path in paths] if len(paths) > 1 else str(paths[0]))
+
+
+def test_rows_of_every_recorded_store_are_those_of_the_plain_decoder(
+    spark: Any, store_roots: dict[str, Path], plain_rows: Any, compared: Rows
+) -> None:
+    found: dict[str, list[Any]] = {str(root): [] for root in store_roots.values()}
+    for row in read(spark, *store_roots.values()).collect():
+        found[row.store].append(row)
+    for name, root in store_roots.items():
+        assert compared(found[str(root)]) == compared(plain_rows(root)), name
+
+
+def test_columns_have_the_types_that_are_said(spark: Any, store_roots: dict[str, Path]) -> None:
+    frame = read(spark, store_roots["normal-stop-533"])
+    assert {field.name: field.dataType.simpleString() for field in frame.schema.fields} == {
+        name: kind for name, kind in COLUMN_TYPES.items() if name != "damage"
+    }
+
+
+def test_random_splits_give_equal_rows(
+    spark: Any, store_roots: dict[str, Path], plain_rows: Any, compared: Rows, rng: random.Random
+) -> None:
+    root = store_roots["normal-stop-498"]
+    size = rng.randrange(9_000, 20_000)
+    frame = read(spark, root, splitBytes=size, rows=rng.randrange(1, 50))
+    assert compared(frame.collect()) == compared(plain_rows(root)), size
+    assert frame.rdd.getNumPartitions() > 4
+
+
+def test_only_the_columns_asked_for_are_read(spark: Any, store_roots: dict[str, Path]) -> None:
+    frame = read(spark, store_roots["retry-dlq-533"], columns="store_time, topic")
+    assert frame.columns == ["store_time", "topic"]
+    assert frame.where("topic = '%DLQ%CG_fail'").count() == 10
+    own = spark.read.format(FORMAT).schema("topic string, size int")
+    assert own.load(str(store_roots["retry-dlq-533"])).agg(F.sum("size")).first()[0] > 30_000
+
+
+def test_filters_by_option(
+    spark: Any, store_roots: dict[str, Path], plain_rows: Any, compared: Rows
+) -> None:
+    root = store_roots["normal-stop-533"]
+    rows = plain_rows(root)
+    middle = sorted(rows, key=lambda row: row["physical_offset"])[len(rows) // 2]
+    time, place = middle["store_time"], middle["physical_offset"]
+    ms = int(time.timestamp() * 1000)
+    cases: list[tuple[dict[str, Any], Callable[[dict[str, Any]], bool]]] = [
+        ({"topic": "OrdersA,BigA"}, lambda row: row["topic"] in ("OrdersA", "BigA")),
+        ({"since": ms}, lambda row: row["store_time"] >= time),
+        ({"until": time.isoformat()}, lambda row: row["store_time"] < time),
+        ({"offset_from": place}, lambda row: row["physical_offset"] >= place),
+        ({"offset_to": place}, lambda row: row["physical_offset"] < place),
+        ({"topic": "none"}, lambda row: False),
+    ]
+    frames = []
+    for number, (options, _) in enumerate(cases):
+        frame = read(spark, root, **options)
+        frames.append(frame.withColumn("case", F.lit(number)))
+    union = frames[0]
+    for frame in frames[1:]:
+        union = union.unionAll(frame)
+    found: dict[int, list[dict[str, Any]]] = {number: [] for number in range(len(cases))}
+    for row in union.collect():
+        fields = row.asDict()
+        found[fields.pop("case")].append(fields)
+    for number, (options, expected) in enumerate(cases):
+        wanted = compared(row for row in rows if expected(row))
+        assert compared(found[number]) == wanted, options
+
+
+def test_filters_that_spark_pushes_down(
+    spark: Any, store_roots: dict[str, Path], plain_rows: Any, compared: Rows
+) -> None:
+    root = store_roots["normal-stop-533"]
+    rows = plain_rows(root)
+    time = sorted(row["store_time"] for row in rows)[len(rows) // 2]
+    frame = read(spark, root, pushdown="true")
+    for condition, expected in (
+        (F.col("topic") == "OrdersA", lambda row: row["topic"] == "OrdersA"),
+        (
+            F.col("topic").isin("OrdersA", "ZipA") & (F.col("store_time") <= F.lit(time)),
+            lambda row: row["topic"] in ("OrdersA", "ZipA") and row["store_time"] <= time,
+        ),
+        (
+            (F.col("physical_offset") > 5000) & (F.col("physical_offset") <= 20_000),
+            lambda row: 5000 < row["physical_offset"] <= 20_000,
+        ),
+    ):
+        plan = frame.where(condition)
+        assert compared(plan.collect()) == compared(row for row in rows if expected(row))
+
+
+class Pushed:
+    """A filter as Spark hands it over."""
+
+    @staticmethod
+    def make(kind: str, column: str, value: Any) -> Any:
+        from pyspark.sql import datasource
+
+        return getattr(datasource, kind)((column,), value)
+
+
+def test_pushed_filters_never_drop_a_row_they_should_not() -> None:
+    """Every bound is as tight as the filter or wider, and times lose nothing to rounding."""
+    epoch = datetime(1970, 1, 1, tzinfo=UTC)
+    for ms in (0, 1, 1_795_180_182_680, 1_795_180_182_679, 999_999_999_999):
+        time = epoch + timedelta(milliseconds=ms)
+        found = narrowed(Wanted(), [Pushed.make("LessThanOrEqual", "store_time", time)])
+        assert found.until_ms == ms + 1
+        found = narrowed(Wanted(), [Pushed.make("GreaterThan", "store_time", time)])
+        assert found.since_ms == ms
+        later = time + timedelta(microseconds=1)
+        found = narrowed(Wanted(), [Pushed.make("LessThan", "store_time", later)])
+        assert found.until_ms == ms + 1
+    given = Wanted(topics=frozenset("ab"), since_ms=5, to_offset=100)
+    more = [
+        Pushed.make("In", "topic", ["b", "c"]),
+        Pushed.make("EqualTo", "physical_offset", 7),
+        Pushed.make("GreaterThanOrEqual", "store_time", epoch),
+        Pushed.make("EqualTo", "tags", "x"),
+    ]
+    assert narrowed(given, more) == Wanted(
+        topics=frozenset("b"), since_ms=5, from_offset=7, to_offset=8
+    )
+    assert CLOCK_STEP_MS > 0
+
+
+def test_damages_are_rows_and_what_lies_around_them_is_all_there(spark: Any, make_log: Any) -> None:
+    log = make_log(file_size=8192)
+    places = [log.put() for _ in range(20)]
+    log.write(places[4], bytes(30))
+    log.write(places[9] + 90, b"\xff\xff")
+    frame = read(spark, log.root, damages="true", splitBytes=1000)
+    rows = frame.collect()
+    messages = [row.physical_offset for row in rows if row.damage is None]
+    assert messages == [place for place in places if place != places[4]]
+    damages = [row for row in rows if row.damage is not None]
+    assert [(row.physical_offset, row.damage.split(":")[0]) for row in damages] == [
+        (places[4], "hole"),
+        (places[9], "crc"),
+    ]
+    assert damages[0].size == places[5] - places[4]
+    assert next(row.crc_ok for row in rows if row.physical_offset == places[9]) is False
+    without = read(spark, log.root, damages="true", crc="false", columns="damage")
+    assert without.where("damage IS NOT NULL").count() == 1
+
+
+def test_a_file_a_folder_and_a_glob_can_be_read(spark: Any, make_log: Any) -> None:
+    logs = [make_log(f"store{number}", file_size=4096) for number in range(2)]
+    for log in logs:
+        for _ in range(30):
+            log.put()
+    both = read(spark, logs[0].root.parent / "store*", columns="store")
+    assert {row.store for row in both.distinct().collect()} == {str(log.root) for log in logs}
+    folder = read(spark, logs[0].root / "commitlog", columns="store,physical_offset")
+    file = read(spark, logs[0].file(4096), columns="store,physical_offset")
+    found = folder.unionAll(file).groupBy("physical_offset").count().collect()
+    assert {row.physical_offset for row in found if row["count"] == 2} == {
+        row.physical_offset for row in found if 4096 <= row.physical_offset < 8192
+    }
+    assert len(found) == 30
+
+
+@pytest.mark.parametrize(
+    ("path", "options", "words"),
+    [
+        ("/nowhere/at/all", {}, "no such file or directory: /nowhere/at/all"),
+        ("/nowhere/*/store", {}, "nothing matches /nowhere"),
+        ("", {"columns": "topics"}, "no column 'topics'"),
+        ("", {"since": "yesterday-ish"}, "option since"),
+        ("", {"offset.from": "x"}, "option offset.from"),
+    ],
+)
+def test_what_is_asked_wrongly_is_said_in_words(
+    spark: Any, store_roots: dict[str, Path], path: str, options: dict[str, str], words: str
+) -> None:
+    reader = spark.read.format(FORMAT).options(**options)
+    with pytest.raises(PySparkException, match=words):
+        reader.load(path or str(store_roots["retry-dlq-533"])).count()
+
+
+def test_no_path_is_an_error() -> None:
+    from mqadmin.pipeline.options import option_paths
+
+    with pytest.raises(ConfigError, match="no path"):
+        option_paths({}, FORMAT)
+
+
+def test_a_view_in_sql(spark: Any, store_roots: dict[str, Path]) -> None:
+    root = store_roots["retry-dlq-533"]
+    spark.sql(
+        f"CREATE OR REPLACE TEMPORARY VIEW letters USING `{FORMAT}` "
+        f"OPTIONS (path '{root}', columns 'topic,reconsume_times')"
+    )
+    found = spark.sql(
+        "SELECT count(*), max(reconsume_times) FROM letters WHERE topic LIKE '!%DLQ!%%' ESCAPE '!'"
+    )
+    assert tuple(found.first()) == (14, 3)
