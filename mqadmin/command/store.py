@@ -209,12 +209,23 @@ def _one(session: Session, store: Any) -> None:
     if store.kind == "state":
         session.emit_thing(INSPECT_STATE, store.state())
         return
-    found = store.checkpoint()
+    from broker.errors import CorruptRecordError, RemoteProtocolError
+    from mqadmin.inspector.damage import checkpoint_damages
+
+    try:
+        found = store.checkpoint()
+    except RemoteProtocolError as error:
+        path = store.path if store.path.is_file() else store.path / "checkpoint"
+        raise CorruptRecordError(str(path), 0, error.message) from error
     if found is None:
         from mqadmin.command.failure import NothingFound
 
         raise NothingFound(f"{store.path}: no checkpoint", "a broker writes one at its first stop")
     session.emit_thing(INSPECT_CHECKPOINT, found)
+    damages = Damages(Outcome())
+    for row in checkpoint_damages(found):
+        damages.add(row)
+    damages.report(session)
 
 
 def _config(session: Session, rows: Iterator[Any]) -> tuple[View, Iterator[Any]]:

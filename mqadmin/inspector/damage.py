@@ -3,7 +3,10 @@
 from typing import Final
 
 from broker.store.format.commitlog import Damage
-from mqadmin.inspector.rows import DamageRow
+from mqadmin.inspector.rows import CheckpointRow, DamageRow
+
+# Times of a checkpoint beyond this one (the end of the year 9999) are no times.
+LAST_MS: Final = 253_402_300_799_999
 
 ERROR: Final = "error"
 WARNING: Final = "warning"
@@ -60,8 +63,9 @@ def found(
     physical_offset: int | None = None,
     length: int | None = None,
     severity: str = ERROR,
+    suggestion: str = "",
 ) -> DamageRow:
-    """A damage that inspection itself sees."""
+    """A damage that inspection itself sees; its kind has a ``suggestion`` unless one is given."""
     return DamageRow(
         kind=kind,
         severity=severity,
@@ -69,5 +73,18 @@ def found(
         physical_offset=physical_offset,
         length=length,
         detail=detail,
-        suggestion=SUGGESTIONS[kind],
+        suggestion=suggestion or SUGGESTIONS[kind],
     )
+
+
+def checkpoint_damages(row: CheckpointRow) -> list[DamageRow]:
+    """What in a checkpoint cannot be: its times are those of messages, or 0."""
+    return [
+        found("checkpoint", str(row.path), f"{name} is {value}, which is no time", severity=WARNING)
+        for name, value in (
+            ("physicMsgTimestamp", row.physic_msg_timestamp),
+            ("logicsMsgTimestamp", row.logics_msg_timestamp),
+            ("indexMsgTimestamp", row.index_msg_timestamp),
+        )
+        if not 0 <= value <= LAST_MS
+    ]

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Final
 
 from broker.errors import RemoteProtocolError, StoreError
 from broker.store.format import indexfile
@@ -10,6 +11,8 @@ from mqadmin.inspector.damage import WARNING, found
 from mqadmin.inspector.directory import Query, StoreDirectory
 from mqadmin.inspector.files import FileBytes, open_bytes
 from mqadmin.inspector.rows import DamageRow, IndexRow
+
+_PIECE: Final = 1 << 16  # bytes looked at at once for anything but zeros
 
 
 def index_rows(store: StoreDirectory, query: Query) -> Iterator[IndexRow | DamageRow]:
@@ -48,6 +51,7 @@ def _file_rows(
         return
     slots = indexfile.guess_slots(file.data)
     yield IndexRow(record="file", path=path, slots=slots or None, **header._asdict())
+    yield from _header_damages(file, header)
     if header.index_count <= 1:
         return
     if slots == 0:
@@ -68,6 +72,36 @@ def _file_rows(
                 time_diff_seconds=entry.time_diff_seconds,
                 previous_entry=entry.previous_entry,
             )
+
+
+def _header_damages(file: FileBytes, header: IndexHeader) -> Iterator[DamageRow]:
+    """What in a header cannot be, whatever the entries are."""
+    path = str(file.path)
+    entries = header.index_count - 1
+    if entries <= 0:
+        # a broker counts behind what it writes: only a count that stays is wrong
+        if _holds_something(file) and _count_on_disk(file.path) <= 1:
+            yield found("index", path, "the header counts no entries, but the file holds some")
+        return
+    if not 0 < header.hash_slot_count <= entries:
+        detail = f"the header says {header.hash_slot_count} slots are in use by {entries} entries"
+        yield found("index", path, detail)
+    for name, value in header._asdict().items():
+        if value < 0:
+            yield found("index", path, f"the header's {name} is {value}")
+
+
+def _holds_something(file: FileBytes) -> bool:
+    """Whether slots or entries hold anything but zeros."""
+    for position in range(indexfile.HEADER_SIZE, file.data_end, _PIECE):
+        if any(file.data[position : min(position + _PIECE, file.data_end)]):
+            return True
+    return False
+
+
+def _count_on_disk(path: Path) -> int:
+    with open_bytes(path) as file:
+        return indexfile.decode_header(file.data).index_count
 
 
 def _entry_damage(entry: IndexEntry, path: str, slots: int) -> DamageRow | None:

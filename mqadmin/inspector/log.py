@@ -123,11 +123,12 @@ class LogWalk:
                     length=gap,
                 )
                 yield LogItem(FileBytes(file.path, b"", 0), damage=row)
-        if file.length != whole and file.length:
+        if file.length != whole or not file.length:
+            shown = f"has {file.length} bytes" if file.length else "is empty"
             row = found(
                 "fileSize",
                 str(file.path),
-                f"the file has {file.length} bytes, the others have {whole}",
+                f"the file {shown}, the others have {whole}" if whole else "the file is empty",
                 physical_offset=file.start + min(file.length, whole),
                 length=abs(whole - file.length),
                 severity=WARNING,

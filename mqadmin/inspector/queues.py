@@ -1,124 +1,20 @@
 """ConsumeQueues: their units as rows, and their bounds checked against the log."""
 
 from collections import deque
-from collections.abc import Generator, Iterator
-from typing import Final, NamedTuple
+from collections.abc import Iterator
+from typing import Final
 
-from broker.errors import StoreError
 from broker.message.record import decode_record
-from broker.store.format.commitlog import Damage, LogRecord
-from broker.store.format.consumequeue import (
-    BATCH_UNIT_SIZE,
-    UNIT_SIZE,
-    is_pre_blank,
-    scan_batch_units,
-    scan_units,
-)
-from mqadmin.inspector.damage import WARNING, damage_row, found
+from broker.store.format.commitlog import LogRecord
 from mqadmin.inspector.directory import Query, QueueFiles, StoreDirectory
-from mqadmin.inspector.files import FileBytes, open_bytes
 from mqadmin.inspector.log import LogReader
 from mqadmin.inspector.messages import Matcher
 from mqadmin.inspector.rows import DamageRow, QueueRow, QueueUnitRow
+from mqadmin.inspector.units import Unit, scan_queue
 
 # Units at the end of a queue that may be left over from before a truncation and are looked up in
 # the log one by one; a truncation reaches back a few seconds.
 TAIL_UNITS: Final = 100_000
-
-
-class Unit(NamedTuple):
-    """A unit of either kind of queue with its place."""
-
-    queue_offset: int
-    physical_offset: int
-    size: int
-    tags_code: int
-    batch_size: int | None
-    path: str
-
-
-def scan_queue(queue: QueueFiles) -> Iterator[Unit | DamageRow]:
-    """The units of a queue over all its files, without fillers, up to the last one written.
-
-    A unit that does not lie behind the one before it in the log is what a truncation has left:
-    it ends the queue.
-    """
-    last = -1
-    whole = 0
-    for path, start in queue.files:
-        try:
-            with open_bytes(path) as file:
-                yield from _file_damages(queue, file, whole)
-                whole = whole or len(file)
-                ended = yield from _scan_file(queue, file, start, last)
-        except StoreError as error:
-            yield found("unreadable", str(path), error.message)
-            continue
-        if ended is None:
-            return
-        last = ended
-
-
-def _file_damages(queue: QueueFiles, file: FileBytes, whole: int) -> Iterator[DamageRow]:
-    size = UNIT_SIZE if queue.kind == "classic" else BATCH_UNIT_SIZE
-    if whole and len(file) != whole and len(file) % size == 0 and len(file):
-        yield found(
-            "fileSize",
-            str(file.path),
-            f"the file has {len(file)} bytes, the first one {whole}",
-            length=abs(whole - len(file)),
-            severity=WARNING,
-        )
-
-
-def _scan_file(
-    queue: QueueFiles, file: FileBytes, start: int, last: int
-) -> Generator[Unit | DamageRow, None, int | None]:
-    """Units of one file; returns the last physical offset, None if the queue ends here."""
-    path = str(file.path)
-    for unit in _units(queue, file, start):
-        if isinstance(unit, Damage):
-            yield damage_row(unit, path)
-            continue
-        if unit.physical_offset <= last:
-            yield found(
-                "order",
-                path,
-                f"queue offset {unit.queue_offset} leads back in the log, to"
-                f" {unit.physical_offset}: left over from before a truncation, or damaged",
-                physical_offset=unit.queue_offset * UNIT_SIZE,
-                length=UNIT_SIZE,
-                severity=WARNING,
-            )
-            return None
-        last = unit.physical_offset
-        yield unit
-    return last
-
-
-def _units(queue: QueueFiles, file: FileBytes, start: int) -> Iterator[Unit | Damage]:
-    path = str(file.path)
-    if queue.kind == "batch":
-        for found_unit in scan_batch_units(file.data, start):
-            if isinstance(found_unit, Damage):
-                yield found_unit
-                continue
-            yield Unit(
-                found_unit.base_offset,
-                found_unit.physical_offset,
-                found_unit.size,
-                found_unit.tags_code,
-                found_unit.batch_size,
-                path,
-            )
-        return
-    for found_item in scan_units(file.data, start // UNIT_SIZE):
-        if isinstance(found_item, Damage):
-            yield found_item
-            continue
-        queue_offset, unit = found_item
-        if not is_pre_blank(unit):
-            yield Unit(queue_offset, *unit, None, path)
 
 
 def unit_rows(store: StoreDirectory, query: Query) -> Iterator[QueueUnitRow | DamageRow]:

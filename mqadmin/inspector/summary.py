@@ -11,7 +11,7 @@ from broker.errors import RemoteProtocolError
 from broker.message.properties import peek_property
 from broker.store.format.commitlog import LogRecord, is_plausible, resync
 from broker.store.format.tally import Tally
-from mqadmin.inspector.damage import WARNING, found
+from mqadmin.inspector.damage import WARNING, checkpoint_damages, found
 from mqadmin.inspector.directory import LogFile, StoreDirectory
 from mqadmin.inspector.files import open_bytes
 from mqadmin.inspector.log import LogWalk
@@ -50,6 +50,7 @@ def summarize(
     damages = [row for part in parts for row in part.damages]
     try:
         checkpoint = store.checkpoint()
+        damages += checkpoint_damages(checkpoint) if checkpoint is not None else []
     except RemoteProtocolError as error:
         checkpoint = None
         path = str((store.root or store.path) / "checkpoint")

@@ -21,8 +21,8 @@ from broker.store.format.consumequeue import (
 )
 from mqadmin.inspector.damage import ERROR, WARNING
 from mqadmin.inspector.log import LogReader
-from mqadmin.inspector.queues import Unit as PlacedUnit
 from mqadmin.inspector.queues import belongs
+from mqadmin.inspector.units import Unit as PlacedUnit
 from mqadmin.inspector.verify_queues import MISSING, TAGS, Absent, Queue, QueueTable, Run
 from mqadmin.inspector.verify_records import tags_code
 from mqadmin.inspector.verify_rows import NOTICE, Findings, QueueState

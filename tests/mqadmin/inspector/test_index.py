@@ -5,7 +5,13 @@ from typing import Any
 
 import pytest
 
-from broker.store.format.indexfile import IndexHeader, encode_header, index_key_hash
+from broker.store.format.indexfile import (
+    HEADER_SIZE,
+    IndexHeader,
+    decode_header,
+    encode_header,
+    index_key_hash,
+)
 from mqadmin.inspector.directory import Query, StoreDirectory
 from mqadmin.inspector.index import known_topics
 from mqadmin.inspector.rows import DamageRow, IndexRow
@@ -113,3 +119,31 @@ def test_a_damaged_entry_is_reported_alone(tmp_path: Path, golden_store: Any) ->
     (damage,) = (row for row in rows if isinstance(row, DamageRow))
     assert (damage.kind, damage.physical_offset, damage.length) == ("index", place, 20)
     assert len(rows) == before
+
+
+def header_damages(root: Path, **changes: int) -> list[str]:
+    """Change the first file's header and tell its damages."""
+    path = root / "index" / "20231114221320000"
+    data = path.read_bytes()
+    header = decode_header(data)._replace(**changes)
+    path.write_bytes(encode_header(header) + data[HEADER_SIZE:])
+    rows = StoreDirectory(root).index_entries()
+    return [row.detail for row in rows if isinstance(row, DamageRow)]
+
+
+@pytest.mark.parametrize("count", [0, 1, -(1 << 31)])
+def test_a_header_that_counts_nothing_over_entries_is_told(indexed: Path, count: int) -> None:
+    (detail,) = header_damages(indexed, index_count=count)
+    assert "counts no entries" in detail
+
+
+@pytest.mark.parametrize("slots", [0, -1, 5, 1 << 30])
+def test_more_used_slots_than_entries_are_told(indexed: Path, slots: int) -> None:
+    assert (
+        f"{slots} slots are in use by 4 entries"
+        in header_damages(indexed, hash_slot_count=slots)[0]
+    )
+
+
+def test_negative_times_and_offsets_of_a_header_are_told(indexed: Path) -> None:
+    assert "begin_timestamp is -5" in header_damages(indexed, begin_timestamp=-5)[0]

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from broker.store.format.commitlog import file_name
+from broker.store.format.commitlog import file_name, file_start
 from mqadmin.inspector.directory import Query, StoreDirectory
 from mqadmin.inspector.log import LogReader, LogWalk
 from mqadmin.inspector.rows import DamageRow
@@ -159,6 +159,17 @@ def test_an_empty_last_file_is_no_damage(made: Any) -> None:
     summary, damages = StoreDirectory(made.root).summary()
     assert not damages
     assert summary.max_physical_offset == whole
+
+
+def test_an_empty_file_behind_a_full_one_is_told(made: Any) -> None:
+    path, spare = sorted((made.root / "commitlog").iterdir())[-2:]
+    spare.unlink()
+    path.write_bytes(b"")
+    found, damages = look(made)
+    assert found == [o for o in all_offsets(made) if o < file_start(path.name)]
+    assert [(d.kind, d.severity, d.path, d.length) for d in damages] == [
+        ("fileSize", "warning", str(path), 4096)
+    ]
 
 
 def test_a_stray_file_is_named(made: Any) -> None:

@@ -1,0 +1,236 @@
+"""The units of one ConsumeQueue over all its files, and what is wrong with files and units.
+
+A queue is written in order, so its files follow each other without a gap, have one length, and
+are full but for the last; units are empty only behind the last one written. What breaks one of
+these rules is a damage, and reading goes on behind it. Units that lead back in the log are what a
+truncation has left: there the queue ends.
+"""
+
+from collections import Counter
+from collections.abc import Generator, Iterator
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from broker.errors import StoreError
+from broker.store.format.commitlog import Damage
+from broker.store.format.consumequeue import (
+    BATCH_UNIT_SIZE,
+    BATCH_UNIT_STRUCT,
+    UNIT_SIZE,
+    UNIT_STRUCT,
+    is_pre_blank,
+    scan_batch_units,
+    scan_units,
+)
+from mqadmin.inspector.damage import ERROR, WARNING, damage_row, found
+from mqadmin.inspector.directory import QueueFiles
+from mqadmin.inspector.files import FileBytes, open_bytes
+from mqadmin.inspector.rows import DamageRow
+
+_PIECE: Final = 1 << 16  # bytes looked at at once for something behind empty units
+
+REBUILT: Final = "the queue can be rebuilt from the log"
+
+
+class Unit(NamedTuple):
+    """A unit of either kind of queue with its place."""
+
+    queue_offset: int
+    physical_offset: int
+    size: int
+    tags_code: int
+    batch_size: int | None
+    path: str
+
+
+class _Scan:
+    """How far one queue has been read."""
+
+    __slots__ = ("ended", "last", "position", "queue", "unit_size")
+
+    def __init__(self, queue: QueueFiles) -> None:
+        self.queue = queue
+        self.unit_size = UNIT_SIZE if queue.kind == "classic" else BATCH_UNIT_SIZE
+        self.last = -1  # physical offset of the last good unit
+        self.position = 0  # in the present file, behind the last unit read
+        self.ended = False  # what follows is left over from before a truncation
+
+
+def scan_queue(queue: QueueFiles) -> Iterator[Unit | DamageRow]:
+    """The units of a queue over all its files, without fillers, up to the last one written."""
+    scan = _Scan(queue)
+    lengths = [_length(path) for path, _ in queue.files]
+    counts = Counter(lengths)
+    usual = max(counts, key=lambda length: (counts[length], length), default=0)
+    for number, (path, start) in enumerate(queue.files):
+        if number:
+            before = queue.files[number - 1][1] + max(lengths[number - 1], usual)
+            yield from _gap(path, before, start)
+        yield from _file_length(path, start, lengths[number], usual)
+        followed = [later for later, _ in queue.files[number + 1 :]]
+        try:
+            yield from _file(scan, path, start, followed)
+        except StoreError as error:
+            yield found("unreadable", str(path), error.message)
+            continue
+        if scan.ended:
+            return
+
+
+def _length(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except OSError:
+        return 0
+
+
+def _gap(path: Path, before: int, start: int) -> Iterator[DamageRow]:
+    if start > before:
+        yield found(
+            "gap",
+            str(path),
+            f"no file holds the {start - before} bytes of the queue before this one",
+            physical_offset=before,
+            length=start - before,
+            suggestion=REBUILT,
+        )
+
+
+def _file_length(path: Path, start: int, length: int, usual: int) -> Iterator[DamageRow]:
+    if length == usual and length:
+        return
+    shown = "is empty" if not length else f"has {length} bytes"
+    yield found(
+        "fileSize",
+        str(path),
+        f"the file {shown}, the others have {usual}" if usual else "the file is empty",
+        physical_offset=start + min(length, usual),
+        length=abs(usual - length),
+        severity=WARNING,
+    )
+
+
+def _file(
+    scan: _Scan, path: Path, start: int, followed: list[Path]
+) -> Generator[Unit | DamageRow, None, None]:
+    """The units of one file; a file that is not full is a damage when the next one has units."""
+    scan.position = 0
+    while True:
+        read_to = scan.position
+        with open_bytes(path) as file:
+            yield from _opened(scan, file, start)
+            length = len(file)
+        if scan.ended or scan.position >= length or not any(map(_has_unit, followed)):
+            return
+        # A broker may have filled this file and begun the next one in the meantime.
+        if scan.position == read_to:
+            break
+    yield found(
+        "unfinished",
+        str(path),
+        "the file holds no more units, but the next one does",
+        physical_offset=start + scan.position,
+        length=length - scan.position,
+        suggestion=REBUILT,
+    )
+
+
+def _has_unit(path: Path) -> bool:
+    try:
+        with open(path, "rb") as file:
+            return any(file.read(UNIT_SIZE))
+    except OSError:
+        return False
+
+
+def _opened(scan: _Scan, file: FileBytes, start: int) -> Iterator[Unit | DamageRow]:
+    """Units from ``scan.position`` on; empty ones between others are a hole."""
+    path = str(file.path)
+    while True:
+        for item in _units(scan, file, start):
+            if isinstance(item, Damage):
+                yield damage_row(item, path)
+            elif item.physical_offset <= scan.last:
+                scan.ended = not _goes_on(scan, file)
+                yield _leads_back(item, path, start + scan.position - scan.unit_size, scan)
+                if scan.ended:
+                    return
+            else:
+                scan.last = item.physical_offset
+                yield item
+        behind = _next_written(file, scan.position, scan.unit_size)
+        if behind is None:
+            return
+        yield found(
+            "hole",
+            path,
+            f"{(behind - scan.position) // scan.unit_size} empty units,"
+            " but the queue goes on behind them",
+            physical_offset=start + scan.position,
+            length=behind - scan.position,
+            suggestion=REBUILT,
+        )
+        scan.position = behind
+
+
+def _goes_on(scan: _Scan, file: FileBytes) -> bool:
+    """Whether the unit at ``scan.position`` leads on where the last good one was."""
+    struct = UNIT_STRUCT if scan.unit_size == UNIT_SIZE else BATCH_UNIT_STRUCT
+    if scan.position + scan.unit_size > len(file):
+        return False
+    physical_offset, size, *_ = struct.unpack_from(file.data, scan.position)
+    return bool(physical_offset > scan.last and size > 0)
+
+
+def _leads_back(unit: Unit, path: str, position: int, scan: _Scan) -> DamageRow:
+    detail = f"queue offset {unit.queue_offset} leads back in the log, to {unit.physical_offset}"
+    return found(
+        "order",
+        path,
+        f"{detail}: left over from before a truncation, or damaged" if scan.ended else detail,
+        physical_offset=position,
+        length=scan.unit_size,
+        severity=WARNING if scan.ended else ERROR,
+    )
+
+
+def _units(scan: _Scan, file: FileBytes, start: int) -> Iterator[Unit | Damage]:
+    """Units from ``scan.position`` to the first empty one; the position moves along."""
+    path = str(file.path)
+    if scan.unit_size == BATCH_UNIT_SIZE:
+        data = file.data[scan.position :] if scan.position else file.data
+        for batch in scan_batch_units(data, start + scan.position):
+            scan.position += BATCH_UNIT_SIZE
+            if isinstance(batch, Damage):
+                yield batch
+                continue
+            yield Unit(
+                batch.base_offset,
+                batch.physical_offset,
+                batch.size,
+                batch.tags_code,
+                batch.batch_size,
+                path,
+            )
+        return
+    for item in scan_units(file.data, start // UNIT_SIZE, scan.position):
+        scan.position += UNIT_SIZE
+        if isinstance(item, Damage):
+            yield item
+            continue
+        queue_offset, unit = item
+        if not is_pre_blank(unit):
+            yield Unit(queue_offset, *unit, None, path)
+
+
+def _next_written(file: FileBytes, position: int, unit_size: int) -> int | None:
+    """Where the next unit begins that is not empty; None when no whole one follows."""
+    data, end = file.data, min(file.data_end, len(file) - len(file) % unit_size)
+    while position < end:
+        piece = bytes(data[position : min(position + _PIECE, end)])
+        rest = piece.lstrip(b"\0")
+        if rest:
+            written = position + len(piece) - len(rest)
+            return written - written % unit_size
+        position += len(piece)
+    return None
