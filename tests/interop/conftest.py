@@ -247,6 +247,13 @@ class Peer:
                 raise AssertionError(f"{len(seen)} of {count} messages came in time") from None
         return seen
 
+    def messages_with(self, consumer: str, wanted: set[str]) -> list[Event]:
+        """Messages of a push consumer until each wanted uniqKey was among them; some come twice."""
+        seen: list[Event] = []
+        while not wanted <= {event["uniqKey"] for event in seen}:
+            seen += self.messages(consumer, 1)
+        return seen
+
     def mqadmin(self, *args: str) -> str:
         """What the real mqadmin prints on stdout; a stack trace on stderr is a failure."""
         end = self.ask("mqadmin", args=list(args))[-1]

@@ -187,9 +187,11 @@ def test_members_share_the_queues_as_they_join_and_leave(
     # it leaves with a word (UNREGISTER_CLIENT): the other hears of it and takes over
     peer.ask("stop", consumer=two)
     until(lambda: held(one) == {0, 1, 2, 3}, "the remaining member holds all queues again")
-    peer.produce(namesrv=namesrv, topic=topic, count=8, first=40)
-    rest = peer.messages(one, 8)
-    assert bodies(rest) == Counter(f"body-{index}".encode() for index in range(40, 48))
+    sent = peer.produce(namesrv=namesrv, topic=topic, count=8, first=40)
+    rest = peer.messages_with(one, {event["msgId"] for event in sent})
+    # what the leaving member had not yet committed may come again, nothing else
+    again = bodies(rest) - Counter(f"body-{index}".encode() for index in range(40, 48))
+    assert set(again) <= set(bodies(seen))
     peer.ask("stop", consumer=one)
 
 
@@ -293,7 +295,8 @@ def test_a_message_that_fails_too_often_ends_in_the_dead_letter_queue(
     (letter,) = until(dead, "a dead letter")
     assert letter["body"] == failed["body"]
     assert letter["uniqKey"] == failed["uniqKey"]
-    assert letter["properties"]["DLQ_ORIGIN_TOPIC"] == topic
+    assert letter["properties"]["RETRY_TOPIC"] == topic
+    assert letter["properties"]["ORIGIN_MESSAGE_ID"]
     peer.ask("stop", consumer=consumer)
 
 
