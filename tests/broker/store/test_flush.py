@@ -15,7 +15,7 @@ WAIT = 20  # seconds; only a broken test waits so long
 
 
 class GatedDisk(Disk):
-    """A disk whose syncs of mapped files wait at a gate, and are counted."""
+    """A disk where the syncs of the CommitLog wait at a gate, and are counted."""
 
     def __init__(self) -> None:
         self.gate = threading.Event()
@@ -24,8 +24,18 @@ class GatedDisk(Disk):
         self.fds: list[int] = []
         self.syncs = 0
         self.error: OSError | None = None
+        self.paths: dict[int, str] = {}
+
+    def open(self, path, **options):
+        fd = super().open(path, **options)
+        self.paths[fd] = str(path)
+        return fd
 
     def sync_data(self, fd):
+        if "/commitlog/" not in self.paths.get(fd, ""):
+            # Queues, index and checkpoint are synced by other threads, at times of their own.
+            super().sync_data(fd)
+            return
         self.syncs += 1
         self.fds.append(fd)
         self.syncing.set()

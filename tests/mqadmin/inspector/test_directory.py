@@ -149,12 +149,6 @@ def test_the_brokers_name_is_taken_from_the_directory_only(made: Any) -> None:
     assert store.broker_name() == "broker-z"
 
 
-def test_rows_have_the_fields_that_online_messages_have() -> None:
-    from mqadmin.admin.message_record import MessageRecord
-
-    assert MessageRow.__struct_encode_fields__ == MessageRecord.__struct_encode_fields__
-
-
 def test_a_query_says_all_by_default(made: Any) -> None:
     assert list(StoreDirectory(made.root).messages(Query())) == list(
         StoreDirectory(made.root).messages()

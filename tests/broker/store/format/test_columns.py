@@ -100,6 +100,10 @@ def as_tuple(file: bytearray, batch: columns.ScanBatch, row: int) -> tuple[Any, 
         at, length = cell(f"{name}_at"), cell(f"{name}_length")
         return None if length < 0 else bytes(file[at : at + length])
 
+    def text_of(name: str) -> str | None:
+        raw = slice_of(name)
+        return None if raw is None else raw.decode("utf-8", "replace")
+
     return (
         cell("position"),
         int(batch.physical_offset[row]),
@@ -115,17 +119,15 @@ def as_tuple(file: bytearray, batch: columns.ScanBatch, row: int) -> tuple[Any, 
         cell("body_length"),
         slice_of("topic"),
         slice_of("properties"),
-        slice_of("tags"),
-        slice_of("keys"),
-        slice_of("uniq_key"),
-        slice_of("multi"),
+        text_of("tags"),
+        text_of("keys"),
+        text_of("uniq_key"),
+        text_of("multi"),
     )
 
 
 def expected(item: LogRecord) -> tuple[Any, ...]:
-    properties = {
-        name: value.encode() for name, value in decode_properties(item.properties).items()
-    }
+    properties = decode_properties(item.properties)
     return (
         item.position,
         item.physical_offset,
