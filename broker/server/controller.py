@@ -73,7 +73,9 @@ class BrokerController:
         )
         self.context = BrokerContext(settings, self.store, self._clock)
         self.context.soon = self._soon
-        self.context.files = ConfigStore(settings.store.root, self._disk)
+        self.context.files = ConfigStore(
+            settings.store.root, self._disk, light_queues=settings.store.enable_lmq
+        )
         self._pulls = PullProcessor(self.context)
         self.context.on_wake = self._pulls.arrived
         self.context.on_park = self._arm_hold_timer

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
+from broker.common.topic import is_lmq_topic
 from broker.errors import ConfigError, RocketMQError
 from broker.store.config_file import ConfigFile
 from broker.store.files import Disk
@@ -24,13 +25,22 @@ Content = TypeVar("Content")
 
 
 class ConfigStore:
-    """The four files this role owns, in the ``config`` folder of the store."""
+    """The four files this role owns, in the ``config`` folder of the store.
 
-    def __init__(self, root: str, disk: Disk) -> None:
+    A broker with light queues keeps its consumer offsets in lmqConsumerOffset.json. One that had
+    none before is switched over by the first write.
+
+    **Source:** RocketMQ LmqConsumerOffsetManager.
+    """
+
+    def __init__(self, root: str, disk: Disk, *, light_queues: bool = False) -> None:
         folder = os.path.join(root, "config")
+        self._light_queues = light_queues
         self._topics = ConfigFile(os.path.join(folder, files.TOPICS), disk)
         self._groups = ConfigFile(os.path.join(folder, files.SUBSCRIPTION_GROUP), disk)
-        self._offsets = ConfigFile(os.path.join(folder, files.CONSUMER_OFFSET), disk)
+        self._plain_offsets = ConfigFile(os.path.join(folder, files.CONSUMER_OFFSET), disk)
+        self._light_offsets = ConfigFile(os.path.join(folder, files.LMQ_CONSUMER_OFFSET), disk)
+        self._offsets = self._light_offsets if light_queues else self._plain_offsets
         self._delays = ConfigFile(os.path.join(folder, files.DELAY_OFFSET), disk)
         self._topics_seen = files.TopicsFile()
         self._groups_seen = files.SubscriptionGroupFile()
@@ -48,9 +58,12 @@ class ConfigStore:
             self._groups_seen = groups
             context.groups.load(groups.groups, groups.forbidden, groups.data_version)
         offsets = _load(self._offsets, files.decode_consumer_offset)
+        if offsets is None and self._light_queues:
+            offsets = _load(self._plain_offsets, files.decode_consumer_offset)
         if offsets is not None:
             self._offsets_seen = offsets
-            context.offsets.load(offsets.offsets, offsets.data_version)
+            light = {key: {0: offset} for key, offset in (offsets.lmq_offsets or {}).items()}
+            context.offsets.load({**offsets.offsets, **light}, offsets.data_version)
 
     def load_delays(self, context: "BrokerContext") -> None:
         """Fill the delay offsets; after the store is open, which bounds them."""
@@ -112,11 +125,19 @@ class ConfigStore:
             return None
         offsets.changed = False
         seen = self._offsets_seen
+        table, light = offsets.snapshot(), seen.lmq_offsets
+        if self._light_queues:
+            light = {
+                key: table.pop(key).get(0, 0)
+                for key in list(table)
+                if is_lmq_topic(files.split_topic_group(key)[1])
+            }
         content = msgspec.structs.replace(
             seen,
             data_version=None if seen.data_version is None else offsets.data_version.to_file(),
-            offsets=offsets.snapshot(),
+            offsets=table,
             group_topics=None,
+            lmq_offsets=light,
         )
         return lambda: self._offsets.persist(files.encode_consumer_offset(content))
 

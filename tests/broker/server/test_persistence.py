@@ -12,6 +12,7 @@ from broker.server.context import BrokerContext
 from broker.server.persistence import ConfigStore
 from broker.server.schedule import DelayQueues
 from broker.store.files import Disk
+from broker.store.format.config import decode_consumer_offset
 
 
 def fresh(desk) -> BrokerContext:
@@ -126,3 +127,25 @@ def test_nothing_there_is_an_empty_broker(desk) -> None:
     read = fresh(desk)
     assert read.topics.configs == {}
     assert read.offsets.table == {}
+
+
+def test_broker_with_light_queues_has_its_offsets_in_another_file(desk) -> None:
+    """Also what it committed before; groups named like light queues have a table of their own."""
+    desk.context.offsets.commit("G1", "Orders", 0, 1)
+    desk.context.files.save_progress(desk.context)
+    disk = Disk()
+    light = BrokerContext(desk.settings, desk.store, desk.clock)
+    light.files = ConfigStore(desk.settings.store.root, disk, light_queues=True)
+    light.files.load(light)
+    assert light.offsets.query("G1", "Orders", 0) == 1
+    light.offsets.commit("%LMQ%g", "%LMQ%a", 0, 5)
+    light.files.save_progress(light)
+    text = (folder(desk) / "lmqConsumerOffset.json").read_text()
+    file = decode_consumer_offset(text)
+    assert file.offsets == {"Orders@G1": {0: 1}}
+    assert file.lmq_offsets == {"%LMQ%a@%LMQ%g": 5}
+    again = BrokerContext(desk.settings, desk.store, desk.clock)
+    again.files = ConfigStore(desk.settings.store.root, disk, light_queues=True)
+    again.files.load(again)
+    assert again.offsets.query("%LMQ%g", "%LMQ%a", 0) == 5
+    assert "%LMQ%" not in (folder(desk) / "consumerOffset.json").read_text()
