@@ -34,6 +34,13 @@ class BatchConsumeQueue(ConsumeQueue):
         super().__init__(topic, queue_id, files, on_dirty)
         self._units = 0
 
+    @property
+    def first_offset(self) -> int:
+        """Base offset of the first unit."""
+        files = self.files.files
+        unit = self._unit_at(files[0].start // BATCH_UNIT_SIZE) if files else None
+        return unit[_BASE] if unit is not None else 0
+
     def append(self, queue_offset: int, physical_offset: int, size: int, tags_code: int) -> bool:
         """Add the unit of a record with one message."""
         return self.append_batch(queue_offset, physical_offset, size, tags_code, (0, 1))
@@ -109,16 +116,16 @@ class BatchConsumeQueue(ConsumeQueue):
         unit = self._unit_at(number + per_file - number % per_file)
         return unit[_BASE] if unit is not None else self.max_offset
 
-    def load(self) -> None:
+    def load(self, *, crashed: bool = False) -> None:
         """Find the files and the number of units."""
-        self.files.load()
+        self.files.load(crashed=crashed)
         files = self.files.files
         count = 0
         while files:
             count = self._count_units(files[-1])
             if count or len(files) == 1:
                 break
-            files.pop().destroy()
+            self.files.remove_last()
         self._set_units(files[-1].start // BATCH_UNIT_SIZE + count if files else 0)
 
     def scan_end(self, files_back: int = 3) -> None:
@@ -172,6 +179,10 @@ class BatchConsumeQueue(ConsumeQueue):
             self.files.remove_first()
             removed += 1
         return removed
+
+    def mark_flushed(self) -> None:
+        """Take everything for flushed, as it is after a clean stop."""
+        self.flushed_bytes = self._units * BATCH_UNIT_SIZE
 
     def dirty_pages(self) -> int:
         """Units since the last sync, in pages."""
@@ -229,7 +240,7 @@ class BatchConsumeQueue(ConsumeQueue):
         end = units * BATCH_UNIT_SIZE
         files = self.files.files
         while files and files[-1].start >= end and (len(files) > 1 or end == 0):
-            files.pop().destroy()
+            self.files.remove_last()
         self._set_units(units if files else 0)
 
     def _set_units(self, units: int) -> None:

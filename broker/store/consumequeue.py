@@ -8,6 +8,7 @@ only; ``next_offset`` is the counter that puts draw queue offsets from, and runs
 """
 
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any, Final
 
 from broker.common.java import string_hash
@@ -113,6 +114,11 @@ class ConsumeQueue:
         # Position of the next unit in the current file; at its size there is no room.
         self._position = self._size
 
+    @property
+    def first_offset(self) -> int:
+        """Queue offset of the first unit that the files have room for."""
+        return self.files.files[0].start // UNIT_SIZE if self.files.files else 0
+
     def append(self, queue_offset: int, physical_offset: int, size: int, tags_code: int) -> bool:
         """Add the unit of one record; False if the queue has it already.
 
@@ -122,7 +128,7 @@ class ConsumeQueue:
         """
         position = self._position
         if queue_offset != self.max_offset or position == self._size:
-            if not self._place(queue_offset, physical_offset + size):
+            if not self._place(queue_offset, (physical_offset, size, tags_code)):
                 return False
             position = self._position
         _PACK_INTO(self._mapping, position, physical_offset, size, tags_code)
@@ -133,6 +139,16 @@ class ConsumeQueue:
             self.dirty = True
             self._on_dirty(self)
         return True
+
+    def mark_flushed(self) -> None:
+        """Take everything for flushed, as it is after a clean stop."""
+        self.flushed_bytes = self.max_offset * UNIT_SIZE
+
+    def mark_dirty(self) -> None:
+        """Have the queue flushed with the next round."""
+        if not self.dirty:
+            self.dirty = True
+            self._on_dirty(self)
 
     def read(self, queue_offset: int, count: int) -> list[Unit]:
         """Up to ``count`` units from ``queue_offset`` on, never beyond one file.
@@ -171,7 +187,7 @@ class ConsumeQueue:
         per_file = self._size // UNIT_SIZE
         return queue_offset + per_file - queue_offset % per_file
 
-    def load(self) -> None:
+    def load(self, *, crashed: bool = False) -> None:
         """Find the files and the end of the units: the last unit before the first empty one.
 
         Units of a file are filled in order, so the end is found by halving. What stands there is
@@ -179,13 +195,13 @@ class ConsumeQueue:
 
         **Source:** RocketMQ ConsumeQueue#recover (scans the last three files).
         """
-        self.files.load()
+        self.files.load(crashed=crashed)
         files = self.files.files
         while files:
             count = self._count_units(files[-1])
             if count or len(files) == 1:
                 break
-            files.pop().destroy()
+            self.files.remove_last()
         self._set_end(files[-1].start // UNIT_SIZE + count if files else 0)
 
     def scan_end(self, files_back: int = 3) -> None:
@@ -196,6 +212,12 @@ class ConsumeQueue:
         files = self.files.files
         if not files:
             return
+        for before, after in pairwise(files):
+            if after.start != before.start + self._size:
+                # A file in between was lost; what stands behind it is dispatched again.
+                self.truncate_units((before.start + self._size) // UNIT_SIZE)
+                files = self.files.files
+                break
         first = max(0, len(files) - files_back)
         for file in files[first:]:
             for number, (physical_offset, size, _) in enumerate(_ITER_UNPACK(file.view)):
@@ -209,8 +231,7 @@ class ConsumeQueue:
 
         **Source:** RocketMQ ConsumeQueue#truncateDirtyLogicFiles.
         """
-        low = self.files.files[0].start // UNIT_SIZE if self.files.files else 0
-        high = self.max_offset
+        low, high = self.first_offset, self.max_offset
         while low < high:
             middle = (low + high) // 2
             unit = self.unit(middle)
@@ -230,7 +251,7 @@ class ConsumeQueue:
         end = queue_offset * UNIT_SIZE
         files = self.files.files
         while files and files[-1].start >= end and (len(files) > 1 or end == 0):
-            files.pop().destroy()
+            self.files.remove_last()
         self._set_end(queue_offset if files else 0)
 
     def correct_min_offset(self, log_min: int) -> None:
@@ -296,18 +317,20 @@ class ConsumeQueue:
         self.max_offset = self.min_offset = self.next_offset = 0
         self.max_physical_offset = -1
 
-    def _place(self, queue_offset: int, record_end: int) -> bool:
+    def _place(self, queue_offset: int, unit: Unit) -> bool:
         """Make ``queue_offset`` the next unit to be stored; False if it is stored already."""
-        if record_end <= self.max_physical_offset or queue_offset < self.max_offset:
+        if unit[0] + unit[1] <= self.max_physical_offset or queue_offset < self.max_offset:
             return False
         if self.max_offset == 0 and queue_offset > 0 and not self.files.files:
             self._begin_at(queue_offset)
         while self.max_offset < queue_offset:
-            # A hole: fillers keep every later unit in its place. Java appends and shifts them.
+            # A hole left by damage: later units must keep their places (Java appends and shifts
+            # them). It is filled with copies of the unit behind it, so that physical offsets go
+            # on rising and a Java broker that reads them finds a message, not nothing.
             if self._position == self._size:
                 self._next_file()
             position = self._position
-            self._mapping[position : position + UNIT_SIZE] = PRE_BLANK
+            _PACK_INTO(self._mapping, position, *unit)
             self._position = position + UNIT_SIZE
             self.max_offset += 1
         if self._position == self._size:

@@ -87,6 +87,7 @@ class IndexFile:
         "name",
         "settled",
         "slots",
+        "synced",
         "used_slots",
     )
 
@@ -98,6 +99,8 @@ class IndexFile:
         self._entries_at = HEADER_SIZE + slots * SLOT_SIZE
         self._mapping: Any = None
         self.settled = True
+        # False until this process has seen a sync of everything in the file.
+        self.synced = False
         self.read_header(decode_header(file.mapping))
 
     def read_header(self, header: IndexHeader) -> None:
@@ -186,7 +189,7 @@ class IndexFile:
             self.count = count
             self.end_physical_offset = physical_offset
             self.end_timestamp = store_timestamp
-            self.settled = False
+            self.settled = self.synced = False
         return count - first
 
     def settle(self) -> None:
@@ -214,7 +217,9 @@ class IndexFile:
 
     def sync(self) -> None:
         """Wait until the file is on the disk."""
-        self.file.sync()
+        if not self.synced:
+            self.synced = True
+            self.file.sync()
 
 
 def repair_slots(index: IndexFile) -> int:
@@ -239,9 +244,41 @@ def repair_slots(index: IndexFile) -> int:
             value = ENTRY_STRUCT.unpack_from(mapping, index._entries_at + value * ENTRY_SIZE)[3]
         if not 0 <= value < index.count:
             value = 0
+        slots[slot] = value
         _WRITE_SLOT(mapping, HEADER_SIZE + slot * SLOT_SIZE, value)
         repaired += 1
+    if repaired:
+        index.used_slots = len(slots) - slots.count(0)
+        index.settled = index.synced = False
+        index.settle()
     return repaired
+
+
+def cut_entries(index: IndexFile, physical_end: int) -> bool:
+    """Drop the entries of records at or behind ``physical_end``; whether there were any.
+
+    Entries stand in the order of the log. Java leaves them, and then takes no key of the records
+    that come in their place.
+    """
+    mapping = index.file.mapping
+    low, high = 1, index.count
+    while low < high:
+        middle = (low + high) // 2
+        entry = ENTRY_STRUCT.unpack_from(mapping, index._entries_at + middle * ENTRY_SIZE)
+        if entry[1] < physical_end:
+            low = middle + 1
+        else:
+            high = middle
+    if low == index.count:
+        return False
+    index.count = low
+    if low > 1:
+        last = ENTRY_STRUCT.unpack_from(mapping, index._entries_at + (low - 1) * ENTRY_SIZE)
+        index.end_physical_offset = last[1]
+        index.end_timestamp = index.begin_timestamp + last[2] * 1000
+    index.settled = False
+    repair_slots(index)
+    return True
 
 
 class IndexService:
@@ -257,14 +294,18 @@ class IndexService:
         self.slots = slots
         self.entries = entries
         self.files: list[IndexFile] = []
+        # Number of files before the first one that was lost, None if none is known to be.
+        self.whole_files: int | None = None
+        self.removed = False
         self.on_full: Callable[[IndexFile], None] | None = None
         self.now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000
         self._current: IndexFile | None = None
 
-    def load(self, *, sizes_are_default: bool, notes: list[str]) -> None:
-        """Open the index files; a file with a strange name or length is left alone and noted.
+    def load(self, *, sizes_are_default: bool, crashed: bool, notes: list[str]) -> None:
+        """Open the index files; a file with a strange name is left alone and noted.
 
-        Sizes left at their defaults are worked out from a file of another length.
+        Sizes left at their defaults are worked out from a file of another length. An empty file,
+        and after a power cut a short one, is removed: recovery fills the index again.
 
         **Source:** RocketMQ IndexService#load.
         """
@@ -275,6 +316,13 @@ class IndexService:
                 notes.append(f"{path}: not the name of an index file, left alone")
                 continue
             length = self.disk.size(path)
+            if length == 0 or (crashed and length < size and not sizes_are_default):
+                notes.append(f"{path}: {length} bytes long, removed")
+                self.removed = True
+                if self.whole_files is None:
+                    self.whole_files = len(self.files)
+                self.disk.unlink(path)
+                continue
             if length != size and sizes_are_default and not self.files and length > HEADER_SIZE:
                 self._guess(path, length)
                 size = file_size(self.slots, self.entries)
@@ -367,20 +415,43 @@ class IndexService:
             removed += 1
         return removed
 
+    def cut(self, physical_end: int) -> list[str]:
+        """Forget what lies at or behind the log's end; paths of files that held nothing else."""
+        first = next(
+            (n for n, f in enumerate(self.files) if f.end_physical_offset >= physical_end), None
+        )
+        if first is None:
+            return []
+        if self.files[first].begin_physical_offset >= physical_end:
+            return self.drop_from(first)
+        cut_entries(self.files[first], physical_end)
+        return self.drop_from(first + 1)
+
+    def settle_removed(self) -> None:
+        """See to it that removed files do not come back with a power cut."""
+        self.removed = False
+        if self.disk.exists(self.folder):
+            self.disk.sync_folder(self.folder)
+
+    def full_until(self) -> int:
+        """End time of the last full file, 0 if there is none."""
+        return max((index.end_timestamp for index in self.files if index.full), default=0)
+
     def drop_from(self, number: int) -> list[str]:
         """Remove the files from position ``number`` on; their paths."""
         gone = self.files[number:]
         del self.files[number:]
+        self.removed = self.removed or bool(gone)
         self._current = None
         for index in gone:
             index.file.destroy()
         return [index.file.path for index in gone]
 
     def sync(self) -> None:
-        """Store the last header and wait until the last file is on the disk."""
+        """Store the last header and wait until all files are on the disk."""
         self.settle()
-        if self.files:
-            self.files[-1].sync()
+        for index in list(self.files):
+            index.sync()
 
     def close(self) -> None:
         """Let go of the files."""

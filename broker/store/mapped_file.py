@@ -173,25 +173,38 @@ class MappedFileQueue:
         self.folder = folder
         self.file_size = file_size
         self.files: list[MappedFile] = []
+        # Whether files were removed at the end since the folder was last synced.
+        self.removed = False
         self._keep_open = keep_open
 
-    def load(self) -> None:
+    def load(self, *, crashed: bool = False) -> None:
         """Find the files of the folder; data positions are left to recovery.
 
         StoreError for a name or a length that does not belong there. An empty last file is
-        removed: it is what a crash between creation and growth leaves.
+        removed: it is what a kill between creation and growth leaves. After a power cut
+        (``crashed``) other files may be short as well: what was never synced may be lost, the
+        length of a new file too. Those are removed if they hold nothing, and filled up with zeros
+        if their neighbours show that the length is wrong and not the setting.
 
         **Source:** RocketMQ MappedFileQueue#load, #doLoad (5.x rules).
         """
         names = [name for name, is_folder in self.disk.list(self.folder) if not is_folder]
+        lengths = {name: self.disk.size(os.path.join(self.folder, name)) for name in names}
         self.files = []
         for position, name in enumerate(names):
             path = os.path.join(self.folder, name)
-            length = self.disk.size(path)
-            if length == 0 and position == len(names) - 1:
+            length = lengths[name]
+            if length == 0 and (crashed or position == len(names) - 1):
                 self.disk.unlink(path)
                 continue
             start = file_start(name)
+            if crashed and start is not None and length < self.file_size:
+                if not any(self.disk.read(path)):
+                    self.disk.unlink(path)
+                    continue
+                if self.file_size in lengths.values():
+                    self._fill_up(path)
+                    length = self.file_size
             if start is None:
                 raise StoreError(
                     f"{path}: not the name of a store file",
@@ -205,6 +218,13 @@ class MappedFileQueue:
                     path=path,
                 )
             self.files.append(self._new(start))
+
+    def _fill_up(self, path: str) -> None:
+        fd = self.disk.open(path)
+        try:
+            self.disk.reserve(fd, self.file_size, path)
+        finally:
+            self.disk.close(fd)
 
     def detect_size(self) -> int:
         """Length that the files of the folder have, 0 if there are none or they differ."""
@@ -253,6 +273,7 @@ class MappedFileQueue:
         for file in self.files:
             if file.start > position or (file.start == position and kept):
                 file.destroy()
+                self.removed = True
                 continue
             file.written = file.flushed = min(self.file_size, position - file.start)
             kept.append(file)
@@ -261,6 +282,18 @@ class MappedFileQueue:
     def remove_first(self) -> None:
         """Remove the oldest file."""
         self.files.pop(0).destroy()
+
+    def remove_last(self) -> None:
+        """Remove the newest file."""
+        self.files.pop().destroy()
+        self.removed = True
+
+    def settle_removed(self) -> None:
+        """See to it that files removed at the end do not come back with a power cut."""
+        if self.removed:
+            self.removed = False
+            if self.disk.exists(self.folder):
+                self.disk.sync_folder(self.folder)
 
     def close(self) -> None:
         """Let go of all files."""

@@ -155,14 +155,16 @@ class MessageStore(StoreReader, StoreWriter):
         try:
             notes: list[str] = []
             self._detect_sizes(notes)
-            self._log_files.load()
-            self.queue_table.load()
+            crashed = self.disk.exists(os.path.join(root, ABORT))
+            self._log_files.load(crashed=crashed)
+            self.queue_table.load(crashed=crashed)
             self.checkpoint.load(notes)
             if self.index is not None:
                 config = self.config
                 self.index.load(
                     sizes_are_default=config.max_hash_slot_num == DEFAULTS.max_hash_slot_num
                     and config.max_index_num == DEFAULTS.max_index_num,
+                    crashed=crashed,
                     notes=notes,
                 )
             self._ends.load()
@@ -190,7 +192,9 @@ class MessageStore(StoreReader, StoreWriter):
         if not self._open:
             raise StoreStateError(f"{self.config.root}: load() comes before start()")
         root = self.config.root
+        self.disk.make_folder(self.config.commit_log_folder)
         self.disk.write(os.path.join(root, ABORT), abort_content(self.disk, root))
+        # Syncs the folder, and by that the names of all three.
         self._note_ends()
         self._worker.start()
         self.flusher.start()
@@ -384,8 +388,15 @@ class MessageStore(StoreReader, StoreWriter):
             self.checkpoint.set_logics(timestamp)
 
     def _index_full(self, index: IndexFile) -> None:
+        assert self.index is not None
+        files = self.index.files
+
         def job() -> None:
-            index.sync()
+            # Earlier ones too: the checkpoint speaks of all up to this one.
+            for file in list(files):
+                file.sync()
+                if file is index:
+                    break
             self.checkpoint.set_index(index.end_timestamp)
             self.checkpoint.flush()
 

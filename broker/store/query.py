@@ -135,10 +135,18 @@ class StoreReader:
         run_start = run_end = base = data_end = -1
         count = total = scanned = 0
         removed = False
+        if damaged and start > 0:
+            # A read may begin behind the filler of a hole, which gave this record before.
+            before = queue.unit(start - 1)
+            if before is not None and before[0] == units[0][0]:
+                run_end = before[0] + 1
         for physical_offset, size, code in units:
             if physical_offset < log_min or size == PRE_BLANK_SIZE:
                 scanned += 1
                 removed = True
+                continue
+            if physical_offset < run_end:
+                scanned += 1  # the unit behind a hole, whose record the filler has given
                 continue
             if count >= max_count or (total and total + size > max_bytes):
                 break
@@ -150,7 +158,7 @@ class StoreReader:
                 if file is None or physical_offset + size > file.start + file.written:
                     removed = True
                     continue
-                if view is not None:
+                if view is not None and run_end > run_start:
                     buffers.append(view[run_start - base : run_end - base])
                 view, base, data_end = file.view, file.start, file.start + file.written
                 run_start = run_end = physical_offset

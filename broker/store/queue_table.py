@@ -76,7 +76,7 @@ class ConsumeQueueTable:
         for topic in list(self.topics.values()):
             yield from list(topic.queues.values())
 
-    def load(self) -> None:
+    def load(self, *, crashed: bool = False) -> None:
         """Open the queues that have a folder.
 
         **Source:** RocketMQ ConsumeQueueStore#loadConsumeQueues, #loadBatchConsumeQueues.
@@ -92,7 +92,7 @@ class ConsumeQueueTable:
                         "a topic's queues are of one kind (topic attribute queue.type)",
                         path=os.path.join(base, topic_name),
                     )
-                self.queue(topic, queue_id).load()
+                self.queue(topic, queue_id).load(crashed=crashed)
 
     def detect_file_size(self) -> int:
         """Length that the files of all ordinary queues have, 0 if there are none or they differ."""

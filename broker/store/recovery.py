@@ -111,6 +111,7 @@ class Recovery:
             self._known = self._configured_topics()
             self._reput.skip = self._is_gone
             self._reput.recovering = True
+            self._reput.compare_codes = not report.clean
             self._check_queue_ends()
             newest = self._queues.max_physical_offset()
             start = self._start(newest, abort)
@@ -145,7 +146,10 @@ class Recovery:
             if starts[-1] - starts[0] != (len(starts) - 1) * self._log_files.file_size:
                 report.notes.append("files of the log are missing: the whole log is read")
                 return log_min
-            if self._ends.log_end != self._quick_end(newest):
+            end = self._quick_end(newest)
+            if self._index is not None:
+                report.removed_files += self._index.cut(end)
+            if self._ends.log_end != end:
                 report.notes.append("last stopped by another broker: the whole log is read once")
                 return log_min
             return self._known_good(newest)
@@ -235,8 +239,15 @@ class Recovery:
                     return index.files[-1].end_physical_offset
             return -1
         limit = self._checkpoint.value.index_msg_timestamp
+        # A full file may be on the disk before the records that its last entries lead to.
+        flushed = self._checkpoint.value.physic_msg_timestamp
         for number, file in enumerate(index.files):
-            if file.end_timestamp > limit or file.count <= 1:
+            if (
+                file.end_timestamp > limit
+                or file.end_timestamp >= flushed
+                or file.count <= 1
+                or number == index.whole_files
+            ):
                 start = index.files[number - 1].end_physical_offset if number else 0
                 self.report.removed_files += index.drop_from(number)
                 return start
@@ -512,8 +523,32 @@ class Recovery:
                 queue.correct_min_offset(log_min)
         if self._index is not None:
             self._index.settle()
+        self._settle_flushed()
         self._reput.offset = self._log_files.max_offset
         self._reput.last_store_timestamp = self._log_files.last_store_timestamp
+
+    def _settle_flushed(self) -> None:
+        """After a clean stop everything is on the disk; otherwise nothing is known to be.
+
+        What a killed process left in the page cache counts as flushed from here on, so the log is
+        synced now (at no cost where nothing is dirty), and the queues with their next flush.
+        """
+        if self.report.clean and not self.report.dispatched:
+            for queue in self._queues.all():
+                queue.mark_flushed()
+            return
+        self._log_files.files.settle_removed()
+        for file in self._log_files.files.files:
+            file.sync()
+        for queue in self._queues.all():
+            queue.files.settle_removed()
+            queue.mark_dirty()
+        if self._index is not None and self._index.removed:
+            self._index.settle_removed()
+            self._checkpoint.set_index(
+                min(self._checkpoint.value.index_msg_timestamp, self._index.full_until())
+            )
+            self._checkpoint.flush()
 
 
 class StoreParts:

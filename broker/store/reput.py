@@ -24,9 +24,9 @@ from broker.message.record import FIXED_SIZES, FIXED_STRUCTS, MAGIC_V1, MAGIC_V2
 from broker.store import multi_dispatch
 from broker.store.batchqueue import BatchConsumeQueue
 from broker.store.commitlog import CommitLog
-from broker.store.consumequeue import ConsumeQueue, Topic
+from broker.store.consumequeue import ConsumeQueue, Topic, Unit
 from broker.store.format.commitlog import BLANK_HERE, check_record
-from broker.store.format.consumequeue import UNIT_SIZE
+from broker.store.format.consumequeue import UNIT_SIZE, is_ext_address
 from broker.store.index import IndexService
 from broker.store.mapped_file import MappedFileQueue
 from broker.store.queue_table import ConsumeQueueTable
@@ -129,6 +129,9 @@ class ReputService:
         self.pending: list[Dispatch] = []
         self.overflow = False
         self.recovering = False
+        # Whether recovery takes another tags code for a torn unit. After a clean stop it is what
+        # another broker made of other delay levels.
+        self.compare_codes = False
         self.skip: Callable[[Topic, int], bool] | None = None
         self.last_store_timestamp = 0
         self.dispatched = 0
@@ -259,10 +262,7 @@ class ReputService:
         topic = queue.topic
         if not topic.usable or (self.skip is not None and self.skip(topic, physical_offset)):
             return
-        # Records of a deleted topic stay in the log. A later record with an offset that is taken
-        # belongs to the topic's next life: that one counts.
-        if entry[4] < queue.max_offset and physical_offset >= queue.max_physical_offset:
-            queue.truncate_units(entry[4])
+        self._make_way(queue, entry[4], (physical_offset, entry[1], code))
         if topic.batch:
             self._append_batch(entry, code)
         else:
@@ -270,12 +270,32 @@ class ReputService:
         if self._multi_dispatch:
             self._append_light(entry, code)
 
+    def _make_way(self, queue: ConsumeQueue, queue_offset: int, unit: Unit) -> None:
+        """During recovery: cut a queue where it holds something else than the log says.
+
+        Everything behind is dispatched again, since the log is read to its end. A unit differs
+        where a power cut left an older state of the file, and where a topic was deleted and made
+        again: the later record counts. A queue that begins above the offset has lost files.
+        """
+        if queue_offset < queue.first_offset:
+            queue.truncate_units(0)
+        elif queue_offset < queue.max_offset:
+            there = queue.unit(queue_offset)
+            if (
+                there is None
+                or there[:2] != unit[:2]
+                or (self.compare_codes and there[2] != unit[2] and not is_ext_address(there[2]))
+            ):
+                queue.truncate_units(queue_offset)
+
     def _append_light(self, entry: Dispatch, code: int) -> None:
         """Add the units that a record has in further queues."""
         topic = entry[5].topic.name
         for queue, queue_offset in multi_dispatch.units(
             self._queues, topic, entry[5].queue_id, entry[6]
         ):
+            if self.recovering:
+                self._make_way(queue, queue_offset, (entry[0], entry[1], code))
             queue.append(queue_offset, entry[0], entry[1], code)
 
     def _append_batch(self, entry: Dispatch, code: int) -> None:

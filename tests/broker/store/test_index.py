@@ -151,7 +151,7 @@ def test_what_was_put_is_found_after_reopening(tmp_path):
         index.put_keys(1, [b"k%d" % n], n * 100, 10_000 + n)
     index.close()
     again = service(tmp_path, 5, 10)
-    again.load(sizes_are_default=False, notes=[])
+    again.load(sizes_are_default=False, crashed=False, notes=[])
     for n in range(30):
         assert again.query(1, b"k%d" % n, 9, 0, 1 << 62)[0] == [n * 100]
     again.put_keys(1, [b"more"], 3000, 11_000)
@@ -168,7 +168,7 @@ def test_slots_behind_the_header_are_led_back(tmp_path):
     for n in range(10, 30):
         index.put_keys(1, [b"k%d" % (n % 10)], n * 100, 10_000)
     again = service(tmp_path, 5, 50)
-    again.load(sizes_are_default=False, notes=[])
+    again.load(sizes_are_default=False, crashed=False, notes=[])
     assert again.files[0].count == 11
     assert repair_slots(again.files[0]) > 0
     for n in range(10):
@@ -189,7 +189,7 @@ def test_strange_files_are_left_alone(tmp_path):
     (tmp_path / "folder").mkdir()
     notes = []
     index = service(tmp_path)
-    index.load(sizes_are_default=False, notes=notes)
+    index.load(sizes_are_default=False, crashed=False, notes=notes)
     assert index.files == []
     assert len(notes) == 2
 
