@@ -17,9 +17,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parent.parent.parent
 BIN = ROOT / ".venv" / "bin"
-PEERS = Path(
-    os.environ.get("MQ_TEST_PEERS_HOME") or Path.home() / ".cache" / "mqadmin-test-peers"
-)
+PEERS = Path(os.environ.get("MQ_TEST_PEERS_HOME") or Path.home() / ".cache" / "mqadmin-test-peers")
 RUNS = 15
 JAVA_RUNS = 3
 
@@ -103,9 +101,7 @@ def main() -> None:
                 ["topic", "create", "bench", "--queues", "4", "--yes"],
                 ["msg", "send", "--topic", "bench", "--key", "k1", "--body", "x", "--yes"],
             ):
-                subprocess.run(
-                    [mqadmin, *words], env=env, check=True, stdout=subprocess.DEVNULL
-                )
+                subprocess.run([mqadmin, *words], env=env, check=True, stdout=subprocess.DEVNULL)
             report(mqadmin, namesrv, env, work)
         finally:
             process.send_signal(signal.SIGTERM)
@@ -121,7 +117,12 @@ def report(mqadmin: str, namesrv: str, env: dict[str, str], work: Path) -> None:
         "consumer lag": [mqadmin, "consumer", "lag", "bench-group"],
         "msg query --key": [mqadmin, "msg", "query", "--topic", "bench", "--key", "k1"],
     }
-    completion = {**env, "_MQADMIN_COMPLETE": "complete_bash", "COMP_WORDS": "mqadmin top", "COMP_CWORD": "1"}
+    completion = {
+        **env,
+        "_MQADMIN_COMPLETE": "complete_bash",
+        "COMP_WORDS": "mqadmin top",
+        "COMP_CWORD": "1",
+    }
     found = measure(ours, env, RUNS)
     found |= measure({"completion": [mqadmin]}, completion, RUNS)
     bare = found["python -I -c pass"]

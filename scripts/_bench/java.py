@@ -9,9 +9,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parent.parent.parent
 KIT = Path(os.environ.get("MQ_BENCH_KIT") or ROOT.parent / "shared" / "bench")
-PEERS = Path(
-    os.environ.get("MQ_TEST_PEERS_HOME") or Path.home() / ".cache" / "mqadmin-test-peers"
-)
+PEERS = Path(os.environ.get("MQ_TEST_PEERS_HOME") or Path.home() / ".cache" / "mqadmin-test-peers")
 
 JAVA = """\
 name = "java-5.3.3"
@@ -51,7 +49,9 @@ def java_jars() -> Path:
 
 def main() -> int:
     if not (KIT / "compare").exists():
-        sys.exit(f"error: no bench kit at {KIT}\nhint: name it: MQ_BENCH_KIT=DIR scripts/bench java")
+        sys.exit(
+            f"error: no bench kit at {KIT}\nhint: name it: MQ_BENCH_KIT=DIR scripts/bench java"
+        )
     with tempfile.TemporaryDirectory(prefix="mq-bench-") as temporary:
         work = Path(temporary)
         subprocess.run([KIT / "build", work], check=True)
