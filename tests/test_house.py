@@ -89,6 +89,8 @@ MAY_IMPORT: dict[str, set[str]] = {
         "broker.store.format",
         "L1",
     },
+    # The one offline room that writes, and only into a directory of its own.
+    "mqadmin.surgery": {"broker", "broker.store.format", "mqadmin.inspector", "L1"},
     "mqadmin.pipeline": {
         "mqadmin.message_row",
         "broker",
@@ -112,6 +114,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "mqadmin.admin",
         "mqadmin.inspector",
         "mqadmin.pipeline",
+        "mqadmin.surgery",
         "mqadmin.output",
         "mqadmin.settings",
         "mqadmin",
@@ -149,6 +152,7 @@ NEVER: dict[str, set[str]] = {
     "broker.store": {"socket"},
     "mqadmin.output": {"broker", "socket"},
     "mqadmin.inspector": {"typer", "rich", "socket", "asyncio"},
+    "mqadmin.surgery": {"typer", "rich", "socket", "asyncio"},
     "mqadmin.pipeline": {"typer", "rich"},
     "mqadmin.admin": {"typer", "rich", "tabulate", "asyncio"},
     "mqadmin.command": {"socket", "struct", "mmap"},

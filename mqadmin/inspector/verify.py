@@ -46,11 +46,11 @@ from mqadmin.inspector.verify_config import (
     check_state,
 )
 from mqadmin.inspector.verify_index import IndexChecks, plain_columns
-from mqadmin.inspector.verify_judge import Bounds, Judge
+from mqadmin.inspector.verify_judge import Bounds, Judge, Misfit
 from mqadmin.inspector.verify_log import ColumnWalk, has_columns
 from mqadmin.inspector.verify_queues import OpenFiles, QueueTable
 from mqadmin.inspector.verify_records import RecordChecks
-from mqadmin.inspector.verify_rows import NOTICE, Findings, VerifySummary
+from mqadmin.inspector.verify_rows import NOTICE, Findings, QueueState, VerifySummary
 
 Progress = Callable[[str, int, int], None]
 
@@ -76,10 +76,20 @@ class VerifyOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Verification(msgspec.Struct, kw_only=True):
-    """What came out: findings in the order they were met, and the summary."""
+    """What came out: findings in the order they were met, and the summary.
+
+    For surgery also ``damages``, all of the log's one by one; ``broken_queues`` (topic, queue id);
+    when the newest record was stored; each queue's bounds; units and records that contradict each
+    other.
+    """
 
     findings: list[DamageRow]
     summary: VerifySummary
+    damages: list[DamageRow]
+    broken_queues: set[tuple[str, int]]
+    newest_timestamp: int
+    queues: list[QueueState]
+    misfits: list[Misfit]
 
 
 def verify(
@@ -120,6 +130,7 @@ class _Run:
         self.damaged_bytes = 0
         self.moved: DamageRow | None = None
         self.blank_end = -1
+        self.log_damages: list[DamageRow] = []
         self.done = 0
 
     def run(self) -> Verification:
@@ -176,7 +187,15 @@ class _Run:
         summary.checkpoint = row
         summary.seconds = round(time.monotonic() - began, 3)
         self._note(config, summary)
-        return Verification(findings=self.findings.rows, summary=summary)
+        return Verification(
+            findings=self.findings.rows,
+            summary=summary,
+            damages=self.log_damages,
+            broken_queues=self.findings.broken_queues,
+            newest_timestamp=records.newest_timestamp,
+            queues=judge.states,
+            misfits=judge.misfits,
+        )
 
     def _checkpoint(self) -> CheckpointRow | None:
         store = self.store
@@ -240,7 +259,7 @@ class _Run:
         return walk
 
     def _check_last_file(self, walk: LogWalk) -> None:
-        """A file cut behind a record looks whole, but brokers end a full one with a blank record."""
+        """A file cut behind a record looks whole, but brokers end one with a blank record."""
         files = [file for file in self.store.log_files() if file.length]
         if not files:
             return
@@ -256,6 +275,8 @@ class _Run:
 
     def _note_item(self, item: LogItem) -> None:
         row = item.damage
+        if row is not None:
+            self.log_damages.append(row)
         if item.blank is not None:
             self.blank_end = item.blank.physical_offset + item.blank.length
         if row is None:

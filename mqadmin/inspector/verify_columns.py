@@ -83,6 +83,8 @@ class ColumnChecks:
             record = read_record(file.data, position, batch.base_offset)
             self.records.take_rare(file, record)
         self._rare_keys()
+        if self._held_count >= CHUNK:
+            self.flush()
 
     def _times(self, file: FileBytes, batch: "ScanBatch", rows: "Int64s") -> None:
         """The order of storeTimestamps; each one that goes back is looked at."""
@@ -118,7 +120,9 @@ class ColumnChecks:
         return which, hashes
 
     def _number(self, view: Any, start: int, length: int, queue_id: int) -> int:
-        name = (view[start : start + length].tobytes(), int(queue_id))
+        return self._named((view[start : start + length].tobytes(), int(queue_id)))
+
+    def _named(self, name: tuple[bytes, int]) -> int:
         number = self._numbers.get(name)
         if number is None:
             number = self._numbers[name] = len(self._names)
@@ -174,8 +178,6 @@ class ColumnChecks:
             )
         )
         self._held_count += len(rows)
-        if self._held_count >= CHUNK:
-            self.flush()
 
     def flush(self) -> None:
         """Compare what was gathered with the queues."""

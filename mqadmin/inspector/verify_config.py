@@ -1,7 +1,9 @@
 """Configuration, checkpoint and markers against what the log and the queues hold."""
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
 from broker.common.java_json import loads
@@ -36,6 +38,12 @@ class Settings(NamedTuple):
 
     index_enabled: bool | None = None
     delay_levels: str | None = None
+    values: Mapping[str, str] = MappingProxyType({})
+
+    def number(self, key: str) -> int:
+        """A whole number that is set, else 0."""
+        text = self.values.get(key, "").strip()
+        return int(text) if text.isdigit() else 0
 
 
 def read_settings(store: StoreDirectory) -> Settings:
@@ -57,6 +65,7 @@ def read_settings(store: StoreDirectory) -> Settings:
             return Settings(
                 None if enabled is None else enabled.strip().lower() == "true",
                 values.get("messageDelayLevel"),
+                dict(values),
             )
     return Settings()
 
@@ -261,7 +270,12 @@ class ConfigChecks:
         queue = judge.queues.queues.get((SCHEDULE_TOPIC.encode(), queue_id))
         path = self.store.path if queue is None else queue.path_of(place[0])
         self.findings.add(
-            "deliverTime", path, detail, physical_offset=place[0] * UNIT_SIZE, length=UNIT_SIZE
+            "deliverTime",
+            path,
+            detail,
+            physical_offset=place[0] * UNIT_SIZE,
+            length=UNIT_SIZE,
+            queue=(SCHEDULE_TOPIC, queue_id),
         )
 
 

@@ -6,7 +6,7 @@ there is one.
 """
 
 from collections.abc import Callable, Iterator
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from broker.common.topic import LMQ_PREFIX
 from broker.errors import RemoteProtocolError
@@ -28,6 +28,8 @@ from mqadmin.inspector.verify_records import tags_code
 from mqadmin.inspector.verify_rows import NOTICE, Findings, QueueState
 from mqadmin.inspector.verify_units import Odd, UnitView
 
+MOST_MISFITS: Final = 10_000
+
 
 class Bounds(NamedTuple):
     """What was read of the log, and in which state the store is."""
@@ -36,6 +38,18 @@ class Bounds(NamedTuple):
     end: int
     clean_stop: bool
     running: bool
+
+
+class Misfit(NamedTuple):
+    """A unit that leads to a whole record of the right size with another topic, queue or offset.
+
+    One of both is damaged.
+    """
+
+    topic: str
+    queue_id: int
+    queue_offset: int
+    physical_offset: int
 
 
 class Judge:
@@ -56,6 +70,7 @@ class Judge:
         self.topics = topics
         self.damaged: list[tuple[int, int]] = []
         self.states: list[QueueState] = []
+        self.misfits: list[Misfit] = []
         self.units = 0
         self.units_checked = 0
         self.before_recreation = 0
@@ -85,8 +100,10 @@ class Judge:
                 if self._record_side(queue, part, state, first):
                     told.append((part.first, part.last))
         holes: list[Odd] = []
+        bridges = self._bridges(queue, odd)
         for unit in odd:
-            if any(low <= unit.queue_offset <= high for low, high in told):
+            at = unit.queue_offset
+            if at in bridges or any(low <= at <= high for low, high in told):
                 continue
             if unit.unit.size in (0, PRE_BLANK_SIZE):
                 holes.append(unit)
@@ -160,6 +177,7 @@ class Judge:
                 queue.path_of(run.first),
                 f"{_name(queue)}: {run.records} units at {span} do not lead to their records{says}",
                 physical_offset=at,
+                queue=(queue.topic, queue.queue_id),
             )
         return True
 
@@ -180,6 +198,7 @@ class Judge:
             f"{_name(queue)}: no units for {run.records} records with {_span(run)}",
             physical_offset=run.first_physical if run.first_physical >= 0 else None,
             severity=severity,
+            queue=(queue.topic, queue.queue_id),
         )
 
     def _came_later(self, queue: Queue, run: Run) -> bool:
@@ -222,6 +241,7 @@ class Judge:
                 f" that is not their record's (the first: {unit.tags_code})",
                 physical_offset=wrong[0] * UNIT_SIZE,
                 length=UNIT_SIZE,
+                queue=(queue.topic, queue.queue_id),
             )
 
     def _ext_code(self, queue: Queue, address: int) -> int | None:
@@ -254,6 +274,7 @@ class Judge:
                 f"{says} leads back in the log, to {unit.physical_offset}",
                 physical_offset=at,
                 length=UNIT_SIZE,
+                queue=(queue.topic, queue.queue_id),
             )
             return
         if unit.physical_offset >= 0 and unit.size > 0:
@@ -272,10 +293,15 @@ class Judge:
                     severity=NOTICE,
                     physical_offset=at,
                     length=UNIT_SIZE,
+                    queue=(queue.topic, queue.queue_id),
                 )
                 return
             if found is not None:
                 record = found[1]
+                if record.total_size == unit.size and len(self.misfits) < MOST_MISFITS:
+                    self.misfits.append(
+                        Misfit(queue.topic, queue.queue_id, odd.queue_offset, unit.physical_offset)
+                    )
                 self.findings.add(
                     "unit",
                     path,
@@ -284,6 +310,7 @@ class Judge:
                     f" {record.total_size} bytes; it says {unit.size} bytes",
                     physical_offset=at,
                     length=UNIT_SIZE,
+                    queue=(queue.topic, queue.queue_id),
                 )
                 return
         self.findings.add(
@@ -293,7 +320,30 @@ class Judge:
             " no record begins there",
             physical_offset=at,
             length=UNIT_SIZE,
+            queue=(queue.topic, queue.queue_id),
         )
+
+    def _bridges(self, queue: Queue, odd: list[Odd]) -> set[int]:
+        """Units that repeat the good one behind them; a repair leaves such for lost messages."""
+        found: set[int] = set()
+        last = 0
+        for unit in reversed(odd):
+            at = unit.queue_offset
+            if unit.seen or unit.unit.size in (0, PRE_BLANK_SIZE):
+                continue
+            if (queue.was_seen(at + 1) or at + 1 in found) and queue.unit(at + 1) == unit.unit:
+                found.add(at)
+                last = max(last, at)
+        if found:
+            self.findings.add(
+                "bridge",
+                queue.path_of(last),
+                f"{_name(queue)}: {len(found)} units up to queue offset {last} stand for lost"
+                " messages and lead to the next one",
+                physical_offset=last * UNIT_SIZE,
+                severity=NOTICE,
+            )
+        return found
 
     def _holes(self, queue: Queue, holes: list[Odd]) -> None:
         """Empty units between written ones, one finding for neighbours."""
@@ -309,6 +359,7 @@ class Judge:
                 f"{_name(queue)}: {at - begin + 1} empty units from queue offset {first} on",
                 physical_offset=first * UNIT_SIZE,
                 length=(at - begin + 1) * UNIT_SIZE,
+                queue=(queue.topic, queue.queue_id),
             )
             begin = at + 1
 
@@ -334,6 +385,7 @@ class Judge:
                 f"{_name(queue)}: the unit of queue offset {base} leads to physical offset"
                 f" {unit.physical_offset}, size {unit.size}: not its record",
                 severity=NOTICE if beyond else ERROR,
+                queue=(queue.topic, queue.queue_id),
             )
         self.states.append(
             QueueState(
@@ -374,6 +426,7 @@ class Judge:
             f" messages (queue offsets {absent.first} to {absent.last})",
             physical_offset=absent.first_physical,
             severity=WARNING if undispatched else ERROR,
+            queue=(topic, queue_id),
         )
 
     def _folder(self, topic: str, queue_id: int) -> str:

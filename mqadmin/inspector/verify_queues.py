@@ -145,6 +145,7 @@ class Queue:
                     self.batch_units.setdefault(unit.base_offset, (unit, path))
                 elif unit.kind == "unit":
                     findings.take(damage_row(unit, str(path)))
+                    findings.broken_queues.add((self.topic, self.queue_id))
 
     def file_of(self, queue_offset: int) -> UnitFile | None:
         """The file that holds a queue offset."""
@@ -326,24 +327,32 @@ class QueueTable:
         lengths = [path.stat().st_size for path, _ in found.files]
         usual = max(lengths, key=lengths.count, default=0)
         sound = True
+        key = (found.topic, found.queue_id)
         for path in sorted(found.path.iterdir()):
             if path.is_dir() or file_start(path.name) is None:
-                sound = self._file_finding(path, "not named after its first byte")
+                sound = self._file_finding(key, path, "not named after its first byte")
         for (path, start), length in zip(found.files, lengths, strict=True):
             if length != usual or length % size:
                 sound = self._file_finding(
-                    path, f"the file has {length} bytes, the others have {usual}", start + length
+                    key,
+                    path,
+                    f"the file has {length} bytes, the others have {usual}",
+                    start + length,
                 )
             elif usual and start % usual and found.kind != "batch":
-                sound = self._file_finding(path, f"no file of {usual} bytes begins at {start}")
+                sound = self._file_finding(key, path, f"no file of {usual} bytes begins at {start}")
         for (_, before), (path, start) in zip(found.files, found.files[1:], strict=False):
             if usual and start - before != usual:
                 detail = (
                     f"the file before it begins at {before}: this one should at {before + usual}"
                 )
-                sound = self._file_finding(path, detail, start)
+                sound = self._file_finding(key, path, detail, start)
         return sound
 
-    def _file_finding(self, path: Path, detail: str, at: int | None = None) -> bool:
-        self.findings.add("queueFiles", path, detail, physical_offset=at, severity=WARNING)
+    def _file_finding(
+        self, key: tuple[str, int], path: Path, detail: str, at: int | None = None
+    ) -> bool:
+        self.findings.add(
+            "queueFiles", path, detail, physical_offset=at, severity=WARNING, queue=key
+        )
         return False

@@ -186,6 +186,7 @@ class RecordChecks:
                 queue.found.path,
                 f"no unit for queue offset {wanted.queue_offset}",
                 physical_offset=record.physical_offset,
+                queue=(queue.topic, queue.queue_id),
             )
             return
         unit, path = found
@@ -207,6 +208,7 @@ class RecordChecks:
                 path,
                 f"the unit of queue offset {wanted.queue_offset} says " + "; ".join(wrong),
                 physical_offset=record.physical_offset,
+                queue=(queue.topic, queue.queue_id),
             )
 
     def check_commit(self, file: FileBytes, record: LogRecord) -> None:

@@ -40,6 +40,10 @@ KINDS: Final = {
         "records behind the last dispatched one after a clean stop",
         "Java 5.0 to 5.3.1 never dispatches them: mqadmin store repair does, into a copy",
     ),
+    "bridge": (
+        "units in the place of lost messages, which lead to a neighbour: it is delivered twice",
+        "nothing to do: a repair made them, so that the queue goes on behind what was lost",
+    ),
     "stale": (
         "units or entries behind the end of the log, left over from before a truncation",
         "nothing to do: brokers write over them; mqadmin store repair leaves them out",
@@ -91,6 +95,7 @@ class Findings:
         self.rows: list[DamageRow] = []
         self.counts: dict[str, int] = {}
         self.severities: dict[str, int] = {ERROR: 0, WARNING: 0, NOTICE: 0}
+        self.broken_queues: set[tuple[str, int]] = set()
 
     def add(
         self,
@@ -101,8 +106,11 @@ class Findings:
         physical_offset: int | None = None,
         length: int | None = None,
         severity: str = ERROR,
+        queue: tuple[str, int] | None = None,
     ) -> None:
-        """Note a finding of one of KINDS."""
+        """Note a finding of one of KINDS; ``queue`` (topic, id) is to be built anew."""
+        if queue is not None and kind != "bridge":
+            self.broken_queues.add(queue)
         self.take(
             DamageRow(
                 kind=kind,

@@ -372,8 +372,8 @@ FAULTS = [
     Planted("transaction", "transaction-533", commit_of_nothing),
     Planted("transaction", "transaction-498", op_of_nothing),
 ]
-# Kinds that cannot be planted in files alone, or not without decoding texts.
-ELSEWHERE = {"unreadable", "content"}
+# Kinds that cannot be planted in files alone; a bridge is what a repair leaves (tests of surgery).
+ELSEWHERE = {"unreadable", "content", "bridge"}
 
 
 def roots(folder: Path) -> Iterator[Path]:

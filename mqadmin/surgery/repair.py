@@ -1,0 +1,377 @@
+"""Repair: a whole copy of a damaged store.
+
+:func:`make_plan` (in :mod:`~mqadmin.surgery.plan`) says what would be done; :func:`repair` does it
+into a new directory and verifies the result. Files nobody writes to again are linked, so the copy
+costs what changes. :func:`repair_in_place` exchanges the copy for the original and keeps that.
+
+Parts of the log that are covered are kept below ``damaged/`` of the copy, one file a part, named
+after physical offset and length: nothing that might still be read by other means is thrown away.
+"""
+
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from broker.common.topic import LMQ_PREFIX, SCHEDULE_TOPIC, TopicConfig, is_system_topic
+from broker.errors import StoreError, StoreLockedError
+from broker.store.format import config, state
+from broker.store.format.checkpoint import Checkpoint, encode_checkpoint
+from broker.store.format.commitlog import RECORD, encode_blank, file_name
+from mqadmin.inspector.configs import BACKUP
+from mqadmin.inspector.directory import LogFile, StoreDirectory
+from mqadmin.inspector.files import open_bytes, read_all
+from mqadmin.inspector.rows import DamageRow
+from mqadmin.inspector.verify import Progress, VerifyOptions, verify
+from mqadmin.inspector.verify_rows import NOTICE, VerifySummary
+from mqadmin.surgery.build_index import IndexWriter
+from mqadmin.surgery.files import Output
+from mqadmin.surgery.filler import fillers
+from mqadmin.surgery.plan import BEYOND_REPAIR, RepairPlan, Step, make_plan
+from mqadmin.surgery.rebuild import BuildTable, OldUnits, rebuild
+
+DAMAGED: Final = "damaged"
+QUEUE_ENDS: Final = "queueEnds.json"
+# What is made anew or left out; everything else of a store's root is copied as it is.
+_OURS: Final = frozenset(
+    {
+        state.COMMITLOG_DIR,
+        state.CONSUMEQUEUE_DIR,
+        state.BATCH_CONSUMEQUEUE_DIR,
+        state.INDEX_DIR,
+        state.CONFIG_DIR,
+        state.CHECKPOINT,
+        state.ABORT,
+        state.ABORT + ".bak",
+        state.LOCK,
+        QUEUE_ENDS,
+        DAMAGED,
+    }
+)
+
+
+class RepairResult(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """What a repair made.
+
+    ``ok``: verification of the copy found nothing but what no repair can change, which
+    ``findings`` lists. ``backup`` is the old directory after an exchange.
+    """
+
+    output: str
+    ok: bool
+    backup: str | None
+    steps: list[Step]
+    files_linked: int
+    files_copied: int
+    files_written: int
+    queues_rebuilt: int
+    units_written: int
+    bridged: int
+    index_keys: int
+    findings: list[DamageRow]
+    summary: VerifySummary
+
+
+def repair(
+    plan: RepairPlan, output: Path, *, links: bool = True, progress: Progress | None = None
+) -> RepairResult:
+    """Carry out a plan into ``output``, a directory that does not exist yet.
+
+    StoreLockedError while a broker runs on the store; StoreError if something cannot be written:
+    what was made so far is removed then.
+    """
+    _refuse_running(plan.store)
+    root = plan.store.root
+    assert root is not None
+    if output.resolve().is_relative_to(root.resolve()):
+        raise StoreError(
+            f"{output} lies within the store itself",
+            "name a directory outside of it",
+            path=str(output),
+        )
+    made = Output(output, links=links)
+    try:
+        return _Repair(plan, made, progress).run()
+    except BaseException:
+        made.discard()
+        raise
+
+
+def repair_in_place(
+    plan: RepairPlan, backup: Path, *, links: bool = True, progress: Progress | None = None
+) -> RepairResult:
+    """Repair beside the store, then exchange: the old directory is ``backup`` afterwards.
+
+    If the copy does not verify the store stays as it is, and StoreError says so.
+    """
+    root = plan.store.root
+    assert root is not None
+    root = root.resolve()
+    if backup.exists():
+        raise StoreError(f"{backup} exists", "name a backup that does not exist", path=str(backup))
+    beside = root.with_name(root.name + ".repairing")
+    result = repair(plan, beside, links=links, progress=progress)
+    if not result.ok:
+        raise StoreError(
+            f"{beside} does not verify; {root} was left as it is",
+            f"look at it with mqadmin store verify {beside}",
+            path=str(beside),
+        )
+    root.rename(backup)
+    beside.rename(root)
+    return msgspec.structs.replace(result, output=str(root), backup=str(backup))
+
+
+def _refuse_running(store: StoreDirectory) -> None:
+    holder = store.state().held_by
+    if holder:
+        raise StoreLockedError(
+            f"{store.path}: process {holder} holds the lock, a broker runs on this store",
+            "stop it first; inspection and verification work beside it",
+            path=str(store.path),
+        )
+
+
+class _Repair:
+    def __init__(self, plan: RepairPlan, made: Output, progress: Progress | None) -> None:
+        self.plan = plan
+        self.made = made
+        self.progress = progress
+        root = plan.store.root
+        assert root is not None
+        self.root = root
+        self.writers: dict[tuple[str, int], int] = {}
+
+    def run(self) -> RepairResult:
+        plan = self.plan
+        self._log()
+        self._others()
+        self._config()
+        table = self._queues_and_index()
+        self._clamp(table)
+        self.made.sync()
+        after = verify(StoreDirectory(self.made.root), VerifyOptions(), self.progress)
+        remaining = [row for row in after.findings if row.severity != NOTICE]
+        queues = table.queues.values()
+        return RepairResult(
+            output=str(self.made.root),
+            ok=all(row.kind in BEYOND_REPAIR for row in remaining),
+            backup=None,
+            steps=plan.steps,
+            files_linked=self.made.linked,
+            files_copied=self.made.copied,
+            files_written=self.made.written,
+            queues_rebuilt=len(table.queues),
+            units_written=sum(writer.units for writer in queues),
+            bridged=sum(writer.bridged for writer in queues),
+            index_keys=self.index_keys,
+            findings=remaining,
+            summary=after.summary,
+        )
+
+    # --- the log --------------------------------------------------------------------------------
+
+    def _log(self) -> None:
+        plan = self.plan
+        size = plan.arrangement.size
+        for file in plan.arrangement.files:
+            if file.start >= plan.log_end and file.start != plan.arrangement.files[0].start:
+                self._keep_part(file, file.start, file.start + file.length)
+                continue  # made in advance, or nothing but a torn end
+            patched = [
+                patch for patch in plan.patches if file.start <= patch[0] < file.start + size
+            ]
+            fields = [field for field in plan.fields if file.start <= field[0] < file.start + size]
+            is_last = plan.log_end < file.start + size
+            sealed = not patched and not fields and not is_last and file.length == size
+            name = f"{state.COMMITLOG_DIR}/{file_name(file.start)}"
+            self.made.take(file.path, name, sealed=sealed)
+            if not sealed:
+                self._mend(file, name, patched, is_last)
+                with self.made.open(name) as blocks:
+                    for at, data in fields:
+                        blocks.put(at - file.start, data)
+        for start in plan.gaps:
+            with self.made.create(f"{state.COMMITLOG_DIR}/{file_name(start)}", size) as blocks:
+                blocks.put(0, encode_blank(size))
+
+    def _mend(
+        self, file: LogFile, name: str, patched: list[tuple[int, int, str]], is_last: bool
+    ) -> None:
+        plan = self.plan
+        size = plan.arrangement.size
+        with self.made.open(name) as blocks:
+            if file.length != size:
+                blocks.resize(size)
+            for begin, end, how in patched:
+                self._keep_part(file, begin, end)
+                if how == "blank":
+                    blocks.clear(begin - file.start, size)
+                    blocks.put(begin - file.start, encode_blank(end - begin))
+                    continue
+                why = f"mqadmin store repair: {end - begin} damaged bytes at {begin}"
+                for at, data in fillers(begin, end, plan.survey.time_before(begin), why):
+                    blocks.put(at - file.start, data)
+            if is_last:
+                self._keep_part(file, plan.log_end, file.start + file.length)
+                blocks.clear(plan.log_end - file.start, size)
+
+    def _keep_part(self, file: LogFile, begin: int, end: int) -> None:
+        """Keep the bytes of a part that is covered or cut, if there are any."""
+        with open_bytes(file.path) as opened:
+            stop = min(end - file.start, opened.data_end)
+            data = bytes(opened.data[begin - file.start : stop]).rstrip(b"\0")
+        if data:
+            self.made.write(f"{DAMAGED}/{begin}-{end - begin}.bin", data)
+
+    # --- what is taken over ---------------------------------------------------------------------
+
+    def _others(self) -> None:
+        """All that is not made anew: untouched queues and index files, timer files, identity."""
+        plan = self.plan
+        for queue in plan.store.queue_files():
+            if (queue.topic, queue.queue_id) in plan.rebuild_queues:
+                continue
+            for number, (path, _) in enumerate(queue.files):
+                sealed = number + 1 < len(queue.files)
+                self.made.take(path, str(path.relative_to(self.root)), sealed=sealed)
+        files = plan.store.index_files()
+        for number, path in enumerate(files):
+            if not plan.rebuild_index and path.name.isdigit():
+                sealed = number + 1 < len(files)
+                self.made.take(path, f"{state.INDEX_DIR}/{path.name}", sealed=sealed)
+        for entry in sorted(self.root.iterdir()):
+            if entry.name in _OURS:
+                continue
+            for path in [entry] if entry.is_file() else sorted(entry.rglob("*")):
+                if path.is_file():
+                    self.made.take(path, str(path.relative_to(self.root)), sealed=False)
+
+    def _config(self) -> None:
+        folder = self.root / state.CONFIG_DIR
+        for name, how in self.plan.configs.items():
+            target = f"{state.CONFIG_DIR}/{name}"
+            spare = folder / (name + BACKUP)
+            if how == "keep":
+                self.made.take(folder / name, target, sealed=False)
+            elif how == "restore":
+                self.made.take(spare, target, sealed=False)
+            elif how == "topics":
+                self.made.write(target, self._topics().encode())
+            if how in ("drop", "restore", "topics"):
+                data = read_all(folder / name)
+                if data:
+                    self.made.write(f"{DAMAGED}/{name}", data)
+            if how in ("keep", "restore") and spare.is_file():
+                self.made.take(spare, target + BACKUP, sealed=False)
+
+    def _topics(self) -> str:
+        """topics.json from the queues that units or records tell of."""
+        counts: dict[str, int] = {}
+        keys = {(item.topic, item.queue_id) for item in self.plan.before.queues}
+        for topic, queue_id in keys | self.plan.rebuild_queues:
+            counts[topic] = max(counts.get(topic, 0), queue_id + 1)
+        topics = {
+            topic: TopicConfig(topic_name=topic, read_queue_nums=count, write_queue_nums=count)
+            for topic, count in sorted(counts.items())
+            if not topic.startswith(LMQ_PREFIX) and not is_system_topic(topic)
+        }
+        return config.encode_topics(config.TopicsFile(topics=topics))
+
+    # --- what is made anew ----------------------------------------------------------------------
+
+    def _queues_and_index(self) -> BuildTable:
+        plan = self.plan
+        source = plan.store
+        batch = {queue.topic for queue in source.queue_files() if queue.kind == "batch"}
+        table = BuildTable(self.made, plan.rebuild_queues, batch, plan.queue_sizes)
+        index = IndexWriter(self.made, *plan.index_shape) if plan.rebuild_index else None
+        newest = plan.before.newest_timestamp
+        self.index_keys = 0
+        if plan.rebuild_queues or index is not None:
+            old = OldUnits(source)
+            made = StoreDirectory(self.made.root)
+            newest = rebuild(made, table, old, index, plan.settings.delay_levels)
+            old.close()
+            self._fix_offsets(table)
+        if index is not None:
+            index.close()
+            self.index_keys = index.keys
+        self._checkpoint(newest, index)
+        return table
+
+    def _fix_offsets(self, table: BuildTable) -> None:
+        """Queue offsets of records that their neighbours in the queue tell."""
+        for at, queue_offset in table.fixes:
+            start = max(f.start for f in self.plan.arrangement.files if f.start <= at)
+            with self.made.open(f"{state.COMMITLOG_DIR}/{file_name(start)}") as blocks:
+                place = at - start + RECORD.offset("queueOffset")
+                blocks.put(place, queue_offset.to_bytes(8, "big"))
+            self.plan.steps.append(
+                Step(
+                    action="setField",
+                    target="commitlog",
+                    detail=f"queueOffset becomes {queue_offset}, as its neighbours say",
+                    physical_offset=at,
+                )
+            )
+
+    def _checkpoint(self, newest: int, index: IndexWriter | None) -> None:
+        """The checkpoint; as it was where nothing speaks against it."""
+        old = self.plan.before.summary.checkpoint
+        rewritten = any(step.action == "writeCheckpoint" for step in self.plan.steps)
+        if old is not None and not rewritten:
+            self.made.take(self.root / state.CHECKPOINT, state.CHECKPOINT, sealed=False)
+            return
+        kept = 0 if old is None else old.index_msg_timestamp
+        confirm = 0 if old is None else old.confirm_physical_offset
+        value = Checkpoint(
+            physic_msg_timestamp=newest,
+            logics_msg_timestamp=newest,
+            index_msg_timestamp=index.full_until
+            if index is not None
+            else (kept if 0 <= kept <= newest else 0),
+            confirm_physical_offset=min(max(confirm, 0), self.plan.log_end),
+        )
+        self.made.write(state.CHECKPOINT, encode_checkpoint(value))
+
+    def _clamp(self, table: BuildTable) -> None:
+        """Offsets beyond their queues' ends would skip the next messages."""
+        if not any(step.action == "clampOffsets" for step in self.plan.steps):
+            return
+        ends = {(item.topic, item.queue_id): item.max_offset for item in self.plan.before.queues}
+        for writer in table.queues.values():
+            end = getattr(writer, "next", None)
+            if end is not None:
+                ends[writer.key] = max(end, 0)
+        path = self.made.root / state.CONFIG_DIR / config.CONSUMER_OFFSET
+        data = read_all(path)
+        if data is not None:
+            told = config.decode_consumer_offset(data)
+            offsets = {
+                key: {
+                    queue: min(offset, ends.get((config.split_topic_group(key)[0], queue), 0))
+                    for queue, offset in queues.items()
+                }
+                for key, queues in told.offsets.items()
+            }
+            self._rewrite(
+                path, config.encode_consumer_offset(msgspec.structs.replace(told, offsets=offsets))
+            )
+        path = self.made.root / state.CONFIG_DIR / config.DELAY_OFFSET
+        data = read_all(path)
+        if data is not None:
+            delay = config.decode_delay_offset(data)
+            levels = {
+                level: min(offset, ends.get((SCHEDULE_TOPIC, level - 1), 0))
+                for level, offset in delay.offsets.items()
+            }
+            self._rewrite(
+                path, config.encode_delay_offset(msgspec.structs.replace(delay, offsets=levels))
+            )
+
+    def _rewrite(self, path: Path, text: str) -> None:
+        self.made.write(str(path.relative_to(self.made.root)), text.encode())
+
+
+__all__ = ["RepairPlan", "RepairResult", "Step", "make_plan", "repair", "repair_in_place"]

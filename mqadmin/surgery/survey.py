@@ -1,0 +1,179 @@
+"""What of a damaged log is good, byte by byte: the extents that stay, and where files belong.
+
+A file may stand under another one's name; its records say where it belongs. So the files are
+arranged by what they hold before the log is walked, without touching them.
+"""
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from broker.store.format.commitlog import check_record, own_offset
+from mqadmin.inspector.directory import LogFile, StoreDirectory
+from mqadmin.inspector.files import FileBytes, open_bytes
+from mqadmin.inspector.log import LogWalk
+from mqadmin.inspector.verify_config import read_settings
+from mqadmin.inspector.verify_log import ColumnWalk, has_columns
+
+if TYPE_CHECKING:
+    from broker.store.format.columns import ScanBatch
+
+DEFAULT_FILE: Final = 1 << 30
+# How many records at the head of a file must agree on where it belongs.
+_WITNESSES: Final = 3
+
+
+class Arrangement(NamedTuple):
+    """The log's files where they belong; ``moved`` those that stood under another name.
+
+    ``doubles`` hold what another file holds already.
+    """
+
+    files: list[LogFile]
+    size: int
+    moved: list[LogFile]
+    doubles: list[LogFile]
+
+
+class Arranged(StoreDirectory):
+    """A store whose log files are read where they belong."""
+
+    def __init__(self, store: StoreDirectory, files: list[LogFile]) -> None:
+        self.path = store.path
+        self.root = store.root
+        self.kind = store.kind
+        self._arranged = files
+
+    def log_files(self) -> list[LogFile]:
+        """The files as arranged."""
+        return self._arranged
+
+    __slots__ = ("_arranged",)
+
+
+def arrange(store: StoreDirectory) -> Arrangement:
+    """Find out where each CommitLog file belongs."""
+    files = store.log_files()
+    lengths = [file.length for file in files]
+    size = max(lengths, key=lambda length: (lengths.count(length), length), default=DEFAULT_FILE)
+    if lengths.count(size) < 2:
+        # One file, or none like another: it may be cut.
+        told = read_settings(store).number("mappedFileSizeCommitLog")
+        size = max(size, told or (size if _is_usual(size) else DEFAULT_FILE))
+    placed: dict[int, LogFile] = {}
+    strangers: list[tuple[int, LogFile]] = []
+    for file in files:
+        start = _home(file, size)
+        if start == file.start:
+            placed[start] = file
+        else:
+            strangers.append((start, file))
+    moved: list[LogFile] = []
+    doubles: list[LogFile] = []
+    for start, file in strangers:
+        if start in placed:
+            doubles.append(file)
+            continue
+        placed[start] = file._replace(start=start)
+        moved.append(file)
+    return Arrangement([placed[start] for start in sorted(placed)], size, moved, doubles)
+
+
+def _is_usual(length: int) -> bool:
+    """Whether a length looks like a configured one: a power of two of pages."""
+    return length >= 4096 and length & (length - 1) == 0
+
+
+def _home(file: LogFile, size: int) -> int:
+    """The start that the first records of a file tell, else the one it is named after."""
+    if file.length == 0:
+        return file.start
+    with open_bytes(file.path) as opened:
+        position = 0
+        home = -1
+        for _ in range(_WITNESSES):
+            length = check_record(opened.data, position, check_crc=False)
+            if length <= 0:
+                break
+            said = own_offset(opened.data, position) - position
+            if home not in (-1, said):
+                return file.start
+            home = said
+            position += length
+    return home if home >= 0 and home % size == 0 else file.start
+
+
+class Survey:
+    """One walk over an arranged log, bodies included.
+
+    ``good`` are the extents of whole records and valid blank records, joined and in order;
+    ``times`` tells for the end of each extent when its last record was stored. ``end`` is the end
+    of the last good one.
+    """
+
+    def __init__(self, store: StoreDirectory) -> None:
+        self.good: list[tuple[int, int]] = []
+        self.times: dict[int, int] = {}
+        self.records = 0
+        self._bad: set[int] = set()
+        self._last_time = 0
+        self._walk(store)
+        self.end = self.good[-1][1] if self.good else 0
+
+    def _walk(self, store: StoreDirectory) -> None:
+        walk = ColumnWalk(store, self._take) if has_columns() else LogWalk(store)
+        for item in walk:
+            if item.damage is not None and item.damage.physical_offset is not None:
+                self._bad.add(item.damage.physical_offset)
+            elif item.blank is not None:
+                begin = item.blank.physical_offset
+                self._add(begin, begin + item.blank.length)
+            elif item.record is not None and item.ok:
+                record = item.record
+                self.records += 1
+                self._last_time = record.store_timestamp
+                self._add(record.physical_offset, record.physical_offset + record.total_size)
+
+    def _take(self, file: FileBytes, batch: "ScanBatch", untrusted: frozenset[int]) -> None:
+        import numpy as np
+
+        begins = batch.physical_offset
+        ends = begins + batch.column("total_size")
+        times = batch.column("store_timestamp")
+        if batch.damages:
+            kept = ~np.isin(begins, list(self._bad))
+            begins, ends, times = begins[kept], ends[kept], times[kept]
+        if not len(begins):
+            return
+        self.records += len(begins)
+        cuts = (np.flatnonzero(begins[1:] != ends[:-1]) + 1).tolist()
+        for first, last in zip([0, *cuts], [*cuts, len(begins)], strict=True):
+            self._last_time = int(times[last - 1])
+            self._add(int(begins[first]), int(ends[last - 1]))
+
+    def _add(self, begin: int, end: int) -> None:
+        if self.good and self.good[-1][1] == begin:
+            self.times.pop(begin, None)
+            self.good[-1] = (self.good[-1][0], end)
+        else:
+            self.good.append((begin, end))
+        self.times[end] = self._last_time
+
+    def time_before(self, physical_offset: int) -> int:
+        """When the last good record before an offset was stored, or the first one behind it."""
+        before = [end for end in self.times if end <= physical_offset]
+        if before:
+            return self.times[max(before)]
+        return min(self.times.values(), default=0)
+
+    def bad_parts(self, begin: int, end: int) -> list[tuple[int, int]]:
+        """The parts of ``[begin, end)`` that are not good."""
+        parts = []
+        at = begin
+        for first, last in self.good:
+            if last <= at or first >= end:
+                continue
+            if first > at:
+                parts.append((at, first))
+            at = max(at, last)
+        if at < end:
+            parts.append((at, end))
+        return parts
