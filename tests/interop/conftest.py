@@ -568,9 +568,10 @@ def java_cluster(
     close_all(servers.running)
 
 
-def one_shot(*command: str, request: Event) -> list[Event]:
+def one_shot(*command: str, home: Path, request: Event) -> list[Event]:
     done = subprocess.run(
         [*command, json.dumps(request)],
+        env={**os.environ, "HOME": str(home)},  # members of broadcasting groups keep offsets there
         capture_output=True,
         text=True,
         timeout=PATIENCE_S,
@@ -582,7 +583,7 @@ def one_shot(*command: str, request: Event) -> list[Event]:
 
 
 @pytest.fixture(scope="session")
-def go_peer() -> Callable[..., list[Event]]:
+def go_peer(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., list[Event]]:
     """Run one command of the Go client."""
     go = tool("go")
     source = HERE / "go"
@@ -595,11 +596,12 @@ def go_peer() -> Callable[..., list[Event]]:
         )
 
     binary = fetch("go", sorted(source.iterdir()), build) / "peer"
-    return lambda **request: one_shot(str(binary), request=request)
+    home = tmp_path_factory.mktemp("go-home")
+    return lambda **request: one_shot(str(binary), home=home, request=request)
 
 
 @pytest.fixture(scope="session")
-def node_peer() -> Callable[..., list[Event]]:
+def node_peer(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., list[Event]]:
     """Run one command of the JavaScript client."""
     node, npm = tool("node"), tool("npm")
     source = HERE / "node"
@@ -610,4 +612,5 @@ def node_peer() -> Callable[..., list[Event]]:
         run(npm, "ci", "--silent", "--no-audit", "--no-fund", "--ignore-scripts", cwd=work)
 
     folder = fetch("node", sorted(source.iterdir()), build)
-    return lambda **request: one_shot(node, str(folder / "peer.js"), request=request)
+    home = tmp_path_factory.mktemp("node-home")
+    return lambda **request: one_shot(node, str(folder / "peer.js"), home=home, request=request)

@@ -30,7 +30,10 @@ type command struct {
 	Body     string `json:"body"`
 	Size     int    `json:"size"`
 	Count    int    `json:"count"`
-	TimeoutS int    `json:"timeoutS"`
+	First    int    `json:"first"`
+	// how often each message fails before it is consumed
+	FailTimes int `json:"failTimes"`
+	TimeoutS  int `json:"timeoutS"`
 }
 
 var lock sync.Mutex
@@ -50,6 +53,7 @@ func fail(err error) {
 }
 
 func message(c command, index int) *primitive.Message {
+	index += c.First
 	body := fmt.Sprintf("%s%d", c.Body, index)
 	if len(body) < c.Size {
 		body += strings.Repeat("x", c.Size-len(body))
@@ -111,27 +115,55 @@ func produce(c command) {
 	fail(p.Shutdown())
 }
 
-func consume(c command) {
+func seenMessage(m *primitive.MessageExt) {
+	emit(map[string]any{"event": "message", "topic": m.Topic, "queueId": m.Queue.QueueId, "queueOffset": m.QueueOffset,
+		"body": string(m.Body), "tags": m.GetTags(), "keys": m.GetKeys(), "msgId": m.MsgId, "offsetMsgId": m.OffsetMsgId,
+		"reconsumeTimes": m.ReconsumeTimes})
+}
+
+func options(c command) []consumer.Option {
 	model := consumer.Clustering
 	if c.Model == "broadcast" {
 		model = consumer.BroadCasting
 	}
-	pc, err := rocketmq.NewPushConsumer(consumer.WithNameServer(strings.Split(c.Namesrv, ";")),
+	return []consumer.Option{consumer.WithNameServer(strings.Split(c.Namesrv, ";")),
 		consumer.WithGroupName(c.Group), consumer.WithConsumerModel(model),
-		consumer.WithConsumeFromWhere(consumer.ConsumeFromFirstOffset))
-	fail(err)
-	selector := consumer.MessageSelector{Type: consumer.TAG, Expression: "*"}
-	if c.Tags != "" {
-		selector.Expression = c.Tags
+		consumer.WithConsumerOrder(c.Mode == "orderly"),
+		consumer.WithConsumeFromWhere(consumer.ConsumeFromFirstOffset)}
+}
+
+func selector(c command) consumer.MessageSelector {
+	if c.Tags == "" {
+		return consumer.MessageSelector{Type: consumer.TAG, Expression: "*"}
 	}
+	return consumer.MessageSelector{Type: consumer.TAG, Expression: c.Tags}
+}
+
+func consume(c command) {
+	pc, err := rocketmq.NewPushConsumer(options(c)...)
+	fail(err)
 	seen := make(chan bool, 10000)
-	fail(pc.Subscribe(c.Topic, selector, func(_ context.Context, messages ...*primitive.MessageExt) (consumer.ConsumeResult, error) {
+	attempts := map[string]int{}
+	fail(pc.Subscribe(c.Topic, selector(c), func(ctx context.Context, messages ...*primitive.MessageExt) (consumer.ConsumeResult, error) {
+		failed := false
 		for _, m := range messages {
-			emit(map[string]any{"event": "message", "topic": m.Topic, "queueId": m.Queue.QueueId, "queueOffset": m.QueueOffset,
-				"body": string(m.Body), "tags": m.GetTags(), "keys": m.GetKeys(), "msgId": m.MsgId, "offsetMsgId": m.OffsetMsgId})
+			seenMessage(m)
+			lock.Lock()
+			attempts[m.MsgId]++
+			failed = failed || attempts[m.MsgId] <= c.FailTimes
+			lock.Unlock()
 			seen <- true
 		}
-		return consumer.ConsumeSuccess, nil
+		if !failed {
+			return consumer.ConsumeSuccess, nil
+		}
+		if c.Mode == "orderly" {
+			return consumer.SuspendCurrentQueueAMoment, nil
+		}
+		if concurrently, found := primitive.GetConcurrentlyCtx(ctx); found {
+			concurrently.DelayLevelWhenNextConsume = 1
+		}
+		return consumer.ConsumeRetryLater, nil
 	}))
 	fail(pc.Start())
 	deadline := time.After(time.Duration(c.TimeoutS) * time.Second)
@@ -142,6 +174,32 @@ func consume(c command) {
 			fail(fmt.Errorf("%d of %d messages came in time", got, c.Count))
 		}
 	}
+	// what was consumed last is counted a moment after it was seen; shutting down commits it
+	time.Sleep(200 * time.Millisecond)
+	fail(pc.Shutdown())
+}
+
+func pull(c command) {
+	pc, err := rocketmq.NewPullConsumer(append(options(c), consumer.WithAutoCommit(true))...)
+	fail(err)
+	fail(pc.Subscribe(c.Topic, selector(c)))
+	fail(pc.Start())
+	deadline := time.Now().Add(time.Duration(c.TimeoutS) * time.Second)
+	for got := 0; got < c.Count; {
+		if time.Now().After(deadline) {
+			fail(fmt.Errorf("%d of %d messages came in time", got, c.Count))
+		}
+		request, err := pc.Poll(context.Background(), time.Second)
+		if consumer.IsNoNewMsgError(err) {
+			continue
+		}
+		fail(err)
+		for _, m := range request.GetMsgList() {
+			seenMessage(m)
+			got++
+		}
+		pc.ACK(context.Background(), request, consumer.ConsumeSuccess)
+	}
 	fail(pc.Shutdown())
 }
 
@@ -149,9 +207,12 @@ func main() {
 	rlog.SetLogLevel("fatal")
 	var c command
 	fail(json.Unmarshal([]byte(os.Args[1]), &c))
-	if c.Do == "produce" {
+	switch c.Do {
+	case "produce":
 		produce(c)
-	} else {
+	case "pull":
+		pull(c)
+	default:
 		consume(c)
 	}
 	emit(map[string]any{"event": "end"})

@@ -35,6 +35,8 @@ import org.apache.rocketmq.common.message.Message;
 import org.apache.rocketmq.common.message.MessageClientIDSetter;
 import org.apache.rocketmq.common.message.MessageExt;
 import org.apache.rocketmq.common.message.MessageQueue;
+import org.apache.rocketmq.remoting.protocol.RemotingCommand;
+import org.apache.rocketmq.remoting.protocol.SerializeType;
 import org.apache.rocketmq.tools.command.MQAdminStartup;
 
 /**
@@ -137,6 +139,9 @@ public final class Peer {
                 break;
             case "litepull":
                 litePull(command);
+                break;
+            case "headers":
+                headers(command.getString("type"));
                 break;
             case "forget":
                 forget(command.getString("namesrv"));
@@ -430,6 +435,13 @@ public final class Peer {
         } finally {
             consumer.shutdown();
         }
+    }
+
+    /** From now on this JVM writes request headers as JSON or ROCKETMQ (binary). */
+    private static void headers(String type) throws Exception {
+        Field field = RemotingCommand.class.getDeclaredField("serializeTypeConfigInThisServer");
+        field.setAccessible(true);
+        field.set(null, SerializeType.valueOf(type));
     }
 
     /** Close what was kept open towards a cluster that goes away. */

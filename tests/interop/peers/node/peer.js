@@ -9,8 +9,8 @@ const quiet = { info() {}, warn() {}, debug() {}, error(...words) { process.stde
 // The library insists on an HTTP client for discovering name servers, even when their addresses are given.
 const options = { nameSrv: command.namesrv, logger: quiet, httpclient: { request() { throw new Error('no discovery here'); } } };
 
-function emit(event) {
-  process.stdout.write(JSON.stringify(event) + '\n');
+function emit(event, then) {
+  process.stdout.write(JSON.stringify(event) + '\n', then);
 }
 
 function body(index) {
@@ -31,14 +31,19 @@ async function produce() {
 }
 
 async function consume() {
-  const consumer = new Consumer(Object.assign({ consumerGroup: command.group, isBroadcast: command.model === 'broadcast', consumeFromWhere: 'CONSUME_FROM_FIRST_OFFSET' }, options));
+  const consumer = new Consumer(Object.assign({ consumerGroup: command.group, isBroadcast: command.model === 'broadcast', rocketmqClientDir: process.env.HOME, consumeFromWhere: 'CONSUME_FROM_FIRST_OFFSET' }, options));
   let seen = 0;
   await new Promise((resolve, reject) => {
     setTimeout(() => reject(new Error(`${seen} of ${command.count} messages came in time`)), command.timeoutS * 1000);
-    consumer.on('error', reject);
+    // the client reports what it gets over too, such as a queue without an offset
+    consumer.on('error', error => emit({ event: 'error', error: String(error) }));
+    const attempts = new Map();
     consumer.subscribe(command.topic, command.tags || '*', async message => {
-      emit({ event: 'message', topic: message.topic, queueId: message.queueId, queueOffset: Number(message.queueOffset), body: message.body.toString(), tags: message.tags, keys: message.keys, msgId: message.msgId });
+      const id = message.originMessageId || message.msgId;
+      attempts.set(id, (attempts.get(id) || 0) + 1);
+      emit({ event: 'message', topic: message.topic, queueId: message.queueId, queueOffset: Number(message.queueOffset), body: message.body.toString(), tags: message.tags, keys: message.keys, msgId: message.msgId, reconsumeTimes: message.reconsumeTimes });
       if (++seen === command.count) resolve();
+      if (attempts.get(id) <= (command.failTimes || 0)) throw new Error('asked to fail');
     });
     consumer.ready().catch(reject);
   });
@@ -46,11 +51,9 @@ async function consume() {
 
 (command.do === 'produce' ? produce() : consume()).then(
   () => {
-    emit({ event: 'end' });
-    process.exit(0);
+    emit({ event: 'end' }, () => process.exit(0));
   },
   error => {
-    emit({ event: 'failed', error: String(error && error.stack || error) });
-    process.exit(1);
+    emit({ event: 'failed', error: String(error && error.stack || error) }, () => process.exit(1));
   },
 );
