@@ -27,8 +27,9 @@ import msgspec
 
 from broker.errors import RemoteProtocolError
 from broker.store.format import state
+from broker.store.format.commitlog import check_record, own_offset
 from broker.store.format.consumequeue import UNIT_SIZE, UNIT_STRUCT
-from mqadmin.inspector.damage import ERROR, WARNING
+from mqadmin.inspector.damage import ERROR, WARNING, found
 from mqadmin.inspector.directory import (
     CHECKPOINT,
     COMMITLOG,
@@ -36,6 +37,7 @@ from mqadmin.inspector.directory import (
     INDEX,
     StoreDirectory,
 )
+from mqadmin.inspector.files import open_bytes
 from mqadmin.inspector.log import LogItem, LogReader, LogWalk
 from mqadmin.inspector.messages import start_by_time
 from mqadmin.inspector.rows import CheckpointRow, DamageRow, StateRow
@@ -157,6 +159,8 @@ class _Run:
             records = RecordChecks(queues, log, self.findings)
             walk = self._walk(records, index)
             self._check_last_file(walk)
+            if not running:
+                self._check_behind(walk)
             least = log.min_offset or 0
             bounds = Bounds(
                 max(least, self.start), walk.end, clean_stop=not markers.abort, running=running
@@ -257,6 +261,29 @@ class _Run:
         checks.flush()
         index.compare(checks.take_keys(), done, walk.end)
         return walk
+
+    def _check_behind(self, walk: LogWalk) -> None:
+        """Files behind the end of the log: the one made in advance is empty."""
+        for file in self.store.log_files():
+            if file.start < walk.end or file.length == 0:
+                continue
+            with open_bytes(file.path) as opened:
+                head = bytes(opened.data[:4096])
+                status = check_record(opened.data, 0, check_crc=False)
+                said = own_offset(opened.data, 0) if status > 0 else -1
+            if status > 0 or any(head):
+                detail = "the file lies behind the end of the log and is not empty"
+                if status > 0:
+                    detail += f": its first record says physical offset {said}"
+                row = found(
+                    "position" if status > 0 else "magic",
+                    str(file.path),
+                    detail,
+                    physical_offset=file.start,
+                    length=file.length,
+                    severity=WARNING,
+                )
+                self.findings.take(row)
 
     def _check_last_file(self, walk: LogWalk) -> None:
         """A file cut behind a record looks whole, but brokers end one with a blank record."""

@@ -26,7 +26,7 @@ from mqadmin.inspector.units import Unit as PlacedUnit
 from mqadmin.inspector.verify_queues import MISSING, TAGS, Absent, Queue, QueueTable, Run
 from mqadmin.inspector.verify_records import tags_code
 from mqadmin.inspector.verify_rows import NOTICE, Findings, QueueState
-from mqadmin.inspector.verify_units import Odd, UnitView
+from mqadmin.inspector.verify_units import NO_UNIT, Odd, UnitView
 
 MOST_MISFITS: Final = 10_000
 
@@ -80,19 +80,21 @@ class Judge:
 
     def run(self, progress: Callable[[int], None]) -> None:
         """Judge every queue, then the records of queues that have no files."""
+        looked = []
         for queue in self.queues:
             if queue.is_batch:
                 self._batch(queue)
             else:
-                self._classic(queue)
+                looked.append((queue, *self._look(queue)))
             progress(sum(file.count for file in queue.files) * UNIT_SIZE)
+        for queue, odd, state, first in looked:
+            self._classic(queue, odd, state, first)
         for (topic, queue_id), absent in sorted(self.queues.absent.items()):
             self._absent(topic.decode("utf-8", "replace"), queue_id, absent)
 
     # --- queues with files ----------------------------------------------------------------------
 
-    def _classic(self, queue: Queue) -> None:
-        odd, state, first = self._look(queue)
+    def _classic(self, queue: Queue, odd: list[Odd], state: QueueState, first: int) -> None:
         self.states.append(state)
         told: list[tuple[int, int]] = []
         for run in queue.runs:
@@ -127,7 +129,11 @@ class Judge:
             max_offset=end,
             units=view.seen,
         )
-        return odd, state, view.first_physical
+        first = view.first_physical
+        oldest = min((run.first_physical for run in queue.runs if run.code != TAGS), default=first)
+        if first < NO_UNIT and 0 <= oldest < first:
+            self._reborn[queue.topic] = min(first, self._reborn.get(queue.topic, first))
+        return odd, state, first
 
     def _split_seen(self, queue: Queue, run: Run) -> Iterator[Run]:
         """Parts of a run of which all units, or none, belong to other records."""
@@ -149,10 +155,8 @@ class Judge:
         if run.code == TAGS:
             self._tags(queue, run)
             return True
-        if 0 <= run.last_physical < first and queue.files and run.first >= queue.files[0].first:
-            # Older than the queue's first unit: from a life of the topic before this one.
+        if self._is_from_before(queue, run, first):
             self.before_recreation += run.records
-            self._reborn[queue.topic] = min(first, self._reborn.get(queue.topic, first))
             return False
         at = run.first_physical if run.first_physical >= 0 else None
         span = _span(run)
@@ -180,6 +184,17 @@ class Judge:
                 queue=(queue.topic, queue.queue_id),
             )
         return True
+
+    def _is_from_before(self, queue: Queue, run: Run, first: int) -> bool:
+        """Whether records are older than their queue's first unit: of a life of the topic before.
+
+        A queue without any good unit says nothing: its sisters may.
+        """
+        if run.first_physical < 0 or not queue.files or run.first < queue.files[0].first:
+            return False
+        if first < NO_UNIT:
+            return run.last_physical < first
+        return run.last_physical < self._reborn.get(queue.topic, -1)
 
     def _missing(self, queue: Queue, run: Run, state: QueueState) -> None:
         if run.first_physical >= self.queues.matched_end and run.first >= state.max_offset:
@@ -298,7 +313,8 @@ class Judge:
                 return
             if found is not None:
                 record = found[1]
-                if record.total_size == unit.size and len(self.misfits) < MOST_MISFITS:
+                alone = self._is_alone(queue, odd.queue_offset)
+                if alone and record.total_size == unit.size and len(self.misfits) < MOST_MISFITS:
                     self.misfits.append(
                         Misfit(queue.topic, queue.queue_id, odd.queue_offset, unit.physical_offset)
                     )
@@ -322,6 +338,16 @@ class Judge:
             length=UNIT_SIZE,
             queue=(queue.topic, queue.queue_id),
         )
+
+    def _is_alone(self, queue: Queue, queue_offset: int) -> bool:
+        """Whether the units beside one are good: else more than one record or unit is wrong."""
+        for beside in (queue_offset - 1, queue_offset + 1):
+            unit = queue.unit(beside)
+            if unit is not None and unit.size not in (0, PRE_BLANK_SIZE):
+                expired = unit.physical_offset < self.bounds.start
+                if not queue.was_seen(beside) and not expired:
+                    return False
+        return True
 
     def _bridges(self, queue: Queue, odd: list[Odd]) -> set[int]:
         """Units that repeat the good one behind them; a repair leaves such for lost messages."""

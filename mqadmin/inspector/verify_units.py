@@ -1,6 +1,6 @@
 """The units of one ConsumeQueue read once more, for what was not seen from the log."""
 
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from broker.store.format.consumequeue import (
     PRE_BLANK_SIZE,
@@ -10,6 +10,9 @@ from broker.store.format.consumequeue import (
 )
 from mqadmin.inspector.verify_log import has_columns
 from mqadmin.inspector.verify_queues import UnitFile, unit_array
+
+# A physical offset that no unit has.
+NO_UNIT: Final = 1 << 62
 
 
 class Odd(NamedTuple):
@@ -38,7 +41,7 @@ class UnitView:
         self.units = 0
         self.seen = 0
         self.expired = 0
-        self.first_physical = 1 << 62  # of the first good unit
+        self.first_physical = NO_UNIT  # of the first good unit
         self.first_seen = -1
         self.last_seen = -1
         self.last_expired = -1

@@ -1,0 +1,308 @@
+"""A new clean store out of salvaged records.
+
+Records get new physical offsets, one behind the other, and queue offsets without holes, so that
+every broker opens the result. Consumer offsets are carried over to the same messages.
+"""
+
+from array import array
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from broker.common.sysflag import INNER_BATCH, TRANSACTION_MASK, TRANSACTION_ROLLBACK
+from broker.common.topic import (
+    LMQ_PREFIX,
+    TRANS_HALF_TOPIC,
+    TopicConfig,
+    is_system_topic,
+)
+from broker.errors import RemoteProtocolError, StoreError
+from broker.message.message import MessageExt
+from broker.message.properties import append_property, peek_property, remove_property
+from broker.message.record import (
+    PROPERTY_CRC_SIZE,
+    check_property_crc,
+    encode_property_crc,
+    encode_record,
+)
+from broker.store.format import config, indexfile, state
+from broker.store.format.checkpoint import Checkpoint, encode_checkpoint
+from broker.store.format.commitlog import FILE_SIZE, encode_blank, file_name, fits
+from mqadmin.inspector.directory import StoreDirectory
+from mqadmin.inspector.files import read_all
+from mqadmin.inspector.rows import DamageRow
+from mqadmin.inspector.verify import VerifyOptions, verify
+from mqadmin.inspector.verify_log import light_queues
+from mqadmin.inspector.verify_rows import NOTICE, VerifySummary
+from mqadmin.surgery.build_index import IndexWriter
+from mqadmin.surgery.files import Blocks, Output
+from mqadmin.surgery.rebuild import BuildTable, OldUnits, rebuild
+from mqadmin.surgery.recover import Rescued, is_filler, salvage
+
+_GATHER: Final = 1 << 20
+
+Key = tuple[str, int]
+
+
+class NewStore(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """What became of the sources.
+
+    ``duplicates`` were in more than one file; ``renumbered`` says whether queue offsets changed;
+    ``losses`` are the parts without records. ``ok``: the new store verifies.
+    """
+
+    output: str
+    ok: bool
+    messages: int
+    bytes: int
+    duplicates: int
+    queues: int
+    renumbered: bool
+    lost_bytes: int
+    losses: list[DamageRow]
+    findings: list[DamageRow]
+    summary: VerifySummary
+
+
+def recover_store(sources: Sequence[Path], output: Path, *, file_size: int = FILE_SIZE) -> NewStore:
+    """Write what can be salvaged into a new store; StoreError if there is nothing."""
+    made = Output(output)
+    try:
+        return _Rewrite(sources, made, file_size).run()
+    except BaseException:
+        made.discard()
+        raise
+
+
+class _Rewrite:
+    def __init__(self, sources: Sequence[Path], made: Output, file_size: int) -> None:
+        self.sources = sources
+        self.made = made
+        self.file_size = file_size
+        self.losses: list[DamageRow] = []
+        self.duplicates = 0
+        self.messages = 0
+        self.renumbered = False
+        self.end = 0
+        self.batch_topics: set[str] = set()
+        # (topic, queue id) -> old queue offsets in the order of the new ones
+        self.offsets: dict[Key, array[int]] = {}
+        self.next: dict[Key, int] = {}
+        self.light: set[Key] = set()
+        self.halves: dict[int, int] = {}
+        self._known: set[tuple[int, int, int]] = set()
+        self._file: Blocks | None = None
+        self._held = bytearray()
+        self._held_at = 0
+
+    def run(self) -> NewStore:
+        for rescued in self._records():
+            self._append(rescued)
+        if not self.messages:
+            raise StoreError(
+                "no message was found in " + ", ".join(str(path) for path in self.sources),
+                "are these CommitLog files? mqadmin store inspect FILE looks into one",
+            )
+        self._end_file()
+        self._derive()
+        self.made.sync()
+        after = verify(StoreDirectory(self.made.root), VerifyOptions())
+        findings = [row for row in after.findings if row.severity != NOTICE]
+        return NewStore(
+            output=str(self.made.root),
+            ok=after.summary.ok,
+            messages=self.messages,
+            bytes=self.end,
+            duplicates=self.duplicates,
+            queues=len(self.offsets),
+            renumbered=self.renumbered,
+            lost_bytes=sum(row.length or 0 for row in self.losses),
+            losses=self.losses,
+            findings=findings,
+            summary=after.summary,
+        )
+
+    def _records(self) -> Iterator[Rescued]:
+        """Each message once; records of repairs are no messages."""
+        for item in salvage(self.sources):
+            if isinstance(item, DamageRow):
+                self.losses.append(item)
+                continue
+            message = item.message
+            if is_filler(message) or (message.sys_flag & TRANSACTION_MASK == TRANSACTION_ROLLBACK):
+                continue
+            same = (message.physical_offset, message.total_size, message.body_crc)
+            if same in self._known:
+                self.duplicates += 1
+                continue
+            self._known.add(same)
+            yield item
+
+    def _append(self, item: Rescued) -> None:
+        message = item.message
+        key = (message.topic, message.queue_id)
+        old_offset, old_place = message.queue_offset, message.physical_offset
+        number = self.next.get(key, 0)
+        count = 1
+        has_crc = check_property_crc(item.data) is not None
+        if message.sys_flag & INNER_BATCH:
+            self.batch_topics.add(message.topic)
+            inner = peek_property(message.properties_raw, b"INNER_NUM") or b"1"
+            count = int(inner) if inner.isdigit() else 1
+            raw = remove_property(message.properties_raw, b"INNER_BASE")
+            if has_crc:
+                raw = raw[:-PROPERTY_CRC_SIZE]
+            raw = append_property(raw, b"INNER_BASE", b"%d" % number)
+            message.properties_raw = raw + bytes(PROPERTY_CRC_SIZE * has_crc)
+        self.next[key] = number + count
+        old = self.offsets.setdefault(key, array("q"))
+        old.extend(range(old_offset, old_offset + count))
+        self.renumbered |= old_offset != number
+        message.queue_offset = number
+        if message.prepared_transaction_offset:
+            place = message.prepared_transaction_offset
+            message.prepared_transaction_offset = self.halves.get(place, place)
+        self._write(message, old_place, has_crc=has_crc)
+        self.messages += 1
+
+    def _write(self, message: MessageExt, old_place: int, *, has_crc: bool) -> None:
+        message.physical_offset = self._place_for(len(encode_record(message)))
+        if message.topic == TRANS_HALF_TOPIC:
+            self.halves[old_place] = message.physical_offset
+        data = encode_record(message)
+        if has_crc:
+            before = data[:-PROPERTY_CRC_SIZE]
+            data = before + encode_property_crc(before)
+        self._held += data
+        self.end += len(data)
+        if len(self._held) >= _GATHER:
+            self._flush()
+
+    def _place_for(self, size: int) -> int:
+        """The physical offset of the next record; begins a new file where it does not fit."""
+        left = self.file_size - self.end % self.file_size
+        if self._file is not None and not fits(size, left):
+            self._held += encode_blank(left)
+            self.end += left
+            self._end_file()
+        if not fits(size, self.file_size):
+            raise StoreError(f"a record of {size} bytes does not fit into files of its log")
+        if self._file is None:
+            name = f"{state.COMMITLOG_DIR}/{file_name(self.end)}"
+            self._file = self.made.create(name, self.file_size)
+            self._held_at = 0
+        return self.end
+
+    def _flush(self) -> None:
+        if self._file is not None and self._held:
+            self._file.put(self._held_at, bytes(self._held))
+            self._held_at += len(self._held)
+            self._held.clear()
+
+    def _end_file(self) -> None:
+        self._flush()
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
+    # --- everything beside the log --------------------------------------------------------------
+
+    def _derive(self) -> None:
+        made = StoreDirectory(self.made.root)
+        keys = set(self.offsets) | self._light_queues(made)
+        table = BuildTable(self.made, keys, self.batch_topics)
+        index = IndexWriter(self.made, *self._index_shape())
+        old = OldUnits(made)
+        newest = rebuild(made, table, old, index, None)
+        old.close()
+        index.close()
+        checkpoint = Checkpoint(newest, newest, index.full_until)
+        self.made.write(state.CHECKPOINT, encode_checkpoint(checkpoint))
+        self._config(keys)
+
+    def _light_queues(self, made: StoreDirectory) -> set[Key]:
+        from mqadmin.inspector.log import LogWalk
+
+        found: set[Key] = set()
+        for item in LogWalk(made, check_crc=False):
+            if item.record is not None and b"INNER_MULTI_DISPATCH" in item.record.properties:
+                for wanted in light_queues(item.record):
+                    found.add((wanted.topic.decode("utf-8", "replace"), wanted.queue_id))
+        return found
+
+    def _index_shape(self) -> tuple[int, int]:
+        """Slots and entries: the usual ones, unless the log is a small one."""
+        if self.file_size >= FILE_SIZE:
+            return indexfile.SLOTS, indexfile.ENTRIES
+        slots = max(self.file_size // 256, 64)
+        return slots, 4 * slots
+
+    def _config(self, keys: set[Key]) -> None:
+        sources = [path for path in self.sources if path.is_dir()]
+        folder = sources[0] / state.CONFIG_DIR if len(sources) == 1 else None
+        topics: dict[str, TopicConfig] = {}
+        if folder is not None and folder.is_dir():
+            topics = self._take_config(folder)
+        for topic, queue_id in sorted(keys):
+            if topic.startswith(LMQ_PREFIX) or is_system_topic(topic):
+                continue
+            known = topics.get(topic)
+            count = queue_id + 1
+            if known is None:
+                topics[topic] = TopicConfig(
+                    topic_name=topic, read_queue_nums=count, write_queue_nums=count
+                )
+            elif max(known.read_queue_nums, known.write_queue_nums) < count:
+                topics[topic] = msgspec.structs.replace(
+                    known, read_queue_nums=count, write_queue_nums=count
+                )
+        text = config.encode_topics(config.TopicsFile(topics=topics))
+        self.made.write(f"{state.CONFIG_DIR}/{config.TOPICS}", text.encode())
+
+    def _take_config(self, folder: Path) -> dict[str, TopicConfig]:
+        """Groups as they are, offsets at the same messages; topics for the caller to complete."""
+        topics: dict[str, TopicConfig] = {}
+        for name in (config.TOPICS, config.SUBSCRIPTION_GROUP, config.CONSUMER_OFFSET):
+            for path in (folder / name, folder / f"{name}.bak"):
+                data = read_all(path)
+                if not data:
+                    continue
+                try:
+                    if name == config.TOPICS:
+                        topics = dict(config.decode_topics(data).topics)
+                    elif name == config.CONSUMER_OFFSET:
+                        data = self._moved_offsets(data)
+                    else:
+                        config.decode_subscription_group(data)
+                except RemoteProtocolError:
+                    continue
+                if name != config.TOPICS:
+                    self.made.write(f"{state.CONFIG_DIR}/{name}", data)
+                break
+        return topics
+
+    def _moved_offsets(self, data: bytes) -> bytes:
+        told = config.decode_consumer_offset(data)
+        moved: dict[str, dict[int, int]] = {}
+        for key, queues in told.offsets.items():
+            topic, _ = config.split_topic_group(key)
+            moved[key] = {
+                queue: self._moved(topic, queue, offset) for queue, offset in queues.items()
+            }
+        return config.encode_consumer_offset(msgspec.structs.replace(told, offsets=moved)).encode()
+
+    def _moved(self, topic: str, queue_id: int, offset: int) -> int:
+        """The new offset of the first kept message at or behind an old one."""
+        old = self.offsets.get((topic, queue_id))
+        if old is None:
+            return 0
+        # The last life of a topic counts, which begins where old offsets go back.
+        begin = 0
+        for at in range(len(old) - 1, 0, -1):
+            if old[at] < old[at - 1]:
+                begin = at
+                break
+        return bisect_left(old, offset, begin)
