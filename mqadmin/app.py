@@ -23,6 +23,14 @@ def main(argv: list[str] | None = None) -> int:
         from mqadmin.command.session import say_interrupted
 
         return say_interrupted()
+    except OSError as error:  # the output of --version or a completion cannot be written
+        from mqadmin.output.stdio import silence_closed_pipe, write_err
+
+        if isinstance(error, BrokenPipeError):
+            silence_closed_pipe()
+            return 0
+        write_err(f"error: cannot write the output: {error.strerror}\n")
+        return 5
 
 
 def _run(words: list[str]) -> int:

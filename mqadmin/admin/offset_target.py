@@ -20,7 +20,7 @@ import msgspec
 from broker.client.pull_consumer import PullConsumer
 from broker.common.message_queue import MessageQueue
 from broker.common.times import parse_duration_ms, parse_time_ms
-from broker.errors import ClientError, ConfigError, RocketMQError
+from broker.errors import ConfigError, RocketMQError
 
 if TYPE_CHECKING:
     from mqadmin.admin.session import MQAdmin
@@ -128,36 +128,40 @@ def target_offsets(
 
 
 def load_offsets(path: str) -> SavedOffsets:
-    """Read an offsets file; ClientError naming the path when it cannot be used."""
+    """Read an offsets file; ConfigError naming the path when it cannot be used."""
     from broker.common.java_json import loads
 
     try:
         with open(path, encoding="utf-8") as file:
             text = file.read()
     except (OSError, UnicodeDecodeError) as error:
-        raise ClientError(f"offsets file {path}: {error}", "is the path right?") from error
+        raise ConfigError(f"offsets file {path}: {_reason(error)}", "is the path right?") from error
     try:
         saved = msgspec.convert(loads(text), SavedOffsets)
     except (RocketMQError, msgspec.ValidationError) as error:
-        raise ClientError(
+        raise ConfigError(
             f"offsets file {path}: {error}", "it is written by offset reset and offset export"
         ) from error
     if saved.schema != FILE_SCHEMA:
-        raise ClientError(f"offsets file {path}: schema {saved.schema}, not {FILE_SCHEMA}")
+        raise ConfigError(f"offsets file {path}: schema {saved.schema}, not {FILE_SCHEMA}")
     if len(saved.offsets) > FILE_ENTRIES:
-        raise ClientError(f"offsets file {path}: more than {FILE_ENTRIES} queues")
+        raise ConfigError(f"offsets file {path}: more than {FILE_ENTRIES} queues")
     return saved
 
 
+def _reason(error: OSError | UnicodeDecodeError) -> str:
+    return (error.strerror if isinstance(error, OSError) else None) or str(error)
+
+
 def save_offsets(path: str, saved: SavedOffsets) -> None:
-    """Write an offsets file that must not exist yet; ClientError naming the path otherwise."""
+    """Write an offsets file that must not exist yet; ConfigError naming the path otherwise."""
     data = msgspec.json.format(msgspec.json.encode(saved), indent=2)
     try:
         with open(path, "xb") as file:
             file.write(data + b"\n")
             file.flush()
     except OSError as error:
-        raise ClientError(
+        raise ConfigError(
             f"offsets file {path}: {error.strerror or error}", "name another file"
         ) from error
 

@@ -112,6 +112,8 @@ class LazyGroup(TyperGroup):
 
             silence_closed_pipe()
             status = 0
+        except SystemExit as end:  # click's own answer to a closed pipe is status 1
+            status = 0 if "PacifyFlush" in type(sys.stdout).__name__ else end.code
         sys.exit(status if isinstance(status, int) else 0)
 
     def _main_shell_completion(

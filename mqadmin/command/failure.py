@@ -21,6 +21,7 @@ from typing import Any
 
 from broker import errors
 from mqadmin.output.errors import ErrorReport
+from mqadmin.output.stdio import OutputError
 
 DONE = 0
 NO = 1
@@ -83,6 +84,8 @@ def status_of(error: BaseException) -> int:
     """Give the exit status of an error."""
     if isinstance(error, KeyboardInterrupt):
         return INTERRUPTED
+    if isinstance(error, OutputError):
+        return PARTLY
     if isinstance(error, errors.BrokerError):
         return target_status(_refusal_kind(error), error.code)
     for kind, _, status in FAILURES:
@@ -120,6 +123,8 @@ def report_of(error: BaseException) -> ErrorReport:
         if isinstance(error, errors.CorruptRecordError):
             where["physical_offset"] = error.physical_offset
         return ErrorReport(kind, error.message, error.hint, **where)
+    if isinstance(error, OutputError):
+        return ErrorReport("output", f"cannot write the output: {error.strerror}")
     if isinstance(error, OSError):
         path = str(error.filename) if error.filename is not None else ""
         reason = error.strerror or str(error)

@@ -296,7 +296,7 @@ def _failed(error: Exception, form: str, *, verbose: bool) -> int:
 
             write_err("".join(traceback.format_exception(error)))
         emit_error(report_of(error), form=form)
-    except BrokenPipeError:
+    except OSError:  # nobody reads stderr, or its disk is full: the status still says it
         silence_closed_pipe()
     return status
 

@@ -51,9 +51,16 @@ def perm(text: str) -> int:
     return _reasoned(parse_perm, text)
 
 
+def _integer(text: str, base: int) -> int:
+    try:
+        return int(text, base)
+    except ValueError:
+        raise ValueError(f"{text!r} is no whole number") from None
+
+
 def count(text: str) -> int:
     """Read a whole number above 0."""
-    number = int(text)
+    number = _integer(text, 10)
     if number <= 0:
         raise ValueError(f"{text} is not above 0")
     return number
@@ -61,7 +68,7 @@ def count(text: str) -> int:
 
 def whole(text: str) -> int:
     """Read a whole number, 0 or above; ``0x`` works too."""
-    number = int(text, 0)
+    number = _integer(text, 0)
     if number < 0:
         raise ValueError(f"{text} is below 0")
     return number

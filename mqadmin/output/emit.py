@@ -61,7 +61,9 @@ def emit_thing(view: View, thing: Any, *, form: str = "table", color: bool = Tru
     elif form == "ndjson":
         write_out(_encode(fields) + "\n")
     elif form == "yaml":
-        write_out(_yaml_text({"schema": view.schema, **fields}))
+        from mqadmin.output.yaml_text import yaml_document
+
+        write_out(yaml_document({"schema": view.schema, **fields}))
     elif form == "csv":
         _csv(view, iter((fields,)), live=False)
     else:
@@ -146,23 +148,28 @@ def _json(view: View, rows: Iterator[dict[str, Any]], outcome: Outcome) -> int:
     return count
 
 
-def _yaml_text(value: Any) -> str:
-    from msgspec import yaml
-
-    return yaml.encode(value).decode()
-
-
 def _yaml(view: View, rows: Iterator[dict[str, Any]], outcome: Outcome) -> int:
-    items = list(rows)
-    document = {
-        "schema": view.schema,
-        "items": items,
-        "truncated": outcome.truncated,
-        "errors": outcome.errors,
-    }
-    write_out(_yaml_text(document))
-    flush_out()
-    return len(items)
+    """The envelope of the JSON form, its items written as they come."""
+    from mqadmin.output.yaml_text import yaml_document, yaml_item
+
+    head = [yaml_document({"schema": view.schema}) + "items:\n"]
+
+    def pieces() -> Iterator[str]:
+        for row in rows:
+            yield (head.pop() if head else "") + yaml_item(row)
+
+    finished = False
+    count = 0
+    try:
+        count = _gathered(pieces(), live=False)
+        finished = True
+    finally:
+        if head:
+            write_out(yaml_document({"schema": view.schema, "items": []}))
+        truncated = outcome.truncated or not finished
+        write_out(yaml_document({"truncated": truncated, "errors": outcome.errors}))
+        flush_out()
+    return count
 
 
 def _csv(view: View, rows: Iterator[dict[str, Any]], *, live: bool) -> int:

@@ -8,6 +8,10 @@ if TYPE_CHECKING:
     from typing import TextIO
 
 
+class OutputError(OSError):
+    """The output cannot be written (a full disk): what was to be said is cut."""
+
+
 def stdout_is_terminal() -> bool:
     """Say whether a person looks at stdout."""
     return _is_terminal(sys.stdout)
@@ -55,21 +59,37 @@ def write_err(text: str) -> None:
 def flush_out() -> None:
     """Push what is buffered for stdout to its reader."""
     if sys.stdout is not None:
-        sys.stdout.flush()
+        try:
+            sys.stdout.flush()
+        except BrokenPipeError:
+            raise
+        except OSError as error:
+            raise _cut(error) from error
 
 
 def _write(stream: "TextIO | None", text: str, *, flush: bool) -> None:
     if stream is None:  # started with the descriptor closed: nobody reads, nothing to say
         return
     buffer = getattr(stream, "buffer", None)
-    if buffer is None:
-        stream.write(text)
-    else:
-        stream.flush()
-        # lone surrogates come from undecodable bytes in foreign data; keep them visible
-        buffer.write(text.encode("utf-8", "backslashreplace"))
-    if flush:
-        stream.flush()
+    try:
+        if buffer is None:
+            stream.write(text)
+        else:
+            stream.flush()
+            # lone surrogates come from undecodable bytes in foreign data; keep them visible
+            buffer.write(text.encode("utf-8", "backslashreplace"))
+        if flush:
+            stream.flush()
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise _cut(error) from error
+
+
+def _cut(error: OSError) -> OutputError:
+    """What to raise for a failed write; what is still buffered goes nowhere."""
+    silence_closed_pipe()
+    return OutputError(error.errno, error.strerror, "output")
 
 
 def read_answer(question: str) -> str:
@@ -86,8 +106,8 @@ def read_input() -> bytes:
 def silence_closed_pipe() -> None:
     """Point stdout at nothing, so that the interpreter's last flush cannot fail.
 
-    Called once a write has raised ``BrokenPipeError``: the reader (``head``, a pager) has seen
-    enough, which is no error.
+    Called once a write has failed, mostly with ``BrokenPipeError``: the reader (``head``, a pager)
+    has seen enough, which is no error.
     """
     try:
         descriptor = os.open(os.devnull, os.O_WRONLY)

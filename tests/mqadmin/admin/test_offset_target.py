@@ -3,7 +3,7 @@
 import pytest
 
 from broker.common.message_queue import MessageQueue
-from broker.errors import ClientError, ConfigError
+from broker.errors import ConfigError
 from mqadmin.admin.offset_target import (
     SavedOffset,
     SavedOffsets,
@@ -73,12 +73,12 @@ def test_a_file_gives_one_offset_per_queue(tmp_path) -> None:
 def test_files_that_cannot_be_used_are_named(tmp_path, text) -> None:
     path = tmp_path / "f.json"
     path.write_text(text)
-    with pytest.raises(ClientError, match=r"f\.json"):
+    with pytest.raises(ConfigError, match=r"f\.json"):
         load_offsets(str(path))
 
 
 def test_a_missing_file_is_named(tmp_path) -> None:
-    with pytest.raises(ClientError, match=r"nope\.json"):
+    with pytest.raises(ConfigError, match=r"nope\.json"):
         load_offsets(str(tmp_path / "nope.json"))
-    with pytest.raises(ClientError, match="nodir"):
+    with pytest.raises(ConfigError, match="nodir"):
         save_offsets(str(tmp_path / "nodir" / "x"), SavedOffsets(group="g", offsets=[]))

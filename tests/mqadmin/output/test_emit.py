@@ -159,6 +159,22 @@ def test_yaml_is_the_same_document(capsys: Capture) -> None:
     assert [item["topic"] for item in document["items"]] == ["a", "longer"]
 
 
+def test_yaml_is_whole_when_rows_fail_or_are_none(capsys: Capture) -> None:
+    import yaml
+
+    def rows(count: int) -> Iterator[Row]:
+        yield from ROWS[:count]
+        raise OSError("gone")
+
+    for count in (0, 1):
+        with pytest.raises(OSError, match="gone"):
+            emit(VIEW, rows(count), form="yaml")
+        document = yaml.safe_load(out(capsys))
+        assert (len(document["items"]), document["truncated"]) == (count, True)
+    emit(VIEW, [], form="yaml")
+    assert yaml.safe_load(out(capsys))["items"] == []
+
+
 def test_one_thing_has_its_schema_beside_its_fields(capsys: Capture) -> None:
     emit_thing(VIEW, ROWS[0], form="json")
     document = json.loads(out(capsys))
