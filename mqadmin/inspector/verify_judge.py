@@ -71,6 +71,7 @@ class Judge:
         self.damaged: list[tuple[int, int]] = []
         self.states: list[QueueState] = []
         self.misfits: list[Misfit] = []
+        self._empty_ends: dict[tuple[str, int], list[tuple[int, int]]] = {}
         self.units = 0
         self.units_checked = 0
         self.before_recreation = 0
@@ -112,6 +113,9 @@ class Judge:
             else:
                 self._unit_side(queue, unit)
         self._holes(queue, holes)
+        for begin, end in self._empty_ends[queue.topic, queue.queue_id]:
+            if not any(low < end and begin <= high for low, high in told):
+                self._hole(queue, begin, end - begin)
 
     def _look(self, queue: Queue) -> tuple[list[Odd], QueueState, int]:
         """The odd units of a queue, its bounds, and the physical offset of its first good unit."""
@@ -119,6 +123,7 @@ class Judge:
         for file in queue.files:
             view.look(self.queues.files.get(file.path).data, file)
         odd = [unit._replace(followed=view.last_seen > unit.queue_offset) for unit in view.odd]
+        self._empty_ends[queue.topic, queue.queue_id] = view.holes
         self.units += view.units
         self.units_checked += view.units - view.expired
         end = max(view.last_seen, view.last_expired) + 1
@@ -378,16 +383,18 @@ class Judge:
             last = at + 1 == len(holes) or holes[at + 1].queue_offset != hole.queue_offset + 1
             if not last:
                 continue
-            first = holes[begin].queue_offset
-            self.findings.add(
-                "unitHole",
-                queue.path_of(first),
-                f"{_name(queue)}: {at - begin + 1} empty units from queue offset {first} on",
-                physical_offset=first * UNIT_SIZE,
-                length=(at - begin + 1) * UNIT_SIZE,
-                queue=(queue.topic, queue.queue_id),
-            )
+            self._hole(queue, holes[begin].queue_offset, at - begin + 1)
             begin = at + 1
+
+    def _hole(self, queue: Queue, first: int, count: int) -> None:
+        self.findings.add(
+            "unitHole",
+            queue.path_of(first),
+            f"{_name(queue)}: {count} empty units from queue offset {first} on",
+            physical_offset=first * UNIT_SIZE,
+            length=count * UNIT_SIZE,
+            queue=(queue.topic, queue.queue_id),
+        )
 
     def _batch(self, queue: Queue) -> None:
         """Units of a batch queue that no record was met for."""

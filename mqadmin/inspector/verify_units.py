@@ -38,6 +38,8 @@ class UnitView:
     def __init__(self, start: int) -> None:
         self.start = start
         self.odd: list[Odd] = []
+        self.holes: list[tuple[int, int]] = []  # first queue offset and end of empty ends of files
+        self._end = -1
         self.units = 0
         self.seen = 0
         self.expired = 0
@@ -49,8 +51,13 @@ class UnitView:
 
     def look(self, data: bytes, file: UnitFile) -> None:
         """Look at the next file of the queue."""
+        if self._end < 0:
+            self._end = file.first
         if not file.count:
             return
+        if file.first > self._end:
+            self.holes.append((self._end, file.first))
+        self._end = file.first + file.count
         if has_columns():
             self._by_columns(data, file)
         else:

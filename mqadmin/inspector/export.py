@@ -1,0 +1,230 @@
+"""Messages of a store as pieces of a file: NDJSON and CSV lines, or Arrow record batches.
+
+Pieces come in the order of the log, each with the physical offset where the next one begins, so
+that whoever writes them can stop after any piece and go on later. Nothing is written here; see
+:mod:`mqadmin.surgery.export`.
+"""
+
+import csv
+import io
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import msgspec
+
+from broker.common.times import format_time
+from mqadmin.inspector.directory import Query, StoreDirectory
+from mqadmin.inspector.files import open_bytes
+from mqadmin.inspector.log import LogItem, LogWalk
+from mqadmin.inspector.messages import Matcher, record_rows, start_by_time
+from mqadmin.inspector.rows import DamageRow
+from mqadmin.message_row import MessageRow
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+NDJSON: Final = "ndjson"
+CSV: Final = "csv"
+PARQUET: Final = "parquet"
+FORMATS: Final = (NDJSON, CSV, PARQUET)
+
+# Rows of a text piece.
+PIECE_ROWS: Final = 2000
+# Times are told twice, in ms and in words; after the same name, as everywhere.
+_TIMES: Final = {"bornTimestamp": "bornTime", "storeTimestamp": "storeTime"}
+
+
+class Piece(NamedTuple):
+    """Part of an export: ``data`` as text bytes or a record batch, and where to go on."""
+
+    data: Any
+    rows: int
+    next_offset: int
+    damages: tuple[DamageRow, ...] = ()
+
+
+def text_pieces(store: StoreDirectory, query: Query, form: str) -> Iterator[Piece]:
+    """NDJSON or CSV pieces of the messages that match; a CSV begins with its header line.
+
+    ``query.from_offset`` is where an interrupted export goes on; the header is then left out.
+    """
+    encode = _ndjson if form == NDJSON else _csv
+    if form == CSV and not query.from_offset:
+        yield Piece(_csv_line(list(fields())), 0, query.from_offset or 0)
+    rows: list[MessageRow] = []
+    damages: list[DamageRow] = []
+    reached = 0
+    for item, found in _matching(store, query):
+        rows += [row for row in found if not isinstance(row, DamageRow)]
+        damages += [row for row in found if isinstance(row, DamageRow)]
+        if item.record is not None:
+            reached = item.record.physical_offset + item.record.total_size
+        if len(rows) >= PIECE_ROWS:
+            yield Piece(encode(rows), len(rows), reached, tuple(damages))
+            rows, damages = [], []
+    if rows or damages:
+        yield Piece(encode(rows), len(rows), reached, tuple(damages))
+
+
+def _matching(
+    store: StoreDirectory, query: Query
+) -> Iterator[tuple[LogItem, list[MessageRow | DamageRow]]]:
+    match = Matcher(query)
+    broker_name = store.broker_name()
+    start = max(query.from_offset or 0, start_by_time(store, query.begin_ms))
+    for item in LogWalk(store, start=start, check_crc=query.check_crc):
+        if item.damage is not None:
+            yield item, [item.damage]
+        record = item.record
+        if record is None:
+            continue
+        if match.is_behind(record.physical_offset):
+            return
+        found = list(record_rows(item, match, broker_name)) if match.record(record) else []
+        yield item, found
+
+
+def fields() -> tuple[str, ...]:
+    """Names of the fields of an exported message, in order."""
+    names: list[str] = []
+    for name in MessageRow.__struct_encode_fields__:
+        names.append(name)
+        if name in _TIMES:
+            names.append(_TIMES[name])
+    return tuple(names)
+
+
+def _plain(row: MessageRow) -> dict[str, Any]:
+    built = msgspec.to_builtins(row)
+    out: dict[str, Any] = {}
+    for name, value in built.items():
+        out[name] = value
+        if name in _TIMES:
+            out[_TIMES[name]] = format_time(value) if value >= 0 else None
+    return out
+
+
+def _ndjson(rows: list[MessageRow]) -> bytes:
+    encode = msgspec.json.encode
+    return b"".join(encode(_plain(row)) + b"\n" for row in rows)
+
+
+def _csv(rows: list[MessageRow]) -> bytes:
+    return b"".join(_csv_line([_cell(value) for value in _plain(row).values()]) for row in rows)
+
+
+def _csv_line(cells: list[Any]) -> bytes:
+    buffer = io.StringIO()
+    csv.writer(buffer, lineterminator="\n").writerow(cells)
+    return buffer.getvalue().encode("utf-8", "backslashreplace")
+
+
+def _cell(value: Any) -> Any:
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, (list, dict)):
+        return msgspec.json.encode(value).decode()
+    return value
+
+
+def batch_pieces(store: StoreDirectory, query: Query, *, bodies: bool) -> "Iterator[Piece]":
+    """Arrow record batches of the messages that match; needs the extra ``arrow``.
+
+    Columns are those of :data:`mqadmin.inspector.arrow.SCHEMA`, ``body`` only with ``bodies``.
+    """
+    from mqadmin.inspector import arrow
+
+    names = [name for name in arrow.SCHEMA.names if name not in ("damage", "crc_ok")]
+    if not bodies:
+        names.remove("body")
+    select = _Selection(query)
+    start = max(query.from_offset or 0, start_by_time(store, query.begin_ms))
+    from broker.store.format.columns import first_record, scan_columns
+
+    for file in store.log_files():
+        if file.start + file.length <= start or (
+            query.to_offset is not None and file.start >= query.to_offset
+        ):
+            continue
+        with open_bytes(file.path, sequential=True) as opened:
+            data = opened.data
+            position = first_record(data, max(start - file.start, 0), file.start)
+            if position < 0:
+                continue
+            maker = arrow.BatchMaker(data, names, store=str(store.path), keep=select.keep(data))
+            what = arrow.what_for(names, check_crc=False)
+            for batch in scan_columns(data, file.start, position, opened.data_end, what=what):
+                for part in maker.make(batch):
+                    yield Piece(part, part.num_rows, file.start + batch.next_position)
+                if not batch.count:
+                    continue
+                yield Piece(None, 0, file.start + batch.next_position)
+            del maker
+
+
+class _Selection:
+    """Which rows of a scan batch an export wants, worked out on columns."""
+
+    def __init__(self, query: Query) -> None:
+        self.query = query
+
+    def keep(self, data: bytes) -> Any:
+        """A function from scan batch to row numbers."""
+        import numpy as np
+
+        from broker.store.format.column_hash import equal_slices
+
+        query = self.query
+        view = np.frombuffer(data, dtype=np.uint8)
+
+        def rows(batch: Any) -> Any:
+            wanted = np.ones(batch.count, dtype=bool)
+            times = batch.column("store_timestamp")
+            if query.begin_ms is not None:
+                wanted &= times >= query.begin_ms
+            if query.end_ms is not None:
+                wanted &= times < query.end_ms
+            if query.to_offset is not None:
+                wanted &= batch.physical_offset < query.to_offset
+            if query.from_offset is not None:
+                wanted &= batch.physical_offset >= query.from_offset
+            if query.queue_id is not None:
+                wanted &= batch.column("queue_id") == query.queue_id
+            if query.topic is not None:
+                name = np.frombuffer(query.topic.encode("utf-8", "replace"), dtype=np.uint8)
+                at, length = batch.column("topic_at"), batch.column("topic_length")
+                zeros = np.zeros(batch.count, dtype=np.int64)
+                own = np.full(batch.count, len(name), dtype=np.int64)
+                wanted &= equal_slices(view, (at, length), name, (zeros, own))
+            found = np.flatnonzero(wanted)
+            if query.key is None:
+                return found
+            key = query.key.encode("utf-8", "replace")
+            return np.array(
+                [row for row in found.tolist() if _has_key(data, batch, row, key)], dtype=np.int64
+            )
+
+        return rows
+
+
+def _has_key(data: bytes, batch: Any, row: int, key: bytes) -> bool:
+    for name in ("uniq_key", "keys"):
+        length = int(batch.column(f"{name}_length")[row])
+        if length > 0:
+            at = int(batch.column(f"{name}_at")[row])
+            value = bytes(data[at : at + length])
+            if value == key or (name == "keys" and key in value.split(b" ")):
+                return True
+    return False
+
+
+def batch_schema(*, bodies: bool) -> "pa.Schema":
+    """The columns of :func:`batch_pieces`."""
+    from mqadmin.inspector import arrow
+
+    names = [name for name in arrow.SCHEMA.names if name not in ("damage", "crc_ok")]
+    if not bodies:
+        names.remove("body")
+    return __import__("pyarrow").schema([arrow.SCHEMA.field(name) for name in names])

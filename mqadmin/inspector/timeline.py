@@ -1,0 +1,305 @@
+"""One message over its whole life: every place where it, or a copy of it, stands in a store.
+
+A message begins somewhere and is copied: a delayed one into its topic, a half message when it is
+committed, a failed one into retry topics and at last among the dead letters. All copies carry the
+same UNIQ_KEY. Of each the record in the log, its ConsumeQueue unit and its index entries are
+places; op records that close a half message belong to it, too.
+"""
+
+from collections.abc import Callable, Iterator
+from typing import Final
+
+import msgspec
+
+from broker.common.sysflag import COMPRESSED, INNER_BATCH, TRANSACTION_COMMIT, TRANSACTION_MASK
+from broker.common.topic import (
+    DLQ_PREFIX,
+    RETRY_PREFIX,
+    REVIVE_TOPIC_PREFIX,
+    SCHEDULE_TOPIC,
+    TIMER_TOPIC,
+    TRANS_HALF_TOPIC,
+    TRANS_OP_HALF_TOPIC,
+)
+from broker.errors import RemoteProtocolError, StoreError
+from broker.message.message import MessageExt
+from broker.message.record import decode_record
+from broker.store.format.commitlog import LogRecord
+from broker.store.format.indexfile import index_key, index_key_hash, message_keys, walk_chain
+from mqadmin.inspector.directory import Query, StoreDirectory
+from mqadmin.inspector.files import FileBytes, open_bytes
+from mqadmin.inspector.find import find_id, find_key
+from mqadmin.inspector.log import LogReader, LogWalk
+from mqadmin.inspector.messages import Matcher, scan_messages, start_by_time
+from mqadmin.inspector.rows import DamageRow
+from mqadmin.inspector.verify_index import shape_of
+from mqadmin.inspector.verify_log import Wanted, light_queues
+from mqadmin.inspector.verify_queues import OpenFiles, Queue
+from mqadmin.message_row import MessageRow
+
+LOG: Final = "log"
+QUEUE: Final = "queue"
+INDEX: Final = "index"
+_ORDER: Final = {LOG: 0, QUEUE: 1, INDEX: 2}
+# Messages that one search may begin with; a timeline of more is none.
+MOST_SEEDS: Final = 1000
+
+
+class PlaceRow(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """One place: ``place`` is log, queue or index; ``role`` what the record is.
+
+    Roles: message, half, op, committed, delayed, timer, retry, deadLetter, popLog. ``detail`` says
+    what the place adds: a unit that leads elsewhere, the key of an entry.
+    """
+
+    store_timestamp: int
+    place: str
+    role: str
+    topic: str
+    queue_id: int
+    queue_offset: int
+    physical_offset: int
+    uniq_key: str | None
+    detail: str
+    path: str
+
+
+class Search(msgspec.Struct, frozen=True, kw_only=True):
+    """What to begin with; one of ``key``, ``id``, ``offset``, ``text`` or a window of time."""
+
+    key: str | None = None
+    id: str | None = None
+    offset: int | None = None
+    text: str | None = None
+    topic: str | None = None
+    queue_id: int | None = None
+    begin_ms: int | None = None
+    end_ms: int | None = None
+    scan: str = "auto"
+
+
+def timeline(store: StoreDirectory, search: Search) -> Iterator[PlaceRow | DamageRow]:
+    """All places of the messages found, as they were written; damages met come first.
+
+    StoreError if more than :data:`MOST_SEEDS` messages match.
+    """
+    return _Timeline(store, search).rows()
+
+
+def role_of(topic: str, sys_flag: int) -> str:
+    """What a record of a topic is."""
+    fixed = {
+        SCHEDULE_TOPIC: "delayed",
+        TIMER_TOPIC: "timer",
+        TRANS_HALF_TOPIC: "half",
+        TRANS_OP_HALF_TOPIC: "op",
+    }
+    if topic in fixed:
+        return fixed[topic]
+    for prefix, role in (
+        (RETRY_PREFIX, "retry"),
+        (DLQ_PREFIX, "deadLetter"),
+        (REVIVE_TOPIC_PREFIX, "popLog"),
+    ):
+        if topic.startswith(prefix):
+            return role
+    return "committed" if sys_flag & TRANSACTION_MASK == TRANSACTION_COMMIT else "message"
+
+
+class _Timeline:
+    def __init__(self, store: StoreDirectory, search: Search) -> None:
+        self.store = store
+        self.search = search
+        self.places: list[PlaceRow] = []
+        self.damages: dict[tuple[str, int | None], DamageRow] = {}
+        self.done: set[int] = set()
+        self.halves: set[int] = set()
+        self.files = OpenFiles()
+        self.queues = {
+            (found.topic, found.queue_id): Queue(found, self.files)
+            for found in store.queue_files()
+            if found.kind == "classic"
+        }
+
+    def rows(self) -> Iterator[PlaceRow | DamageRow]:
+        """Find, follow, sort."""
+        seeds = self._messages(self._seeds())
+        keys = list(dict.fromkeys(row.uniq_key for row in seeds if row.uniq_key))
+        found = {row.physical_offset: row for row in seeds}
+        for key in keys:
+            copies = find_key(self.store, key, Query(check_crc=False), self.search.scan)
+            for row in self._messages(copies):
+                if row.uniq_key == key:
+                    found.setdefault(row.physical_offset, row)
+        with LogReader(self.store) as log:
+            for offset in sorted(found):
+                self._place(log, offset)
+            self._ops(log)
+        self.files.close()
+        yield from self.damages.values()
+        yield from sorted(
+            self.places,
+            key=lambda row: (row.store_timestamp, row.physical_offset, _ORDER[row.place]),
+        )
+
+    def _messages(self, rows: Iterator[MessageRow | DamageRow]) -> list[MessageRow]:
+        found: list[MessageRow] = []
+        for row in rows:
+            if isinstance(row, DamageRow):
+                self.damages[row.path, row.physical_offset] = row
+                continue
+            found.append(row)
+            if len(found) > MOST_SEEDS:
+                raise StoreError(
+                    f"more than {MOST_SEEDS} messages match",
+                    "narrow the search: --topic, --time, or a uniqKey",
+                )
+        return found
+
+    def _seeds(self) -> Iterator[MessageRow | DamageRow]:
+        search = self.search
+        query = Query(
+            topic=search.topic,
+            queue_id=search.queue_id,
+            begin_ms=search.begin_ms,
+            end_ms=search.end_ms,
+            check_crc=False,
+        )
+        if search.key is not None:
+            return find_key(self.store, search.key, query, search.scan)
+        if search.id is not None:
+            return find_id(self.store, search.id, query, search.scan)
+        if search.offset is not None:
+            at = search.offset
+            query = msgspec.structs.replace(query, from_offset=at, to_offset=at + 1)
+            return scan_messages(self.store, query)
+        if search.text is not None:
+            return self._with_text(query, search.text)
+        return scan_messages(self.store, query)
+
+    def _with_text(self, query: Query, text: str) -> Iterator[MessageRow | DamageRow]:
+        """Messages whose body holds a text."""
+        wanted = text.encode("utf-8", "surrogateescape")
+        match = Matcher(query)
+        start = start_by_time(self.store, query.begin_ms)
+        for item in LogWalk(self.store, start=start, check_crc=False):
+            record = item.record
+            if item.damage is not None:
+                yield item.damage
+            if record is not None and match.record(record) and _holds(item.file, record, wanted):
+                at = record.physical_offset
+                one = msgspec.structs.replace(query, from_offset=at, to_offset=at + 1)
+                yield from scan_messages(self.store, one)
+
+    def _place(self, log: LogReader, offset: int) -> None:
+        """The record at an offset, its units and its entries."""
+        place = log.record(offset)
+        if place is None or offset in self.done:
+            return
+        self.done.add(offset)
+        file, record = place
+        try:
+            message = decode_record(file.data, record.position, read_body=False)
+        except RemoteProtocolError:
+            return
+        role = role_of(message.topic, message.sys_flag)
+        if role == "half":
+            self.halves.add(message.queue_offset)
+        add = self._adder(message, role)
+        size = f"{record.total_size} bytes"
+        times = f", {message.reconsume_times} failed deliveries" if message.reconsume_times else ""
+        add(LOG, size + times, str(file.path), message.topic, message.queue_id)
+        self._units(add, message, record)
+        self._entries(add, message)
+
+    def _adder(self, message: MessageExt, role: str) -> Callable[..., None]:
+        def add(
+            place: str, detail: str, path: str, topic: str, queue_id: int, at: int = -1
+        ) -> None:
+            self.places.append(
+                PlaceRow(
+                    store_timestamp=message.store_timestamp,
+                    place=place,
+                    role=role,
+                    topic=topic,
+                    queue_id=queue_id,
+                    queue_offset=message.queue_offset if at < 0 else at,
+                    physical_offset=message.physical_offset,
+                    uniq_key=message.uniq_key,
+                    detail=detail,
+                    path=path,
+                )
+            )
+
+        return add
+
+    def _units(self, add: Callable[..., None], message: MessageExt, record: LogRecord) -> None:
+        own = Wanted(record.topic, message.queue_id, message.queue_offset)
+        for wanted in (own, *light_queues(record)):
+            topic = wanted.topic.decode("utf-8", "replace")
+            queue = self.queues.get((topic, wanted.queue_id))
+            unit = None if queue is None else queue.unit(wanted.queue_offset)
+            if queue is None or unit is None or unit.size == 0:
+                continue
+            good = (unit.physical_offset, unit.size) == (
+                record.physical_offset,
+                record.total_size,
+            )
+            detail = (
+                f"tags code {unit.tags_code}"
+                if good
+                else f"the unit leads to physical offset {unit.physical_offset} instead"
+            )
+            path = str(queue.path_of(wanted.queue_offset))
+            add(QUEUE, detail, path, topic, wanted.queue_id, wanted.queue_offset)
+
+    def _entries(self, add: Callable[..., None], message: MessageExt) -> None:
+        words = message_keys(message.uniq_key, message.properties.get("KEYS"))
+        for path in self.store.index_files():
+            try:
+                with open_bytes(path) as file:
+                    slots = shape_of(file.data, 0)
+                    for word in words if slots else ():
+                        hashed = index_key_hash(message.topic, word)
+                        for entry in walk_chain(file.data, hashed, slots):
+                            if entry.physical_offset == message.physical_offset:
+                                detail = f"{index_key(message.topic, word)}, entry {entry.number}"
+                                add(INDEX, detail, str(path), message.topic, message.queue_id)
+            except (StoreError, RemoteProtocolError):
+                continue
+
+    def _ops(self, log: LogReader) -> None:
+        """Op records that name one of the half messages."""
+        queue = self.queues.get((TRANS_OP_HALF_TOPIC, 0))
+        if queue is None or not self.halves:
+            return
+        for file in queue.files:
+            for number in range(file.first, file.first + file.count):
+                unit = queue.unit(number)
+                place = None if unit is None else log.record(unit.physical_offset)
+                if place is None or place[1].topic != TRANS_OP_HALF_TOPIC.encode():
+                    continue
+                body = _body(*place)
+                named = {int(word) for word in body.split(b",") if word.isdigit()}
+                both = sorted(named & self.halves)
+                if both:
+                    message = decode_record(place[0].data, place[1].position)
+                    add = self._adder(message, "op")
+                    detail = "closes half message " + ", ".join(map(str, both))
+                    add(LOG, detail, str(place[0].path), message.topic, message.queue_id)
+
+
+def _body(file: FileBytes, record: LogRecord) -> bytes:
+    return bytes(file.data[record.body_position : record.body_position + record.body_length])
+
+
+def _holds(file: FileBytes, record: LogRecord, wanted: bytes) -> bool:
+    """Whether a body, unpacked if it is packed, holds some bytes."""
+    if wanted in _body(file, record):
+        return True
+    if not record.sys_flag & (COMPRESSED | INNER_BATCH):
+        return False
+    try:
+        return wanted in decode_record(file.data, record.position).payload()
+    except RemoteProtocolError:
+        return False
