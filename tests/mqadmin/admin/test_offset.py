@@ -5,7 +5,7 @@ import json
 import pytest
 
 from broker.common.group import SubscriptionGroupConfig
-from broker.errors import ClientError
+from broker.errors import ClientError, ConfigError
 from broker.remoting.protocol.codes import RequestCode, ResponseCode
 
 
@@ -166,7 +166,7 @@ class TestUndo:
 
     def test_it_is_written_before_anything_changes(self, admin, cluster, filled, undo):
         plan = admin.offset.plan_reset("g", "orders", "latest")
-        with pytest.raises(ClientError, match="File exists"):
+        with pytest.raises(ConfigError, match="File exists"):
             open(undo, "w").close()
             admin.offset.apply_reset(plan, undo_path=undo)
         assert not cluster.asked(RequestCode.INVOKE_BROKER_TO_RESET_OFFSET)
