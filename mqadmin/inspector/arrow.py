@@ -151,13 +151,14 @@ class BatchMaker:
         return pa.RecordBatch.from_pylist(rows, schema=self.schema)
 
     def _plain(self, batch: ScanBatch, rows: "NDArray[np.int64]") -> pa.RecordBatch:
-        arrays = [self._array(name, batch, rows) for name in self.names]
+        arrays = [self.array(name, batch, rows) for name in self.names]
         if not arrays:
             return pa.RecordBatch.from_struct_array(pa.array([{}] * len(rows), type=pa.struct([])))
         return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
 
-    def _array(self, name: str, batch: ScanBatch, rows: "NDArray[np.int64]") -> pa.Array:
-        kind = self.schema.field(name).type
+    def array(self, name: str, batch: ScanBatch, rows: "NDArray[np.int64]") -> pa.Array:
+        """One column of SCHEMA for these rows; inner batches are not unfolded."""
+        kind = SCHEMA.field(name).type
         if name in _NUMBERS:
             return pa.array(batch.column(_NUMBERS[name])[rows]).cast(kind)
         if name in _TIMES:

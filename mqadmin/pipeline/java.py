@@ -25,7 +25,8 @@ from broker.errors import ClientError
 
 SUPPORTED: Final = (17, 21)
 START_LIMIT_S: Final = 120  # a cold virtual machine on a busy machine
-STOP_LIMIT_S: Final = 20
+STOP_LIMIT_S: Final = 20.0
+LAST_WORDS: Final = 2000  # characters
 
 # What Spark opens of the Java modules (its own launcher gives the same).
 OPENED: Final = (
@@ -124,8 +125,8 @@ def find_java() -> JavaHome:
 class Gateway:
     """A running Spark virtual machine that PySpark talks to; ``close`` ends it.
 
-    ``conf`` are Spark settings by name, ``heap`` its largest memory (``-Xmx``), ``archive`` a
-    class-data archive to start from (see ``warmup``), ``flags`` further options of the machine.
+    ``conf`` are Spark settings by name, ``heap`` its largest memory (``-Xmx``), ``flags`` further
+    options of the machine.
     """
 
     def __init__(
@@ -149,31 +150,47 @@ class Gateway:
         ]
         for name, value in conf.items():
             words += ["--conf", f"{name}={value}"]
+        self.words = self._folder / "words"
+        # Workers of a query that has seen enough complain of a closed pipe, and more of the kind;
+        # what fails is told by an exception. Our stdout is data.
+        said = 2 if verbose else os.open(self.words, os.O_CREAT | os.O_WRONLY | os.O_APPEND, 0o600)
         self.process = subprocess.Popen(
             [*words, "pyspark-shell"],
             stdin=subprocess.PIPE,
-            stdout=2,  # our stdout is data
+            stdout=said,
+            stderr=said,
             env={
                 **os.environ,
                 "SPARK_HOME": str(spark_home()),
                 "SPARK_SCALA_VERSION": "2.13",
                 "SPARK_CONNECT_MODE": "0",
-                "SPARK_LOCAL_IP": os.environ.get("SPARK_LOCAL_IP", "127.0.0.1"),
+                "SPARK_LOCAL_IP": conf.get("spark.driver.bindAddress", "127.0.0.1"),
                 "_PYSPARK_DRIVER_CONN_INFO_PATH": str(self._info),
             },
             # Ctrl-C is ours to handle: jobs are cancelled before the machine ends.
             start_new_session=True,
         )
+        if said != 2:
+            os.close(said)
+
+    def last_words(self) -> str:
+        """The end of what the machine said, "" if it said it on stderr."""
+        try:
+            return self.words.read_text(encoding="utf-8", errors="replace")[-LAST_WORDS:].strip()
+        except OSError:
+            return ""
 
     def connect(self) -> None:
         """Wait until the machine listens, tell PySpark where. ClientError if it ends instead."""
         deadline = time.monotonic() + START_LIMIT_S
         while not self._info.exists():
             if self.process.poll() is not None or time.monotonic() > deadline:
+                words = self.last_words()
                 self.close()
                 raise ClientError(
-                    f"the Java virtual machine of Spark did not start ({self.home.java})",
-                    "its own words stand above; another Java is chosen by JAVA_HOME",
+                    f"the Java virtual machine of Spark did not start ({self.home.java})"
+                    + (f": {words}" if words else ""),
+                    "another Java is chosen by JAVA_HOME; -v shows all that it says",
                 )
             time.sleep(0.01)
         data = self._info.read_bytes()
@@ -181,14 +198,14 @@ class Gateway:
         os.environ["PYSPARK_GATEWAY_PORT"] = str(port)
         os.environ["PYSPARK_GATEWAY_SECRET"] = data[8 : 8 + length].decode()
 
-    def close(self) -> None:
-        """End the machine and remove its files."""
+    def close(self, limit_s: float = STOP_LIMIT_S) -> None:
+        """End the machine, by force after ``limit_s``, and remove its files."""
         os.environ.pop("PYSPARK_GATEWAY_PORT", None)
         os.environ.pop("PYSPARK_GATEWAY_SECRET", None)
         if self.process.stdin is not None:
             self.process.stdin.close()
         try:
-            self.process.wait(STOP_LIMIT_S)
+            self.process.wait(limit_s)
         except subprocess.TimeoutExpired:
             self.process.kill()
             self.process.wait()

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from broker.common.clock import SystemClock
 from broker.common.times import parse_time
-from broker.errors import ConfigError, RocketMQError
+from broker.errors import ConfigError, RocketMQError, StoreError
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -137,13 +137,13 @@ def option_paths(options: Options, source: str) -> list[str]:
 
 
 def expanded(paths: Iterable[str], source: str) -> list[str]:
-    """Paths with their globs expanded, each once. ConfigError for a glob that matches nothing."""
+    """Paths with their globs expanded, each once. StoreError for a glob that matches nothing."""
     found: dict[str, None] = {}
     for path in paths:
         plain = path.removeprefix("file://")
         matches = sorted(glob.glob(plain)) if glob.has_magic(plain) else [plain]
         if not matches:
-            raise ConfigError(f"{source}: nothing matches {path}")
+            raise StoreError(f"{source}: nothing matches {path}", path=path)
         found.update(dict.fromkeys(matches))
     return list(found)
 

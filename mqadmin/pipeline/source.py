@@ -44,6 +44,7 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
+from mqadmin.pipeline.failure import noted
 from mqadmin.pipeline.options import (
     Wanted,
     check_columns,
@@ -101,7 +102,8 @@ class StoreSource(DataSource):
 
     def schema(self) -> str:
         """The columns asked for, or all (``damage`` with damages only); ConfigError."""
-        names = option_columns(self.options, tuple(COLUMN_TYPES), NAME)
+        with noted():
+            names = option_columns(self.options, tuple(COLUMN_TYPES), NAME)
         if names is None:
             with_damages = option_true(self.options, "damages")
             names = [name for name in COLUMN_TYPES if name != "damage" or with_damages]
@@ -125,20 +127,23 @@ class StoreReader(DataSourceReader):
 
     def __init__(self, schema: StructType, options: dict[str, str]) -> None:
         self.names = list(schema.names)
-        check_columns(self.names, tuple(COLUMN_TYPES), NAME)
         self.options = lower_names(options)
-        self.wanted = option_wanted(self.options)
-        self.paths = option_paths(self.options, NAME)
+        with noted():
+            check_columns(self.names, tuple(COLUMN_TYPES), NAME)
+            self.wanted = option_wanted(self.options)
+            self.paths = option_paths(self.options, NAME)
 
     def partitions(self) -> list[InputPartition]:
         """The splits of every file that can hold wanted rows. StoreError for a path not there."""
-        return [*plan(self.paths, self.wanted, self.options)]
+        with noted():
+            return [*plan(self.paths, self.wanted, self.options)]
 
     def read(self, partition: InputPartition) -> Iterator["pa.RecordBatch"]:
         """Arrow batches of one split. StoreError naming the file if it cannot be read."""
         if isinstance(partition, Split):  # without splits Spark asks for an empty one
             settle()
-            yield from read_split(partition, self.names, self.wanted, self.options)
+            with noted():
+                yield from read_split(partition, self.names, self.wanted, self.options)
 
 
 class FilteringReader(StoreReader):
@@ -191,6 +196,7 @@ def _bound(item: Filter, value: int, lower: list[int], upper: list[int]) -> None
 def register(session: "SparkSession") -> None:
     """Make our sources known to a session."""
     from mqadmin.pipeline.tables import IndexSource, OffsetsSource, QueueSource
+    from mqadmin.pipeline.verified import VerifySource
 
-    for source in (StoreSource, QueueSource, IndexSource, OffsetsSource):
+    for source in (StoreSource, QueueSource, IndexSource, OffsetsSource, VerifySource):
         session.dataSource.register(source)

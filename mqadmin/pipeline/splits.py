@@ -278,3 +278,25 @@ def damage_rows(
     found: Any = maker.damages(batch)
     if found is not None:
         yield found
+
+
+def blank_at(view: Any, position: int) -> bool:
+    """Whether a blank record that ends the file stands at ``position``."""
+    from broker.errors import RemoteProtocolError
+    from broker.store.format.commitlog import decode_blank
+
+    try:
+        return decode_blank(view, position) == len(view) - position
+    except RemoteProtocolError:
+        return position == len(view)
+
+
+def is_followed(split: Split, length: int) -> bool:
+    """Whether the file behind a split's file begins with a record: nothing comes to this one."""
+    from broker.store.format.commitlog import file_name
+
+    path = Path(split.path).with_name(file_name(split.base + length))
+    if not path.exists():
+        return False
+    view = map_file(path)
+    return view is not None and plausible(view, 0, split.base + length)

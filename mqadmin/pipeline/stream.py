@@ -31,11 +31,13 @@ from pyspark.sql.streaming.datasource import (
 
 from broker.errors import StoreError
 from mqadmin.inspector.directory import LogFile
+from mqadmin.pipeline.failure import noted
 from mqadmin.pipeline.options import option_number, option_true
 from mqadmin.pipeline.source import StoreReader
 from mqadmin.pipeline.splits import (
     SPLIT_BYTES,
     Split,
+    blank_at,
     log_files,
     map_file,
     plausible,
@@ -86,6 +88,10 @@ class StoreStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
         The limit is shared out evenly; what one store leaves, the others may use.
         """
+        with noted():
+            return self._latest(start, limit)
+
+    def _latest(self, start: Offset, limit: ReadLimit) -> Offset:
         found = dict(start)
         paths = [*dict.fromkeys([*start, *self._paths()])]
         begins = {path: self._begin(path, start.get(path)) for path in paths}
@@ -114,7 +120,8 @@ class StoreStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def partitions(self, start: Offset, end: Offset) -> list[InputPartition]:
         """Splits of the bytes between two offsets."""
-        return [*self.splits(start, end)]
+        with noted():
+            return [*self.splits(start, end)]
 
     def splits(self, start: Offset, end: Offset) -> Iterator[Split]:
         """The splits between two offsets, file by file."""
@@ -133,7 +140,10 @@ class StoreStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Arrow batches of one split."""
         if isinstance(partition, Split):
             settle()
-            yield from read_split(partition, self._plain.names, self._plain.wanted, self.options)
+            with noted():
+                yield from read_split(
+                    partition, self._plain.names, self._plain.wanted, self.options
+                )
 
     # ---- the logs
 
@@ -251,14 +261,3 @@ def is_torn(view: Any, position: int, end: int) -> bool:
     if check_record(view, position) <= 0:
         return True
     return bool(read_record(view, position).properties) and view[end - 1] == 0
-
-
-def blank_at(view: Any, position: int) -> bool:
-    """Whether a blank record that ends the file stands at ``position``."""
-    from broker.errors import RemoteProtocolError
-    from broker.store.format.commitlog import decode_blank
-
-    try:
-        return decode_blank(view, position) == len(view) - position
-    except RemoteProtocolError:
-        return position == len(view)

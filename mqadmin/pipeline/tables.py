@@ -32,6 +32,7 @@ from broker.errors import ConfigError, RemoteProtocolError, StoreError
 from broker.store.format import config, state
 from mqadmin.inspector.directory import QueueFiles, StoreDirectory
 from mqadmin.inspector.files import open_bytes, read_all
+from mqadmin.pipeline.failure import noted
 from mqadmin.pipeline.options import (
     check_columns,
     lower_names,
@@ -96,6 +97,7 @@ _ARROW: Final = {
     "string": ("string",),
     "int": ("int32",),
     "bigint": ("int64",),
+    "double": ("float64",),
     "timestamp": ("timestamp", "us", "UTC"),
 }
 
@@ -126,16 +128,37 @@ class TableSource(DataSource):
 
 
 class TableReader(DataSourceReader):
-    """A reader whose partitions are lists of paths; ``rows`` gives columns of one of them."""
+    """What the readers share: each plans its :meth:`work` and gives the :meth:`rows` of it."""
 
     def __init__(
         self, schema: StructType, options: dict[str, str], types: dict[str, str], source: str
     ) -> None:
         self.names = list(schema.names)
         self.types = types
-        check_columns(self.names, tuple(types), source)
         self.options = lower_names(options)
-        self.paths = option_paths(self.options, source)
+        with noted():
+            check_columns(self.names, tuple(types), source)
+            self.paths = option_paths(self.options, source)
+
+    def work(self) -> Iterator["Work"]:
+        """What the tasks are to read. StoreError for a path that is not there."""
+        raise NotImplementedError
+
+    def rows(self, work: "Work") -> Iterator["pa.RecordBatch"]:
+        """Arrow batches of one task. StoreError for a file that cannot be read."""
+        raise NotImplementedError
+
+    def partitions(self) -> list[InputPartition]:
+        """The tasks."""
+        with noted():
+            return [*self.work()]
+
+    def read(self, partition: InputPartition) -> Iterator["pa.RecordBatch"]:
+        """Arrow batches of one task."""
+        if isinstance(partition, Work):  # without tasks Spark asks for an empty one
+            settle()
+            with noted():
+                yield from self.rows(partition)
 
     def batch(self, columns: dict[str, Any], count: int) -> "pa.RecordBatch":
         """Columns (arrays, lists or one value for all rows) as an Arrow batch."""
@@ -180,7 +203,7 @@ class QueueSource(TableSource):
 class QueueReader(TableReader):
     """Reads queues; a task takes several, each whole."""
 
-    def partitions(self) -> list[InputPartition]:
+    def work(self) -> Iterator[Work]:
         """Tasks of about the same number of bytes."""
         topics = self.options.get("topic")
         wanted = {name.strip() for name in topics.split(",")} if topics else None
@@ -198,14 +221,11 @@ class QueueReader(TableReader):
             least = loads.index(min(loads))
             tasks[least].append((store, queue))
             loads[least] += size + 1
-        return [Work(items) for items in tasks]
+        yield from (Work(items) for items in tasks)
 
-    def read(self, partition: InputPartition) -> Iterator["pa.RecordBatch"]:
-        """Arrow batches of the queues of one task, one or more per file."""
-        if not isinstance(partition, Work):
-            return
-        settle()
-        for store, queue in partition.items:
+    def rows(self, work: Work) -> Iterator["pa.RecordBatch"]:
+        """A batch per file."""
+        for store, queue in work.items:
             last = -1
             for path, start in queue.files:
                 columns, count, ended = queue_columns(queue, path, start, last)
@@ -283,21 +303,16 @@ class IndexSource(TableSource):
 class IndexReader(TableReader):
     """Reads IndexFiles, one per task."""
 
-    def partitions(self) -> list[InputPartition]:
+    def work(self) -> Iterator[Work]:
         """A task per file."""
-        found: list[InputPartition] = []
         for path in self.paths:
             directory = StoreDirectory(path)
             store = store_label(directory)
-            found += [Work([(store, str(file))]) for file in directory.index_files()]
-        return found
+            yield from (Work([(store, str(file))]) for file in directory.index_files())
 
-    def read(self, partition: InputPartition) -> Iterator["pa.RecordBatch"]:
+    def rows(self, work: Work) -> Iterator["pa.RecordBatch"]:
         """The entries of a file in parts, or its one row. A file that is no index has no rows."""
-        if not isinstance(partition, Work):
-            return
-        settle()
-        for store, path in partition.items:
+        for store, path in work.items:
             if option_true(self.options, "files"):
                 yield from self._file(store, Path(path))
             else:
@@ -410,9 +425,9 @@ class OffsetsSource(TableSource):
 class OffsetsReader(TableReader):
     """Reads files of consumer offsets, one per task."""
 
-    def partitions(self) -> list[InputPartition]:
+    def work(self) -> Iterator[Work]:
         """A task per snapshot. ConfigError for a path that holds none."""
-        return [Work([(str(file), store)]) for file, store in self._files()]
+        yield from (Work([(str(file), store)]) for file, store in self._files())
 
     def _files(self) -> Iterator[tuple[Path, str]]:
         for name in self.paths:
@@ -427,11 +442,9 @@ class OffsetsReader(TableReader):
                 raise ConfigError(f"{OFFSETS}: {path} holds no {config.CONSUMER_OFFSET}")
             yield file, store_label(directory)
 
-    def read(self, partition: InputPartition) -> Iterator["pa.RecordBatch"]:
-        """One batch per snapshot. StoreError for a file that cannot be read."""
-        if not isinstance(partition, Work):
-            return
-        for name, store in partition.items:
+    def rows(self, work: Work) -> Iterator["pa.RecordBatch"]:
+        """One batch per snapshot."""
+        for name, store in work.items:
             path, offsets = read_offsets(Path(name))
             rows = [
                 (topic, group, queue_id, offset)

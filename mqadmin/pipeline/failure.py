@@ -1,0 +1,72 @@
+"""What went wrong in a task or a planner, told in the words of our own errors.
+
+An exception of a worker reaches the driver as a long text: Java frames, Python frames, and in
+their midst ours. So an error of ours takes a note along (:func:`noted`): one line that holds its
+fields; :func:`cause_of` finds that line again.
+"""
+
+import json
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, Final
+
+from broker import errors
+
+MARK: Final = "mqadmin-error: "
+
+# Errors that say only that something else failed; their last Python line is the cause.
+_LINE: Final = re.compile(
+    r"^(?:pyspark\.errors\.\S+\.)?([A-Za-z_][\w.]*(?:Error|Exception|Interrupt)): (.+)$"
+)
+_FIELDS: Final = ("path", "physical_offset", "reason")
+
+
+@contextmanager
+def noted() -> Iterator[None]:
+    """Let errors of ours that pass take their fields along as a note."""
+    try:
+        yield
+    except errors.RocketMQError as error:
+        fields = {"kind": type(error).__name__, "message": error.message, "hint": error.hint}
+        fields |= {name: getattr(error, name) for name in _FIELDS if hasattr(error, name)}
+        if not any(MARK in note for note in getattr(error, "__notes__", ())):
+            error.add_note(MARK + json.dumps(fields))
+        raise
+
+
+def cause_of(error: BaseException) -> BaseException:
+    """The error of ours within an error of Spark; what is no error of Spark is given back."""
+    if isinstance(error, errors.RocketMQError) or not _is_spark(error):
+        return error
+    text = str(error)
+    at = text.find(MARK)
+    if at >= 0:
+        line = text[at + len(MARK) :].splitlines()[0]
+        try:
+            return _rebuilt(json.loads(line))
+        except (ValueError, KeyError, TypeError):
+            pass
+    return errors.ClientError(f"Spark: {_last_words(text)}", "-v shows all that Spark says")
+
+
+def _is_spark(error: BaseException) -> bool:
+    return type(error).__module__.split(".")[0] in ("pyspark", "py4j")
+
+
+def _rebuilt(fields: dict[str, Any]) -> errors.RocketMQError:
+    kind = getattr(errors, fields["kind"], errors.ClientError)
+    message, hint = str(fields["message"]), str(fields["hint"])
+    if issubclass(kind, errors.StoreError):
+        return errors.StoreError(message, hint, path=str(fields.get("path", "")))
+    made: errors.RocketMQError = kind(message, hint)
+    return made
+
+
+def _last_words(text: str) -> str:
+    """The most telling line of what Spark says: the last Python error, else the first line."""
+    found = [match for line in text.splitlines() if (match := _LINE.match(line.strip()))]
+    if found:
+        return f"{found[-1][1].rpartition('.')[2]}: {found[-1][2]}"
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    return lines[0] if lines else "no reason given"
