@@ -16,7 +16,7 @@ import socket
 from collections.abc import Sequence
 
 from broker.common.address import format_address
-from broker.errors import ConnectError
+from broker.errors import ConfigError, ConnectError
 from broker.remoting.connection import Buffer, Connection, Frame
 from broker.remoting.endpoint import Answer, Authorize, Endpoint, Handler
 from broker.remoting.limits import ACCEPT_BACKLOG, LaneLimits, ServerLimits
@@ -113,3 +113,14 @@ def own_address(towards: tuple[str, int] = ("192.0.2.1", 9)) -> str:
         except OSError:
             return "127.0.0.1"
         return str(probe.getsockname()[0])
+
+
+def host_address(host: str) -> str:
+    """The IP address of ``host``, itself when it is one; ConfigError when nobody knows it."""
+    try:
+        found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
+    except (OSError, UnicodeError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise ConfigError(f"host {host!r}: {reason}", "use an IP address") from error
+    ipv4 = [address for family, *_, address in found if family == socket.AF_INET]
+    return str((ipv4 or [address for *_, address in found])[0][0])

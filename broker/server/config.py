@@ -13,8 +13,9 @@ from typing import Final
 
 import msgspec
 
+from broker.common.address import parse_address
 from broker.common.settings import Setting, read_settings, write_settings
-from broker.errors import ConfigError
+from broker.errors import ConfigError, LocalProtocolError
 
 
 class BrokerConfig(msgspec.Struct, frozen=True, kw_only=True):
@@ -198,6 +199,15 @@ def check(config: BrokerConfig) -> BrokerConfig:
         raise ConfigError(f"brokerPermission={config.broker_permission}: not between 0 and 7")
     if not config.broker_name or not config.broker_cluster_name:
         raise ConfigError("brokerName and brokerClusterName must not be empty")
+    if config.default_topic_queue_nums < 1:
+        raise ConfigError(
+            f"defaultTopicQueueNums={config.default_topic_queue_nums}: must be above 0"
+        )
+    for address in name_servers(config):
+        try:
+            parse_address(address)
+        except LocalProtocolError as error:
+            raise ConfigError(f"namesrvAddr: {error.message}", error.hint) from None
     return config
 
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from broker.common.address import encode_host, format_address
 from broker.common.clock import Clock
 from broker.common.topic import retry_topic
+from broker.remoting.server import host_address
 from broker.server.clients import ConsumerManager, ProducerManager
 from broker.server.config import BrokerConfig
 from broker.server.filters import MatcherCache
@@ -104,9 +105,12 @@ class BrokerContext:
         self.topics.on_change.append(self._tell_batch_topics)
 
     def set_address(self, host: str, port: int) -> None:
-        """Announce ``host:port`` from now on; records stored from now on carry it."""
+        """Announce ``host:port`` from now on; records stored from now on carry its IP address.
+
+        ConfigError when ``host`` is a name that nobody knows.
+        """
+        self.store_host = encode_host(host_address(host), port)
         self.address = format_address(host, port)
-        self.store_host = encode_host(host, port)
 
     def set_config(self, config: BrokerConfig) -> None:
         """Take over changed settings everywhere they are kept."""

@@ -36,9 +36,35 @@ REPORTED: Final = {
     "useTLS": "false",
     "timerWheelEnable": "false",
     "aclEnable": "false",
+    "authenticationEnabled": "false",
+    "authorizationEnabled": "false",
+    "enableDLegerCommitLog": "false",
+    "enableControllerMode": "false",
     "haListenPort": "10912",
     "storeType": "default",
 }
+
+# Keys that promise something this broker would silently not keep: it does not start with them.
+_ACCESS: Final = "access control is not served, everybody would be let in"
+_REPLICAS: Final = "the log would have no replicas"
+NOT_SERVED: Final = {
+    "aclEnable": _ACCESS,
+    "authenticationEnabled": _ACCESS,
+    "authorizationEnabled": _ACCESS,
+    "enableDLegerCommitLog": _REPLICAS,
+    "enableControllerMode": _REPLICAS,
+    "storeType": "ConsumeQueues in RocksDB are not read or written",
+}
+
+
+def check_served(properties: Mapping[str, str]) -> None:
+    """ConfigError for a key that asks for what this broker does not do."""
+    for key, reason in NOT_SERVED.items():
+        value = properties.get(key, REPORTED[key]).strip()
+        if value.lower() != REPORTED[key]:
+            raise ConfigError(
+                f"{key}={value}: {reason}", f"set {key}={REPORTED[key]}, or run Java's broker"
+            )
 
 
 class Settings:
@@ -56,6 +82,7 @@ class Settings:
         self.properties = dict(properties or {})
         self.origins = dict(origins or {})
         self.path = path
+        check_served(self.properties)
         self.broker = role.from_properties(self.properties, broker)
         self.store = engine.from_properties(self.properties, *(() if store is None else (store,)))
         self.version = DataVersion()
@@ -133,6 +160,8 @@ def read_file(path: str) -> dict[str, str]:
             return parse_properties(file.read())
     except OSError as error:
         raise ConfigError(f"{path}: {error.strerror}", "name a readable file with -c") from None
+    except ConfigError as error:
+        raise ConfigError(f"{path}: {error.message}", error.hint) from None
     except ValueError as error:
         raise ConfigError(f"{path}: not a properties file: {error}") from None
 

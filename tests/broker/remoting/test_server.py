@@ -5,10 +5,16 @@ import contextlib
 
 import pytest
 
-from broker.errors import ConnectError
+from broker.errors import ConfigError, ConnectError
 from broker.remoting.client import RemotingClient
 from broker.remoting.protocol.command import RemotingCommand, request, response
-from broker.remoting.server import RemotingServer, ServerLimits, own_address, raise_file_limit
+from broker.remoting.server import (
+    RemotingServer,
+    ServerLimits,
+    host_address,
+    own_address,
+    raise_file_limit,
+)
 
 
 def echo(_, command: RemotingCommand) -> RemotingCommand:
@@ -185,3 +191,13 @@ def test_connections_above_the_limit_see_the_end_at_once(run) -> None:
         await server.close()
 
     run(main())
+
+
+def test_a_host_name_becomes_an_address_and_an_address_stays() -> None:
+    assert host_address("localhost") == "127.0.0.1"
+    assert host_address("10.1.2.3") == "10.1.2.3"
+    assert host_address("::1") == "::1"
+    for unknown in ("not an ip", "no.such.host.invalid", "a" * 300, ""):
+        with pytest.raises(ConfigError, match="host") as raised:
+            host_address(unknown)
+        assert raised.value.hint

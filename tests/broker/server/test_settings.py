@@ -92,3 +92,37 @@ def test_name_server_of_the_same_process() -> None:
     settings.set_name_server("127.0.0.1:9876")
     assert settings.broker.namesrv_addr == "127.0.0.1:9876"
     assert settings.origin("namesrvAddr") == "--standalone"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "aclEnable=true",
+        "authenticationEnabled=TRUE",
+        "authorizationEnabled=true",
+        "enableDLegerCommitLog=true",
+        "enableControllerMode=true",
+        "storeType=defaultRocksDB",
+        "namesrvAddr=nonsense",
+        "namesrvAddr=a:1;b:x",
+        "defaultTopicQueueNums=0",
+    ],
+)
+def test_what_is_promised_and_not_kept_is_refused(line: str) -> None:
+    key, _, value = line.partition("=")
+    with pytest.raises(ConfigError, match=key):
+        Settings({key: value})
+
+
+def test_the_same_keys_with_javas_defaults_are_fine() -> None:
+    settings = Settings(
+        {"aclEnable": "false", "storeType": "default", "authenticationEnabled": "false"}
+    )
+    assert settings.unknown == []
+
+
+def test_a_file_that_is_none_names_itself(tmp_path: Path) -> None:
+    path = tmp_path / "broker.conf"
+    path.write_text("a=\\u12\n")
+    with pytest.raises(ConfigError, match=r"broker\.conf: .*u12"):
+        read_file(str(path))
