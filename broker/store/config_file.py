@@ -9,7 +9,7 @@ overwrites in place.)
 
 import os
 
-from broker.store.files import Disk
+from broker.store.files import Disk, make_durable_folder
 
 
 class ConfigFile:
@@ -25,7 +25,10 @@ class ConfigFile:
         return self.path + ".bak"
 
     def load(self) -> str:
-        """The text, of the backup if the file is missing or empty; empty if there is neither."""
+        """The text, of the backup if the file is missing or empty; empty if there is neither.
+
+        OSError when a file is there and cannot be read: an older text must not take its place.
+        """
         return self._read(self.path) or self._read(self.backup_path)
 
     def load_backup(self) -> str:
@@ -36,7 +39,7 @@ class ConfigFile:
         """Replace the text; on the disk when it returns. StoreError or OSError leaves the old."""
         disk = self._disk
         folder = os.path.dirname(self.path)
-        disk.make_folder(folder)
+        make_durable_folder(disk, folder)
         temporary = self.path + ".tmp"
         disk.write(temporary, text.encode("utf-8"))
         if disk.exists(self.path):
@@ -52,5 +55,5 @@ class ConfigFile:
     def _read(self, path: str) -> str:
         try:
             return self._disk.read(path).decode("utf-8", "replace").strip("\0")
-        except OSError:
+        except FileNotFoundError:
             return ""

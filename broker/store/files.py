@@ -235,6 +235,18 @@ class Disk:
         return StoreLock(fd, identity)
 
 
+def make_durable_folder(disk: Disk, path: str) -> None:
+    """Create a folder and its parents so that a power cut does not take them back."""
+    missing = []
+    folder = path
+    while folder != os.path.dirname(folder) and not disk.exists(folder):
+        missing.append(folder)
+        folder = os.path.dirname(folder)
+    disk.make_folder(path)
+    for made in reversed(missing):
+        disk.sync_folder(os.path.dirname(made) or ".")
+
+
 def _fill(fd: int, length: int) -> None:
     """Reserve by writing zeros where the system cannot reserve (not Linux)."""
     position = os.fstat(fd).st_size

@@ -131,6 +131,13 @@ class MappedFile:
             self._disk.sync_folder(os.path.dirname(self.path))
             self._named = True
 
+    def rewrite(self) -> None:
+        """Store a byte of each page over itself, so that the next sync writes all of the file."""
+        self.reserve()
+        mapping = self.mapping
+        for position in range(0, self.size, PAGE):
+            mapping[position] = mapping[position]
+
     def close(self) -> None:
         """Let go of the memory and the descriptor; readers' slices keep the memory alive."""
         view, self._view = self._view, None

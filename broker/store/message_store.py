@@ -18,7 +18,7 @@ from broker.store.clean import CleanReport, run_cleaning
 from broker.store.commitlog import CommitLog
 from broker.store.config import DEFAULTS, MessageStoreConfig, check, parse_delay_levels
 from broker.store.consumequeue import Topic
-from broker.store.files import Disk, StoreLock
+from broker.store.files import Disk, StoreLock, make_durable_folder
 from broker.store.flush import FlushCallback, FlushService, Notify, StoreCheckpoint
 from broker.store.format.state import (
     ABORT,
@@ -150,7 +150,7 @@ class MessageStore(StoreReader, StoreWriter):
         if self._open:
             raise StoreStateError(f"{self.config.root}: the store is open")
         root = self.config.root
-        self.disk.make_folder(root)
+        make_durable_folder(self.disk, root)
         self._lock = self.disk.lock(os.path.join(root, LOCK))
         try:
             notes: list[str] = []
@@ -192,7 +192,7 @@ class MessageStore(StoreReader, StoreWriter):
         if not self._open:
             raise StoreStateError(f"{self.config.root}: load() comes before start()")
         root = self.config.root
-        self.disk.make_folder(self.config.commit_log_folder)
+        make_durable_folder(self.disk, self.config.commit_log_folder)
         self.disk.write(os.path.join(root, ABORT), abort_content(self.disk, root))
         # Syncs the folder, and by that the names of all three.
         self._note_ends()
@@ -238,7 +238,7 @@ class MessageStore(StoreReader, StoreWriter):
                 self.index.sync()
             self.checkpoint.flush()
         except (OSError, StoreError) as error:
-            _log.error("the store could not be flushed at its stop: %s", error)
+            self._flush_failed(f"sync at the stop failed: {error}")
             return False
         return self.reput.offset >= self.log.max_offset
 

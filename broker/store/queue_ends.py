@@ -35,9 +35,16 @@ class QueueEnds:
         self.deleted: dict[str, int] = {}
 
     def load(self) -> None:
-        """Read the file; one that is missing or makes no sense says nothing."""
+        """Read the file; one that is missing or makes no sense says nothing.
+
+        OSError when it is there and cannot be read: what it says must not be passed over then.
+        """
         try:
-            content = json.loads(self._disk.read(self.path))
+            data = self._disk.read(self.path)
+        except FileNotFoundError:
+            return
+        try:
+            content = json.loads(data)
             log_end = int(content["logEnd"])
             queues = {
                 str(topic): {int(queue_id): int(end) for queue_id, end in ends.items()}
@@ -45,7 +52,7 @@ class QueueEnds:
             }
             damaged = [(int(start), int(end)) for start, end in content.get("damaged", ())]
             deleted = {str(t): int(end) for t, end in content.get("deleted", {}).items()}
-        except (OSError, ValueError, TypeError, KeyError, AttributeError):
+        except (ValueError, TypeError, KeyError, AttributeError):
             return
         self.log_end, self.queues, self.damaged, self.deleted = log_end, queues, damaged, deleted
         self.found = True

@@ -48,7 +48,8 @@ from broker.store.format.commitlog import (
     store_timestamp,
 )
 from broker.store.format.state import ABORT, CONFIG_DIR
-from broker.store.index import IndexService, repair_slots
+from broker.store.index import IndexService
+from broker.store.index_repair import IndexHealing, IndexProof
 from broker.store.mapped_file import MappedFile
 from broker.store.queue_ends import QueueEnds
 from broker.store.queue_table import ConsumeQueueTable
@@ -64,6 +65,9 @@ _REASONS: Final = {
     BAD_CRC: "the body is not the one that was stored (CRC)",
     BAD_PROPERTY_CRC: "the record is not the one that was stored (property CRC)",
 }
+
+
+SYNC_FAILED: Final = b"sync failed\n"
 
 
 def abort_content(disk: Disk, root: str) -> bytes:
@@ -97,6 +101,7 @@ class Recovery:
         # From here on a place without a record is the end: nothing was stored behind it.
         self._trusted_from = 1 << 63
         self._known: set[str] | None = None
+        self._rewrite = False
 
     def run(self) -> RecoveryReport:
         """Find the end of the log, cut or fill what is derived from it, open the log there."""
@@ -104,6 +109,9 @@ class Recovery:
         report = self.report
         abort = os.path.join(self._config.root, ABORT)
         report.clean = not self._disk.exists(abort)
+        if not report.clean and self._sync_failed(abort):
+            report.notes.append("a sync had failed: everything is stored to once more")
+            self._rewrite = True
         files = self._log_files.files.files
         for file in files:
             file.written = file.size
@@ -222,36 +230,24 @@ class Recovery:
         ours = abort_content(self._disk, self._config.root).split(b"\n", 1)
         return bool(self._disk.boot_id()) and len(found) == 2 and found[1] == ours[1]
 
-    def _heal_index(self, *, trusted: bool) -> int:
-        """Bring the index into a state to go on from; where dispatch to it must begin, -1: nowhere.
+    def _sync_failed(self, abort: str) -> bool:
+        """Whether the last owner met a failed sync.
 
-        If files hold what was stored, only slots behind the header are led back. Otherwise what
-        is newer than the checkpoint is removed, as Java does, and then filled again from where
-        the first removed file began, which Java does not.
+        The kernel may then hold pages that are on no disk and take them for clean: a further sync
+        would pass over them. They are stored to once more.
         """
-        index = self._index
-        if index is None:
+        try:
+            return self._disk.read(abort).endswith(SYNC_FAILED)
+        except OSError:
+            return False
+
+    def _heal_index(self, *, trusted: bool) -> int:
+        """Make the index fit to go on from; where dispatch to it must begin, -1: nowhere."""
+        if self._index is None:
             return -1
-        if trusted:
-            if index.files:
-                repair_slots(index.files[-1])
-                if index.files[-1].count > 1:
-                    return index.files[-1].end_physical_offset
-            return -1
-        limit = self._checkpoint.value.index_msg_timestamp
-        # A full file may be on the disk before the records that its last entries lead to.
-        flushed = self._checkpoint.value.physic_msg_timestamp
-        for number, file in enumerate(index.files):
-            if (
-                file.end_timestamp > limit
-                or file.end_timestamp >= flushed
-                or file.count <= 1
-                or number == index.whole_files
-            ):
-                start = index.files[number - 1].end_physical_offset if number else 0
-                self.report.removed_files += index.drop_from(number)
-                return start
-        return index.files[-1].end_physical_offset if index.files else 0
+        return IndexHealing(self._index, IndexProof(self._log_files, self._reput), self.report).run(
+            None if trusted else self._checkpoint.value
+        )
 
     # --- queues before the scan ---------------------------------------------------------------
 
@@ -315,7 +311,8 @@ class Recovery:
 
         path = os.path.join(self._config.root, CONFIG_DIR, "topics.json")
         file = ConfigFile(path, self._disk)
-        for text in (file.load(), file.load_backup()):
+        texts = [file.load(), file.load_backup()]
+        for text in texts:
             try:
                 content: Any = loads(text)
                 table = content["topicConfigTable"]
@@ -485,6 +482,12 @@ class Recovery:
 
     def _cut(self, end: int) -> None:
         self._log_files.open_at(end, self._last_timestamp or self._timestamp_before(end))
+        if self._index is not None:
+            self.report.removed_files += self._index.cut(end)
+        # A deletion was noted at an end of the log that a power cut took back: what is stored
+        # from here on belongs to the topic's next life.
+        for topic, noted in self._ends.deleted.items():
+            self._ends.deleted[topic] = min(noted, end)
         for queue in self._queues.all():
             if queue.truncate_to_log(end):
                 self.report.notes.append(f"{queue.topic.name}/{queue.queue_id}: cut to the log")
@@ -527,6 +530,16 @@ class Recovery:
         self._reput.offset = self._log_files.max_offset
         self._reput.last_store_timestamp = self._log_files.last_store_timestamp
 
+    def _touch_everything(self) -> None:
+        """Make every page dirty again."""
+        for file in self._log_files.files.files:
+            file.rewrite()
+        for queue in self._queues.all():
+            for file in queue.files.files:
+                file.rewrite()
+        for index in self._index.files if self._index is not None else ():
+            index.file.rewrite()
+
     def _settle_flushed(self) -> None:
         """After a clean stop everything is on the disk; otherwise nothing is known to be.
 
@@ -538,6 +551,8 @@ class Recovery:
                 queue.mark_flushed()
             return
         self._log_files.files.settle_removed()
+        if self._rewrite:
+            self._touch_everything()
         for file in self._log_files.files.files:
             file.sync()
         for queue in self._queues.all():

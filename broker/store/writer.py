@@ -4,6 +4,7 @@
 """
 
 import logging
+import os
 from collections.abc import Sequence
 from typing import Final
 
@@ -14,9 +15,12 @@ from broker.message.properties import peek_property, set_property
 from broker.message.record import TOPIC_MAX_SIZE
 from broker.store.commitlog import MAX_PROPERTIES, CommitLog, RecordTooLargeError
 from broker.store.config import MessageStoreConfig
+from broker.store.files import Disk
 from broker.store.flush import FlushService
+from broker.store.format.state import ABORT
 from broker.store.multi_dispatch import MULTI_DISPATCH, draw_offsets
 from broker.store.queue_table import ConsumeQueueTable
+from broker.store.recovery import SYNC_FAILED, abort_content
 from broker.store.reput import ReputService
 from broker.store.results import MessageInner, PutMessageResult, PutMessageStatus
 
@@ -35,6 +39,7 @@ class StoreWriter:
 
     config: MessageStoreConfig
     clock: Clock
+    disk: Disk
     log: CommitLog
     queue_table: ConsumeQueueTable
     reput: ReputService
@@ -225,8 +230,15 @@ class StoreWriter:
     def _flush_failed(self, reason: str) -> None:
         """A sync failed: for good, until the store is opened again."""
         self._full = ""
-        _log.critical("the store takes no more writes: %s", reason)
         self._refusal = reason
+        _log.critical("the store takes no more writes: %s", reason)
+        abort = os.path.join(self.config.root, ABORT)
+        try:
+            self.disk.write(
+                abort, abort_content(self.disk, self.config.root) + SYNC_FAILED, sync=False
+            )
+        except (OSError, StoreError) as error:
+            _log.error("%s: the failed sync cannot be noted: %s", abort, error)
 
     def _disk_full(self, error: DiskFullError) -> None:
         if self.flusher.failed:

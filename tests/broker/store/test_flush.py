@@ -80,7 +80,9 @@ def sync_store(stores, gated):
 
 def test_an_answer_follows_the_flush(sync_store, inner, waits, gated):
     result = sync_store.put_message(inner())
+    sync_store._worker.drain()
     gated.gate.clear()
+    gated.syncing.clear()
     sync_store.await_flush(result.physical_end, waits)
     assert gated.syncing.wait(WAIT)
     assert waits.got == []
@@ -98,6 +100,7 @@ def test_what_is_flushed_is_answered_at_once(sync_store, inner, waits):
 
 def test_one_sync_serves_all_that_wait(sync_store, inner, waits, gated):
     first = sync_store.put_message(inner())
+    sync_store._worker.drain()  # the next file is synced when it is made
     gated.gate.clear()
     gated.syncing.clear()
     sync_store.await_flush(first.physical_end, waits)
@@ -195,9 +198,10 @@ def test_a_failed_asynchronous_sync_stops_writes(stores, inner, faulty_disk):
 
 
 def test_a_flush_that_hangs_is_a_timeout(sync_store, inner, waits, gated):
+    first = sync_store.put_message(inner())
+    sync_store._worker.drain()
     gated.gate.clear()
     gated.syncing.clear()
-    first = sync_store.put_message(inner())
     sync_store.await_flush(first.physical_end, waits)
     assert gated.syncing.wait(WAIT)
     second = sync_store.put_message(inner())
