@@ -68,7 +68,8 @@ class QueueEnds:
         for queue in queues.all():
             if queue.max_offset > 0:
                 self.queues.setdefault(queue.topic.name, {})[queue.queue_id] = queue.max_offset
-        self.damaged = sorted(place for place in self.damaged if place[1] > log_min)
+        # In place: the store reads the same list.
+        self.damaged[:] = sorted(place for place in self.damaged if place[1] > log_min)
         self.deleted = {topic: end for topic, end in self.deleted.items() if end > log_min}
         content = {
             "logEnd": log_end,

@@ -1,0 +1,159 @@
+"""Cleaning: what goes, when, and what follows the log."""
+
+import os
+import time
+
+import pytest
+
+from broker.store.clean import disk_ratio
+from broker.store.files import Disk
+from broker.store.message_store import GetMessageStatus, PutMessageStatus
+
+HOUR_MS = 3_600_000
+
+
+class SpaceDisk(Disk):
+    """A disk whose use is what the test says, in percent."""
+
+    percent = 10
+
+    def space(self, path):
+        return self.percent, 100 - self.percent
+
+
+@pytest.fixture
+def disk():
+    return SpaceDisk()
+
+
+@pytest.fixture
+def store(stores, inner, disk):
+    made = stores.start(stores.config(file_reserved_time=1), disk=disk)
+    for n in range(40):
+        made.put_message(inner(body=b"%04d" % n * 150, properties={"KEYS": f"k{n}"}))
+    made.flush()
+    return made
+
+
+def noon_of(hour):
+    now = time.localtime(1_800_000_000)
+    start = time.mktime((now.tm_year, now.tm_mon, now.tm_mday, hour, 30, 0, 0, 0, -1))
+    return int(start * 1000)
+
+
+def age(store, until_ms):
+    for file in store.log.files.files:
+        store.disk.touch(file.path, until_ms)
+
+
+def test_nothing_goes_before_its_time(store):
+    now = noon_of(4)
+    age(store, now - HOUR_MS + 1000)
+    assert store.clean_expired(now).removed_commit_log_files == []
+
+
+def test_expired_files_go_in_the_hours_of_deletion(store):
+    now = noon_of(5)
+    age(store, now - 2 * HOUR_MS)
+    assert store.clean_expired(now).removed_commit_log_files == []
+    now = noon_of(4)
+    age(store, now - 2 * HOUR_MS)
+    before = len(store.log.files.files)
+    report = store.clean_expired(now)
+    assert len(report.removed_commit_log_files) == before - 1
+    assert len(store.log.files.files) == 1
+    assert len(os.listdir(store.config.commit_log_folder)) <= 2
+
+
+def test_at_most_a_batch_goes_at_once(store):
+    import msgspec
+
+    store.config = msgspec.structs.replace(store.config, delete_file_batch_max=2)
+    now = noon_of(4)
+    age(store, now - 2 * HOUR_MS)
+    assert len(store.clean_expired(now).removed_commit_log_files) == 2
+
+
+def test_a_request_and_a_fuller_disk_need_no_hour(store, disk):
+    now = noon_of(5)
+    age(store, now - 2 * HOUR_MS)
+    assert store.clean_expired(now).removed_commit_log_files == []
+    assert store.clean_expired(now, manual=True).removed_commit_log_files
+    disk.percent = 96
+    assert store.clean_expired(noon_of(5)).disk_ratio == 96
+
+
+def test_above_the_threshold_files_go_before_their_time(store, disk):
+    now = noon_of(5)
+    age(store, now)
+    disk.percent = 84
+    assert store.clean_expired(now).removed_commit_log_files == []
+    disk.percent = 86
+    assert store.clean_expired(now).removed_commit_log_files
+
+
+def test_above_the_warning_level_nothing_is_stored_until_it_is_below(store, disk, inner, stores):
+    disk.percent = 91
+    assert store.clean_expired(noon_of(5)).over_warning_level
+    result = store.put_message(inner())
+    assert result.status is PutMessageStatus.SERVICE_NOT_AVAILABLE
+    assert "91 %" in result.remark
+    stores.clock.advance(5000)
+    assert store.put_message(inner()).status is PutMessageStatus.SERVICE_NOT_AVAILABLE
+    disk.percent = 50
+    store.clean_expired(noon_of(5))
+    assert store.put_message(inner()).status is PutMessageStatus.PUT_OK
+
+
+def test_queues_and_index_follow_the_log(store):
+    now = noon_of(4)
+    age(store, now - 2 * HOUR_MS)
+    index_files = len(store.index.files)
+    report = store.clean_expired(now)
+    assert store.min_physical_offset == store.log.files.files[-1].start
+    low = store.get_min_offset("TopicA", 0)
+    assert 0 < low < 40
+    assert store.get_message("TopicA", 0, low - 1).status is GetMessageStatus.OFFSET_TOO_SMALL
+    assert store.get_message("TopicA", 0, low).message_count == 40 - low
+    assert store.query_message("TopicA", "k0", 9, 0, 1 << 62).buffers == []
+    assert len(store.query_message("TopicA", "k39", 9, 0, 1 << 62).buffers) == 1
+    assert report.removed_consume_queue_files > 0
+    assert report.removed_index_files == index_files - len(store.index.files)
+
+
+def test_bounds_are_the_same_after_a_restart(store, stores):
+    now = noon_of(4)
+    age(store, now - 2 * HOUR_MS)
+    store.clean_expired(now)
+    bounds = store.get_min_offset("TopicA", 0), store.get_max_offset("TopicA", 0)
+    store = stores.reopen(store)
+    assert store.report.scanned_bytes == 0
+    assert (store.get_min_offset("TopicA", 0), store.get_max_offset("TopicA", 0)) == bounds
+
+
+def test_a_reader_keeps_its_slices(store):
+    result = store.get_message("TopicA", 0, 0, 2)
+    copy = [bytes(buffer) for buffer in result.buffers]
+    now = noon_of(4)
+    age(store, now - 2 * HOUR_MS)
+    store.clean_expired(now)
+    assert [bytes(buffer) for buffer in result.buffers] == copy
+
+
+def test_what_is_not_flushed_or_dispatched_stays(stores, inner, disk):
+    config = stores.config(file_reserved_time=1)
+    store = stores.start(config, disk=disk, defer=lambda fn: None)
+    for _ in range(20):
+        store.put_message(inner(body=bytes(600)))
+    now = noon_of(4)
+    age(store, now - 2 * HOUR_MS)
+    assert store.clean_expired(now).removed_commit_log_files == []
+    store.flush()
+    assert store.clean_expired(now).removed_commit_log_files
+
+
+@pytest.mark.parametrize(
+    ("used", "usable", "percent"), [(0, 0, 0), (0, 10, 0), (1, 999, 1), (50, 50, 50), (10, 0, 100)]
+)
+def test_disk_ratio_rounds_up(used, usable, percent):
+    assert disk_ratio(used, usable) == percent

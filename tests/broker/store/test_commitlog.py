@@ -1,0 +1,184 @@
+"""The log: records to the byte, rolling, reading within bounds."""
+
+import pytest
+
+from broker.message.record import MAGIC_BLANK, MAGIC_V1, MAGIC_V2, decode_record, encode_record
+from broker.store.commitlog import CommitLog, RecordTooLargeError
+from broker.store.consumequeue import Topic
+from broker.store.files import Disk
+from broker.store.format.commitlog import Blank, scan_commitlog
+from broker.store.mapped_file import FilePreparer, MappedFileQueue
+
+SIZE = 4096
+
+
+@pytest.fixture
+def log(tmp_path):
+    files = MappedFileQueue(Disk(), str(tmp_path / "commitlog"), SIZE, keep_open=True)
+    made = CommitLog(files, FilePreparer(files, lambda job: None))
+    made.open_at(0, 0)
+    yield made
+    files.close()
+
+
+TOPIC = Topic("TopicA")
+
+
+def put(log, inner, now=1_700_000_000_000, queue_offset=0, **fields):
+    return log.append(inner(**fields), TOPIC, queue_offset, now)
+
+
+def sized(log, inner, size):
+    """A message whose record has ``size`` bytes."""
+    return inner(body=bytes(size - log.record_size(inner(body=b""), TOPIC)))
+
+
+@pytest.mark.parametrize("born", [8, 20])
+@pytest.mark.parametrize("stored", [8, 20])
+def test_a_record_is_what_the_codec_writes(log, inner, born, stored):
+    message = inner(
+        queue_id=3,
+        body=b"hello",
+        flag=-7,
+        sys_flag=0x2,
+        reconsume_times=2,
+        prepared_transaction_offset=99,
+        properties={"KEYS": "k", "TAGS": "t"},
+    )
+    message.born_host = bytes(range(born))
+    message.store_host = bytes(range(stored))
+    physical_offset, size = log.append(message, TOPIC, 42, 1_700_000_000_123)
+    record = bytes(log.read(physical_offset, size))
+    found = decode_record(record, check_crc=True)
+    assert encode_record(found) == record
+    assert (found.queue_id, found.queue_offset, found.flag) == (3, 42, -7)
+    assert (found.store_timestamp, found.reconsume_times) == (1_700_000_000_123, 2)
+    assert found.prepared_transaction_offset == 99
+    assert found.sys_flag == 0x2 | (born == 20) << 4 | (stored == 20) << 5
+    assert (found.born_host_raw, found.store_host_raw) == (message.born_host, message.store_host)
+
+
+def test_the_worked_example(log, inner):
+    """The record of store.md's layout ruler, field by field."""
+    message = inner(
+        queue_id=3,
+        body=b"hello RocketMQ",
+        flag=7,
+        properties={
+            "KEYS": "key1 key2",
+            "TAGS": "TagA",
+            "UNIQ_KEY": "AC1000011092018B47B71A18B4AA0007",
+            "CLUSTER": "DefaultCluster",
+        },
+    )
+    message.store_host = bytes((192, 168, 7, 8, 0, 0, 0x2A, 0x9F))
+    log.append(message, TOPIC, 42, 1_700_000_000_012)
+    record = bytes(log.read(0, 201))
+    assert record[:20].hex() == "000000c9daa320a724ac1d350000000300000007"
+    assert record[28:36] == bytes(8)
+    assert record[40:72].hex() == (
+        "0000018bcfe568000a0102030000d4310000018bcfe5680cc0a8070800002a9f"
+    )
+    assert log.max_offset == 201
+
+
+def test_a_long_retry_topic_makes_a_v2_record(log, inner):
+    topic = Topic("%RETRY%" + "g" * 200)
+    log.append(inner(topic=topic.name), topic, 0, 1)
+    found = decode_record(log.read(0, log.max_offset))
+    assert (found.magic, found.topic) == (MAGIC_V2, topic.name)
+    assert Topic("t" * 127).magic == MAGIC_V1
+
+
+def test_eight_bytes_stay_free_behind_a_record(log, inner):
+    log.append(sized(log, inner, SIZE - 8), TOPIC, 0, 1)
+    assert len(log.files.files) == 1
+    put(log, inner)
+    assert len(log.files.files) == 2
+    first = bytes(log.files.files[0].mapping)
+    assert first[-8:] == (8).to_bytes(4, "big") + MAGIC_BLANK.to_bytes(4, "big")
+
+
+def test_a_record_that_does_not_fit_begins_the_next_file(log, inner):
+    log.append(sized(log, inner, 1000), TOPIC, 0, 1)
+    place, size = log.append(sized(log, inner, SIZE - 1000 - 7), TOPIC, 1, 1)
+    assert place == SIZE
+    assert log.max_offset == SIZE + size
+    found = list(scan_commitlog(bytes(log.files.files[0].mapping), 0))
+    assert isinstance(found[-1], Blank)
+    assert found[-1].length == SIZE - 1000
+
+
+def test_a_record_that_just_fits_stays(log, inner):
+    log.append(sized(log, inner, 1000), TOPIC, 0, 1)
+    place, _ = log.append(sized(log, inner, SIZE - 1000 - 8), TOPIC, 1, 1)
+    assert place == 1000
+
+
+def test_a_record_longer_than_a_file_is_refused(log, inner):
+    with pytest.raises(RecordTooLargeError):
+        log.append(sized(log, inner, SIZE - 7), TOPIC, 0, 1)
+    assert log.max_offset == 0
+    assert log.files.files == []
+
+
+def test_times_never_go_back(log, inner):
+    put(log, inner, now=2000)
+    put(log, inner, now=1000)
+    records = list(scan_commitlog(bytes(log.files.files[0].mapping), 0))[:2]
+    assert [record.store_timestamp for record in records] == [2000, 2000]
+
+
+def test_reading_stays_within_the_log(log, inner):
+    place, size = put(log, inner)
+    assert log.read(place, size) is not None
+    for offset, length in ((0, size + 1), (size, 1), (-1, 1), (0, 0), (0, -1), (1 << 40, 1)):
+        assert log.read(offset, length) is None
+    assert log.record_at(0) is not None
+    assert log.record_at(1) is None
+    assert log.store_timestamp_at(0) == 1_700_000_000_000
+    assert log.store_timestamp_at(SIZE) == -1
+    assert log.store_timestamp_at(size) == -1
+
+
+def test_rest_of_file_and_next_start(log, inner):
+    _, size = put(log, inner)
+    put(log, inner)
+    assert len(log.rest_of_file(size)) == size
+    assert log.rest_of_file(2 * size) is None
+    assert log.roll_start(0) == SIZE
+    assert log.roll_start(SIZE + 5) == 2 * SIZE
+
+
+def test_the_log_goes_on_where_it_is_opened(log, inner):
+    for _ in range(3):
+        log.append(sized(log, inner, 1500), TOPIC, 0, 5)
+    log.open_at(1500, 5)
+    assert len(log.files.files) == 1
+    assert (log.max_offset, log.flushed_where) == (1500, 1500)
+    place, _ = log.append(sized(log, inner, 1500), TOPIC, 0, 5)
+    assert place == 1500
+
+
+def test_a_log_whose_first_files_are_gone(log, inner):
+    for _ in range(5):
+        log.append(sized(log, inner, 3000), TOPIC, 0, 5)
+    log.files.remove_first()
+    assert log.min_offset == SIZE
+    assert log.read(0, 10) is None
+    assert [file.start for file in log.files_from(2 * SIZE + 10)] == [2 * SIZE, 3 * SIZE, 4 * SIZE]
+
+
+def test_make_room_keeps_a_batch_together(log, inner):
+    log.append(sized(log, inner, 3000), TOPIC, 0, 5)
+    log.make_room(1000)
+    assert len(log.files.files) == 1
+    log.make_room(1200)
+    assert len(log.files.files) == 2
+
+
+def test_raw_records_are_stored_as_they_are(log, inner):
+    _, size = put(log, inner)
+    record = bytes(log.read(0, size))
+    assert log.append_raw(record) == size
+    assert bytes(log.read(size, size)) == record

@@ -1,0 +1,215 @@
+"""A queue's units: places, holes, bounds, ends."""
+
+import os
+
+import pytest
+
+from broker.errors import DiskFullError
+from broker.store.consumequeue import ConsumeQueue, Topic
+from broker.store.files import Disk
+from broker.store.format.consumequeue import PRE_BLANK
+from broker.store.mapped_file import MappedFileQueue
+
+UNITS = 10
+SIZE = UNITS * 20
+
+
+@pytest.fixture
+def make(tmp_path):
+    made = []
+
+    def new(disk=None):
+        files = MappedFileQueue(disk or Disk(), str(tmp_path / "q"), SIZE)
+        queue = ConsumeQueue(Topic("T"), 0, files, lambda queue: None)
+        queue.load()
+        made.append(queue)
+        return queue
+
+    yield new
+    for queue in made:
+        queue.close()
+
+
+def fill(queue, count, start=0, base=1000):
+    for offset in range(start, start + count):
+        assert queue.append(offset, base + offset * 100, 100, offset)
+
+
+def test_units_stand_at_their_places(make, tmp_path):
+    queue = make()
+    fill(queue, 25)
+    assert sorted(os.listdir(tmp_path / "q")) == [f"{n * SIZE:020d}" for n in range(3)]
+    assert (queue.min_offset, queue.max_offset, queue.max_physical_offset) == (0, 25, 3500)
+    for offset in range(25):
+        assert queue.unit(offset) == (1000 + offset * 100, 100, offset)
+    assert queue.unit(25) is None
+    assert queue.unit(-1) is None
+
+
+def test_reads_end_with_the_file(make):
+    queue = make()
+    fill(queue, 25)
+    assert [unit[2] for unit in queue.read(7, 10)] == [7, 8, 9]
+    assert [unit[2] for unit in queue.read(20, 10)] == [20, 21, 22, 23, 24]
+    assert [unit[2] for unit in queue.read(3, 2)] == [3, 4]
+    assert queue.read(25, 1) == []
+    assert queue.read(-1, 1) == []
+    assert queue.next_file_offset(7) == 10
+    assert queue.next_file_offset(10) == 20
+
+
+def test_known_records_are_dropped(make):
+    queue = make()
+    fill(queue, 5)
+    assert queue.append(2, 1200, 100, 7) is False
+    assert queue.append(3, 9999, 100, 7) is False
+    assert queue.unit(3) == (1300, 100, 3)
+    assert queue.max_offset == 5
+
+
+def test_a_queue_that_begins_above_0_is_filled_up(make, tmp_path):
+    queue = make()
+    assert queue.append(25, 5000, 100, 1)
+    assert os.listdir(tmp_path / "q") == [f"{2 * SIZE:020d}"]
+    data = (tmp_path / "q" / f"{2 * SIZE:020d}").read_bytes()
+    assert data[:100] == PRE_BLANK * 5
+    assert (queue.min_offset, queue.max_offset) == (25, 26)
+    assert queue.unit(25) == (5000, 100, 1)
+    again = make()
+    again.correct_min_offset(4000)
+    assert (again.min_offset, again.max_offset) == (25, 26)
+
+
+def test_a_hole_keeps_later_units_in_their_places(make):
+    queue = make()
+    fill(queue, 3)
+    assert queue.append(12, 5000, 100, 12)
+    assert queue.unit(12) == (5000, 100, 12)
+    assert queue.max_offset == 13
+    offsets = [queue.unit(n)[0] for n in range(13)]
+    assert offsets == sorted(offsets)
+
+
+def test_the_end_is_found_again(make):
+    for count in (0, 1, 9, 10, 11, 20, 25):
+        queue = make()
+        queue.destroy()
+        fill(queue, count)
+        queue.close()
+        again = make()
+        assert again.max_offset == again.next_offset == count
+        again.scan_end()
+        assert again.max_offset == count
+        assert again.append(count, 90_000, 100, 5)
+        assert again.unit(count) == (90_000, 100, 5)
+
+
+def test_a_scan_ends_at_the_first_empty_unit(make):
+    queue = make()
+    fill(queue, 25)
+    queue.files.files[1].mapping[60:80] = bytes(20)
+    queue.scan_end()
+    assert queue.max_offset == 13
+
+
+def test_a_scan_ends_at_a_missing_file(make):
+    queue = make()
+    fill(queue, 35)
+    queue.files.files.pop(1).destroy()
+    queue.scan_end()
+    assert queue.max_offset == 10
+
+
+def test_min_offset_follows_the_log(make):
+    queue = make()
+    fill(queue, 35)
+    for log_min, expected in ((0, 0), (1000, 0), (1001, 1), (2999, 20), (4400, 34), (9999, 35)):
+        queue.correct_min_offset(log_min)
+        assert queue.min_offset == expected
+
+
+def test_expired_files_go_but_the_last_stays(make, tmp_path):
+    queue = make()
+    fill(queue, 35)
+    assert queue.delete_expired(1900) == 0
+    assert queue.delete_expired(1901) == 1
+    assert queue.delete_expired(1 << 40) == 2
+    assert len(os.listdir(tmp_path / "q")) == 1
+    assert queue.first_offset == 30
+
+
+def test_truncation_drops_what_the_log_does_not_hold(make, tmp_path):
+    queue = make()
+    fill(queue, 35)
+    assert queue.truncate_to_log(1 << 40) is False
+    assert queue.truncate_to_log(2550) is True
+    assert (queue.max_offset, queue.max_physical_offset) == (15, 2500)
+    assert len(os.listdir(tmp_path / "q")) == 2
+    fill(queue, 10, 15)
+    assert queue.max_offset == 25
+    assert queue.truncate_to_log(0) is True
+    assert queue.max_offset == 0
+
+
+def test_truncation_at_a_file_border(make):
+    queue = make()
+    fill(queue, 20)
+    queue.truncate_units(10)
+    assert queue.max_offset == 10
+    fill(queue, 3, 10)
+    assert queue.unit(12) == (2200, 100, 12)
+
+
+def test_a_full_disk_changes_nothing(make, faulty_disk):
+    queue = make(faulty_disk)
+    fill(queue, 10)
+    faulty_disk.fail["reserve"] = DiskFullError("no space")
+    with pytest.raises(DiskFullError):
+        queue.append(10, 2000, 100, 1)
+    assert queue.max_offset == 10
+    del faulty_disk.fail["reserve"]
+    assert queue.append(10, 2000, 100, 1)
+    assert queue.unit(10) == (2000, 100, 1)
+
+
+def test_sync_covers_what_is_new(make, faulty_disk):
+    queue = make(faulty_disk)
+    fill(queue, 25)
+    assert queue.dirty
+    faulty_disk.calls.clear()
+    queue.sync()
+    assert faulty_disk.calls.count("sync_data") == 3
+    assert not queue.dirty
+    fill(queue, 1, 25)
+    faulty_disk.calls.clear()
+    queue.sync()
+    assert faulty_disk.calls.count("sync_data") == 1
+
+
+def test_dirty_pages(tmp_path):
+    files = MappedFileQueue(Disk(), str(tmp_path / "q"), 20_000)
+    heard = []
+    queue = ConsumeQueue(Topic("T"), 0, files, heard.append)
+    fill(queue, 500)
+    assert queue.dirty_pages() == 2
+    assert heard == [queue]
+    queue.sync()
+    assert queue.dirty_pages() == 0
+    queue.close()
+
+
+def test_a_destroyed_queue_begins_anew(make, tmp_path):
+    queue = make()
+    fill(queue, 15)
+    queue.destroy()
+    assert not (tmp_path / "q").exists()
+    fill(queue, 2)
+    assert queue.max_offset == 2
+
+
+@pytest.mark.parametrize(
+    ("name", "usable"),
+    [("TopicA", True), ("%RETRY%g", True), ("", False), ("..", False), ("a/b", False)],
+)
+def test_names_that_are_no_folders_are_not_usable(name, usable):
+    assert Topic(name).usable is usable
