@@ -109,7 +109,7 @@ MASKS = [
     (r"(OK, )\d+", r"\1<count>"),
     (r"(TPS: )\d+\.\d+", r"\1<rate>"),
     # clusterList: rates, ratio of the disk
-    (r"\d+\.\d+\(0,0ms(\|0,0ms)?\)", "<rate>"),
+    (r" *\d+\.\d+\(\d+,\d+ms(\|\d+,\d+ms)?\)", " <rate>"),
     (r"\d+\.\d{4} +(true|false)", r"<ratio> \1"),
     (r"(?<=0, 0\.0\)) +\d+ +\d+\.\d\d ", "<pages, hours> "),
 ]
@@ -325,7 +325,8 @@ def test_the_list_of_groups(sides: list[Side], peer: Any) -> None:
             for row in said(peer, side, "consumerProgress -n $N").splitlines()
             if row.strip()
         }
-        assert rows["till"][1:] == ["1", "V5_3_3", "PUSH", "CLUSTERING", "0", "0"], rows["till"]
+        clients, version, kind, model, _, lag = rows["till"][1:]
+        assert (clients, version, kind, model, lag) == ("1", "V5_3_3", "PUSH", "CLUSTERING", "0")
         assert "OFFLINE" in rows["old"]
 
 
@@ -382,9 +383,9 @@ def test_producer_connection(sides: list[Side], peer: Any, until: Callable[..., 
 
 
 def test_reset_of_an_online_group(sides: list[Side], peer_533: Any) -> None:
-    """The broker tells the members, they begin again at once."""
+    """Our broker tells the members, they begin again at once; Java's do when they next pull."""
     line = "resetOffsetByTime -n $N -g till -t Orders -s 1600000000000"
-    java, ours = (sorted(said(peer_533, side, line).splitlines()) for side in sides)
-    assert ours == java
-    for side in sides:
-        peer_533.messages_with(side.consumer, {event["msgId"] for event in side.sent})
+    rows = [sorted(said(peer_533, side, line).splitlines()) for side in sides]
+    assert rows[1] == rows[0]
+    ours = sides[1]
+    peer_533.messages_with(ours.consumer, {event["msgId"] for event in ours.sent})

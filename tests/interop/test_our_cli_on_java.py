@@ -341,12 +341,13 @@ def test_dead_letters(sides: list[Side]) -> None:
 
 
 def test_offset_reset_of_an_online_group(sides: list[Side], peer_533: Any) -> None:
-    """The members are told; they begin again where they were sent."""
+    """Ours tells the members at once; the Java broker's turn back when they next pull, or not."""
     done = [
         mqadmin(side, "offset reset till --topic Orders --to earliest --yes --undo-file u.json")
         for side in sides
     ]
-    for side, process in zip(sides, done, strict=True):
+    for process in done:
         assert process.returncode == 0, process.stderr
         assert {row["newOffset"] for row in json.loads(process.stdout)["items"]} == {0}
-        peer_533.messages_with(f"till@{side.name}", {event["msgId"] for event in side.sent})
+    ours = sides[1]
+    peer_533.messages_with(f"till@{ours.name}", {event["msgId"] for event in ours.sent})
