@@ -233,7 +233,13 @@ def _callback(verb: Verb) -> Callable[..., None]:
 
     shown = CHANGE_ONLY if verb.changes else frozenset()
     declared = [_typer_parameter(p, p.name) for p in verb.parameters]
-    declared += [_typer_parameter(p, _PREFIX + p.name, hidden=p.name not in shown) for p in GLOBALS]
+    taken = frozenset(
+        name for p in verb.parameters if isinstance(p.marker, Option) for name in p.marker.names
+    )
+    declared += [
+        _typer_parameter(p, _PREFIX + p.name, hidden=p.name not in shown, without=taken)
+        for p in GLOBALS
+    ]
     return _with_signature(call, declared)
 
 
@@ -249,12 +255,19 @@ def _with_signature(
     return function
 
 
-def _typer_parameter(parameter: Parameter, name: str, *, hidden: bool = False) -> inspect.Parameter:
+def _typer_parameter(
+    parameter: Parameter,
+    name: str,
+    *,
+    hidden: bool = False,
+    without: frozenset[str] = frozenset(),
+) -> inspect.Parameter:
+    """Declare a parameter; ``without`` are names of a global option that the verb takes itself."""
     marker = parameter.marker
     info: Any
     if isinstance(marker, Option):
         info = typer.Option(
-            *_declarations(marker),
+            *_declarations(marker, without),
             help=marker.help,
             metavar=None if parameter.is_flag else parameter.metavar(),
             hidden=hidden,
@@ -287,8 +300,8 @@ def _place(marker: Argument, parameter: Parameter) -> str:
     return f"{marker.metavar}..." if parameter.multiple else marker.metavar
 
 
-def _declarations(marker: Option) -> list[str]:
-    names = list(marker.names)
+def _declarations(marker: Option, without: frozenset[str]) -> list[str]:
+    names = [name for name in marker.names if name not in without]
     if marker.negative:
         names[-1] = f"{names[-1]}/{marker.negative}"
     return names

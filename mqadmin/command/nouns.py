@@ -13,6 +13,7 @@ NOUNS: dict[str, tuple[str, str]] = {
     "dlq": ("mqadmin.command.dlq", "Look at dead letters."),
     "cluster": ("mqadmin.command.cluster", "List clusters and their brokers."),
     "broker": ("mqadmin.command.broker", "Look at single brokers: status and configuration."),
-    "store": ("mqadmin.command.store", "Inspect store files offline, read-only."),
+    "store": ("mqadmin.command.store_verbs", "Inspect, verify and repair store files offline."),
+    "pipeline": ("mqadmin.command.pipeline", "Ask the history in store files, on Spark."),
     "context": ("mqadmin.command.context", "Keep named settings for several clusters."),
 }

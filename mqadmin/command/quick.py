@@ -41,7 +41,7 @@ def _parse(words: list[str]) -> Parsed:
     if found is None:
         raise Declined
     verb, count = found
-    own = _Reader((*verb.parameters, *GLOBALS))
+    own = _Reader((*GLOBALS, *verb.parameters))  # a verb's own name beats a global one
     own.read(rest[1 + count :])
     own.fill_places(verb.parameters)
     values = {p.name: own.final(p) for p in verb.parameters}

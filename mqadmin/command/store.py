@@ -9,18 +9,20 @@ from mqadmin.command.failure import UsageFault
 from mqadmin.command.session import Session
 from mqadmin.command.values import count, whole
 from mqadmin.command.window import Begin, End, Time, window
+from mqadmin.output.stdio import write_out
 from mqadmin.output.view import Outcome, View
 
 NOUN = Noun(
     "store",
-    """Inspect store files offline, read-only.
+    """Inspect, verify and repair store files offline.
 
     A broker's store is a directory: the CommitLog holds every message once, in the order of
     arrival; ConsumeQueues hold for each message queue where its messages stand in the log;
     IndexFiles lead from keys to messages; checkpoint, abort file and config/ hold the rest. These
-    commands need no broker, no network and no lock. They open files for reading only and work on
-    a live directory, on a copy, on one file alone, and on stores written by a Java broker 4.9 or
-    5.x. What is damaged is reported and skipped, and the exit status is then 7.
+    commands need no broker and no network. They open files for reading only, take no lock, and
+    work on a live directory, on a copy, on one file alone, and on stores written by a Java broker
+    4.9 or 5.x. What is damaged is reported and skipped, and the exit status is then 7. Only
+    repair, recover and export write, and only where --output says.
     """,
 )
 
@@ -72,7 +74,12 @@ INSPECT_STATE = View("store.inspect.state", f"{ROWS}:StateRow", single=True)
 INSPECT_CONFIG = View("store.inspect.config", f"{ROWS}:ConfigRow", keep=("value",))
 CONFIG_LINES = View("store.inspect.config", "", ("name", "table", "key", "value"), keep=("value",))
 INSPECT_SUMMARY = View("store.inspect.summary", f"{ROWS}:Summary", single=True)
-FIND = View("store.find", "mqadmin.message_row:MessageRow", INSPECT_MESSAGES.columns)
+FIND = View("store.find", "mqadmin.inspector.timeline:FoundRow", INSPECT_MESSAGES.columns)
+PLACES = View(
+    "store.find.places",
+    "mqadmin.inspector.timeline:PlaceRow",
+    ("storeTime", "place", "role", "topic", "queueId", "queueOffset", "physicalOffset", "detail"),
+)
 LAYOUT = View("store.layout", "mqadmin.command.layout_row:LayoutRow")
 
 PATH_HELP = "A store directory, a folder in it, or one of its files."
@@ -190,7 +197,7 @@ def inspect(
     else:
         _one(session, store)
         return
-    _show(session, view, rows, limit, nothing)
+    show(session, view, rows, limit, nothing)
 
 
 def _messages(store: Any, query: Any) -> Iterator[Any]:
@@ -231,11 +238,12 @@ def _one(session: Session, store: Any) -> None:
 def _config(session: Session, rows: Iterator[Any]) -> tuple[View, Iterator[Any]]:
     """Configuration files: whole in JSON, one line per entry of their tables for a person."""
     if session.form in ("table", "wide", "csv"):
-        return CONFIG_LINES, _config_lines(rows)
+        return CONFIG_LINES, config_lines(rows)
     return INSPECT_CONFIG, rows
 
 
-def _config_lines(rows: Iterator[Any]) -> Iterator[Any]:
+def config_lines(rows: Iterator[Any]) -> Iterator[Any]:
+    """One line per entry of each table of each file; damages as they are."""
     for row in rows:
         if not hasattr(row, "value"):
             yield row  # a damage
@@ -246,7 +254,7 @@ def _config_lines(rows: Iterator[Any]) -> Iterator[Any]:
                 yield {"name": row.name, "table": table, "key": key, "value": value}
 
 
-def _show(
+def show(
     session: Session, view: View, rows: Iterator[Any], limit: int | None, nothing: str
 ) -> None:
     """Print rows, and the damages among them."""
@@ -281,10 +289,11 @@ def _summary(session: Session, store: Any, crc: bool | None) -> None:
 
 @NOUN.verb(
     "find",
-    view=FIND,
+    view=(FIND, PLACES),
     examples=[
         "mqadmin store find /data/store --key 42 --topic orders",
         "mqadmin store find /data/store --id 7F00000100002A9F0000000000000000 --body text",
+        "mqadmin store find /data/store --text 'order 4711' --time -1h..",
         "mqadmin store find /data/store --key 42 --scan always",
     ],
 )
@@ -296,6 +305,12 @@ def find(
     ] = None,
     message_id: Annotated[
         str | None, Option("--id", "-i", metavar="ID", help="An offsetMsgId or a uniqKey.")
+    ] = None,
+    offset: Annotated[
+        int | None, Option("--offset", metavar="N", help="A physical offset.", parse=whole)
+    ] = None,
+    text: Annotated[
+        str | None, Option("--text", metavar="TEXT", help="Words that stand in the body.")
     ] = None,
     topic: Topic = None,
     queue: Queue = None,
@@ -310,29 +325,57 @@ def find(
     body: BodyForm = "none",
     raw: Raw = False,
 ) -> None:
-    """Find messages by key or id, through the IndexFile and by reading the log.
+    """Find messages, and every place where each of them stands, as one timeline.
 
-    Each hit of the index is compared with the record it leads to. --scan auto also reads the
-    parts of the log that no index file covers, so nothing stays unseen; 'always' ignores the
-    index, 'never' trusts it.
+    By key or id the way goes through the IndexFile: each hit is compared with the record it leads
+    to. --scan auto also reads the parts of the log that no index file covers, so nothing stays
+    unseen; 'always' ignores the index, 'never' trusts it. A physical offset, words of the body or
+    a time alone work, too. Each message is then followed by its uniqKey: its copies among delayed,
+    half, retry and dead letter messages, their ConsumeQueue units and index entries, and the op
+    records that close a half message. In JSON the places stand in each message.
     """
     from mqadmin.inspector.directory import Query, StoreDirectory
+    from mqadmin.inspector.timeline import MOST_SEEDS, Search, find_places
 
-    if (key is None) == (message_id is None):
-        raise UsageFault("store find needs --key or --id, one of them")
+    given = {"key": key, "id": message_id, "physical offset": offset, "text": text}
+    asked = [f"{name} {value}" for name, value in given.items() if value is not None]
+    timed = (begin, end, time) != (None, None, None)
+    if len(asked) > 1 or not (asked or timed):
+        raise UsageFault("store find needs --key, --id, --offset, --text, or a time; one of them")
     store = StoreDirectory(path)
     begin, end = window(session, begin, end, time)
-    query = Query(topic=topic, queue_id=queue, begin_ms=begin, end_ms=end, body=body, raw=raw)
-    if key is not None:
-        rows, what = store.find_key(key, query, scan=scan), f"key {key}"
-    else:
-        rows, what = store.find_id(message_id or "", query, scan=scan), f"id {message_id}"
+    search = Search(
+        key=key,
+        id=message_id,
+        offset=offset,
+        text=text,
+        query=Query(topic=topic, queue_id=queue, begin_ms=begin, end_ms=end, body=body, raw=raw),
+        scan=scan,
+        most=min(limit or MOST_SEEDS, MOST_SEEDS),
+    )
+    found = find_places(store, search)
     looked = {
         "auto": "index asked, the rest of the log read",
         "always": "the whole log read",
         "never": "only the index asked; --scan auto reads what it does not cover",
     }[scan]
-    _show(session, FIND, rows, limit, f"no message with {what} in {path} ({looked})")
+    if key is None and message_id is None:
+        looked = "the log read"
+    what = asked[0] if asked else "that time"
+    outcome = Outcome()
+    if found.more:
+        outcome.truncated = True
+        outcome.reason = f"there are more than {search.most} messages"
+    damages = Damages(outcome)
+    rows = damages.apart(iter([*found.damages, *found.messages]))
+    try:
+        nothing = f"no message with {what} in {path} ({looked})"
+        count = session.emit(FIND, rows, outcome, nothing=nothing)
+        if count and session.is_table:
+            write_out("\n")
+            session.emit(PLACES, found.places)
+    finally:
+        damages.report(session)
 
 
 @NOUN.verb(
@@ -352,7 +395,6 @@ def layout(
     """
     from broker.store.format.layout import LAYOUTS, find_layouts, layout_object, layout_text
     from mqadmin.command.failure import NothingFound
-    from mqadmin.output.stdio import write_out
 
     found = find_layouts(name)
     if not found:

@@ -32,7 +32,7 @@ from mqadmin.inspector.find import find_id, find_key
 from mqadmin.inspector.log import LogReader, LogWalk
 from mqadmin.inspector.messages import Matcher, scan_messages, start_by_time
 from mqadmin.inspector.rows import DamageRow
-from mqadmin.inspector.verify_index import shape_of
+from mqadmin.inspector.verify_entries import shape_of
 from mqadmin.inspector.verify_log import Wanted, light_queues
 from mqadmin.inspector.verify_queues import OpenFiles, Queue
 from mqadmin.message_row import MessageRow
@@ -41,8 +41,10 @@ LOG: Final = "log"
 QUEUE: Final = "queue"
 INDEX: Final = "index"
 _ORDER: Final = {LOG: 0, QUEUE: 1, INDEX: 2}
-# Messages that one search may begin with; a timeline of more is none.
+# Messages that one search may begin with: each is followed through the store.
 MOST_SEEDS: Final = 1000
+# Copies of one message that are followed; a broker gives a message up long before.
+MOST_COPIES: Final = 1000
 
 
 class PlaceRow(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -64,26 +66,39 @@ class PlaceRow(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     path: str
 
 
+class FoundRow(MessageRow, frozen=True, kw_only=True, rename="camel"):
+    """A message with all places where it and its copies stand, as they were written."""
+
+    places: list[PlaceRow]
+
+
 class Search(msgspec.Struct, frozen=True, kw_only=True):
-    """What to begin with; one of ``key``, ``id``, ``offset``, ``text`` or a window of time."""
+    """What to look for: one of ``key``, ``id``, ``offset`` (physical) and ``text`` (of a body).
+
+    Without any of them all messages of ``query`` are wanted, which also narrows the others.
+    """
 
     key: str | None = None
     id: str | None = None
     offset: int | None = None
     text: str | None = None
-    topic: str | None = None
-    queue_id: int | None = None
-    begin_ms: int | None = None
-    end_ms: int | None = None
+    query: Query = Query()
     scan: str = "auto"
+    most: int = MOST_SEEDS
 
 
-def timeline(store: StoreDirectory, search: Search) -> Iterator[PlaceRow | DamageRow]:
-    """All places of the messages found, as they were written; damages met come first.
+class Found(msgspec.Struct, kw_only=True):
+    """Messages with their places, what was damaged on the way, and whether there are more."""
 
-    StoreError if more than :data:`MOST_SEEDS` messages match.
-    """
-    return _Timeline(store, search).rows()
+    messages: list[FoundRow]
+    places: list[PlaceRow]
+    damages: list[DamageRow]
+    more: bool
+
+
+def find_places(store: StoreDirectory, search: Search) -> Found:
+    """Find messages and follow each through the store."""
+    return _Timeline(store, search).run()
 
 
 def role_of(topic: str, sys_flag: int) -> str:
@@ -113,7 +128,7 @@ class _Timeline:
         self.places: list[PlaceRow] = []
         self.damages: dict[tuple[str, int | None], DamageRow] = {}
         self.done: set[int] = set()
-        self.halves: set[int] = set()
+        self.halves: dict[int, str | None] = {}  # queue offset -> uniqKey of half messages
         self.files = OpenFiles()
         self.queues = {
             (found.topic, found.queue_id): Queue(found, self.files)
@@ -121,50 +136,54 @@ class _Timeline:
             if found.kind == "classic"
         }
 
-    def rows(self) -> Iterator[PlaceRow | DamageRow]:
+    def run(self) -> Found:
         """Find, follow, sort."""
-        seeds = self._messages(self._seeds())
+        seeds, more = self._messages(self._seeds(), self.search.most)
         keys = list(dict.fromkeys(row.uniq_key for row in seeds if row.uniq_key))
-        found = {row.physical_offset: row for row in seeds}
+        found = {row.physical_offset for row in seeds}
         for key in keys:
             copies = find_key(self.store, key, Query(check_crc=False), self.search.scan)
-            for row in self._messages(copies):
-                if row.uniq_key == key:
-                    found.setdefault(row.physical_offset, row)
+            rows, _ = self._messages(copies, MOST_COPIES)
+            found |= {row.physical_offset for row in rows if row.uniq_key == key}
         with LogReader(self.store) as log:
             for offset in sorted(found):
                 self._place(log, offset)
             self._ops(log)
         self.files.close()
-        yield from self.damages.values()
-        yield from sorted(
-            self.places,
-            key=lambda row: (row.store_timestamp, row.physical_offset, _ORDER[row.place]),
+        self.places.sort(
+            key=lambda row: (row.store_timestamp, row.physical_offset, _ORDER[row.place])
+        )
+        return Found(
+            messages=[self._found(row) for row in seeds],
+            places=self.places,
+            damages=list(self.damages.values()),
+            more=more,
         )
 
-    def _messages(self, rows: Iterator[MessageRow | DamageRow]) -> list[MessageRow]:
+    def _found(self, row: MessageRow) -> FoundRow:
+        places = [
+            place
+            for place in self.places
+            if place.physical_offset == row.physical_offset
+            or (row.uniq_key is not None and place.uniq_key == row.uniq_key)
+        ]
+        return FoundRow(**msgspec.structs.asdict(row), places=places)
+
+    def _messages(
+        self, rows: Iterator[MessageRow | DamageRow], most: int
+    ) -> tuple[list[MessageRow], bool]:
         found: list[MessageRow] = []
         for row in rows:
             if isinstance(row, DamageRow):
                 self.damages[row.path, row.physical_offset] = row
                 continue
+            if len(found) >= most:
+                return found, True
             found.append(row)
-            if len(found) > MOST_SEEDS:
-                raise StoreError(
-                    f"more than {MOST_SEEDS} messages match",
-                    "narrow the search: --topic, --time, or a uniqKey",
-                )
-        return found
+        return found, False
 
     def _seeds(self) -> Iterator[MessageRow | DamageRow]:
-        search = self.search
-        query = Query(
-            topic=search.topic,
-            queue_id=search.queue_id,
-            begin_ms=search.begin_ms,
-            end_ms=search.end_ms,
-            check_crc=False,
-        )
+        search, query = self.search, self.search.query
         if search.key is not None:
             return find_key(self.store, search.key, query, search.scan)
         if search.id is not None:
@@ -204,7 +223,7 @@ class _Timeline:
             return
         role = role_of(message.topic, message.sys_flag)
         if role == "half":
-            self.halves.add(message.queue_offset)
+            self.halves[message.queue_offset] = message.uniq_key
         add = self._adder(message, role)
         size = f"{record.total_size} bytes"
         times = f", {message.reconsume_times} failed deliveries" if message.reconsume_times else ""
@@ -212,7 +231,9 @@ class _Timeline:
         self._units(add, message, record)
         self._entries(add, message)
 
-    def _adder(self, message: MessageExt, role: str) -> Callable[..., None]:
+    def _adder(
+        self, message: MessageExt, role: str, uniq_key: str | None = None
+    ) -> Callable[..., None]:
         def add(
             place: str, detail: str, path: str, topic: str, queue_id: int, at: int = -1
         ) -> None:
@@ -225,7 +246,7 @@ class _Timeline:
                     queue_id=queue_id,
                     queue_offset=message.queue_offset if at < 0 else at,
                     physical_offset=message.physical_offset,
-                    uniq_key=message.uniq_key,
+                    uniq_key=uniq_key or message.uniq_key,
                     detail=detail,
                     path=path,
                 )
@@ -281,10 +302,10 @@ class _Timeline:
                     continue
                 body = _body(*place)
                 named = {int(word) for word in body.split(b",") if word.isdigit()}
-                both = sorted(named & self.halves)
+                both = sorted(named & self.halves.keys())
                 if both:
                     message = decode_record(place[0].data, place[1].position)
-                    add = self._adder(message, "op")
+                    add = self._adder(message, "op", self.halves[both[0]])
                     detail = "closes half message " + ", ".join(map(str, both))
                     add(LOG, detail, str(place[0].path), message.topic, message.queue_id)
 

@@ -11,7 +11,6 @@ written twice for the last message before a restart is harmless.
 """
 
 from array import array
-from bisect import bisect_left
 from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -19,21 +18,16 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from broker.errors import StoreError
 from broker.store.format.indexfile import (
     ENTRY_SIZE,
-    ENTRY_STRUCT,
     HEADER_SIZE,
     HEADER_STRUCT,
-    SLOT_SIZE,
-    SLOTS,
     IndexHeader,
     entry_position,
-    file_size,
-    guess_slots,
-    slot_position,
     time_diff_seconds,
 )
 from mqadmin.inspector.damage import WARNING
 from mqadmin.inspector.directory import StoreDirectory
 from mqadmin.inspector.files import open_bytes
+from mqadmin.inspector.verify_entries import Entries, chain_problems, shape_of
 from mqadmin.inspector.verify_rows import NOTICE, Findings
 
 if TYPE_CHECKING:
@@ -41,76 +35,8 @@ if TYPE_CHECKING:
 
 # Findings of one file that are told one by one; a broken chain breaks what hangs on it.
 MOST_PER_FILE: Final = 20
-MOST_FAULTS: Final = 99
 # Entries of a file that are kept in memory from its own judgement to the comparison; 20 bytes each.
 MOST_KEPT: Final = 1 << 23
-
-
-class Entries:
-    """The entries of one file as columns, entry 1 first; arrays of numpy or of the library."""
-
-    __slots__ = ("diff", "hashes", "number", "physical", "previous")
-
-    def __init__(self, data: bytes, slots: int, count: int) -> None:
-        self.hashes: Any
-        self.physical: Any
-        self.diff: Any
-        self.previous: Any
-        self.number: Any = None  # places in the columns, ordered by physical offset, if need be
-        start = entry_position(1, slots)
-        count = max(min(count, (len(data) - start) // ENTRY_SIZE), 0)
-        try:
-            import numpy as np
-        except ImportError:
-            rows = ENTRY_STRUCT.iter_unpack(bytes(data[start : start + count * ENTRY_SIZE]))
-            columns = [array("q") for _ in range(4)]
-            for row in rows:
-                for column, value in zip(columns, row, strict=True):
-                    column.append(value)
-            self.hashes, self.physical, self.diff, self.previous = columns
-            return
-        kind = np.dtype([("h", ">i4"), ("p", ">i8"), ("t", ">i4"), ("b", ">i4")])
-        found = np.frombuffer(data, dtype=kind, count=count, offset=start)
-        self.hashes, self.physical, self.diff, self.previous = (
-            found[name].astype(kind[name].newbyteorder("=")) for name in ("h", "p", "t", "b")
-        )
-
-    def __len__(self) -> int:
-        return len(self.hashes)
-
-    def bounds(self) -> tuple[int, int]:
-        """Least and greatest physical offset."""
-        if isinstance(self.physical, array):
-            return min(self.physical), max(self.physical)
-        return int(self.physical.min()), int(self.physical.max())
-
-    def rise(self) -> bool:
-        """Whether physical offsets never go back."""
-        if isinstance(self.physical, array):
-            places = self.physical
-            return all(places[at] <= places[at + 1] for at in range(len(places) - 1))
-        return not bool((self.physical[1:] < self.physical[:-1]).any())
-
-    def sort(self) -> None:
-        """Order by physical offset; ``number`` then tells the places."""
-        order = sorted(range(len(self)), key=self.physical.__getitem__)
-        self.number = order
-        for name in ("hashes", "physical", "diff", "previous"):
-            column = getattr(self, name)
-            if isinstance(column, array):
-                setattr(self, name, array("q", [column[at] for at in order]))
-            else:
-                setattr(self, name, column[order])
-
-    def number_of(self, place: int) -> int:
-        """The entry number at a place of the columns."""
-        return (place if self.number is None else self.number[place]) + 1
-
-    def span(self, begin: int, end: int) -> tuple[int, int]:
-        """Places of the entries with physical offsets in ``[begin, end)``."""
-        if isinstance(self.physical, array):
-            return bisect_left(self.physical, begin), bisect_left(self.physical, end)
-        return int(self.physical.searchsorted(begin)), int(self.physical.searchsorted(end))
 
 
 class IndexFileCheck:
@@ -130,6 +56,7 @@ class IndexFileCheck:
         self.begin_timestamp = 0
         self.told = 0
         self.ordered = False
+        self.told_times = False
         self.header = IndexHeader()
         self.previous_end: int | None = None
 
@@ -164,7 +91,7 @@ class IndexFileCheck:
         self._header(entries)
         if self.count <= MOST_KEPT:
             self.entries = entries
-        for problem in _chain_problems(data, entries, self.slots, self.count + moving):
+        for problem in chain_problems(data, entries, self.slots, self.count + moving):
             self._tell("indexChain", problem.detail, problem.position, problem.length)
 
     def _unlisted(self, data: bytes, *, moving: bool) -> None:
@@ -234,6 +161,10 @@ class IndexFileCheck:
             ENTRY_SIZE,
         )
 
+    def tell_header(self, detail: str) -> None:
+        """A finding about the header."""
+        self._tell("index", f"header: {detail}", 0, HEADER_SIZE)
+
     def time_of(self, place: int, store_timestamp: int, entries: Entries) -> tuple[int, set[int]]:
         """The seconds an entry says, and those that are right for its record's time.
 
@@ -256,116 +187,6 @@ class IndexFileCheck:
             self.findings.add(kind, self.path, detail, physical_offset=position, length=length)
         elif self.told == MOST_PER_FILE + 1:
             self.findings.add(kind, self.path, "there is more that is wrong in this file")
-
-
-class _Problem(NamedTuple):
-    detail: str
-    position: int
-    length: int
-
-
-def _chain_problems(data: bytes, entries: Entries, slots: int, count: int) -> list[_Problem]:
-    """Slots and links that do not lead to the newest, and the next older, entry of their slot."""
-    if isinstance(entries.hashes, array):
-        return _chains_plainly(data, entries, slots, count)
-    import numpy as np
-
-    previous = entries.previous
-    faults, newest = _faults(entries, slots, count)
-    problems = [_link(at, int(previous[at]), expected, slots) for at, expected in faults]
-    table = np.frombuffer(data, dtype=">i4", count=slots, offset=HEADER_SIZE).astype(np.int64)
-    table[(table < 0) | (table > count)] = 0
-    # An entry that is written before the header counts it may hang in its slot already.
-    wrong = np.flatnonzero((table != newest) & (table <= len(entries)))
-    problems += [_slot(int(at), int(table[at]), int(newest[at])) for at in wrong[:MOST_FAULTS]]
-    return problems
-
-
-def _faults(entries: Entries, slots: int, count: int) -> tuple[list[tuple[int, int]], Any]:
-    """(place, right link) of entries that are linked wrongly, and the newest entry of each slot."""
-    import numpy as np
-
-    from broker.store.format.columns import compiled
-
-    hashes, previous = entries.hashes, entries.previous
-    newest = np.zeros(slots, dtype=np.int64)
-    if compiled():
-        from broker.store.format import kernels
-
-        found = np.empty((2, MOST_FAULTS), dtype=np.int64)
-        number = int(kernels.chain_faults(hashes, previous, slots, count, newest, found))
-        wrong = found[:, : min(number, MOST_FAULTS)].tolist()
-        return list(zip(*wrong, strict=True)), newest
-    slot_of = hashes % slots
-    newest[slot_of] = np.arange(1, len(slot_of) + 1)
-    order = np.argsort(slot_of, kind="stable")
-    ordered = slot_of[order]
-    same = np.concatenate(([False], ordered[1:] == ordered[:-1]))
-    expected = np.empty(len(order), dtype=np.int64)
-    expected[order] = np.where(same, np.concatenate(([0], order[:-1] + 1)), 0)
-    # A link that leads nowhere ends a chain as 0 does.
-    ended = (expected == 0) & ((previous <= 0) | (previous > count))
-    places = np.flatnonzero((previous != expected) & ~ended)[:MOST_FAULTS]
-    return list(zip(places.tolist(), expected[places].tolist(), strict=True)), newest
-
-
-def _chains_plainly(data: bytes, entries: Entries, slots: int, count: int) -> list[_Problem]:
-    newest: dict[int, int] = {}
-    problems = []
-    for at, (hashed, previous) in enumerate(zip(entries.hashes, entries.previous, strict=True)):
-        slot = hashed % slots
-        expected = newest.get(slot, 0)
-        newest[slot] = at + 1
-        if previous != expected and not (expected == 0 and not 0 < previous <= count):
-            problems.append(_link(at, previous, expected, slots))
-    table = array("i", bytes(data[HEADER_SIZE : HEADER_SIZE + slots * SLOT_SIZE]))
-    table.byteswap()
-    for slot, value in enumerate(table):
-        value = value if 0 < value <= count else 0
-        if value != newest.get(slot, 0) and value <= len(entries):
-            problems.append(_slot(slot, value, newest.get(slot, 0)))
-    return problems
-
-
-def _link(at: int, has: int, expected: int, slots: int) -> _Problem:
-    number = at + 1
-    loop = ": the chain goes in a circle" if has >= number else ""
-    return _Problem(
-        f"entry {number} leads to entry {has} instead of {expected}{loop}",
-        entry_position(number, slots),
-        ENTRY_SIZE,
-    )
-
-
-def _slot(slot: int, has: int, expected: int) -> _Problem:
-    return _Problem(
-        f"slot {slot} leads to entry {has} instead of {expected}", slot_position(slot), SLOT_SIZE
-    )
-
-
-def shape_of(data: bytes, known: int) -> int:
-    """The number of slots of a file, 0 if it cannot be told.
-
-    ``known`` is what another file of the same length has. A damaged file does not stop the
-    search: the first entry stands where the header says it leads.
-    """
-    found = 0 if len(data) < HEADER_SIZE else guess_slots(data)
-    if found or known:
-        return found or known
-    if len(data) < HEADER_SIZE:
-        return 0
-    header = IndexHeader._make(HEADER_STRUCT.unpack_from(data))
-    wanted = header.begin_physical_offset.to_bytes(8, "big", signed=True)
-    at = data.find(wanted, HEADER_SIZE, HEADER_SIZE + 4 * SLOTS + 2 * ENTRY_SIZE)
-    while at >= 0:
-        # The physical offset stands behind the hash, in the entry behind the unused one.
-        slots, odd = divmod(at - 4 - ENTRY_SIZE - HEADER_SIZE, SLOT_SIZE)
-        if not odd and slots > 0 and (len(data) - file_size(slots, 0)) % ENTRY_SIZE == 0:
-            empty = data[entry_position(0, slots) : entry_position(1, slots)]
-            if not any(empty):
-                return slots
-        at = data.find(wanted, at + 1, HEADER_SIZE + 4 * SLOTS + 2 * ENTRY_SIZE)
-    return 0
 
 
 class Uncovered(NamedTuple):
@@ -483,6 +304,7 @@ class IndexChecks:
         for at, pair in enumerate(zip(physical, hashes, strict=True)):
             wanted.setdefault(pair, []).append(at)
         met: Counter[tuple[int, int]] = Counter()
+        self._ends(file, entries, span, dict(zip(physical, times, strict=True)))
         for place in range(*span):
             pair = (int(entries.physical[place]), int(entries.hashes[place]))
             places = wanted.get(pair)
@@ -500,6 +322,22 @@ class IndexChecks:
                 file.tell_entry(
                     place, f"says {has} s behind the file's begin, it is {min(allowed)}", entries
                 )
+
+    def _ends(
+        self, file: IndexFileCheck, entries: Entries, span: tuple[int, int], times: dict[int, int]
+    ) -> None:
+        """The header's times are those of the first and the last record."""
+        if file.told_times or not len(entries):
+            return
+        ends = (
+            (0, "beginTimestamp", file.header.begin_timestamp),
+            (len(entries) - 1, "endTimestamp", file.header.end_timestamp),
+        )
+        for place, name, said in ends:
+            time = times.get(int(entries.physical[place]))
+            if span[0] <= place < span[1] and time is not None and time != said:
+                file.told_times = True
+                file.tell_header(f"{name} is {said}, the record's storeTimestamp is {time}")
 
     def _not_covered(self, physical: Any, covered: bytearray) -> None:
         at = covered.find(0)
@@ -574,6 +412,10 @@ def _same(
     begin = int(np.searchsorted(physical, file.first))
     end = int(np.searchsorted(physical, file.last, side="right"))
     if end - begin != high - low:
+        return False
+    if low == 0 and end > begin and times[begin] != file.header.begin_timestamp:
+        return False
+    if high == len(entries) and end > begin and times[end - 1] != file.header.end_timestamp:
         return False
     if not (
         np.array_equal(physical[begin:end], entries.physical[low:high])

@@ -8,6 +8,7 @@ there is one.
 from collections.abc import Callable, Iterator
 from typing import Final, NamedTuple
 
+from broker.common.sysflag import TRANSACTION_MASK
 from broker.common.topic import LMQ_PREFIX
 from broker.errors import RemoteProtocolError
 from broker.store.format.consumequeue import (
@@ -301,7 +302,7 @@ class Judge:
             if any(low <= unit.physical_offset < high for low, high in self.damaged):
                 return  # its record is damaged, which has been said
             found = self.log.record(unit.physical_offset)
-            if found is not None:
+            if found is not None and self.bounds.running:
                 placed = PlacedUnit(odd.queue_offset, *unit, None, str(path))
                 if belongs(queue.found, placed, found[1]):
                     return  # written while the log was read
@@ -328,7 +329,8 @@ class Judge:
                     path,
                     f"{says} leads to a record of {record.topic.decode('utf-8', 'replace')}/"
                     f"{record.queue_id} with queue offset {record.queue_offset} and"
-                    f" {record.total_size} bytes; it says {unit.size} bytes",
+                    f" {record.total_size} bytes, transaction type"
+                    f" {record.sys_flag & TRANSACTION_MASK:#x}; it says {unit.size} bytes",
                     physical_offset=at,
                     length=UNIT_SIZE,
                     queue=(queue.topic, queue.queue_id),

@@ -188,3 +188,12 @@ class VerifySummary(msgspec.Struct, kw_only=True, rename="camel"):
     notes: list[str]
     checkpoint: CheckpointRow | None
     seconds: float
+
+
+class VerifyReport(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """Findings and summary in one document; ``truncated`` if findings were counted only."""
+
+    items: list[DamageRow]
+    truncated: bool
+    errors: list[DamageRow]
+    summary: VerifySummary

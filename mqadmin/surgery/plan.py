@@ -5,6 +5,7 @@ from typing import Any, Final
 
 import msgspec
 
+from broker.common.sysflag import TRANSACTION_PREPARED
 from broker.errors import RemoteProtocolError, StoreError
 from broker.store.format import config, indexfile, state
 from broker.store.format.commitlog import RECORD, LogRecord, read_record
@@ -16,7 +17,7 @@ from mqadmin.inspector.log import LogReader
 from mqadmin.inspector.rows import DamageRow
 from mqadmin.inspector.verify import Progress, Verification, VerifyOptions, verify
 from mqadmin.inspector.verify_config import Settings, read_settings
-from mqadmin.inspector.verify_index import shape_of
+from mqadmin.inspector.verify_entries import shape_of
 from mqadmin.inspector.verify_judge import Misfit
 from mqadmin.inspector.verify_rows import NOTICE
 from mqadmin.surgery.filler import LEAST
@@ -33,6 +34,7 @@ _BLANK_LEAST: Final = 8
 _OWN_AT: Final = RECORD.offset("physicalOffset")
 _QUEUE_ID_AT: Final = RECORD.offset("queueId")
 _QUEUE_OFFSET_AT: Final = RECORD.offset("queueOffset")
+_SYS_FLAG_AT: Final = RECORD.offset("sysFlag")
 _INT: Final = Struct(">i")
 _LONG: Final = Struct(">q")
 
@@ -179,7 +181,10 @@ def _plan_fields(plan: RepairPlan) -> None:
                 )
         for misfit in plan.before.misfits:
             place = log.record(misfit.physical_offset)
-            if place is not None and not _is_at_home(plan, place[1]):
+            if place is None:
+                continue
+            unqueued = place[1].sys_flag & TRANSACTION_PREPARED
+            if unqueued or not _is_at_home(plan, place[1]):
                 _plan_header(plan, misfit, place[1])
 
 
@@ -194,6 +199,10 @@ def _plan_header(plan: RepairPlan, misfit: Misfit, record: LogRecord) -> None:
         changes.append(("queueId", at + _QUEUE_ID_AT, _INT.pack(misfit.queue_id)))
     if record.queue_offset != misfit.queue_offset:
         changes.append(("queueOffset", at + _QUEUE_OFFSET_AT, _LONG.pack(misfit.queue_offset)))
+    if record.sys_flag & TRANSACTION_PREPARED:
+        # Prepared and rollback records are in no queue; without this bit they are what is.
+        flags = record.sys_flag & ~TRANSACTION_PREPARED
+        changes.append(("sysFlag", at + _SYS_FLAG_AT, _INT.pack(flags)))
     # One field is damaged, not two: else the unit is no witness.
     if len(changes) != 1 or (record.topic != topic and changes[0][0] != "topic"):
         return

@@ -22,6 +22,7 @@ from typing import Final
 import msgspec
 
 from broker.errors import RemoteProtocolError, StoreError
+from broker.message.batch import unwrap_inner_batch
 from broker.message.message import MessageExt
 from broker.message.record import decode_record
 from broker.store.format.commitlog import (
@@ -35,11 +36,13 @@ from broker.store.format.commitlog import (
     written_end,
 )
 from mqadmin.inspector.damage import SUGGESTIONS
-from mqadmin.inspector.directory import COMMITLOG, StoreDirectory
+from mqadmin.inspector.directory import COMMITLOG, Query, StoreDirectory
 from mqadmin.inspector.files import FileBytes, open_bytes
+from mqadmin.inspector.messages import message_row
 from mqadmin.inspector.rows import DamageRow
 from mqadmin.inspector.verify_log import has_columns
 from mqadmin.inspector.verify_queues import OpenFiles, Queue, unit_array
+from mqadmin.message_row import MessageRow
 from mqadmin.surgery.filler import TOPIC as FILLER_TOPIC
 from mqadmin.surgery.survey import arrange
 
@@ -300,3 +303,52 @@ def _inside(queue: Queue, path: Path, count: int, extents: list[tuple[int, int]]
         physical_offset = int.from_bytes(data[at * 20 : at * 20 + 8], "big")
         if any(begin <= physical_offset < end for begin, end in extents):
             yield at
+
+
+class RescuedRows:
+    """The salvaged messages as rows, one pass; afterwards what was lost.
+
+    Iterating gives the messages that match ``query`` (topic, times) with bodies in its form.
+    """
+
+    def __init__(self, sources: Sequence[Path], query: Query, *, bad_bodies: bool = False) -> None:
+        self._sources = sources
+        self._query = query
+        self._bad_bodies = bad_bodies
+        self.losses: list[DamageRow] = []
+        self.count = 0
+
+    def __iter__(self) -> Iterator[MessageRow]:
+        for item in salvage(self._sources, bad_bodies=self._bad_bodies):
+            if isinstance(item, DamageRow):
+                self.losses.append(item)
+            elif not is_filler(item.message):
+                yield from self._rows(item)
+
+    def _rows(self, item: Rescued) -> Iterator[MessageRow]:
+        message, query = item.message, self._query
+        if query.topic not in (None, message.topic):
+            return
+        if query.begin_ms is not None and message.store_timestamp < query.begin_ms:
+            return
+        if query.end_ms is not None and message.store_timestamp >= query.end_ms:
+            return
+        try:
+            messages = unwrap_inner_batch(message)
+        except RemoteProtocolError:
+            messages = [message]
+        for one in messages:
+            row, _ = message_row(one, query, None, crc_ok=item.note != "crc")
+            self.count += 1
+            yield row
+
+    @property
+    def lost_bytes(self) -> int:
+        """Bytes that could not be read as records."""
+        return sum(row.length or 0 for row in self.losses)
+
+    def lost_messages(self) -> Iterator[LostMessage]:
+        """Messages that the ConsumeQueues of the sources know of in what was lost."""
+        for source in self._sources:
+            if source.is_dir():
+                yield from lost_messages(source, self.losses)

@@ -1,0 +1,208 @@
+"""``mqadmin store``: queue, index, config, watch: one kind of file at a time, and growth."""
+
+from collections.abc import Iterator
+from typing import Annotated, Any
+
+from mqadmin.command.declare import Option
+from mqadmin.command.session import Session
+from mqadmin.command.store import (
+    CONFIG_LINES,
+    INSPECT_INDEX,
+    INSPECT_QUEUE,
+    NOUN,
+    ROWS,
+    Limit,
+    Path,
+    Queue,
+    Topic,
+    config_lines,
+    show,
+)
+from mqadmin.command.values import count, duration_ms, whole
+from mqadmin.output.view import View
+
+QUEUES = View(
+    "store.queue",
+    f"{ROWS}:QueueRow",
+    (
+        *("topic", "queueId", "minOffset", "maxOffset", "units"),
+        *("firstPhysicalOffset", "lastPhysicalOffset", "kind"),
+    ),
+)
+CONFIG = View("store.config", f"{ROWS}:ConfigRow", keep=("value",))
+WATCH = View("store.watch", "mqadmin.inspector.growth:Growth", single=True)
+WATCH_TOPICS = View(
+    "store.watch.topics",
+    "mqadmin.inspector.growth:TopicGrowth",
+    ("topic", "messages", "bytes", "messagesPerHour", "bytesPerHour", "share"),
+)
+
+
+@NOUN.verb(
+    "queue",
+    view=(QUEUES, INSPECT_QUEUE),
+    examples=[
+        "mqadmin store queue /data/store",
+        "mqadmin store queue /data/store --topic orders",
+        "mqadmin store queue /data/store --topic orders --queue 3 --units --from 1000 --limit 20",
+    ],
+)
+def queue(
+    session: Session,
+    path: Path,
+    topic: Topic = None,
+    queue: Queue = None,
+    units: Annotated[bool, Option("--units", help="The units themselves.")] = False,
+    from_offset: Annotated[
+        int | None,
+        Option("--from", metavar="N", help="With --units: from this queue offset.", parse=whole),
+    ] = None,
+    to_offset: Annotated[
+        int | None,
+        Option("--to", metavar="N", help="With --units: before this one.", parse=whole),
+    ] = None,
+    limit: Limit = None,
+) -> None:
+    """Show message queues with their bounds, or their units.
+
+    minOffset is the first unit whose record is still in the log, maxOffset the offset that the
+    next message gets.
+    """
+    from mqadmin.inspector.directory import Query, StoreDirectory
+
+    store = StoreDirectory(path)
+    nothing = f"nothing in {path} matches"
+    if units:
+        query = Query(topic=topic, queue_id=queue, from_offset=from_offset, to_offset=to_offset)
+        show(session, INSPECT_QUEUE, store.queue_units(query), limit, nothing)
+        return
+    rows = (row for row in store.queues(topic) if queue is None or _id_of(row) == queue)
+    show(session, QUEUES, rows, limit, nothing)
+
+
+def _id_of(row: Any) -> int | None:
+    return getattr(row, "queue_id", None)
+
+
+@NOUN.verb(
+    "index",
+    view=INSPECT_INDEX,
+    examples=[
+        "mqadmin store index /data/store",
+        "mqadmin store index /data/store --entries --key 42 --topic orders",
+    ],
+)
+def index(
+    session: Session,
+    path: Path,
+    entries: Annotated[bool, Option("--entries", help="The entries, too.")] = False,
+    key: Annotated[
+        str | None, Option("--key", "-k", metavar="KEY", help="Only entries of this key.")
+    ] = None,
+    topic: Topic = None,
+    limit: Limit = None,
+) -> None:
+    """Show IndexFiles: what each covers, how full it is, and its entries.
+
+    Entries of a key may belong to another key with the same hash; 'store find' compares them with
+    the records.
+    """
+    from mqadmin.inspector.directory import Query, StoreDirectory
+
+    rows: Iterator[Any] = StoreDirectory(path).index_entries(Query(topic=topic, key=key))
+    if not entries and key is None:
+        rows = (row for row in rows if getattr(row, "record", "file") == "file")
+    show(session, INSPECT_INDEX, rows, limit, f"no IndexFile in {path}")
+
+
+@NOUN.verb(
+    "config",
+    view=CONFIG,
+    examples=[
+        "mqadmin store config /data/store",
+        "mqadmin store config /data/store --topic orders -o json",
+    ],
+)
+def config(session: Session, path: Path, topic: Topic = None) -> None:
+    """Show the files of config/: topics, groups, offsets; from a backup where one is broken."""
+    from mqadmin.inspector.directory import Query, StoreDirectory
+
+    rows: Iterator[Any] = StoreDirectory(path).configs(Query(topic=topic))
+    view = CONFIG
+    if session.form in ("table", "wide", "csv"):
+        view, rows = CONFIG_LINES, config_lines(rows)
+    show(session, view, rows, None, f"no configuration in {path}")
+
+
+@NOUN.verb(
+    "watch",
+    view=(WATCH, WATCH_TOPICS),
+    examples=[
+        "mqadmin store watch /data/store",
+        "mqadmin store watch /data/store --window 6h --rounds 1 -o json",
+    ],
+)
+def watch(
+    session: Session,
+    path: Path,
+    window: Annotated[
+        int,
+        Option(
+            "--window",
+            metavar="DUR",
+            help="Growth is measured over this much time.",
+            parse=duration_ms,
+        ),
+    ] = 3_600_000,
+    interval: Annotated[
+        int,
+        Option("--interval", metavar="DUR", help="Look again after this.", parse=duration_ms),
+    ] = 10_000,
+    rounds: Annotated[
+        int | None,
+        Option(
+            "--rounds",
+            metavar="N",
+            help="Look this often; on a terminal until ^C, else once.",
+            parse=count,
+        ),
+    ] = None,
+) -> None:
+    """Watch a store grow: messages and bytes per topic, hours until the disk is full.
+
+    Brokers delete at any hour from 75 percent of the disk on, delete what is not expired from 85,
+    and refuse messages from 90 (diskMaxUsedSpaceRatio and its relatives).
+    """
+    import time
+
+    from mqadmin.inspector.directory import StoreDirectory
+    from mqadmin.inspector.growth import growth
+    from mqadmin.output.stdio import stdout_is_terminal
+
+    if rounds is None:
+        rounds = 0 if stdout_is_terminal() else 1
+    done = 0
+    while True:
+        now = int(time.time() * 1000)
+        _show_growth(session, growth(StoreDirectory(path), now - window, now))
+        done += 1
+        if rounds and done >= rounds:
+            return
+        time.sleep(interval / 1000)
+
+
+def _show_growth(session: Session, found: Any) -> None:
+    if not session.is_table:
+        session.emit_thing(WATCH, found)
+        return
+    hours = {"75": found.hours_to_75, "85": found.hours_to_85, "90": found.hours_to_90}
+    left = ", ".join(
+        f"{limit} % {'is reached' if value == 0 else 'never' if value is None else f'in {value} h'}"
+        for limit, value in hours.items()
+    )
+    session.emit(WATCH_TOPICS, found.topics, quiet=True)
+    session.note(
+        f"{found.messages} messages, {found.bytes} bytes in the window"
+        f" ({found.bytes_per_hour:.0f} bytes an hour); disk {found.disk_used_ratio:.1%} used:"
+        f" {left}"
+    )

@@ -1,0 +1,56 @@
+"""A line of progress on stderr, while a person waits at a terminal."""
+
+import time
+from types import TracebackType
+from typing import Any
+
+from mqadmin.output.stdio import stderr_is_terminal, write_err
+
+WIDTH = 24  # cells of the bar
+PAUSE_S = 0.2  # between two looks
+PATIENCE_S = 1.0  # what takes less needs no bar
+
+
+class Progress:
+    """Shows ``show(what, done, total)`` as a bar with the time left; gone when it closes.
+
+    Without a terminal nothing is shown.
+    """
+
+    def __init__(self) -> None:
+        self._on = stderr_is_terminal()
+        self._began = self._last = time.monotonic()
+        self._drawn = False
+
+    def __enter__(self) -> "Progress":
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> Any:
+        if self._drawn:
+            write_err("\r\x1b[K")
+
+    def show(self, what: str, done: int, total: int) -> None:
+        """Draw where things stand; ``total`` 0 means that nobody knows the end."""
+        now = time.monotonic()
+        if not self._on or now - self._last < PAUSE_S or now - self._began < PATIENCE_S:
+            return
+        self._last = now
+        self._drawn = True
+        write_err("\r\x1b[K" + progress_line(what, done, total, now - self._began))
+
+
+def progress_line(what: str, done: int, total: int, seconds: float) -> str:
+    """One line: a bar, the part done, megabytes a second, the time left."""
+    pace = done / seconds if seconds > 0 else 0.0
+    if total <= 0:
+        return f"{what}: {done / 1e6:.0f} MB, {pace / 1e6:.0f} MB/s"
+    part = min(done / total, 1.0)
+    cells = round(part * WIDTH)
+    left = (total - done) / pace if pace > 0 else 0.0
+    bar = "#" * cells + "." * (WIDTH - cells)
+    return f"{what} [{bar}] {part:4.0%}  {pace / 1e6:.0f} MB/s  {max(left, 0):.0f} s left"
