@@ -204,6 +204,8 @@ def _listen_address(text: str, port: int) -> tuple[str, int]:
     elif stripped.startswith("[") and stripped.endswith("]"):
         return stripped[1:-1], port
     elif ":" not in stripped:
+        if not stripped or stripped.isdigit():
+            raise ConfigError(f"--listen {text}: no host", "write HOST:PORT, or :PORT for any")
         return stripped, port
     try:
         return parse_address(stripped)

@@ -11,7 +11,9 @@
 """
 
 import asyncio
+import errno
 import logging
+import os
 import socket
 from collections.abc import Sequence
 
@@ -59,8 +61,8 @@ class RemotingServer(Endpoint):
                     server.close()
                 address = format_address(host, port)
                 raise ConnectError(
-                    f"cannot listen on {address}: {error.strerror or error}",
-                    "is another process using the port?",
+                    f"cannot listen on {address}: {_reason(error)}",
+                    _BIND_HINTS.get(error.errno or 0, "is it an address of this machine?"),
                     address=address,
                 ) from error
         self._servers = (*self._servers, *servers)
@@ -113,6 +115,18 @@ def own_address(towards: tuple[str, int] = ("192.0.2.1", 9)) -> str:
         except OSError:
             return "127.0.0.1"
         return str(probe.getsockname()[0])
+
+
+_BIND_HINTS = {
+    errno.EADDRINUSE: "is another process using the port?",
+    errno.EACCES: "ports below 1024 need privileges: choose another one",
+}
+
+
+def _reason(error: OSError) -> str:
+    """What the system says; asyncio wraps it in a sentence that names the address again."""
+    known = error.errno in errno.errorcode and not isinstance(error, socket.gaierror)
+    return os.strerror(error.errno or 0) if known else error.strerror or str(error)
 
 
 def host_address(host: str) -> str:

@@ -112,9 +112,9 @@ def print_settings(settings: Settings) -> None:
 
 def check_store(settings: Settings) -> int:
     """Look at the store without starting it: who holds it, what its files say."""
-    from broker.server.check import check_configuration_files
+    from broker.server import check
 
-    for line in check_configuration_files(settings.store.root):
+    for line in check.check_store(settings.store):
         sys.stdout.write(f"{line}\n")
     sys.stdout.write("the settings and the store can be used\n")
     return daemon.STATUS_OK

@@ -133,7 +133,7 @@ def test_an_open_port_without_authentication_warns(caplog) -> None:
     assert "0.0.0.0:2 without authentication" in lines[0]
 
 
-@pytest.mark.parametrize("text", ["a:b", "1.2.3.4:99999", "::1:80"])
+@pytest.mark.parametrize("text", ["a:b", "1.2.3.4:99999", "::1:80", "9876", ""])
 def test_listen_refuses_what_is_no_address(text: str) -> None:
     with pytest.raises(ConfigError, match="--listen"):
         daemon.choose_listen([text], port=9876)

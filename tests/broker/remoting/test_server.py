@@ -201,3 +201,13 @@ def test_a_host_name_becomes_an_address_and_an_address_stays() -> None:
         with pytest.raises(ConfigError, match="host") as raised:
             host_address(unknown)
         assert raised.value.hint
+
+
+@pytest.mark.parametrize("host", ["192.0.2.77", "no.such.invalid"])
+def test_an_address_that_is_not_ours_is_told_apart_from_a_port_in_use(run, host: str) -> None:
+    async def main() -> None:
+        with pytest.raises(ConnectError, match=f"cannot listen on {host}:1234: [A-Z]") as caught:
+            await RemotingServer({}).start([(host, 1234)])
+        assert "address of this machine" in caught.value.hint
+
+    run(main())

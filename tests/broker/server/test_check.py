@@ -1,11 +1,15 @@
 """mqbroker --check: what it says about a store."""
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from broker.errors import StoreError
-from broker.server.check import check_configuration_files
+from broker.server.check import check_store
+from broker.store.config import MessageStoreConfig
+from broker.store.files import Disk
 
 GOOD = '{"topicConfigTable":{"T":{"topicName":"T"}}}'
 
@@ -16,8 +20,14 @@ def store(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def lines(store: Path) -> list[str]:
-    return list(check_configuration_files(str(store)))
+def lines(store: Path, **settings: int) -> list[str]:
+    return list(check_store(MessageStoreConfig(store_path_root_dir=str(store), **settings)))
+
+
+def put(store: Path, name: str, length: int) -> None:
+    path = store / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(bytes(length))
 
 
 def test_store_that_is_not_there_will_be_made(tmp_path: Path) -> None:
@@ -54,3 +64,54 @@ def test_looking_changes_nothing(store) -> None:
     before = sorted((path, path.stat().st_mtime_ns) for path in store.rglob("*"))
     lines(store)
     assert sorted((path, path.stat().st_mtime_ns) for path in store.rglob("*")) == before
+
+
+def test_what_is_no_directory_cannot_hold_a_store(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("x")
+    with pytest.raises(StoreError, match="not a directory"):
+        lines(tmp_path / "file")
+    with pytest.raises(StoreError, match="cannot be made"):
+        lines(tmp_path / "file" / "store")
+
+
+def test_a_store_that_is_open_is_told_and_stays_locked(store: Path) -> None:
+    lock = Disk().lock(str(store / "lock"))
+    script = (
+        "import sys; from broker.server.startup import main\n"
+        f"sys.exit(main(['--check', '--store', {str(store)!r}]))"
+    )
+    for _ in range(2):
+        done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+        assert done.returncode == 7
+        assert "another broker uses this store" in done.stderr
+    lock.release()
+    assert lines(store) == []
+
+
+def test_lengths_are_compared_with_the_settings(store: Path) -> None:
+    put(store, "commitlog/00000000000000000000", 4096)
+    put(store, "commitlog/00000000000000004096", 4096)
+    put(store, "consumequeue/T/0/00000000000000000000", 600)
+    put(store, "index/20260101000000000", 40 + 5 * 4 + 10 * 20)
+    sizes = {"max_hash_slot_num": 5, "max_index_num": 10}
+    said = ["commitlog: 2 files of 4096 bytes", "consumequeue: 1 files of 600 bytes"]
+    assert lines(store) == [*said, "index: 1 files of 260 bytes"]  # defaults take what is there
+    assert lines(store, mapped_file_size_commit_log=4096, **sizes)[:2] == said
+    for wrong, key in (
+        ({"mapped_file_size_commit_log": 8192}, "mappedFileSizeCommitLog"),
+        ({"mapped_file_size_consume_queue": 620}, "mappedFileSizeConsumeQueue"),
+        ({**sizes, "max_index_num": 11}, "maxIndexNum"),
+    ):
+        with pytest.raises(StoreError, match=key):
+            lines(store, **wrong)
+
+
+def test_short_files_are_fine_after_a_crash_only(store: Path) -> None:
+    put(store, "commitlog/00000000000000000000", 4096)
+    put(store, "commitlog/00000000000000004096", 0)
+    with pytest.raises(StoreError, match="00000000000000004096: 0 bytes"):
+        lines(store, mapped_file_size_commit_log=4096)
+    (store / "abort").touch()
+    first, second = lines(store, mapped_file_size_commit_log=4096)
+    assert "recovers" in first
+    assert second == "commitlog: 2 files of 4096 bytes"
