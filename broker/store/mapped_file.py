@@ -364,10 +364,14 @@ class FilePreparer:
             start = self._wanted
             if start < 0 or self._ready is not None:
                 return
+            file = None
             try:
                 file = self._queue.prepare(start)
                 # The journal work of the new file is done here, not in somebody's first flush.
                 file.sync()
             except (DiskFullError, StoreError, OSError):
-                return  # the writer will meet the same error when it needs the file, and report it
+                # The writer will meet the same error when it needs the file, and report it.
+                if file is not None:
+                    file.destroy()
+                return
             self._ready = file

@@ -46,18 +46,18 @@ _UNPACKS: Final = tuple(fixed.unpack_from for fixed in FIXED_STRUCTS)
 class TagCodes:
     """Tags code of a TAGS text, remembered per tag."""
 
-    __slots__ = ("_codes",)
+    __slots__ = ("codes",)
 
     def __init__(self) -> None:
-        self._codes: dict[bytes, int] = {}
+        self.codes: dict[bytes, int] = {}
 
     def code(self, tags: bytes) -> int:
         """The tags code of a message with these TAGS."""
-        code = self._codes.get(tags)
+        code = self.codes.get(tags)
         if code is None:
-            if len(self._codes) >= MAX_TAGS:
-                self._codes.clear()
-            code = self._codes[tags] = string_hash(tags)
+            if len(self.codes) >= MAX_TAGS:
+                self.codes.clear()
+            code = self.codes[tags] = string_hash(tags)
         return code
 
 
@@ -88,25 +88,32 @@ def tags_of(properties: bytes) -> bytes:
 
 
 def message_keys(properties: bytes) -> list[bytes]:
-    """The words a message is indexed under: UNIQ_KEY, then each word of KEYS."""
-    found = []
-    at = properties.rfind(b"\x02UNIQ_KEY\x01") + 10
-    if at > 9 or (at := properties.startswith(b"UNIQ_KEY\x01") * 9):
-        end = properties.find(b"\x02", at)
-        if end > at:
-            found.append(properties[at:end])
-        elif value := peek_property(properties, b"UNIQ_KEY"):
-            found.append(value)
-    at = properties.rfind(b"\x02KEYS\x01") + 6
-    if at > 5 or (at := properties.startswith(b"KEYS\x01") * 5):
-        end = properties.find(b"\x02", at)
-        value = properties[at:end] if end > at else peek_property(properties, b"KEYS")
-        if value:
-            if b" " in value:
-                found += [word for word in value.split(b" ") if word]
-            else:
-                found.append(value)
-    return found
+    """The words a message is indexed under: UNIQ_KEY, then each word of KEYS.
+
+    Each property is looked for once and taken if it stands there alone and whole; whatever is
+    unusual goes the slow way.
+    """
+    uniq_key: bytes | None = None
+    at = properties.rfind(b"UNIQ_KEY\x01")
+    if at >= 0:
+        start = at + 9
+        end = properties.find(b"\x02", start)
+        if end > start and (at == 0 or properties[at - 1] == 2):
+            uniq_key = properties[start:end]
+        else:
+            uniq_key = peek_property(properties, b"UNIQ_KEY")
+    start = properties.rfind(b"\x02KEYS\x01") + 6
+    if start > 5:
+        end = properties.find(b"\x02", start)
+        keys = properties[start:end] if end > start else peek_property(properties, b"KEYS")
+    else:
+        keys = peek_property(properties, b"KEYS") if properties[:5] == b"KEYS\x01" else None
+    if not keys:
+        return [uniq_key] if uniq_key else []
+    if 32 in keys:
+        words = [word for word in keys.split(b" ") if word]
+        return [uniq_key, *words] if uniq_key else words
+    return [uniq_key, keys] if uniq_key else [keys]
 
 
 class ReputService:
@@ -180,11 +187,32 @@ class ReputService:
         if not pending or pending[0][0] >= limit:
             return
         done = 0
+        codes = self._tags.codes
+        index = self._index
+        listeners = self._listeners
+        rare = TRANSACTION_MASK | INNER_BATCH
+        plain = not self._multi_dispatch
         try:
             for entry in pending:
-                if entry[0] + entry[1] > limit:
+                physical_offset, size, stored, sys_flag, queue_offset, queue, properties, code = (
+                    entry
+                )
+                if physical_offset + size > limit:
                     break
-                self._dispatch(entry)
+                topic = queue.topic
+                if plain and not topic.special and not sys_flag & rare:
+                    # The same as _dispatch for a plain message, without its branches.
+                    if code is None:
+                        tags = tags_of(properties)
+                        code = (codes.get(tags) or self._tags.code(tags)) if tags else 0
+                    queue.append(queue_offset, physical_offset, size, code)
+                    if listeners:
+                        self._tell(entry, code)
+                    if index is not None and (keys := message_keys(properties)):
+                        index.put_keys(topic.key_prefix, keys, physical_offset, stored)
+                    self.last_store_timestamp = stored
+                else:
+                    self._dispatch(entry)
                 done += 1
         finally:
             if done:
@@ -235,16 +263,7 @@ class ReputService:
                     queue.append(queue_offset, physical_offset, size, code)
                 if self._multi_dispatch:
                     self._append_light(entry, code)
-                for listener, topics in self._listeners:
-                    if topics is None or topic.name in topics:
-                        listener(
-                            topic.name,
-                            queue.queue_id,
-                            queue_offset + 1,
-                            code,
-                            store_timestamp,
-                            properties,
-                        )
+                self._tell(entry, code)
         elif kind == TRANSACTION_ROLLBACK:
             self.last_store_timestamp = store_timestamp
             return
@@ -255,6 +274,14 @@ class ReputService:
                 index.put_keys(topic.key_prefix, keys, physical_offset, store_timestamp)
         self.last_store_timestamp = store_timestamp
         self.dispatched += 1
+
+    def _tell(self, entry: Dispatch, code: int) -> None:
+        """Call the listeners that wait for the topic of a message."""
+        queue = entry[5]
+        name = queue.topic.name
+        for listener, topics in self._listeners:
+            if topics is None or name in topics:
+                listener(name, queue.queue_id, entry[4] + 1, code, entry[2], entry[6])
 
     def _append_again(self, entry: Dispatch, code: int) -> None:
         """Recovery's append: not for topics that are gone; queues that begin anew are restarted."""

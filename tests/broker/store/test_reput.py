@@ -146,4 +146,4 @@ def test_many_tags_do_not_fill_the_memory(monkeypatch):
     codes = reput.TagCodes()
     for n in range(10):
         codes.code(b"t%d" % n)
-        assert len(codes._codes) <= 3
+        assert len(codes.codes) <= 3
