@@ -1,0 +1,328 @@
+"""Repair: the copy is whole, the source untouched, and every step was planned."""
+
+import os
+import shutil
+import struct
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from broker.common.java_json import loads
+from broker.errors import StoreError, StoreLockedError
+from broker.store.format.commitlog import scan_commitlog
+from mqadmin.inspector.directory import StoreDirectory
+from mqadmin.inspector.verify import VerifyOptions, verify
+from mqadmin.inspector.verify_log import has_columns
+from mqadmin.surgery import build_index, rebuild
+from mqadmin.surgery.repair import make_plan, repair, repair_in_place
+
+LOG_FILE = 65536
+
+
+def actions(plan: Any) -> list[str]:
+    return [step.action for step in plan.steps]
+
+
+def plan_of(root: Path) -> Any:
+    return make_plan(StoreDirectory(root))
+
+
+def poke(path: Path, at: int, data: bytes) -> None:
+    with path.open("r+b") as file:
+        file.seek(at)
+        file.write(data)
+
+
+def log_file(root: Path, start: int = 0) -> Path:
+    return root / "commitlog" / f"{start:020d}"
+
+
+def damage_one(root: Path, kept: Any) -> Any:
+    """The magic of one record gone."""
+    item = [k for k in kept(root) if k.topic == b"OrdersA" and k.start < LOG_FILE][20]
+    poke(log_file(root), item.start + 4, b"\0\0\0\1")
+    return item
+
+
+def test_a_clean_store_has_nothing_to_repair(base_store) -> None:
+    for name in ("normal-stop-498", "pop-533", "batch-cq-533", "lmq-533", "transaction-533"):
+        assert plan_of(base_store(name)).steps == []
+
+
+def test_a_crashed_store_only_loses_its_abort_file(base_store, tmp_path: Path) -> None:
+    root = base_store("kill9-async-533")
+    plan = plan_of(root)
+    assert actions(plan) == ["leaveOut"]
+    assert repair(plan, tmp_path / "out").summary.state == "clean"
+
+
+def test_a_lost_message_leaves_a_bridge_and_its_bytes(base_store, kept, tmp_path: Path) -> None:
+    root = base_store("normal-stop-533")
+    before = kept(root)
+    lost = damage_one(root, kept)
+    result = repair(plan_of(root), tmp_path / "out")
+    assert result.ok
+    assert result.bridged == 1
+    assert result.summary.kinds == {"bridge": 1}
+    after = {item.start: item.data for item in kept(tmp_path / "out")}
+    assert after == {item.start: item.data for item in before if item.start != lost.start}
+    # What was covered is kept, and the filler is a record that every scanner walks over.
+    (saved,) = (tmp_path / "out" / "damaged").iterdir()
+    assert saved.name == f"{lost.start}-{lost.end - lost.start}.bin"
+    assert saved.read_bytes()[8:] == lost.data[8:]
+    data = log_file(tmp_path / "out").read_bytes()
+    fillers = [
+        item for item in scan_commitlog(data, 0, decode=False) if item.physical_offset == lost.start
+    ]
+    assert fillers[0].sys_flag & 0xC == 0xC
+    assert fillers[0].topic == b"SELF_TEST_TOPIC"
+    # The lost message's unit repeats the next one.
+    queue = tmp_path / "out" / "consumequeue" / "OrdersA" / str(lost.queue_id) / f"{0:020d}"
+    at = lost.queue_offset * 20
+    units = queue.read_bytes()
+    assert units[at : at + 20] == units[at + 20 : at + 40]
+
+
+def test_sealed_files_are_linked_and_the_others_copied(base_store, tmp_path: Path) -> None:
+    root = base_store("normal-stop-533")
+    shutil.rmtree(root / "consumequeue" / "OrdersA" / "1")
+    result = repair(plan_of(root), tmp_path / "out")
+    assert result.queues_rebuilt == 1
+    assert result.files_linked > 0
+    assert os.path.samefile(log_file(root), log_file(tmp_path / "out"))
+    last = log_file(root, 3 * LOG_FILE)
+    assert not os.path.samefile(last, log_file(tmp_path / "out", 3 * LOG_FILE))
+    assert log_file(tmp_path / "out").stat().st_mtime_ns == log_file(root).stat().st_mtime_ns
+    copied = repair(plan_of(root), tmp_path / "copies", links=False)
+    assert copied.files_linked == 0
+    assert not os.path.samefile(log_file(root), log_file(tmp_path / "copies"))
+
+
+def test_a_rebuilt_queue_and_index_are_the_bytes_that_java_wrote(
+    base_store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = base_store("kill9-async-498")
+    shutil.copytree(root / "consumequeue", tmp_path / "queues")
+    index = [path.read_bytes() for path in sorted((root / "index").iterdir())]
+    shutil.rmtree(root / "consumequeue")
+    ways = [False, True] if has_columns() else [False]
+    for way in ways:
+        monkeypatch.setattr(rebuild, "has_columns", lambda way=way: way)
+        monkeypatch.setattr(build_index, "has_columns", lambda way=way: way)
+        plan = plan_of(root)
+        plan.rebuild_index = True
+        result = repair(plan, tmp_path / f"out-{way}")
+        assert result.ok
+        for path in sorted((tmp_path / "queues").rglob("0*")):
+            own = tmp_path / f"out-{way}" / "consumequeue" / path.relative_to(tmp_path / "queues")
+            if path.is_file() and path.read_bytes().strip(b"\0"):
+                assert own.read_bytes() == path.read_bytes()
+        made = [p.read_bytes() for p in sorted((tmp_path / f"out-{way}" / "index").iterdir())]
+        assert len(made) == len(index)
+        for own, java in zip(made, index, strict=True):
+            # The first entry of a rolled file is reckoned from the file before, in Java's.
+            assert own[:200] == java[:200]
+            assert own[240:] == java[240:]
+            assert own[220:232] == java[220:232]
+            assert own[236:240] == java[236:240]
+
+
+def test_a_missing_file_is_closed_up(base_store, kept, tmp_path: Path) -> None:
+    root = base_store("normal-stop-533")
+    before = kept(root)
+    log_file(root, LOG_FILE).unlink()
+    plan = plan_of(root)
+    assert "insertFile" in actions(plan)
+    result = repair(plan, tmp_path / "out")
+    assert result.ok
+    after = {item.start for item in kept(tmp_path / "out")}
+    assert after == {k.start for k in before if not LOG_FILE <= k.start < 2 * LOG_FILE}
+
+
+def test_a_short_file_gets_its_length_back(base_store, tmp_path: Path) -> None:
+    root = base_store("normal-stop-533")
+    with log_file(root, 3 * LOG_FILE).open("r+b") as file:
+        file.truncate(LOG_FILE - 9000)
+    result = repair(plan_of(root), tmp_path / "out")
+    assert result.ok
+    assert log_file(tmp_path / "out", 3 * LOG_FILE).stat().st_size == LOG_FILE
+
+
+def test_swapped_files_go_back_and_a_double_is_left_out(base_store, kept, tmp_path: Path) -> None:
+    root = base_store("normal-stop-533")
+    before = [item.data for item in kept(root)]
+    one, two = log_file(root), log_file(root, LOG_FILE)
+    spare = one.with_name("spare")
+    one.rename(spare)
+    two.rename(one)
+    spare.rename(two)
+    shutil.copy(one, log_file(root, 9 * LOG_FILE))
+    plan = plan_of(root)
+    assert actions(plan).count("rename") == 2
+    assert "leaveOut" in actions(plan)
+    assert repair(plan, tmp_path / "out").ok
+    assert [item.data for item in kept(tmp_path / "out")] == before
+
+
+def test_configuration_comes_from_its_backup_and_topics_from_the_log(
+    base_store, tmp_path: Path
+) -> None:
+    root = base_store("normal-stop-533")
+    (root / "config" / "consumerOffset.json").write_bytes(b'{"offsetTable":{"Ord')
+    (root / "config" / "topics.json").write_bytes(b"")
+    (root / "config" / "topics.json.bak").unlink()
+    plan = plan_of(root)
+    assert {"restoreConfig", "makeTopics"} <= set(actions(plan))
+    result = repair(plan, tmp_path / "out")
+    assert result.ok, result.findings
+    config = tmp_path / "out" / "config"
+    assert (config / "consumerOffset.json").read_bytes() == (
+        root / "config" / "consumerOffset.json.bak"
+    ).read_bytes()
+    topics = loads((config / "topics.json").read_bytes())["topicConfigTable"]
+    assert topics["OrdersA"]["writeQueueNums"] == 4
+    assert topics["PaymentsA"]["perm"] == 6
+
+
+def test_offsets_behind_the_end_are_clamped(base_store, tmp_path: Path) -> None:
+    root = base_store("normal-stop-533")
+    path = root / "config" / "consumerOffset.json"
+    text = path.read_text()
+    (tmp_path / "keep").write_text(text)
+    path.write_text(text.replace("{0:41", "{0:941").replace("{0:10", "{0:910"))
+    assert path.read_text() != text
+    result = repair(plan_of(root), tmp_path / "out")
+    assert "clampOffsets" in [step.action for step in result.steps]
+    assert result.ok
+
+
+def test_a_damaged_field_is_set_where_another_file_tells_it(
+    base_store, kept, tmp_path: Path
+) -> None:
+    root = base_store("normal-stop-533")
+    before = kept(root)
+    some = [item for item in before if item.topic == b"OrdersA" and item.start < LOG_FILE]
+    poke(log_file(root), some[10].start + 28, struct.pack(">q", 5))  # physicalOffset
+    poke(log_file(root), some[20].start + 12, struct.pack(">i", 77))  # queueId
+    poke(log_file(root), some[30].start + 20, struct.pack(">q", 9999))  # queueOffset
+    poke(log_file(root), some[40].start + 39, b"\x04")  # sysFlag: prepared
+    plan = plan_of(root)
+    assert actions(plan).count("setField") == 4
+    result = repair(plan, tmp_path / "out")
+    assert result.ok
+    assert result.bridged == 0
+    assert [item.data for item in kept(tmp_path / "out")] == [item.data for item in before]
+
+
+def test_a_damaged_queue_offset_is_told_by_its_neighbours_without_a_queue(
+    base_store, kept, tmp_path: Path
+) -> None:
+    root = base_store("normal-stop-533")
+    before = kept(root)
+    some = [k for k in before if k.topic == b"OrdersA" and k.queue_id == 0]
+    item = some[len(some) // 2]
+    path = log_file(root, item.start // LOG_FILE * LOG_FILE)
+    poke(path, item.start % LOG_FILE + 20, struct.pack(">q", 1))
+    shutil.rmtree(root / "consumequeue")
+    result = repair(plan_of(root), tmp_path / "out")
+    assert result.ok, result.findings
+    assert [k.data for k in kept(tmp_path / "out")] == [k.data for k in before]
+
+
+def test_in_place_keeps_the_old_directory(base_store, fingerprint, tmp_path: Path) -> None:
+    root = base_store("normal-stop-533")
+    shutil.rmtree(root / "consumequeue" / "OrdersA" / "1")
+    before = fingerprint(root)
+    backup = root.with_name("before")
+    result = repair_in_place(plan_of(root), backup)
+    assert result.backup == str(backup)
+    assert fingerprint(backup) == before
+    assert verify(StoreDirectory(root), VerifyOptions()).summary.ok
+    with pytest.raises(StoreError, match="exists"):
+        repair_in_place(plan_of(root), backup)
+
+
+def test_a_running_broker_is_not_operated_on(base_store, tmp_path: Path) -> None:
+    import subprocess
+    import sys
+
+    root = base_store("normal-stop-533")
+    hold = (
+        "import fcntl,os,sys;f=open(sys.argv[1],'r+');"
+        "fcntl.lockf(f,fcntl.LOCK_EX,1);print('held',flush=True);sys.stdin.read()"
+    )
+    child = subprocess.Popen(
+        [sys.executable, "-c", hold, str(root / "lock")],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    )
+    try:
+        assert child.stdout is not None
+        assert child.stdout.readline() == b"held\n"
+        with pytest.raises(StoreLockedError, match=str(child.pid)):
+            repair(plan_of(root), tmp_path / "out")
+        assert not (tmp_path / "out").exists()
+    finally:
+        child.communicate(b"")
+
+
+def test_an_output_that_is_there_or_inside_is_refused(base_store, tmp_path: Path) -> None:
+    root = base_store("normal-stop-533")
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "x").write_text("x")
+    with pytest.raises(StoreError, match="not empty"):
+        repair(plan_of(root), tmp_path / "full")
+    with pytest.raises(StoreError, match="within the store"):
+        repair(plan_of(root), root / "repaired")
+    assert (tmp_path / "full" / "x").exists()
+
+
+def test_what_is_no_store_cannot_be_planned(base_store, tmp_path: Path) -> None:
+    root = base_store("normal-stop-533")
+    with pytest.raises(StoreError, match="no store directory"):
+        make_plan(StoreDirectory(log_file(root)))
+    (tmp_path / "empty" / "commitlog").mkdir(parents=True)
+    (tmp_path / "empty" / "commitlog" / f"{0:020d}").write_bytes(bytes(4096))
+    with pytest.raises(StoreError, match="no whole record"):
+        make_plan(StoreDirectory(tmp_path / "empty"))
+
+
+def test_our_engine_opens_what_was_repaired(base_store, kept, tmp_path: Path) -> None:
+    from broker.store.config import MessageStoreConfig
+    from broker.store.message_store import MessageStore
+    from broker.store.results import MessageInner
+
+    root = base_store("normal-stop-533")
+    damage_one(root, kept)
+    shutil.rmtree(root / "consumequeue" / "PaymentsA")
+    assert repair(plan_of(root), tmp_path / "out").ok
+    store = MessageStore(
+        MessageStoreConfig(
+            store_path_root_dir=str(tmp_path / "out"),
+            mapped_file_size_commit_log=LOG_FILE,
+            mapped_file_size_consume_queue=600,
+            max_hash_slot_num=40,
+            max_index_num=150,
+        )
+    )
+    report = store.load()
+    assert not report.damages
+    store.start()
+    host = b"\x7f\0\0\1\0\0\x2a\x9f"
+    put = store.put_message(
+        MessageInner(
+            topic="OrdersA",
+            queue_id=0,
+            body=b"behind the repair",
+            properties=b"KEYS\x01new\x02",
+            flag=0,
+            sys_flag=0,
+            born_timestamp=1,
+            born_host=host,
+            store_host=host,
+        )
+    )
+    assert put.status.name == "PUT_OK"
+    store.shutdown()
+    assert verify(StoreDirectory(tmp_path / "out"), VerifyOptions()).summary.ok
