@@ -13,7 +13,7 @@ from typing import Final
 
 import msgspec
 
-from broker.errors import ClientError
+from broker.errors import StoreError
 from mqadmin.pipeline.java import JavaHome, class_path, find_java
 
 DUMP_LIMIT_S: Final = 300
@@ -79,8 +79,9 @@ def dump_flags(home: JavaHome, path: Path) -> tuple[str, ...]:
         check=False,
     )
     if done.returncode != 0 or not base.exists():
-        raise ClientError(
+        raise StoreError(
             f"{home.java} made no base archive: {done.stderr.strip()[:200]}",
             "starts are slower without, everything else works",
+            path=str(base),
         )
     return (*flags, f"-XX:SharedArchiveFile={base}")

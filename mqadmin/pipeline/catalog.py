@@ -1,11 +1,12 @@
 """The jobs that there are, and their rows for the command line."""
 
+from textwrap import wrap
 from typing import Final
 
 import msgspec
 
 from broker.errors import ConfigError
-from mqadmin.pipeline.job import Job, row_class
+from mqadmin.pipeline.job import Job, camel, row_class
 from mqadmin.pipeline.jobs import audit, diff, dlq, export, keys, lag, latency, retries, traffic
 
 JOBS: Final[dict[str, Job]] = {
@@ -20,6 +21,114 @@ def find_job(name: str) -> Job:
     if job is None:
         raise ConfigError(f"no job {name!r}", f"there are {', '.join(JOBS)}")
     return job
+
+
+class JobRow(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """One job in the list of them."""
+
+    job: str
+    summary: str
+    tables: list[str]
+    parameters: list[str]
+    plots: bool
+
+
+class ParameterRow(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """A setting of a job; ``default`` is None if there is none."""
+
+    name: str
+    default: str | None
+    meaning: str
+
+
+class ColumnRow(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """A column: its name in files, its name on the command line, its type, its meaning."""
+
+    name: str
+    json_name: str
+    type: str
+    meaning: str
+
+
+class TablePage(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """A table with its columns."""
+
+    table: str
+    meaning: str
+    columns: list[ColumnRow]
+
+
+class JobPage(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """All about a job."""
+
+    job: str
+    summary: str
+    text: str
+    example: str
+    parameters: list[ParameterRow]
+    tables: list[TablePage]
+
+
+def job_row(job: Job) -> JobRow:
+    """A job as a row of the list."""
+    return JobRow(
+        job=job.name,
+        summary=job.summary,
+        tables=[table.name for table in job.tables],
+        parameters=[parameter.name for parameter in job.parameters],
+        plots=job.plots,
+    )
+
+
+def job_page(job: Job) -> JobPage:
+    """A job's page for programs."""
+    return JobPage(
+        job=job.name,
+        summary=job.summary,
+        text=job.text,
+        example=job.example,
+        parameters=[
+            ParameterRow(name=p.name, default=p.default or None, meaning=p.meaning)
+            for p in job.parameters
+        ],
+        tables=[
+            TablePage(
+                table=table.name,
+                meaning=table.meaning,
+                columns=[
+                    ColumnRow(
+                        name=column.name,
+                        json_name=camel(column.name, column.type),
+                        type=column.type,
+                        meaning=column.meaning,
+                    )
+                    for column in table.columns
+                ],
+            )
+            for table in job.tables
+        ],
+    )
+
+
+def page_text(job: Job) -> str:
+    """A job's page for a person."""
+    lines = [f"{job.name}: {job.summary}", ""]
+    lines += [*wrap(job.text, 88), "", "Example:", f"  {job.example}"]
+    if job.parameters:
+        lines += ["", "Parameters (--param NAME=VALUE):"]
+        width = max(len(p.name) for p in job.parameters)
+        for p in job.parameters:
+            default = f" (default {p.default})" if p.default else ""
+            lines.append(f"  {p.name.ljust(width)}  {p.meaning}{default}")
+    for table in job.tables:
+        first = " (the one that is printed)" if table is job.tables[0] else ""
+        lines += ["", f"Table {table.name}{first}: {table.meaning}"]
+        width = max(len(column.name) for column in table.columns)
+        lines += [
+            f"  {column.name.ljust(width)}  {column.type.ljust(5)}  {column.meaning}"
+            for column in table.columns
+        ]
+    return "\n".join(lines) + "\n"
 
 
 def __getattr__(name: str) -> type[msgspec.Struct]:

@@ -47,7 +47,7 @@ def cause_of(error: BaseException) -> BaseException:
             return _rebuilt(json.loads(line))
         except (ValueError, KeyError, TypeError):
             pass
-    return errors.ClientError(f"Spark: {_last_words(text)}", "-v shows all that Spark says")
+    return errors.RemotingError(f"Spark: {_last_words(text)}", "-v shows all that Spark says")
 
 
 def _is_spark(error: BaseException) -> bool:
@@ -55,7 +55,7 @@ def _is_spark(error: BaseException) -> bool:
 
 
 def _rebuilt(fields: dict[str, Any]) -> errors.RocketMQError:
-    kind = getattr(errors, fields["kind"], errors.ClientError)
+    kind = getattr(errors, fields["kind"], errors.RemotingError)
     message, hint = str(fields["message"]), str(fields["hint"])
     if issubclass(kind, errors.StoreError):
         return errors.StoreError(message, hint, path=str(fields.get("path", "")))

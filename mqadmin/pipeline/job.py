@@ -115,6 +115,15 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
         return {p.name: given.get(p.name, p.default) for p in self.parameters}
 
 
+class WrittenTable(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """A table that a run wrote to files: its name, its rows, its format, its place."""
+
+    table: str
+    rows: int
+    format: str
+    path: str
+
+
 def columns(*rows: tuple[str, str, str]) -> tuple[Column, ...]:
     """Columns out of (name, type, meaning)."""
     return tuple(Column(*row) for row in rows)

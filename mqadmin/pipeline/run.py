@@ -73,20 +73,26 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Result(msgspec.Struct, kw_only=True):
-    """What came of it: a table with its rows, the damages passed, the manifest if there is one."""
+    """What came of it: a table with its rows, the damages passed, the manifest if there is one.
+
+    ``found`` counts what makes the answer a no: differences of the job diff, findings (notices
+    apart) of the job audit. ``written`` says that the rows are :class:`WrittenTable` fields.
+    """
 
     table: Table
     rows: list[dict[str, Any]]
     truncated: bool = False
     damages: Damages = Damages()
     manifest: dict[str, Any] | None = None
+    written: bool = False
+    found: int = 0
 
 
 def run(request: Request, notify: Notify = silent) -> Result:
     """Run a job to its end.
 
-    ConfigError for a request that cannot be carried out, StoreError for a path that cannot be
-    read, ClientError without Spark or a Java, or when Spark fails.
+    ConfigError for a request that cannot be carried out (also without Spark or a Java),
+    StoreError for a path that cannot be read, RemotingError when Spark fails.
     """
     job = find_job(request.job)
     job.settings(request.parameters)
@@ -143,7 +149,22 @@ class _Run:
             rows=rows[:limit],
             truncated=len(rows) > limit,
             damages=self.inputs.damages(),
+            found=self._found(rows),
         )
+
+    def _found(self, rows: list[dict[str, Any]]) -> int:
+        """Differences or findings among the rows of whatever table was asked for."""
+        if self.job.name == "diff":
+            kinds = ("onlyHere", "onlyThere", "different")
+            return sum("difference" in row or any(row[kind] for kind in kinds) for row in rows)
+        if self.job.name == "audit":
+            return sum(
+                row.get("severity") in ("error", "warning")
+                or bool(row.get("errors"))
+                or bool(row.get("warnings"))
+                for row in rows
+            )
+        return 0
 
     def _watched(self, what: str, work: Callable[[], Any]) -> Any:
         return watched(self.spark, what, work, self.notify)
@@ -192,7 +213,23 @@ class _Run:
             {"table": name, "rows": one["rows"], "format": one["format"], "path": str(out / name)}
             for name, one in manifest["tables"].items()
         ]
-        return Result(table=WRITTEN, rows=rows, damages=damages, manifest=manifest)
+        return Result(
+            table=self.job.table(self.request.table),
+            rows=rows,
+            damages=damages,
+            manifest=manifest,
+            written=True,
+            found=self._found_in(counts, out),
+        )
+
+    def _found_in(self, counts: dict[str, int], out: Path) -> int:
+        """Differences or findings in tables that were written."""
+        if self.job.name == "diff":
+            return counts.get("differences", 0)
+        if self.job.name == "audit" and counts.get("findings"):
+            reader = self.spark.read.format(self.request.format).option("header", "true")
+            return int(reader.load(str(out / "findings")).where("severity <> 'notice'").count())
+        return 0
 
     def _replay_file(self, frame: "DataFrame", out: Path) -> None:
         """The replay set as one file of lines, as ``mqadmin dlq replay --from`` takes it."""
@@ -262,14 +299,6 @@ def _damages_of(records: list[Any]) -> Damages:
         store=damaged[0].store,
         detail=damaged[0].first_damage,
     )
-
-
-WRITTEN: Final = Table(
-    "written",
-    "the tables that were written",
-    (),
-    shown=("table", "rows", "format", "path"),
-)
 
 
 def plain_row(table: Table, row: Any) -> dict[str, Any]:

@@ -91,7 +91,7 @@ def driver_host(master: str) -> str:
 def spark_session(settings: SparkSettings | None = None) -> Iterator["SparkSession"]:
     """A session with our sources registered; it and its machine end with the block.
 
-    ClientError without PySpark, without a Java, or when the machine does not start.
+    ConfigError without PySpark or a Java, RemotingError when the machine does not start.
     """
     settings = settings or SparkSettings()
     spark_home()  # says what to install before a Java is looked for

@@ -6,7 +6,6 @@ from broker.errors import ConfigError
 from mqadmin.pipeline.expressions import switch
 from mqadmin.pipeline.job import QUEUE, TOPIC, Job, Parameter, Table, columns
 from mqadmin.pipeline.options import expanded
-from mqadmin.pipeline.splits import log_files
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -81,6 +80,8 @@ def run(inputs: "Inputs") -> dict[str, "DataFrame"]:
 
 def overlap(here: list[str], there: list[str]) -> dict[str, str]:
     """Options of the source: the physical offsets that both logs span."""
+    from mqadmin.pipeline.splits import log_files
+
     firsts, ends = [], []
     for paths in (here, there):
         files = [file for path in paths for file in log_files(path)[0]]

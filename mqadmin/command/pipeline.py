@@ -1,0 +1,326 @@
+"""``mqadmin pipeline``: list, run, schema, warmup."""
+
+from typing import Annotated, Any
+
+from mqadmin.command.declare import Argument, Noun, Option
+from mqadmin.command.failure import NO, PARTLY, UsageFault
+from mqadmin.command.session import Session
+from mqadmin.command.values import count, pair, time_ms
+from mqadmin.output.view import Outcome, View
+from mqadmin.pipeline.catalog import JOBS, find_job
+from mqadmin.pipeline.job import Job, Table, camel
+
+NOUN = Noun(
+    "pipeline",
+    """Ask the history in store files, on Spark.
+
+    The files of any number of store directories, live or copied, of this broker or of a Java one,
+    are read as tables: no consumer group, no broker. A job is a question with an answer in rows:
+    traffic, dead letters, retries, lag over time, latency, an audit, a comparison, an export to
+    Parquet. Spark runs inside this process, on all cores, or on a cluster (--master spark://…).
+    Small stores are answered faster by 'mqadmin store'; Spark is for many files, for joins, for
+    clusters. It needs the extra: pip install 'mqadmin[spark]', which brings a Java as well.
+    """,
+)
+
+CATALOG = "mqadmin.pipeline.catalog"
+
+
+def shown(table: Table) -> tuple[str, ...]:
+    """The columns of a table on a terminal; times in words."""
+    if table.shown:
+        return table.shown
+    names = (camel(column.name, column.type) for column in table.columns)
+    return tuple(
+        name.removesuffix("Timestamp") + "Time" if name.endswith("Timestamp") else name
+        for name in names
+    )
+
+
+def table_view(job: Job, table: Table) -> View:
+    """How a table of a job is shown."""
+    name = f"pipeline.run.{job.name}"
+    name = name if table is job.tables[0] else f"{name}.{table.name}"
+    return View(name, f"{CATALOG}:{job.name}/{table.name}", shown(table))
+
+
+VIEWS = {
+    (job.name, table.name): table_view(job, table) for job in JOBS.values() for table in job.tables
+}
+WRITTEN = View("pipeline.run.written", "mqadmin.pipeline.job:WrittenTable")
+LIST = View("pipeline.list", f"{CATALOG}:JobRow", ("job", "summary"))
+SCHEMA = View("pipeline.schema", f"{CATALOG}:JobPage", single=True)
+WARMUP = View("pipeline.warmup", "mqadmin.pipeline.archive:Archive", single=True)
+
+JobName = Annotated[str, Argument("JOB", help="A job; 'mqadmin pipeline list' shows them.")]
+
+
+@NOUN.verb("list", view=LIST, examples=["mqadmin pipeline list"])
+def list_jobs(session: Session) -> None:
+    """List the jobs, what each answers, and their tables."""
+    from mqadmin.pipeline.catalog import job_row
+
+    session.emit(LIST, [job_row(job) for job in JOBS.values()])
+
+
+@NOUN.verb(
+    "schema",
+    view=SCHEMA,
+    examples=["mqadmin pipeline schema traffic", "mqadmin pipeline schema dlq -o json"],
+)
+def schema(session: Session, job: JobName) -> None:
+    """Show the page of a job: what it answers, an example, parameters, columns of its tables.
+
+    Column names are those of the files and DataFrames. On the command line they are written in
+    camelCase, and a time is given as …Timestamp in milliseconds and …Time in words.
+    """
+    from mqadmin.pipeline.catalog import job_page, page_text
+
+    found = find_job(job)
+    if session.is_table:
+        from mqadmin.output.stdio import write_out
+
+        write_out(page_text(found))
+        return
+    session.emit_thing(SCHEMA, job_page(found))
+
+
+@NOUN.verb(
+    "run",
+    view=(*VIEWS.values(), WRITTEN),
+    examples=[
+        *(job.example for job in JOBS.values()),
+        "mqadmin pipeline run traffic --store /data/store --master spark://10.0.0.1:7077 -o json",
+    ],
+)
+def run(
+    session: Session,
+    job: JobName,
+    stores: Annotated[
+        list[str] | None,
+        Option(
+            "--store",
+            metavar="DIR",
+            help="A store directory, a folder or file of it, or a glob; may be repeated.",
+            complete="file",
+        ),
+    ] = None,
+    out: Annotated[
+        str | None,
+        Option(
+            "--out",
+            metavar="DIR",
+            help="Write all tables below DIR instead of printing one.",
+            complete="file",
+        ),
+    ] = None,
+    form: Annotated[
+        str,
+        Option("--format", metavar="FORMAT", help="Of --out: parquet, csv, json, orc, delta."),
+    ] = "parquet",
+    table: Annotated[
+        str | None, Option("--table", metavar="TABLE", help="Only this table of the job.")
+    ] = None,
+    limit: Annotated[
+        int, Option("--limit", metavar="N", help="Print at most N rows.", parse=count)
+    ] = 10_000,
+    topic: Annotated[
+        str | None,
+        Option("--topic", "-t", metavar="TOPIC[,TOPIC]", help="Only these topics."),
+    ] = None,
+    since: Annotated[
+        int | None,
+        Option("--since", metavar="T", help="Only what was stored at T or later.", parse=time_ms),
+    ] = None,
+    until: Annotated[
+        int | None,
+        Option("--until", metavar="T", help="Only what was stored before T.", parse=time_ms),
+    ] = None,
+    parameters: Annotated[
+        list[str] | None,
+        Option(
+            "--param",
+            metavar="NAME=VALUE",
+            help="A parameter of the job; 'mqadmin pipeline schema JOB' shows them.",
+            parse=pair,
+        ),
+    ] = None,
+    plot: Annotated[
+        str | None,
+        Option(
+            "--plot",
+            metavar="FILE",
+            help="Draw the result into FILE.png, .svg or .html (traffic, lag-history, latency).",
+            complete="file",
+        ),
+    ] = None,
+    stream: Annotated[
+        bool, Option("--stream", help="Of the export: keep going until Ctrl-C.")
+    ] = False,
+    master: Annotated[
+        str, Option("--master", metavar="URL", help="Where Spark runs: local[N], spark://…")
+    ] = "local[*]",
+    conf: Annotated[
+        list[str] | None,
+        Option("--conf", metavar="NAME=VALUE", help="A setting of Spark.", parse=pair),
+    ] = None,
+    memory: Annotated[
+        str, Option("--memory", metavar="SIZE", help="Memory of the Java process: 2g.")
+    ] = "2g",
+    ship: Annotated[
+        bool,
+        Option("--ship/--no-ship", help="Send this package to the workers of a cluster."),
+    ] = True,
+) -> None:
+    """Run a job over store directories and print its first table, or write all with --out.
+
+    Damaged places of the log are passed: every message outside them is counted, the damages are
+    told, and the exit status is 5. What is written appears whole or not at all; manifest.json
+    comes last, with counts and offsets. On a terminal a bar counts Spark's tasks; Ctrl-C cancels.
+    """
+    from mqadmin.pipeline.run import Request
+    from mqadmin.pipeline.run import run as run_job
+    from mqadmin.pipeline.session import SparkSettings
+
+    found = find_job(job)
+    if plot is not None:
+        _check_plot(found, plot, out)
+    _check_times(since, until)
+    request = Request(
+        job=job,
+        stores=stores or [],
+        out=out or "",
+        format=form,
+        table=table or "",
+        limit=limit,
+        topic=topic or "",
+        since_ms=since,
+        until_ms=until,
+        parameters=_pairs(parameters),
+        stream=stream,
+        settings=SparkSettings(
+            master=master,
+            conf=_pairs(conf),
+            heap=memory,
+            verbose=bool(session.options.get("verbose")),
+            ship=ship and not master.startswith("local"),
+        ),
+    )
+    bar = Bar(session)
+    try:
+        result = run_job(request, bar.show)
+    finally:
+        bar.clear()
+    _show(session, found, result)
+    if plot is not None:
+        from mqadmin.pipeline.plot import draw
+
+        draw(found.name, result.table.name, result.rows, plot)
+        session.note(f"drawn into {plot}")
+
+
+def _show(session: Session, job: Job, result: Any) -> None:
+    view = WRITTEN if result.written else VIEWS[job.name, result.table.name]
+    outcome = Outcome(
+        truncated=result.truncated,
+        reason="there are more rows: --limit shows more, --out writes all",
+    )
+    damages = result.damages
+    if damages.count:
+        outcome.errors.append(_damage_fields(damages))
+    session.emit(view, result.rows, outcome, quiet=True)
+    if not result.rows and session.is_table:
+        session.note("no rows")
+    if damages.count:
+        place = "" if damages.physical_offset is None else f" at {damages.physical_offset}"
+        session.say(
+            PARTLY,
+            "damaged",
+            f"{damages.count} damages in the log were passed; the first ({damages.store}{place}):"
+            f" {damages.detail}",
+            "mqadmin store verify DIR shows each, with what to do",
+        )
+    if result.found and job.name == "audit":
+        session.say(PARTLY, "damaged", f"{result.found} findings are no notices")
+    elif result.found:
+        session.say(NO, "differs", f"the stores differ: {result.found} rows say where")
+
+
+def _damage_fields(damages: Any) -> dict[str, Any]:
+    return {
+        "kind": "damaged",
+        "message": damages.detail,
+        "path": damages.store,
+        "physicalOffset": damages.physical_offset,
+        "count": damages.count,
+    }
+
+
+def _pairs(words: list[str] | None) -> dict[str, str]:
+    return {name: value for name, _, value in (word.partition("=") for word in words or ())}
+
+
+def _check_plot(job: Job, path: str, out: str | None) -> None:
+    if not job.plots:
+        names = ", ".join(name for name, other in JOBS.items() if other.plots)
+        raise UsageFault(f"job {job.name} draws nothing", f"--plot is for {names}")
+    if out is not None:
+        raise UsageFault("--plot and --out exclude each other")
+    if not path.endswith((".png", ".svg", ".html")):
+        raise UsageFault(f"{path}: no known kind of picture", "end it in .png, .svg or .html")
+
+
+def _check_times(since: int | None, until: int | None) -> None:
+    if since is not None and until is not None and until < since:
+        raise UsageFault("--until lies before --since")
+
+
+class Bar:
+    """Tasks on stderr while a job runs, where a person looks at it."""
+
+    WIDTH = 30
+
+    def __init__(self, session: Session) -> None:
+        from mqadmin.output.stdio import stderr_is_terminal
+
+        self._active = stderr_is_terminal() and not session.is_machine
+        self._drawn = 0
+
+    def show(self, progress: Any) -> None:
+        """Draw how far a run is."""
+        if not self._active:
+            return
+        from mqadmin.output.stdio import write_err
+
+        text = progress.what
+        if progress.total:
+            filled = self.WIDTH * progress.done // progress.total
+            bar = "#" * filled + "." * (self.WIDTH - filled)
+            text = f"{text} [{bar}] {progress.done}/{progress.total} tasks"
+        write_err("\r" + text.ljust(self._drawn))
+        self._drawn = len(text)
+
+    def clear(self) -> None:
+        """Wipe the line."""
+        if self._drawn:
+            from mqadmin.output.stdio import write_err
+
+            write_err("\r" + " " * self._drawn + "\r")
+            self._drawn = 0
+
+
+@NOUN.verb("warmup", view=WARMUP, examples=["mqadmin pipeline warmup"])
+def warmup(session: Session) -> None:
+    """Make starts of Spark quicker: write the class-data archive of its Java.
+
+    The archive (about 180 MB) is kept in the user's cache folder and used by every later run; it
+    is to be made anew when Java or Spark change. Takes a minute.
+    """
+    from mqadmin.pipeline.warmup import warm_up
+
+    bar = Bar(session)
+    try:
+        archive = warm_up(bar.show)
+    finally:
+        bar.clear()
+    session.emit_thing(WARMUP, archive)
