@@ -49,7 +49,6 @@ def run_cleaning(store: "MessageStore", now_ms: int, *, manual: bool) -> CleanRe
     report = CleanReport()
     if store.disk.exists(folder):
         report.disk_ratio = disk_ratio(*store.disk.space(folder))
-    report.over_warning_level = report.disk_ratio > config.disk_space_warning_level_ratio
     forcibly = config.clean_file_forcibly_enable and (
         report.disk_ratio > config.disk_space_clean_forcibly_ratio
     )
@@ -62,6 +61,10 @@ def run_cleaning(store: "MessageStore", now_ms: int, *, manual: bool) -> CleanRe
     files = store.log.files
     reserved_ms = config.file_reserved_time * 3_600_000
     while due and len(files.files) > 1:
+        if forcibly and report.removed_commit_log_files:
+            # Java deletes a whole batch; here no file goes that the disk has room for again.
+            report.disk_ratio = disk_ratio(*store.disk.space(folder))
+            forcibly = report.disk_ratio > config.disk_space_clean_forcibly_ratio
         first = files.files[0]
         if len(report.removed_commit_log_files) >= config.delete_file_batch_max:
             break
@@ -72,7 +75,8 @@ def run_cleaning(store: "MessageStore", now_ms: int, *, manual: bool) -> CleanRe
             break
         files.remove_first()
         report.removed_commit_log_files.append(first.path)
-    if report.removed_commit_log_files:
+    report.over_warning_level = report.disk_ratio > config.disk_space_warning_level_ratio
+    if store.followed_log_min != store.log.min_offset:
         _follow(store, report)
     return report
 
@@ -85,3 +89,4 @@ def _follow(store: "MessageStore", report: CleanReport) -> None:
         queue.correct_min_offset(log_min)
     if store.index is not None:
         report.removed_index_files = store.index.delete_expired(log_min)
+    store.followed_log_min = log_min

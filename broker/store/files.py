@@ -76,6 +76,15 @@ class Disk:
         """Give mapped memory back; BufferError while someone holds a slice of it."""
         cast("mmap.mmap", mapping).close()
 
+    def page_out(self, mapping: Mapping) -> None:
+        """Take the pages of mapped memory off this process; they stay in the page cache.
+
+        A scan of a large file would otherwise count as this process's memory from then on.
+        """
+        memory: object = mapping
+        if isinstance(memory, mmap.mmap) and hasattr(mmap, "MADV_DONTNEED"):
+            memory.madvise(mmap.MADV_DONTNEED)
+
     def sync_data(self, fd: int) -> None:
         """Wait until the file's data, also what was stored through a mapping, is on the disk.
 

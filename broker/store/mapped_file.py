@@ -131,6 +131,11 @@ class MappedFile:
             self._disk.sync_folder(os.path.dirname(self.path))
             self._named = True
 
+    def page_out(self) -> None:
+        """Take the file's pages off this process's memory, where they are not needed soon."""
+        if self._mapping is not None:
+            self._disk.page_out(self._mapping)
+
     def rewrite(self) -> None:
         """Store a byte of each page over itself, so that the next sync writes all of the file."""
         self.reserve()

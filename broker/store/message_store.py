@@ -46,6 +46,7 @@ from broker.store.results import (
     RecoveryReport,
 )
 from broker.store.worker import Worker
+from broker.store.writer import DISK_FULL as _DISK_FULL
 from broker.store.writer import StoreWriter
 
 __all__ = [
@@ -95,6 +96,8 @@ class MessageStore(StoreReader, StoreWriter):
         self._defer = defer
         self._flush_wanted = False
         self._lock: StoreLock | None = None
+        # Up to which begin of the log queues and index have been cleaned.
+        self.followed_log_min = -1
         self._open = False
         self._started = False
         self.boot_timestamp = self.clock.now_ms()
@@ -374,12 +377,14 @@ class MessageStore(StoreReader, StoreWriter):
         """Flush queues by pages, all of them and the checkpoint at the thorough interval."""
         now = self.clock.monotonic_ms()
         thorough = now - self._last_thorough >= self.config.flush_consume_queue_thorough_interval
-        self._sync_queues(thorough=thorough)
-        if thorough:
-            self._last_thorough = now
-        self.checkpoint.flush()
-        if self.queue_table.dirty:
-            self._queues_dirty()
+        try:
+            self._sync_queues(thorough=thorough)
+            if thorough:
+                self._last_thorough = now
+            self.checkpoint.flush()
+        finally:
+            if self.queue_table.dirty:
+                self._queues_dirty()
 
     def _sync_queues(self, *, thorough: bool) -> None:
         timestamp = self.reput.last_store_timestamp
@@ -446,8 +451,12 @@ class MessageStore(StoreReader, StoreWriter):
                 self._warned_full = True
         elif self._warned_full:
             self._warned_full = False
-            if not self.flusher.failed:
+            if self._refusal is not None and self._refusal.startswith(_DISK_FULL):
                 self._refusal = None
+                self._after_full()
+        elif self._full:
+            # Nobody may be putting, and messages stored before may still wait for their queues.
+            self._may_retry()
         return report
 
     def topic(self, name: str) -> Topic | None:

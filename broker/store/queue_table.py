@@ -4,6 +4,7 @@
 """
 
 import os
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 
 from broker.errors import StoreError
@@ -28,7 +29,8 @@ class ConsumeQueueTable:
         self.batch_file_size = -(-file_sizes[1] // BATCH_UNIT_SIZE) * BATCH_UNIT_SIZE
         self.topics: dict[str, Topic] = {}
         self.topics_by_data: dict[bytes, Topic] = {}
-        self.dirty: list[ConsumeQueue] = []
+        # Two threads work on it: dispatch adds, the flushing thread takes away.
+        self.dirty: deque[ConsumeQueue] = deque()
         self.on_first_dirty: Callable[[], None] | None = None
 
     def topic(self, name: str) -> Topic:
@@ -140,8 +142,8 @@ class ConsumeQueueTable:
 
         **Source:** RocketMQ FlushConsumeQueueService.
         """
-        waiting, self.dirty = self.dirty, []
-        for queue in waiting:
+        for _ in range(len(self.dirty)):
+            queue = self.dirty.popleft()
             if least_pages == 0 or queue.dirty_pages() >= least_pages:
                 queue.sync()
             else:

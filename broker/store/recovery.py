@@ -37,35 +37,21 @@ from broker.store.consumequeue import ConsumeQueue, Topic
 from broker.store.files import Disk
 from broker.store.flush import StoreCheckpoint
 from broker.store.format.commitlog import (
-    BAD_CRC,
-    BAD_PROPERTY_CRC,
     BLANK_HERE,
-    BLANK_SIZE,
-    NOT_WRITTEN,
     check_record,
-    is_plausible,
     own_offset,
     store_timestamp,
 )
 from broker.store.format.state import ABORT, CONFIG_DIR
 from broker.store.index import IndexService
 from broker.store.index_repair import IndexHealing, IndexProof
-from broker.store.mapped_file import MappedFile
+from broker.store.log_scan import LogScan
 from broker.store.queue_ends import QueueEnds
 from broker.store.queue_table import ConsumeQueueTable
 from broker.store.reput import ReputService
-from broker.store.results import FoundDamage, RecoveryReport
+from broker.store.results import RecoveryReport
 
 _log = logging.getLogger(__name__)
-
-_MAGIC_START: Final = b"\xda\xa3\x20"
-_SEARCH_BYTES: Final = 1 << 20
-_REASONS: Final = {
-    NOT_WRITTEN: "zeros, but the log goes on behind them",
-    BAD_CRC: "the body is not the one that was stored (CRC)",
-    BAD_PROPERTY_CRC: "the record is not the one that was stored (property CRC)",
-}
-
 
 SYNC_FAILED: Final = b"sync failed\n"
 
@@ -97,9 +83,8 @@ class Recovery:
         self._reput = parts.reput
         self.report = RecoveryReport()
         self._ends = parts.ends
-        self._last_timestamp = 0
-        # From here on a place without a record is the end: nothing was stored behind it.
-        self._trusted_from = 1 << 63
+        self._scan = LogScan(disk, parts.log, parts.reput, parts.ends, self.report)
+        self._scan.check_crc = config.check_crc_on_recover
         self._known: set[str] | None = None
         self._rewrite = False
 
@@ -124,9 +109,9 @@ class Recovery:
             newest = self._queues.max_physical_offset()
             start = self._start(newest, abort)
             if report.clean or self._same_kernel(abort):
-                self._trusted_from = max(newest, 0)
+                self._scan.trusted_from = max(newest, 0)
             report.scanned_from = start
-            end = self._scan(start)
+            end = self._scan.run(start)
             report.scanned_bytes = max(0, end - start)
             report.removed_files += [file.path for file in files if file.start > end]
             self._cut(end)
@@ -342,146 +327,10 @@ class Recovery:
             return False
         return not any(queue.files.files for queue in topic.queues.values())
 
-    # --- the scan -----------------------------------------------------------------------------
-
-    def _scan(self, start: int) -> int:
-        """Read and dispatch from ``start``; the end of the log."""
-        position = start
-        end = start
-        last_note = time.monotonic()
-        while True:
-            file = self._log_files.files.find(position)
-            if file is None:
-                following = [f for f in self._log_files.files.files if f.start > position]
-                if not following or not self._plausible_first(following[0]):
-                    return end
-                self._damaged(following[0], position, following[0].start, "a file is missing")
-                position = following[0].start
-                continue
-            stop, whole = self._scan_file(file, position - file.start)
-            if stop >= 0:
-                end = file.start + stop
-            if not whole:
-                return end
-            position = file.start + file.size
-            if time.monotonic() - last_note > 5:
-                last_note = time.monotonic()
-                _log.info("recovery: read up to physical offset %d", position)
-
-    def _scan_file(self, file: MappedFile, position: int) -> tuple[int, bool]:
-        """Dispatch one file from ``position``: end of its last record (-1: none), go on behind?"""
-        mapping = file.mapping
-        reput = self._reput
-        check_crc = self._config.check_crc_on_recover
-        end = position if position else -1
-        if position == 0 and file.start == self._log_files.min_offset:
-            end = 0
-        while position <= file.size - BLANK_SIZE:
-            size = check_record(mapping, position, file.size, check_crc=check_crc)
-            if size > 0:
-                entry = reput.read(mapping, position, file.start)
-                reput._dispatch(entry)
-                self._last_timestamp = max(self._last_timestamp, entry[2])
-                position += size
-                end = position
-                continue
-            if size == BLANK_HERE:
-                return end, True
-            after = self._behind_damage(file, position, size)
-            if after < 0:
-                return end, False
-            if after == file.size:
-                return end, True
-            position = after
-        return end, True
-
-    def _behind_damage(self, file: MappedFile, position: int, status: int) -> int:
-        """Where the log goes on behind bytes that are no good record, -1 if it ends there."""
-        mapping = file.mapping
-        start = position
-        reason = _REASONS.get(status, "no record")
-        if status in (BAD_CRC, BAD_PROPERTY_CRC):
-            size = check_record(mapping, position, file.size, check_crc=False)
-            if self._goes_on(file, position + size):
-                # The head is whole: its unit keeps its place, readers are kept from the body.
-                if own_offset(mapping, position) == file.start + position:
-                    self._reput._dispatch(self._reput.read(mapping, position, file.start))
-                self._damaged(file, file.start + position, file.start + position + size, reason)
-                return position + size
-        if file.start + position >= self._trusted_from:
-            return -1
-        while (after := self._next_start(file, position + 1)) >= 0:
-            if self._goes_on(file, after):
-                self._damaged(file, file.start + start, file.start + after, reason)
-                return after
-            position = after
-        following = self._log_files.files.find(file.start + file.size)
-        if following is not None and self._plausible_first(following):
-            self._damaged(file, file.start + start, file.start + file.size, reason)
-            return file.size
-        return -1
-
-    def _next_start(self, file: MappedFile, position: int) -> int:
-        """The next place in the file where a record may begin, -1 if there is none."""
-        mapping = file.mapping
-        while position < file.size:
-            start, stop = self._disk.next_data(file.path, position)
-            if start < 0:
-                return -1
-            at = start
-            while at < stop:
-                end = min(stop, at + _SEARCH_BYTES)
-                # The magic stands 4 bytes behind the begin.
-                hit = bytes(mapping[at : end + 8]).find(_MAGIC_START)
-                while hit >= 0:
-                    found = at + hit - 4
-                    if found >= position and is_plausible(mapping, found, file.start):
-                        return found
-                    hit = bytes(mapping[at : end + 8]).find(_MAGIC_START, hit + 1)
-                at = end
-            position = stop
-        return -1
-
-    def _goes_on(self, file: MappedFile, position: int) -> bool:
-        """Whether what stands at ``position`` can be the continuation of the log."""
-        mapping = file.mapping
-        size = check_record(mapping, position, file.size)
-        if size == BLANK_HERE:
-            following = self._log_files.files.find(file.start + file.size)
-            return following is not None and self._plausible_first(following)
-        if size <= 0 or own_offset(mapping, position) != file.start + position:
-            return False
-        if store_timestamp(mapping, position) < self._last_timestamp:
-            return False  # left over from before a truncation
-        entry = self._reput.read(mapping, position, file.start)
-        kind = entry[3] & 0xC
-        return (
-            kind in (0x4, 0xC)
-            or entry[4] >= entry[5].max_offset
-            or entry[0] < entry[5].max_physical_offset
-        )
-
-    def _plausible_first(self, file: MappedFile) -> bool:
-        """Whether a file begins with a record that can follow what was read."""
-        return self._goes_on(file, 0)
-
-    def _damaged(self, file: MappedFile, start: int, end: int, reason: str) -> None:
-        damage = FoundDamage(
-            path=file.path,
-            physical_offset=start,
-            length=end - start,
-            reason=reason,
-            action="left as it is; reading goes on behind it",
-        )
-        self.report.damages.append(damage)
-        if (start, end) not in self._ends.damaged:
-            self._ends.damaged.append((start, end))
-        _log.warning("%s: %d bytes at %d: %s", file.path, end - start, start, reason)
-
     # --- after the scan -----------------------------------------------------------------------
 
     def _cut(self, end: int) -> None:
-        self._log_files.open_at(end, self._last_timestamp or self._timestamp_before(end))
+        self._log_files.open_at(end, self._scan.last_timestamp or self._timestamp_before(end))
         if self._index is not None:
             self.report.removed_files += self._index.cut(end)
         # A deletion was noted at an end of the log that a power cut took back: what is stored

@@ -201,7 +201,7 @@ class ReputService:
                     break
                 topic = queue.topic
                 if plain and not topic.special and not sys_flag & rare:
-                    # The same as _dispatch for a plain message, without its branches.
+                    # The same as dispatch_record for a plain message, without its branches.
                     if code is None:
                         tags = tags_of(properties)
                         code = (codes.get(tags) or self._tags.code(tags)) if tags else 0
@@ -212,7 +212,7 @@ class ReputService:
                         index.put_keys(topic.key_prefix, keys, physical_offset, stored)
                     self.last_store_timestamp = stored
                 else:
-                    self._dispatch(entry)
+                    self.dispatch_record(entry)
                 done += 1
         finally:
             if done:
@@ -232,7 +232,7 @@ class ReputService:
         """
         try:
             for entry in self._entries(limit):
-                self._dispatch(entry)
+                self.dispatch_record(entry)
                 self.offset = entry[0] + entry[1]
         finally:
             if self._index is not None:
@@ -242,7 +242,8 @@ class ReputService:
         """Go on behind bytes that are no record."""
         self.offset = max(self.offset, physical_offset)
 
-    def _dispatch(self, entry: Dispatch) -> None:
+    def dispatch_record(self, entry: Dispatch) -> None:
+        """Add one record to its queue and the index; for recovery, and for what is not plain."""
         physical_offset, size, store_timestamp, sys_flag, queue_offset, queue, properties, code = (
             entry
         )

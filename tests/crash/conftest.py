@@ -11,6 +11,7 @@ import pytest
 from broker.errors import DiskFullError, StoreError, StoreLockedError
 from broker.message.properties import encode_properties
 from broker.store.config import MessageStoreConfig
+from broker.store.files import Disk
 from broker.store.message_store import MessageInner
 
 SECTOR = 512
@@ -32,7 +33,7 @@ class SimulatedLock:
         self.disk.locked = False
 
 
-class SimulatedDisk:
+class SimulatedDisk(Disk):
     """Files in memory: :meth:`cut` forgets everything unsynced but a random choice of sectors.
 
     Names are durable once their folder was synced, or by chance; a file whose name is lost is
