@@ -90,7 +90,13 @@ MAY_IMPORT: dict[str, set[str]] = {
         "L1",
     },
     # The one offline room that writes, and only into a directory of its own.
-    "mqadmin.surgery": {"broker", "broker.store.format", "mqadmin.inspector", "L1"},
+    "mqadmin.surgery": {
+        "mqadmin.message_row",
+        "broker",
+        "broker.store.format",
+        "mqadmin.inspector",
+        "L1",
+    },
     "mqadmin.pipeline": {
         "mqadmin.message_row",
         "broker",
