@@ -109,7 +109,7 @@ def every_flip() -> Callable[..., int]:
 def golden_store(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
     """``golden_store("normal-stop-533")``: a store that a Java broker wrote, unpacked.
 
-    The folder holds ``store/`` (``master/`` and ``slave/`` for the pairs) and ``broker.conf``. It is
+    The folder holds ``store/`` (``master/``, ``slave/`` for the pairs) and ``broker.conf``. It is
     shared by the session and not to be changed; ``copy=True`` gives a folder of the test's own.
     """
     import tarfile
