@@ -1,12 +1,9 @@
 """Fixtures of the name server tests: a loop with an end, registrations, a golden conversation."""
 
-import asyncio
 import gzip
 import json
-import warnings
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -15,29 +12,7 @@ from broker.common.topic import TopicConfig
 from broker.namesrv.brokers import Registration
 from broker.namesrv.config import NamesrvConfig
 from broker.namesrv.route import RouteInfoManager
-from broker.remoting import loop
 from broker.remoting.protocol.body.version import DataVersion
-
-TIMEOUT_S = 20
-
-
-@pytest.fixture
-def run() -> Callable[[Coroutine], Any]:
-    """Run a coroutine in the daemon's kind of loop; it must end soon."""
-
-    def runner(main: Coroutine) -> Any:
-        async def limited() -> Any:
-            async with asyncio.timeout(TIMEOUT_S):
-                return await main
-
-        with asyncio.Runner(loop_factory=loop.loop_factory()) as loop_runner:
-            try:
-                return loop_runner.run(limited())
-            except BaseException:
-                warnings.simplefilter("ignore", ResourceWarning)
-                raise
-
-    return runner
 
 
 @pytest.fixture
