@@ -583,8 +583,8 @@ def one_shot(*command: str, home: Path, request: Event) -> list[Event]:
 
 
 @pytest.fixture(scope="session")
-def go_peer(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., list[Event]]:
-    """Run one command of the Go client."""
+def go_binary() -> Path:
+    """The Go client behind one command."""
     go = tool("go")
     source = HERE / "go"
 
@@ -595,9 +595,40 @@ def go_peer(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., list[Even
             CGO_ENABLED="0",
         )
 
-    binary = fetch("go", sorted(source.iterdir()), build) / "peer"
+    return fetch("go", sorted(source.iterdir()), build) / "peer"
+
+
+@pytest.fixture(scope="session")
+def go_peer(
+    go_binary: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Callable[..., list[Event]]:
+    """Run one command of the Go client."""
     home = tmp_path_factory.mktemp("go-home")
-    return lambda **request: one_shot(str(binary), home=home, request=request)
+    return lambda **request: one_shot(str(go_binary), home=home, request=request)
+
+
+@pytest.fixture
+def go_member(go_binary: Path, tmp_path: Path) -> Iterator[Callable[..., subprocess.Popen[str]]]:
+    """Start a Go consumer that goes on until it is killed; the test reads its events."""
+    running: list[subprocess.Popen[str]] = []
+
+    def start(**request: Any) -> subprocess.Popen[str]:
+        process = subprocess.Popen(
+            [str(go_binary), json.dumps({"do": "consume", "count": 1 << 30, **request})],
+            env={**os.environ, "HOME": str(tmp_path)},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+        )
+        running.append(process)
+        return process
+
+    yield start
+    for process in running:
+        process.kill()
+        process.wait()
+        assert process.stdout is not None
+        process.stdout.close()
 
 
 @pytest.fixture(scope="session")

@@ -2,6 +2,7 @@
 
 import base64
 import itertools
+import re
 import socket
 from collections import Counter
 from collections.abc import Callable
@@ -196,6 +197,32 @@ def test_members_share_the_queues_as_they_join_and_leave(
     peer.ask("stop", consumer=one)
 
 
+def test_the_queues_of_a_member_that_dies_go_to_the_others_at_once(
+    our_cluster: Cluster,
+    peer: Any,
+    topic: str,
+    until: Callable[..., Any],
+    go_member: Callable[..., Any],
+) -> None:
+    """Without a word: the broker sees the connection break and tells the rest of the group."""
+    namesrv, _ = our_cluster
+    words = {"namesrv": namesrv, "topic": topic, "group": f"dies-{topic}"}
+    name = f"stays-{topic}-{peer.version}"
+
+    def held() -> int:
+        return len(peer.ask("assigned", consumer=name, topic=topic)) - 1
+
+    peer.ask("consume", consumer=name, **words)
+    until(lambda: held() == 4, "the only member holds all queues")
+    mortal = go_member(**words, timeoutS=600)
+    until(lambda: held() == 2, "the Go member has got its half")
+    mortal.kill()
+    until(lambda: held() == 4, "the remaining member holds all queues again")
+    sent = peer.produce(namesrv=namesrv, topic=topic, count=8)
+    peer.messages_with(name, {event["msgId"] for event in sent})
+    peer.ask("stop", consumer=name)
+
+
 @pytest.mark.parametrize("fail_times", [0, 1])
 def test_orderly_consumer_keeps_the_order_of_each_queue(
     our_cluster: Cluster, peer: Any, topic: str, fail_times: int
@@ -301,23 +328,34 @@ def test_a_message_that_fails_too_often_ends_in_the_dead_letter_queue(
     peer.ask("stop", consumer=consumer)
 
 
+@pytest.mark.parametrize("ending", ["stop", "kill"])
 def test_offsets_survive_a_restart_of_the_broker(
-    our_servers: Any, peer_533: Any, tmp_path: Any
+    our_servers: Any, peer_533: Any, tmp_path: Any, until: Callable[..., Any], ending: str
 ) -> None:
     namesrv = our_servers.namesrv(tmp_path)
-    broker = our_servers.broker(tmp_path, tmp_path / "store", namesrv)
+    settings = {"flushConsumerOffsetInterval": 1000}
+    broker = our_servers.broker(tmp_path, tmp_path / "store", namesrv, **settings)
     port = int(broker.address.rpartition(":")[2])
     peer_533.produce(namesrv=namesrv, topic="Restart", count=10, queue=0)
     peer_533.ask("consume", consumer="r1", namesrv=namesrv, topic="Restart", group="restart")
     assert len(peer_533.messages("r1", 10)) == 10
     peer_533.ask("stop", consumer="r1")
-    broker.stop()
-    our_servers.broker(tmp_path, tmp_path / "store", namesrv, listenPort=port)
+    if ending == "stop":
+        broker.stop()
+    else:
+        file = tmp_path / "store" / "config" / "consumerOffset.json"
+        until(
+            lambda: file.exists() and re.search(r"\b0:10\b", file.read_text()),
+            "the consumer offset is on the disk",
+        )
+        broker.kill()
+    our_servers.broker(tmp_path, tmp_path / "store", namesrv, listenPort=port, **settings)
     peer_533.produce(namesrv=namesrv, topic="Restart", count=5, first=10, queue=0)
     peer_533.ask("consume", consumer="r2", namesrv=namesrv, topic="Restart", group="restart")
     again = peer_533.messages("r2", 5)
     assert bodies(again) == Counter(f"body-{index}".encode() for index in range(10, 15))
     peer_533.ask("stop", consumer="r2")
+    peer_533.ask("forget", namesrv=namesrv)
 
 
 def test_consumers_go_on_when_the_broker_was_killed_and_came_back(
