@@ -54,9 +54,15 @@ _NO_ACL = (
     "or ask its owner for this permission"
 )
 
+# What our broker and name server say to administrative requests from other machines.
+_LOOPBACK_ONLY = "to loopback peers only"
+_FROM_ITS_HOST = "run the command on that host, or set allowRemoteAdmin=true there"
+
 
 def hint_for(request_code: int, response_code: int, remark: str = "") -> str:
     """The next step after a refusal; empty when there is nothing better than the remark."""
+    if _LOOPBACK_ONLY in remark:
+        return _FROM_ITS_HOST
     if _about_access(response_code, remark):
         return _NO_ACL
     specific = _HINTS.get((request_code, response_code))
@@ -150,5 +156,6 @@ def _about_access(response_code: int, remark: str) -> bool:
             "signature",
             "username cannot be null",
             "user:",
+            _LOOPBACK_ONLY,
         )
     )

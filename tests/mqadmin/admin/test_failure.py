@@ -40,6 +40,7 @@ def test_a_refusal_without_remark() -> None:
         (refusal("h:1", 10, 16, "User:peer2 has no permission to access"), "notPermitted"),
         (refusal("h:1", 10, 16, "username cannot be null."), "notPermitted"),
         (refusal("h:1", 10, 16, "check signature failed."), "notPermitted"),
+        (refusal("h:1", 17, 16, "… answered to loopback peers only; …"), "notPermitted"),
         (refusal("h:1", 10, 16, "The user is existed"), "refused"),
         (refusal("h:1", 10, 16, "sending message is forbidden"), "refused"),
     ],
@@ -71,3 +72,8 @@ def test_hints_name_the_next_command(request_code, response_code, remark, word) 
 
 def test_no_hint_is_better_than_a_wrong_one() -> None:
     assert hint_for(17, 1) == ""
+
+
+def test_a_request_for_the_hosts_own_peers_says_where_to_go():
+    error = refusal("h:1", 17, 16, "reconfigures and is answered to loopback peers only; more")
+    assert "on that host" in error.hint
