@@ -79,7 +79,10 @@ class StoreCheckpoint:
                 return
             fd = self._disk.open(self._path, create=True)
             try:
-                self._disk.write_at(fd, encode_checkpoint(value), 0)
+                # Space first: a full disk is another error than a failed write.
+                data = encode_checkpoint(value)
+                self._disk.reserve(fd, len(data), self._path)
+                self._disk.write_at(fd, data, 0)
                 self._disk.sync_data(fd)
             finally:
                 self._disk.close(fd)

@@ -46,8 +46,7 @@ from broker.store.results import (
     RecoveryReport,
 )
 from broker.store.worker import Worker
-from broker.store.writer import DISK_FULL as _DISK_FULL
-from broker.store.writer import StoreWriter
+from broker.store.writer import DISK_FULL, StoreWriter
 
 __all__ = [
     "ConsumeQueueUnitView",
@@ -451,9 +450,8 @@ class MessageStore(StoreReader, StoreWriter):
                 self._warned_full = True
         elif self._warned_full:
             self._warned_full = False
-            if self._refusal is not None and self._refusal.startswith(_DISK_FULL):
+            if self._refusal is not None and self._refusal.startswith(DISK_FULL):
                 self._refusal = None
-                self._after_full()
         elif self._full:
             # Nobody may be putting, and messages stored before may still wait for their queues.
             self._may_retry()

@@ -14,7 +14,7 @@ from broker.message.record import FIXED_SIZES, FIXED_STRUCTS, MAGIC_V1
 from broker.store.batchqueue import BatchConsumeQueue
 from broker.store.commitlog import CommitLog
 from broker.store.config import MessageStoreConfig
-from broker.store.consumequeue import ConsumeQueue
+from broker.store.consumequeue import ConsumeQueue, Unit
 from broker.store.format.consumequeue import PRE_BLANK_SIZE, UNIT_SIZE
 from broker.store.index import IndexService
 from broker.store.queue_table import ConsumeQueueTable
@@ -29,6 +29,7 @@ from broker.store.results import (
 _SCAN_BYTES: Final = 16_000
 _QUERY_ROUNDS: Final = 3
 _MOST_BYTES: Final = 128 << 20
+_BLANKED: Final[Unit] = (-1, PRE_BLANK_SIZE, 0)
 
 _S = GetMessageStatus
 
@@ -135,18 +136,12 @@ class StoreReader:
         run_start = run_end = base = data_end = -1
         count = total = scanned = 0
         removed = False
-        if damaged and start > 0:
-            # A read may begin behind the filler of a hole, which gave this record before.
-            before = queue.unit(start - 1)
-            if before is not None and before[0] == units[0][0]:
-                run_end = before[0] + 1
+        if damaged:
+            units = _without_fillers(units, queue.unit(start + len(units)))
         for physical_offset, size, code in units:
             if physical_offset < log_min or size == PRE_BLANK_SIZE:
                 scanned += 1
                 removed = True
-                continue
-            if physical_offset < run_end:
-                scanned += 1  # the unit behind a hole, whose record the filler has given
                 continue
             if count >= max_count or (total and total + size > max_bytes):
                 break
@@ -361,3 +356,15 @@ class StoreReader:
             for topic in self.queue_table.topics.values()
             if topic.queues
         }
+
+
+def _without_fillers(units: list[Unit], following: Unit | None) -> list[Unit]:
+    """Units with those that fill a hole blanked: each is a copy of the unit behind it.
+
+    So a message is given at its own queue offset, and once.
+    """
+    behind = [*units[1:], following]
+    return [
+        _BLANKED if after is not None and after[0] == unit[0] else unit
+        for unit, after in zip(units, behind, strict=True)
+    ]

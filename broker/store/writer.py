@@ -30,6 +30,7 @@ _PUT_OK: Final = PutMessageStatus.PUT_OK
 _REFUSED: Final = PutMessageStatus.SERVICE_NOT_AVAILABLE
 _ILLEGAL: Final = PutMessageStatus.MESSAGE_ILLEGAL
 _SPECIAL: Final = TRANSACTION_MASK | INNER_BATCH
+DISK_FULL: Final = "disk full: "
 # After "no space" the disk is asked again no sooner than this.
 _RETRY_SPACE_MS: Final = 1_000
 
@@ -48,6 +49,8 @@ class StoreWriter:
     def __init__(self) -> None:
         # Why puts are refused, None while they are not; read by every put.
         self._refusal: str | None = "the store is not open"
+        # A sync failed: until the store is opened again nothing is stored.
+        self._failed = False
         self._full = ""
         self._full_since = 0.0
         self._warned_full = False
@@ -223,12 +226,13 @@ class StoreWriter:
         return self._refusal or ""
 
     def _stop_writes(self, reason: str) -> None:
-        if self._refusal is None or not self._refusal.startswith("sync"):
+        if not self._failed:
             _log.error("the store takes no more writes: %s", reason)
             self._refusal = reason
 
     def _flush_failed(self, reason: str) -> None:
         """A sync failed: for good, until the store is opened again."""
+        self._failed = True
         self._full = ""
         self._refusal = reason
         _log.critical("the store takes no more writes: %s", reason)
@@ -241,13 +245,13 @@ class StoreWriter:
             _log.error("%s: the failed sync cannot be noted: %s", abort, error)
 
     def _disk_full(self, error: DiskFullError) -> None:
-        if self.flusher.failed:
+        if self._failed:
             return
         if self._refusal is None:
             _log.error("disk full, the store takes no writes for now: %s", error.message)
         self._full = error.message
         self._full_since = self.clock.monotonic_ms()
-        self._refusal = f"disk full: {error.message}"
+        self._refusal = DISK_FULL + error.message
 
     def _may_retry(self) -> bool:
         """Try again after a full disk, at most once a second."""

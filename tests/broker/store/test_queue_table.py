@@ -91,5 +91,5 @@ def test_flush_by_pages_and_of_everything(make):
     table.sync(1)
     assert len(table.dirty) == 2
     table.sync(0)
-    assert table.dirty == []
+    assert not table.dirty
     assert not table.find("A", 0).dirty

@@ -260,9 +260,19 @@ class Senders:
         names = {"KEYS": f"k{first} all", "UNIQ_KEY": f"U{first:08d}", "TAGS": f"t{first % 7}"}
         properties = "".join(f"{name}\x01{value}\x02" for name, value in names.items())
         ext = {
-            **{"a": "crash", "b": TOPIC, "c": "TBW102", "d": str(QUEUES)},
-            **{"e": str(self._rng.randrange(QUEUES)), "f": "0", "g": "1700000000000", "h": "0"},
-            **{"i": properties, "j": "0", "k": "false", "l": "16", "m": "false"},
+            "a": "crash",
+            "b": TOPIC,
+            "c": "TBW102",
+            "d": str(QUEUES),
+            "e": str(self._rng.randrange(QUEUES)),
+            "f": "0",
+            "g": "1700000000000",
+            "h": "0",
+            "i": properties,
+            "j": "0",
+            "k": "false",
+            "l": "16",
+            "m": "false",
         }
         if count == 1:
             return request(310, ext, body(first))
@@ -305,10 +315,17 @@ class Audit:
                 request(
                     11,
                     {
-                        **{"consumerGroup": "audit", "topic": TOPIC, "queueId": str(queue_id)},
-                        **{"queueOffset": str(offset), "maxMsgNums": "32", "sysFlag": "4"},
-                        **{"commitOffset": "0", "suspendTimeoutMillis": "0", "subVersion": "0"},
-                        **{"subscription": "*", "expressionType": "TAG"},
+                        "consumerGroup": "audit",
+                        "topic": TOPIC,
+                        "queueId": str(queue_id),
+                        "queueOffset": str(offset),
+                        "maxMsgNums": "32",
+                        "sysFlag": "4",
+                        "commitOffset": "0",
+                        "suspendTimeoutMillis": "0",
+                        "subVersion": "0",
+                        "subscription": "*",
+                        "expressionType": "TAG",
                     },
                 ),
             )
@@ -363,8 +380,11 @@ class Audit:
             request(
                 12,
                 {
-                    **{"topic": TOPIC, "key": f"k{number}", "maxNum": "64"},
-                    **{"beginTimestamp": "0", "endTimestamp": str(2**62)},
+                    "topic": TOPIC,
+                    "key": f"k{number}",
+                    "maxNum": "64",
+                    "beginTimestamp": "0",
+                    "endTimestamp": str(2**62),
                 },
             ),
         )
