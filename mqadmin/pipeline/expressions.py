@@ -36,9 +36,9 @@ def properties_map(column: str = "properties") -> "Column":
         F.array_distinct(names),
         lambda name: F.struct(
             name,
-            F.element_at(
+            F.get(
                 F.filter(backwards, lambda pair: F.startswith(pair, F.concat(name, F.lit("\x01")))),
-                1,
+                0,
             ).substr(F.length(name) + 2, F.lit(1 << 30)),
         ),
     )

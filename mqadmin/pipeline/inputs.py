@@ -1,6 +1,5 @@
 """What a job reads: the sources over its stores, with the damages met on the way counted."""
 
-import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
@@ -11,8 +10,7 @@ from mqadmin.pipeline.options import expanded
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, Observation, SparkSession
 
-# Metrics of an action arrive a moment after it.
-METRICS_LIMIT_S: Final = 5.0
+METRICS_LIMIT_MS: Final = 30_000
 
 
 class Damages(msgspec.Struct, frozen=True, kw_only=True):
@@ -87,6 +85,9 @@ class Inputs:
     def damages(self) -> Damages:
         """What the reads that have run met; a store that was read twice counts once."""
         most = Damages()
+        # Metrics are told by events of the session, which come a moment after the action.
+        bus = self.spark.sparkContext._jsc.sc().listenerBus()
+        bus.waitUntilEmpty(METRICS_LIMIT_MS)
         for observed in self._observed:
             found = _metrics(observed)
             if found is None or found["count"] <= most.count:
@@ -119,12 +120,7 @@ class Inputs:
 def _metrics(observed: "Observation") -> dict[str, Any] | None:
     """What an observation saw, None if no action has run over it."""
     inner = getattr(observed, "_jo", None)
-    if inner is None:
+    if inner is None or not inner.future().isCompleted():
         return None
-    deadline = time.monotonic() + METRICS_LIMIT_S
-    while not inner.future().isCompleted():
-        if time.monotonic() > deadline:
-            return None
-        time.sleep(0.01)
     # A part of the plan that never ran (nothing to join with) saw nothing.
     return dict(observed.get) if inner.getRow().schema() is not None else None

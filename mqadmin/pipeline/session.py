@@ -67,6 +67,8 @@ def settings_of(settings: SparkSettings, scratch: Path) -> dict[str, str]:
         "spark.sql.sources.partitionOverwriteMode": "dynamic",
         "spark.sql.files.maxRecordsPerFile": "5000000",
         "spark.sql.execution.arrow.pyspark.enabled": "true",
+        # Else every failed query is told on stderr once more, as JSON.
+        "spark.python.sql.dataFrameDebugging.enabled": "true" if settings.verbose else "false",
         **settings.conf,
     }
 

@@ -114,8 +114,8 @@ def lag(messages: "DataFrame", offsets: "DataFrame") -> "DataFrame":
     ]
     known = numbered.alias("o").join(queues.alias("q"), on, "left")
     seen = F.filter("ends", lambda end: end["number"] <= F.col("o.number"))
-    point = F.element_at(
-        F.filter("points", lambda one: one["queue_offset"] == F.col("consumer_offset")), 1
+    point = F.get(
+        F.filter("points", lambda one: one["queue_offset"] == F.col("consumer_offset")), 0
     )
     end = F.array_max(F.transform(seen, lambda one: one["last"])) + 1
     first = F.when(F.col("consumer_offset") < F.col("first.queue_offset"), F.col("first"))
@@ -134,7 +134,7 @@ def _judged(known: "DataFrame") -> "DataFrame":
     from pyspark.sql import functions as F
 
     progress, end = F.col("consumer_offset"), F.col("max_offset")
-    behind = F.greatest(end - progress, F.lit(0))
+    behind = F.when(end.isNotNull(), F.greatest(end - progress, F.lit(0)))
     age = (F.unix_millis("snapshot_time") - F.unix_millis("next_time")) / 1000.0
     return known.select(
         "*",

@@ -265,3 +265,32 @@ def live_store() -> Iterator[Callable[..., LiveStore]]:
     yield make
     for live in made:
         live.store.shutdown()
+
+
+@pytest.fixture
+def shared_session(spark: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Runs of jobs use the tests' session instead of starting one of their own."""
+    from contextlib import contextmanager
+
+    @contextmanager
+    def session(_: Any) -> Iterator[Any]:
+        yield spark
+
+    monkeypatch.setattr("mqadmin.pipeline.run.spark_session", session)
+    return spark
+
+
+@pytest.fixture
+def run_job(shared_session: Any) -> Callable[..., Any]:
+    """``run_job("traffic", root, table="skew", by="topic")``: the result of a job's run."""
+    from mqadmin.pipeline.run import Request, run
+
+    names = {field for field in Request.__struct_fields__ if field not in ("job", "parameters")}
+
+    def call(job: str, *stores: Path, **given: Any) -> Any:
+        fields = {name: value for name, value in given.items() if name in names}
+        parameters = {name: str(value) for name, value in given.items() if name not in names}
+        paths = [str(store) for store in stores]
+        return run(Request(job=job, stores=paths, parameters=parameters, **fields))
+
+    return call

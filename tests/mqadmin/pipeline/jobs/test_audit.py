@@ -1,0 +1,88 @@
+"""``audit`` against ``verify`` of each store, and against logs made to be odd."""
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+from mqadmin.inspector.directory import StoreDirectory
+from mqadmin.inspector.verify import verify
+
+NOW = 1_700_000_000_000
+
+
+def harmed(root: Path, folder: Path) -> Path:
+    """A copy of a store with a flipped bit in a body, a wrong unit and a lost queue."""
+    copy = folder / "harmed"
+    shutil.copytree(root, copy)
+    log = sorted((copy / "commitlog").iterdir())[0]
+    data = bytearray(log.read_bytes())
+    data[100] ^= 1
+    log.write_bytes(data)
+    queue = sorted((copy / "consumequeue" / "OrdersA" / "0").iterdir())[0]
+    units = bytearray(queue.read_bytes())
+    units[7] ^= 4
+    queue.write_bytes(units)
+    shutil.rmtree(copy / "consumequeue" / "PaymentsA" / "1")
+    return copy
+
+
+def test_findings_are_those_of_verify_store_by_store(
+    run_job: Any, store_roots: dict[str, Path], tmp_path: Path
+) -> None:
+    clean = store_roots["normal-stop-533"]
+    bad = harmed(clean, tmp_path)
+    roots = [clean, bad, store_roots["kill9-async-533"]]
+    expected = set()
+    for root in roots:
+        for row in verify(StoreDirectory(root)).findings:
+            expected.add(
+                (str(root), row.kind, row.severity, row.path, row.physical_offset, row.detail)
+            )
+    result = run_job("audit", *roots)
+    assert {
+        (
+            *(row["store"], row["kind"], row["severity"], row["path"]),
+            *(row["physicalOffset"], row["detail"]),
+        )
+        for row in result.rows
+    } == expected
+    assert {row["store"] for row in result.rows if row["severity"] != "notice"} == {str(bad)}
+    assert result.found == sum(row["severity"] != "notice" for row in result.rows) >= 3
+
+
+def test_stores_say_what_was_looked_at(run_job: Any, store_roots: dict[str, Path]) -> None:
+    root = store_roots["normal-stop-533"]
+    summary = verify(StoreDirectory(root)).summary
+    (row,) = run_job("audit", root, table="stores").rows
+    assert (row["records"], row["queues"]) == (summary.records, summary.queues)
+    assert (row["unitsChecked"], row["logBytes"]) == (summary.units_checked, summary.log_bytes)
+    assert (row["errors"], row["coverage"]) == (0, 1.0)
+
+
+def test_a_message_sent_twice_is_a_duplicate_and_a_batch_is_none(
+    run_job: Any, make_log: Any, store_roots: dict[str, Path]
+) -> None:
+    log = make_log(file_size=1 << 16)
+    first = log.put("orders", 0, properties={"UNIQ_KEY": "A" * 32})
+    log.put("orders", 1)
+    again = log.put("orders", 1, properties={"UNIQ_KEY": "A" * 32})
+    log.put("%RETRY%g", 0, properties={"UNIQ_KEY": "A" * 32})
+    log.put("other", 0, properties={"UNIQ_KEY": "A" * 32})
+    batches = store_roots["normal-stop-533"]
+    (row,) = run_job("audit", log.root, batches, table="duplicates").rows
+    assert (row["topic"], row["copies"]) == ("orders", 2)
+    assert row["physicalOffsets"] == [first, again]
+    assert row["seconds"] == 2.0
+
+
+def test_gaps_in_queue_offsets_and_steps_of_the_clock(run_job: Any, make_log: Any) -> None:
+    log = make_log(file_size=1 << 16)
+    for offset in (0, 1, 2, 5, 6):
+        log.put("orders", 0, queue_offset=offset)
+    behind = log.put("orders", 1, store_timestamp=NOW - 5000)
+    log.put("orders", 1, store_timestamp=NOW + 90_000)
+    (gap,) = run_job("audit", log.root, table="gaps").rows
+    assert (gap["topic"], gap["queueId"], gap["fromOffset"], gap["missing"]) == ("orders", 0, 3, 2)
+    (step,) = run_job("audit", log.root, table="clock").rows
+    assert (step["physicalOffset"], step["storeTimestamp"]) == (behind, NOW - 5000)
+    assert step["backSeconds"] == 9.0

@@ -1,0 +1,99 @@
+"""``dlq`` against the recorded dead letters and against the Java client."""
+
+import base64
+import json
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mqadmin.inspector.directory import Query, StoreDirectory
+
+
+def dead_letters(root: Path) -> list[Any]:
+    return [
+        row
+        for row in StoreDirectory(root).messages(Query(body="base64"))
+        if row.topic.startswith("%DLQ%")
+    ]
+
+
+@pytest.mark.parametrize("name", ["retry-dlq-533", "retry-dlq-498"])
+def test_letters_are_those_that_java_saw(
+    run_job: Any, store_roots: dict[str, Path], golden_expect: Any, name: str
+) -> None:
+    root = store_roots[name]
+    rows = run_job("dlq", root, table="letters").rows
+    java = {m["offsetMsgId"]: m for m in golden_expect(name)["messages"] if "DLQ" in m["topic"]}
+    assert {row["offsetMsgId"] for row in rows} == set(java)
+    for row in rows:
+        seen = java[row["offsetMsgId"]]
+        own = seen["properties"]
+        assert row["group"] == seen["topic"].removeprefix("%DLQ%")
+        assert row["originTopic"] == own["RETRY_TOPIC"]
+        assert row["originMsgId"] == own["ORIGIN_MESSAGE_ID"]
+        assert row["tries"] == seen["reconsumeTimes"]
+        assert (row["keys"], row["tags"]) == (seen["keys"], seen["tags"])
+        assert (row["storeTimestamp"], row["bornTimestamp"]) == (
+            seen["storeTimestamp"],
+            seen["bornTimestamp"],
+        )
+        assert row["uniqKey"] == own["UNIQ_KEY"]
+        assert row["userProperties"] == {"i": own["i"]}
+    assert [row["storeTimestamp"] for row in rows] == sorted(row["storeTimestamp"] for row in rows)
+
+
+def test_groups_count_the_letters(run_job: Any, store_roots: dict[str, Path]) -> None:
+    root = store_roots["retry-dlq-533"]
+    letters = dead_letters(root)
+    counted = Counter((row.topic[5:], row.properties["RETRY_TOPIC"]) for row in letters)
+    rows = run_job("dlq", root).rows
+    assert {(row["group"], row["originTopic"]): row["messages"] for row in rows} == counted
+    worst = rows[0]
+    own = [row for row in letters if row.topic == "%DLQ%" + worst["group"]]
+    assert worst["triesMost"] == max(row.reconsume_times for row in own)
+    assert worst["distinctKeys"] == len({tuple(row.keys) for row in own})
+    assert worst["bodyBytes"] == sum(row.body_size for row in own)
+    assert worst["oldestStoreTimestamp"] == min(row.store_timestamp for row in own)
+    assert worst["newestStoreTimestamp"] == max(row.store_timestamp for row in own)
+    ages = sorted((row.store_timestamp - row.born_timestamp) / 1000 for row in own)
+    assert worst["secondsP50"] == pytest.approx(ages[(len(ages) - 1) // 2])
+
+
+def test_a_group_and_a_topic_narrow(run_job: Any, store_roots: dict[str, Path]) -> None:
+    root = store_roots["retry-dlq-533"]
+    assert len(run_job("dlq", root, table="letters", group="CG_orderly").rows) == 3
+    assert len(run_job("dlq", root, table="letters", topic="JobsA").rows) == 11
+    assert run_job("dlq", root, group="nobody").rows == []
+
+
+def test_the_replay_set_has_whole_messages(
+    run_job: Any, store_roots: dict[str, Path], tmp_path: Path
+) -> None:
+    root = store_roots["retry-dlq-533"]
+    result = run_job("dlq", root, out=str(tmp_path / "out"), format="json")
+    assert {row["table"]: row["rows"] for row in result.rows} == {
+        "groups": 3,
+        "letters": 14,
+        "replay": 14,
+    }
+    lines = (tmp_path / "out" / "replay.ndjson").read_text().splitlines()
+    found = {row["offsetMsgId"]: row for row in map(json.loads, lines)}
+    for row in dead_letters(root):
+        line = found.pop(row.offset_msg_id)
+        assert base64.b64decode(line["body"]) == base64.b64decode(row.body)
+        assert line["bodyEncoding"] == "base64"
+        assert (line["topic"], line["queueId"], line["queueOffset"]) == (
+            row.topic,
+            row.queue_id,
+            row.queue_offset,
+        )
+        assert line["properties"] == row.properties
+        assert line["keys"] == row.keys
+        assert (line["bornTimestamp"], line["storeTimestamp"]) == (
+            row.born_timestamp,
+            row.store_timestamp,
+        )
+        assert (line["storeSize"], line["bodySize"]) == (row.store_size, row.body_size)
+    assert not found

@@ -1,0 +1,107 @@
+"""``lag-history``: lag at each snapshot, against the log counted by hand."""
+
+import json
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+NOW = 1_700_000_000_000
+
+
+def snapshot(folder: Path, at_ms: int, offsets: dict[str, dict[int, int]]) -> Path:
+    """A copy of consumerOffset.json as a cron job would take it."""
+    name = datetime.fromtimestamp(at_ms / 1000, UTC).strftime("offsets-%Y%m%dT%H%M%S.json")
+    table = {key: {str(queue): o for queue, o in own.items()} for key, own in offsets.items()}
+    path = folder / name
+    path.write_text(json.dumps({"offsetTable": table}))
+    return path
+
+
+@pytest.fixture
+def history(make_log: Any, tmp_path: Path) -> tuple[Any, str]:
+    """A queue that gains a message a second, three snapshots of a group that follows slowly."""
+    log = make_log(file_size=1 << 16)
+    for _ in range(60):
+        log.put("orders", 0)
+        log.put("orders", 1)
+    # Two queues take turns: message n of a queue is stored at NOW + (2 n + queue) s.
+    for at, progress in ((10, 5), (60, 10), (119, 60)):
+        snapshot(
+            tmp_path,
+            NOW + at * 1000,
+            {
+                "orders@billing": {0: progress, 1: 0},
+                "orders@ahead": {0: 1000},
+                "gone@billing": {0: 7},
+            },
+        )
+    return log, f"{tmp_path}/offsets-*.json"
+
+
+def test_lag_in_messages_and_seconds_at_each_snapshot(run_job: Any, history: Any) -> None:
+    log, paths = history
+    rows = run_job("lag-history", log.root, offsets=paths).rows
+    found = {
+        ((row["snapshotTimestamp"] - NOW) // 1000, row["group"], row["topic"], row["queueId"]): row
+        for row in rows
+    }
+    assert len(found) == len(rows) == 12
+    for at, progress in ((10, 5), (60, 10), (119, 60)):
+        for queue, own in ((0, progress), (1, 0)):
+            row = found[at, "billing", "orders", queue]
+            stored = [n for n in range(60) if 2 * n + queue <= at]
+            assert row["maxOffset"] == len(stored)
+            assert row["lag"] == max(len(stored) - own, 0)
+            expected = at - (2 * own + queue) if len(stored) > own else 0
+            assert row["lagSeconds"] == pytest.approx(expected)
+            assert row["state"] == "ok"
+        row = found[at, "ahead", "orders", 0]
+        assert (row["state"], row["lag"]) == ("ahead", 0)
+        row = found[at, "billing", "gone", 0]
+        assert (row["state"], row["lag"], row["maxOffset"]) == ("unknown", None, None)
+
+
+def test_groups_add_the_queues_up(run_job: Any, history: Any) -> None:
+    log, paths = history
+    lag = run_job("lag-history", log.root, offsets=paths, group="billing", topic="orders").rows
+    groups = run_job(
+        "lag-history", log.root, offsets=paths, group="billing", topic="orders", table="groups"
+    ).rows
+    assert len(groups) == 3
+    for row in groups:
+        own = [one for one in lag if one["snapshotTimestamp"] == row["snapshotTimestamp"]]
+        assert (row["queues"], row["lag"]) == (2, sum(one["lag"] for one in own))
+        assert row["lagSeconds"] == max(one["lagSeconds"] for one in own)
+
+
+def test_what_was_cleaned_before_it_was_consumed_is_below_min(
+    run_job: Any, make_log: Any, tmp_path: Path
+) -> None:
+    log = make_log(file_size=4096)
+    places = [log.put("orders", 0) for _ in range(40)]
+    log.file(0).unlink()
+    kept = [number for number, place in enumerate(places) if place >= 4096]
+    snapshot(tmp_path, NOW + 100_000, {"orders@slow": {0: 2}})
+    (row,) = run_job("lag-history", log.root, offsets=f"{tmp_path}/offsets-*").rows
+    assert (row["state"], row["maxOffset"], row["lag"]) == ("belowMin", 40, 38)
+    assert row["lagSeconds"] == pytest.approx(100 - kept[0])
+
+
+@pytest.mark.parametrize("name", ["retry-dlq-533", "normal-stop-498"])
+def test_a_stores_own_offsets_give_the_lag_that_java_saw(
+    run_job: Any, store_roots: dict[str, Path], golden_expect: Any, name: str
+) -> None:
+    rows = run_job("lag-history", store_roots[name]).rows
+    found = {(row["group"], row["topic"], row["queueId"]): row for row in rows}
+    for group in golden_expect(name)["groups"]:
+        for queue in group["queues"]:
+            row = found.get((group["group"], queue["topic"], queue["queueId"]))
+            if row is None:
+                continue
+            assert row["consumerOffset"] == queue["consumerOffset"]
+            if row["state"] == "unknown":  # the log holds no message of it
+                assert queue["brokerOffset"] == 0
+            else:
+                assert (row["maxOffset"], row["lag"]) == (queue["brokerOffset"], queue["lag"])
