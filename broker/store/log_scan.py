@@ -28,7 +28,8 @@ from broker.store.format.commitlog import (
 )
 from broker.store.mapped_file import MappedFile
 from broker.store.queue_ends import QueueEnds
-from broker.store.reput import ReputService
+from broker.store.queue_order import QueueOrder
+from broker.store.reput import Dispatch, ReputService
 from broker.store.results import FoundDamage, RecoveryReport
 
 _log = logging.getLogger(__name__)
@@ -72,6 +73,21 @@ class LogScan:
 
     def run(self, start: int) -> int:
         """Read and dispatch from ``start``; the end of the log."""
+        order = self._reput.order = QueueOrder(self._reput.place_again, self._misplaced)
+        end = self._run(start)
+        order.finish(something_lost=bool(self._report.damages))
+        self._reput.order = None
+        return end
+
+    def _misplaced(self, entry: Dispatch, code: int, queue_offset: int) -> None:
+        """Keep the place of a record whose queue offset is damaged, and readers from it."""
+        self._reput.place_again(entry, code, queue_offset)
+        file = self._log.files.find(entry[0])
+        if file is not None:
+            reason = f"queue offset {entry[4]}, its place is {queue_offset}"
+            self._damaged(file, entry[0], entry[0] + entry[1], reason)
+
+    def _run(self, start: int) -> int:
         position = start
         end = start
         last_note = time.monotonic()

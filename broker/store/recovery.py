@@ -108,8 +108,10 @@ class Recovery:
             self._check_queue_ends()
             newest = self._queues.max_physical_offset()
             start = self._start(newest, abort)
-            if report.clean or self._same_kernel(abort):
-                self._scan.trusted_from = max(newest, 0)
+            if (report.clean or self._same_kernel(abort)) and 0 <= newest <= start:
+                # No queue is short, so nothing was stored behind the newest unit's record but
+                # what follows it without a gap.
+                self._scan.trusted_from = newest
             report.scanned_from = start
             end = self._scan.run(start)
             report.scanned_bytes = max(0, end - start)

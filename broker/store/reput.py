@@ -10,7 +10,7 @@ CommitLogDispatcherBuildIndex.
 """
 
 from collections.abc import Callable, Container, Iterator, Mapping
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from broker.common.java import string_hash
 from broker.common.sysflag import (
@@ -30,6 +30,9 @@ from broker.store.format.consumequeue import UNIT_SIZE, is_ext_address
 from broker.store.index import IndexService
 from broker.store.mapped_file import MappedFileQueue
 from broker.store.queue_table import ConsumeQueueTable
+
+if TYPE_CHECKING:
+    from broker.store.queue_order import QueueOrder
 
 # (physical offset, size, storeTimestamp, sysFlag, queue offset, queue, properties, tags code)
 Dispatch = tuple[int, int, int, int, int, ConsumeQueue, bytes, int | None]
@@ -140,6 +143,7 @@ class ReputService:
         # another broker made of other delay levels.
         self.compare_codes = False
         self.skip: Callable[[Topic, int], bool] | None = None
+        self.order: QueueOrder | None = None
         self.last_store_timestamp = 0
         self.dispatched = 0
         self._log = log
@@ -290,11 +294,21 @@ class ReputService:
         topic = queue.topic
         if not topic.usable or (self.skip is not None and self.skip(topic, physical_offset)):
             return
-        self._make_way(queue, entry[4], (physical_offset, entry[1], code))
-        if topic.batch:
+        if self.order is not None and not topic.batch:
+            self.order.offer(entry, code)
+        else:
+            self.place_again(entry, code)
+
+    def place_again(self, entry: Dispatch, code: int, queue_offset: int = -1) -> None:
+        """During recovery: have a record's unit in its queue, at another offset than it says."""
+        queue, physical_offset = entry[5], entry[0]
+        if queue_offset < 0:
+            queue_offset = entry[4]
+        self._make_way(queue, queue_offset, (physical_offset, entry[1], code))
+        if queue.topic.batch:
             self._append_batch(entry, code)
         else:
-            queue.append(entry[4], physical_offset, entry[1], code)
+            queue.append(queue_offset, physical_offset, entry[1], code)
         if self._multi_dispatch:
             self._append_light(entry, code)
 

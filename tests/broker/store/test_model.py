@@ -3,9 +3,17 @@
 import pytest
 
 from broker.message.record import decode_record
+from broker.store.files import Disk
 from broker.store.message_store import GetMessageStatus, PutMessageStatus
 
 STEPS = 400
+
+
+class RoomyDisk(Disk):
+    """A disk with space; the one of the machine may be nearly full."""
+
+    def space(self, path):
+        return 10, 90
 
 
 class Model:
@@ -134,7 +142,7 @@ def compare(store, model):
 @pytest.mark.parametrize("run", range(3))
 def test_a_store_behaves_like_a_list_and_a_dict(stores, inner, rng, flush, run):
     config = stores.config(flush_disk_type=flush, file_reserved_time=1)
-    store = stores.start(config)
+    store = stores.start(config, disk=RoomyDisk())
     model = Model()
     for number in range(STEPS):
         stores.clock.advance(rng.randrange(50))
@@ -157,12 +165,12 @@ def test_a_store_behaves_like_a_list_and_a_dict(stores, inner, rng, flush, run):
         elif action < 95:
             delete_topic(store, model, rng)
         elif action < 97:
-            store = stores.reopen(store)
+            store = stores.reopen(store, disk=RoomyDisk())
             assert store.report.clean
             compare(store, model)
         elif action < 99:
             stores.kill(store)
-            store = stores.start(config)
+            store = stores.start(config, disk=RoomyDisk())
             assert not store.report.clean
             compare(store, model)
     compare(store, model)
