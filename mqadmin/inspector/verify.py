@@ -145,12 +145,18 @@ class _Run:
         row = self._checkpoint()
         if store.kind in (CHECKPOINT, INDEX) and store.path.is_file():
             self.alone = True
-        queues = QueueTable(store if not self.alone else _Nothing(store), self.topic, self.findings)
+        queues = QueueTable(
+            store if not self.alone else _Nothing(store),
+            self.topic,
+            self.findings,
+            running=running,
+        )
         moving = running or markers.abort
         index = IndexChecks(
             store if not self.alone or store.kind == INDEX else _Nothing(store),
             self.findings,
             moving=moving,
+            running=running,
             topic=self.topic,
         )
         index.damaged = self.damaged

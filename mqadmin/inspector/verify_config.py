@@ -312,12 +312,15 @@ def check_checkpoint(
     path = root / state.CHECKPOINT
     if row is None:
         if newest and not path.exists():
-            findings.add(
-                "checkpoint",
-                path,
-                "the file is missing: after a crash the whole log is scanned",
-                severity=WARNING,
-            )
+            # Our own broker writes it with its first flush, and needs it for nothing before.
+            young = (root / QUEUE_ENDS).exists() and (root / state.ABORT).exists()
+            if not young:
+                findings.add(
+                    "checkpoint",
+                    path,
+                    "the file is missing: after a crash the whole log is scanned",
+                    severity=WARNING,
+                )
         return
     for name, value in (
         ("physicMsgTimestamp", row.physic_msg_timestamp),
@@ -372,7 +375,9 @@ def check_state(store: StoreDirectory, row: StateRow, findings: Findings) -> Non
         findings.add("state", abort, f"{data[:20]!r} is no process id", severity=WARNING)
     if abort.exists() and not abort.is_file():
         findings.add("state", abort, "no regular file", severity=WARNING)
-    if lock.is_file() and (read_all(lock) or b"")[:4] not in (b"", state.LOCK_TEXT):
+    # A held lock file is not even opened: closing it would drop a lock of this very process.
+    free = row.held_by == 0 and lock.is_file()
+    if free and (read_all(lock) or b"")[:4] not in (b"", state.LOCK_TEXT):
         findings.add("state", lock, "the file holds another text than 'lock'", severity=WARNING)
     if row.held_by and not row.abort:
         findings.add(

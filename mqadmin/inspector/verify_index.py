@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
 # Findings of one file that are told one by one; a broken chain breaks what hangs on it.
 MOST_PER_FILE: Final = 20
+_NO_COUNT: Final = 1 << 31
 # Entries of a file that are kept in memory from its own judgement to the comparison; 20 bytes each.
 MOST_KEPT: Final = 1 << 23
 
@@ -81,17 +82,25 @@ class IndexFileCheck:
             return False
         return True
 
-    def judge(self, data: bytes, *, moving: bool) -> None:
-        """Header, slots and chains. ``moving``: a broker may have been writing to it."""
+    def judge(self, data: bytes, *, moving: bool, running: bool) -> None:
+        """Header, slots and chains.
+
+        ``moving``: a broker may have been writing to it when it stopped; ``running``: it is
+        writing to it now.
+        """
         entries = Entries(data, self.slots, self.count)
-        self._unlisted(data, moving=moving)
+        if not running:
+            self._unlisted(data, moving=moving)
         if not len(entries):
             return
         self.first, self.last = entries.bounds()
-        self._header(entries)
+        self.told_times = running
+        if not running:
+            self._header(entries)
         if self.count <= MOST_KEPT:
             self.entries = entries
-        for problem in chain_problems(data, entries, self.slots, self.count + moving):
+        count = _NO_COUNT if running else self.count + moving
+        for problem in chain_problems(data, entries, self.slots, count):
             self._tell("indexChain", problem.detail, problem.position, problem.length)
 
     def _unlisted(self, data: bytes, *, moving: bool) -> None:
@@ -202,10 +211,17 @@ class IndexChecks:
     """All IndexFiles against the keys of the log, which come in parts in the order of the log."""
 
     def __init__(
-        self, store: StoreDirectory, findings: Findings, *, moving: bool, topic: str | None
+        self,
+        store: StoreDirectory,
+        findings: Findings,
+        *,
+        moving: bool,
+        running: bool,
+        topic: str | None,
     ) -> None:
         self.findings = findings
         self.moving = moving
+        self.running = running
         self.whole = topic is None
         self.files: list[IndexFileCheck] = []
         self.present = 0
@@ -225,14 +241,17 @@ class IndexChecks:
                 self.findings.add("name", path, "not named after a time", severity=WARNING)
                 continue
             self.present += 1
+            live = self.running and path == paths[-1]
             try:
                 with open_bytes(path) as file:
+                    if live and not any(file.data[: HEADER_SIZE + 1]):
+                        continue  # it is just being made
                     slots = shape_of(file.data, shapes.get(len(file), 0))
                     check = IndexFileCheck(path, self.findings, slots)
                     if not check.read(file.data):
                         continue
                     shapes[len(file)] = slots
-                    check.judge(file.data, moving=self.moving)
+                    check.judge(file.data, moving=self.moving, running=live)
             except StoreError as error:
                 self.findings.add("unreadable", path, error.message)
                 continue
@@ -360,7 +379,7 @@ class IndexChecks:
             self._behind(file, end)
         last = max((file.last for file in self.files), default=-1)
         for run in self.uncovered:
-            if enabled is False or (run.first > last and self.moving):
+            if enabled is False or (run.first >= last and self.moving):
                 continue  # not wanted, or not there yet
             inside = [
                 file for file in self.files if file.first <= run.first and run.last <= file.last
@@ -415,7 +434,12 @@ def _same(
         return False
     if low == 0 and end > begin and times[begin] != file.header.begin_timestamp:
         return False
-    if high == len(entries) and end > begin and times[end - 1] != file.header.end_timestamp:
+    if (
+        not file.told_times
+        and high == len(entries)
+        and end > begin
+        and times[end - 1] != file.header.end_timestamp
+    ):
         return False
     if not (
         np.array_equal(physical[begin:end], entries.physical[low:high])

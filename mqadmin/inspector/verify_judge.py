@@ -6,6 +6,7 @@ there is one.
 """
 
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Final, NamedTuple
 
 from broker.common.sysflag import TRANSACTION_MASK
@@ -20,6 +21,7 @@ from broker.store.format.consumequeue import (
     is_ext_address,
     place_of,
 )
+from broker.store.format.state import CONSUMEQUEUE_DIR
 from mqadmin.inspector.damage import ERROR, WARNING
 from mqadmin.inspector.log import LogReader
 from mqadmin.inspector.queues import belongs
@@ -203,9 +205,9 @@ class Judge:
         return run.last_physical < self._reborn.get(queue.topic, -1)
 
     def _missing(self, queue: Queue, run: Run, state: QueueState) -> None:
+        if self._came_later(queue.found.path, run):
+            return
         if run.first_physical >= self.queues.matched_end and run.first >= state.max_offset:
-            if self._came_later(queue, run):
-                return
             if not self.bounds.clean_stop or self.bounds.running:
                 self.not_yet_dispatched += run.records
                 return
@@ -222,20 +224,13 @@ class Judge:
             queue=(queue.topic, queue.queue_id),
         )
 
-    def _came_later(self, queue: Queue, run: Run) -> bool:
-        """Whether units were written while the log was read (a running broker)."""
-        files = [(path, start) for path, start in queue.found.files]
-        if not self.bounds.running or not files:
+    def _came_later(self, folder: Path, run: Run | Absent) -> bool:
+        """Whether the units are there by now: written by a running broker in the meantime."""
+        if not self.bounds.running:
             return False
-        name, at = place_of(run.last, files[0][0].stat().st_size)
-        path = queue.found.path / name
-        try:
-            with path.open("rb") as file:
-                file.seek(at)
-                data = file.read(UNIT_SIZE)
-        except OSError:
-            return False
-        return len(data) == UNIT_SIZE and UNIT_STRUCT.unpack(data)[0] == run.last_physical
+        return _fresh(folder, run.last) == run.last_physical and (
+            run.first_physical < 0 or _fresh(folder, run.first) == run.first_physical
+        )
 
     def _tags(self, queue: Queue, run: Run) -> None:
         """Units whose tags code differs: it may be the address of an extension unit."""
@@ -450,13 +445,16 @@ class Judge:
         if reborn is not None and absent.last_physical < reborn:
             self.before_recreation += absent.records
             return
+        folder = self._folder(topic, queue_id)
+        if folder is not None and self._came_later(folder, absent):
+            return
         undispatched = absent.first_physical >= self.queues.matched_end and self.queues.matched_end
         if undispatched and (not self.bounds.clean_stop or self.bounds.running):
             self.not_yet_dispatched += absent.records
             return
         self.findings.add(
             "undispatched" if undispatched else "queueMissing",
-            self._folder(topic, queue_id),
+            folder or "",
             f"{topic}/{queue_id} has no ConsumeQueue, the log holds {absent.records} of its"
             f" messages (queue offsets {absent.first} to {absent.last})",
             physical_offset=absent.first_physical,
@@ -464,9 +462,24 @@ class Judge:
             queue=(topic, queue_id),
         )
 
-    def _folder(self, topic: str, queue_id: int) -> str:
+    def _folder(self, topic: str, queue_id: int) -> Path | None:
         root = self.queues.root
-        return "" if root is None else str(root / "consumequeue" / topic / str(queue_id))
+        return None if root is None else root / CONSUMEQUEUE_DIR / topic / str(queue_id)
+
+
+def _fresh(folder: Path, queue_offset: int) -> int:
+    """The physical offset that the unit at a queue offset says now, -1 if there is none."""
+    try:
+        size = next(iter(folder.iterdir())).stat().st_size
+        if size < UNIT_SIZE:
+            return -1
+        name, at = place_of(queue_offset, size)
+        with (folder / name).open("rb") as file:
+            file.seek(at)
+            data = file.read(UNIT_SIZE)
+    except (OSError, StopIteration):
+        return -1
+    return int(UNIT_STRUCT.unpack(data)[0]) if len(data) == UNIT_SIZE else -1
 
 
 def _name(queue: Queue) -> str:

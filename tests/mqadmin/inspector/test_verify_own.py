@@ -1,0 +1,185 @@
+"""Stores that our own engine writes verify without findings: open, stopped, crashed, grown."""
+
+import random
+import shutil
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from broker.store.config import MessageStoreConfig
+from broker.store.message_store import MessageStore
+from broker.store.results import MessageInner
+from mqadmin.inspector.directory import StoreDirectory
+from mqadmin.inspector.verify import Verification, VerifyOptions, verify
+from mqadmin.inspector.verify_log import has_columns
+
+HOST = b"\x7f\0\0\1\0\0\x2a\x9f"
+WAYS = [False, True] if has_columns() else [False]
+
+
+def config(root: Path) -> MessageStoreConfig:
+    return MessageStoreConfig(
+        store_path_root_dir=str(root),
+        mapped_file_size_commit_log=65536,
+        mapped_file_size_consume_queue=600,
+        max_hash_slot_num=50,
+        max_index_num=200,
+        enable_multi_dispatch=True,
+        enable_lmq=True,
+    )
+
+
+def message(rng: random.Random, number: int) -> MessageInner:
+    tags = rng.choice(["", "TagA", "TagB", "标签"])
+    pieces = [f"UNIQ_KEY\x01U{number:030d}"]
+    if tags:
+        pieces.append(f"TAGS\x01{tags}")
+    if rng.random() < 0.7:
+        pieces.append(f"KEYS\x01k{number} {rng.choice(['', 'both', 'ключ'])}".rstrip())
+    rng.shuffle(pieces)
+    return MessageInner(
+        topic=rng.choice(["orders", "payments", "%RETRY%group", "topic-" + "x" * 60]),
+        queue_id=rng.randrange(3),
+        body=rng.randbytes(rng.choice([0, 1, 40, 300])),
+        properties=("\x02".join(pieces) + "\x02").encode(),
+        flag=number % 5,
+        sys_flag=0,
+        born_timestamp=1_700_000_000_000 + number,
+        born_host=HOST,
+        store_host=HOST,
+    )
+
+
+@pytest.fixture
+def opened(tmp_path: Path) -> Iterator[MessageStore]:
+    store = MessageStore(config(tmp_path / "store"))
+    store.load()
+    store.start()
+    yield store
+    store.shutdown()
+
+
+def look(root: Path, way: bool) -> Verification:
+    return verify(StoreDirectory(root), VerifyOptions(columns=way))
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_an_empty_store_has_no_findings(opened: MessageStore, tmp_path: Path, way: bool) -> None:
+    assert look(tmp_path / "store", way).findings == []
+    opened.shutdown()
+    assert look(tmp_path / "store", way).findings == []
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_open_and_stopped_stores_have_no_findings(
+    opened: MessageStore, rng: random.Random, tmp_path: Path, way: bool
+) -> None:
+    for number in range(700):
+        assert opened.put_message(message(rng, number)).status.name == "PUT_OK"
+    found = look(tmp_path / "store", way)
+    assert found.findings == []
+    assert found.summary.state == "running"
+    assert found.summary.records == 700
+    opened.shutdown()
+    found = look(tmp_path / "store", way)
+    assert found.findings == []
+    assert (found.summary.state, found.summary.units) == ("clean", 700)
+    assert found.summary.keys == found.summary.keys_indexed > 700
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_copy_of_a_store_at_work_is_a_crashed_one(
+    opened: MessageStore, rng: random.Random, tmp_path: Path, way: bool
+) -> None:
+    for number in range(300):
+        opened.put_message(message(rng, number))
+    shutil.copytree(tmp_path / "store", tmp_path / "copy")
+    found = look(tmp_path / "copy", way)
+    assert found.findings == []
+    assert found.summary.state == "crashed"
+    again = MessageStore(config(tmp_path / "copy"))
+    again.load()
+    again.start()
+    for number in range(300, 400):
+        again.put_message(message(rng, number))
+    again.shutdown()
+    found = look(tmp_path / "copy", way)
+    assert found.findings == []
+    assert found.summary.records == 400
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_nothing_is_found_while_messages_come_in(
+    opened: MessageStore, rng: random.Random, tmp_path: Path, way: bool
+) -> None:
+    stop = threading.Event()
+    failures: list[object] = []
+    looked = threading.Event()
+
+    def watch() -> None:
+        while not stop.is_set():
+            found = look(tmp_path / "store", way)
+            failures.extend(found.findings)
+            looked.set()
+
+    watcher = threading.Thread(target=watch)
+    watcher.start()
+    number = 0
+    rounds = 0
+    while rounds < 3:
+        for _ in range(120):
+            opened.put_message(message(rng, number))
+            number += 1
+        if looked.wait(5):
+            looked.clear()
+            rounds += 1
+    stop.set()
+    watcher.join()
+    assert failures == []
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_deleted_topic_that_comes_back_has_no_findings(
+    opened: MessageStore, rng: random.Random, tmp_path: Path, way: bool
+) -> None:
+    for number in range(200):
+        opened.put_message(message(rng, number))
+    opened.delete_topics(["orders"])
+    for number in range(200, 300):
+        opened.put_message(message(rng, number))
+    opened.shutdown()
+    config_folder = tmp_path / "store" / "config"
+    config_folder.mkdir(exist_ok=True)
+    entry = '{"readQueueNums":3,"writeQueueNums":3,"perm":6}'
+    names = ["orders", "payments", "%RETRY%group", "topic-" + "x" * 60]
+    table = ",".join(f'"{name}":{entry}' for name in names)
+    (config_folder / "topics.json").write_text(f'{{"topicConfigTable":{{{table}}}}}')
+    found = look(tmp_path / "store", way)
+    assert found.findings == []
+    assert found.summary.before_recreation > 20
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_torn_end_is_a_warning_after_a_crash_and_gone_after_recovery(
+    opened: MessageStore, rng: random.Random, tmp_path: Path, way: bool
+) -> None:
+    for number in range(100):
+        opened.put_message(message(rng, number))
+    end = opened.max_physical_offset
+    shutil.copytree(tmp_path / "store", tmp_path / "copy")
+    path = tmp_path / "copy" / "commitlog" / f"{end // 65536 * 65536:020d}"
+    data = bytearray(path.read_bytes())
+    at = end % 65536
+    half = data[:60]
+    data[at : at + 60] = half[:28] + end.to_bytes(8, "big") + half[36:]
+    path.write_bytes(data)
+    found = look(tmp_path / "copy", way)
+    assert [row.severity for row in found.findings] == ["warning"]
+    again = MessageStore(config(tmp_path / "copy"))
+    again.load()
+    again.start()
+    again.put_message(message(rng, 100))
+    again.shutdown()
+    assert look(tmp_path / "copy", way).summary.ok
