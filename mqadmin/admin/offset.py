@@ -69,7 +69,8 @@ class ResetItem(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     ``skipped`` messages will never be delivered, ``repeated`` ones again. ``via`` is how the
     broker is told (``server``, ``direct``, ``clients``). Before ``apply`` the ``status`` is
     ``planned`` or ``unchanged``, after it ``done``, ``unchanged``, ``failed``, ``differs`` or
-    ``pending`` (the clients were told and will obey); ``readBack`` is what the broker then says.
+    ``pending`` (the clients were told and will obey), or ``moved`` and ``skipped`` when nothing
+    was changed because the plan no longer holds; ``readBack`` is what the broker then says.
     """
 
     group: str
@@ -179,7 +180,7 @@ class OffsetAdmin:
         errors += failed
         warnings += said
         items = [
-            msgspec.structs.replace(item, via=ways[item.address])
+            msgspec.structs.replace(item, via=ways[item.address], status=_planned(item, online))
             for item in items
             if item.address in ways
         ]
@@ -202,11 +203,16 @@ class OffsetAdmin:
         """Write the undo file, then reset queue by queue, then read back.
 
         ``undo_path`` None picks a name in the working directory; the answer names it. The file is
-        written before anything is changed and is readable by ``plan_reset(to="file:…")``.
+        written before anything is changed and is readable by ``plan_reset(to="file:…")``. When
+        the committed offsets of a group without clients are others than in the plan, somebody
+        else is at work: nothing is changed and the items say ``moved``.
         """
         if plan.empty or not plan.items:
             return plan
         self._admin.renew()
+        plan = self._as_it_is_now(plan)
+        if any(item.status == "moved" for item in plan.items):
+            return plan
         path = undo_path or self._undo_path(plan)
         save_offsets(path, self._saved(plan))
         errors = [*plan.errors]
@@ -355,6 +361,35 @@ class OffsetAdmin:
                     items[index] = msgspec.structs.replace(item, status="pending")
         return items
 
+    def _as_it_is_now(self, plan: ResetPlan) -> ResetPlan:
+        """The plan over the present offsets: clients commit all the time, others must not."""
+        places = [
+            (item.address, MessageQueue(item.topic, item.broker_name, item.queue_id))
+            for item in plan.items
+        ]
+        items: list[ResetItem] = []
+        errors: list[TargetError] = []
+        offsets = committed_offsets(self._admin, plan.group, places)
+        for item, (address, queue), offset in zip(plan.items, places, offsets, strict=True):
+            if isinstance(offset, RocketMQError) or offset == item.current_offset:
+                items.append(item)
+            elif plan.online:
+                place = (address, item.min_offset, item.max_offset)
+                now = _item(plan.group, queue, place, offset, item.new_offset)
+                items.append(msgspec.structs.replace(now, via=item.via, status="planned"))
+            else:
+                error = _moved(item, offset)
+                items.append(msgspec.structs.replace(item, status="moved", error=error))
+                errors.append(error)
+        if errors:
+            items = [
+                msgspec.structs.replace(item, status="skipped")
+                if item.status == "planned"
+                else item
+                for item in items
+            ]
+        return msgspec.structs.replace(plan, items=items, errors=[*plan.errors, *errors])
+
     def _read_back(self, plan: ResetPlan, items: list[ResetItem]) -> list[ResetItem]:
         open_items = [
             index for index, item in enumerate(items) if item.status in {"planned", "pending"}
@@ -431,6 +466,26 @@ def _item(
         skipped=max(0, new - max(start, low)),
         repeated=max(0, min(start, high) - new),
         status="unchanged" if current == new else "planned",
+    )
+
+
+def _planned(item: ResetItem, online: int) -> str:
+    """Clients may be farther than they have committed: such a queue is reset all the same."""
+    ahead = online and item.new_offset < item.max_offset
+    return "planned" if ahead else item.status
+
+
+def _moved(item: ResetItem, offset: int | None) -> TargetError:
+    def shown(value: int | None) -> str:
+        return "none" if value is None else str(value)
+
+    return TargetError(
+        kind="moved",
+        message=f"{_item_name(item)}: the committed offset was {shown(item.current_offset)} in the "
+        f"plan and is {shown(offset)} now; nothing was changed",
+        hint="make the plan again and look at its current offsets",
+        address=item.address,
+        target=_item_name(item),
     )
 
 

@@ -189,7 +189,7 @@ def _status(done: Any) -> int:
     if done.ok:
         return 0
     statuses = {item.status for item in done.items}
-    if "differs" in statuses:
+    if statuses & {"differs", "moved"}:
         return MOVED
     if statuses & {"done", "unchanged"}:
         return PARTLY

@@ -1,6 +1,7 @@
 """Consumer offsets: the plan, the three ways to a broker, the read-back, the undo file."""
 
 import json
+from pathlib import Path
 
 import pytest
 
@@ -152,6 +153,30 @@ class TestApply:
         filled.on_222 = reset_and_consume
         (item,) = admin.offset.apply_reset(plan, undo_path=undo).items
         assert (item.status, item.read_back) == ("done", 4)
+
+    def test_a_plan_that_no_longer_holds_changes_nothing(self, admin, cluster, filled, undo):
+        plan = admin.offset.plan_reset("g", "orders", "latest")
+        filled.committed("g", "orders")[0] = 7  # somebody else, for no client is there
+        done = admin.offset.apply_reset(plan, undo_path=undo)
+        by_queue = {item.queue_id: item.status for item in done.items}
+        assert by_queue[0] == "moved"
+        assert set(by_queue.values()) <= {"moved", "skipped", "unchanged"}
+        assert "was 5 in the plan and is 7 now" in done.errors[0].message
+        assert not cluster.asked(RequestCode.INVOKE_BROKER_TO_RESET_OFFSET)
+        assert not Path(undo).exists()
+
+    def test_clients_that_commit_meanwhile_are_in_the_undo_file(self, admin, filled, undo):
+        filled.connect("g", "c1", "orders")
+        plan = admin.offset.plan_reset("g", "orders", "0", queue_id=0)
+        filled.committed("g", "orders")[0] = 7
+        (item,) = admin.offset.apply_reset(plan, undo_path=undo).items
+        assert (item.status, item.current_offset, item.repeated) == ("done", 7, 5)
+        assert json.loads(Path(undo).read_text())["offsets"][0]["consumerOffset"] == 7
+
+    def test_clients_are_sent_back_though_the_committed_offset_is_there(self, admin, filled, undo):
+        filled.connect("g", "c1", "orders")
+        (item,) = admin.offset.plan_reset("g", "orders", "5", queue_id=0).items
+        assert (item.current_offset, item.new_offset, item.status) == (5, 5, "planned")
 
 
 class TestUndo:
