@@ -38,12 +38,35 @@ _MAGIC_START: Final = b"\xda\xa3\x20"
 _SEARCH_BYTES: Final = 1 << 20
 _NOTE_SECONDS: Final = 5
 # Read so much, then take the pages off this process's memory again.
-_PAGE_OUT_BYTES: Final = 64 << 20
+_PAGE_OUT_BYTES: Final = 16 << 20
 _REASONS: Final = {
     NOT_WRITTEN: "zeros, but the log goes on behind them",
     BAD_CRC: "the body is not the one that was stored (CRC)",
     BAD_PROPERTY_CRC: "the record is not the one that was stored (property CRC)",
 }
+
+
+class Progress:
+    """Tells the log how far a long reading is, and how long the rest will take."""
+
+    def __init__(self, start: int, end: int) -> None:
+        self._start = start
+        self._end = end
+        self._began = self._noted = time.monotonic()
+
+    def at(self, position: int) -> None:
+        """Reading has come to ``position``; a line every few seconds."""
+        now = time.monotonic()
+        if now - self._noted < _NOTE_SECONDS:
+            return
+        self._noted = now
+        done, whole = position - self._start, self._end - self._start
+        rate = done / (now - self._began)
+        _log.info(
+            "recovery: %d of %d MiB of the log read (%d %%), %.0f MiB/s, about %.0f s left",
+            *(done >> 20, whole >> 20, done * 100 // max(1, whole), rate / (1 << 20)),
+            (whole - done) / max(1.0, rate),
+        )
 
 
 class LogScan:
@@ -70,9 +93,12 @@ class LogScan:
         self.trusted_from = 1 << 63
         self.last_timestamp = 0
         self._previous_timestamp = 0
+        self._progress = Progress(0, 0)
 
     def run(self, start: int) -> int:
         """Read and dispatch from ``start``; the end of the log."""
+        files = self._log.files.files
+        self._progress = Progress(start, files[-1].start + files[-1].size if files else start)
         order = self._reput.order = QueueOrder(self._reput.place_again, self._misplaced)
         end = self._run(start)
         order.finish(something_lost=bool(self._report.damages))
@@ -90,7 +116,6 @@ class LogScan:
     def _run(self, start: int) -> int:
         position = start
         end = start
-        last_note = time.monotonic()
         while True:
             file = self._log.files.find(position)
             if file is None:
@@ -107,9 +132,6 @@ class LogScan:
             if not whole:
                 return end
             position = file.start + file.size
-            if time.monotonic() - last_note > _NOTE_SECONDS:
-                last_note = time.monotonic()
-                _log.info("recovery: read up to physical offset %d", position)
 
     def _scan_file(self, file: MappedFile, position: int) -> tuple[int, bool]:
         """Dispatch one file from ``position``: end of its last record (-1: none), go on behind?"""
@@ -125,6 +147,7 @@ class LogScan:
             if position > paged + _PAGE_OUT_BYTES:
                 paged = position
                 file.page_out()
+                self._progress.at(file.start + position)
             if size > 0:
                 entry = reput.read(mapping, position, file.start)
                 reput.dispatch_record(entry)

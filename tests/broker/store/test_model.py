@@ -1,5 +1,7 @@
 """The engine beside a list and a dict: random operations, and restarts of every kind between."""
 
+import os
+
 import pytest
 
 from broker.message.record import decode_record
@@ -7,6 +9,7 @@ from broker.store.files import Disk
 from broker.store.message_store import GetMessageStatus, PutMessageStatus
 
 STEPS = 400
+RUNS = int(os.environ.get("TORTURE_RUNS", "3"))
 
 
 class RoomyDisk(Disk):
@@ -139,7 +142,7 @@ def compare(store, model):
 
 
 @pytest.mark.parametrize("flush", ["ASYNC_FLUSH", "SYNC_FLUSH"])
-@pytest.mark.parametrize("run", range(3))
+@pytest.mark.parametrize("run", range(RUNS))
 def test_a_store_behaves_like_a_list_and_a_dict(stores, inner, rng, flush, run):
     config = stores.config(flush_disk_type=flush, file_reserved_time=1)
     store = stores.start(config, disk=RoomyDisk())

@@ -1,0 +1,372 @@
+"""The ladder of the store: what the engine and the inspector do beside what the machine can do.
+
+Each row stands beside its physical limit, measured in the same run on the same file system: copying
+memory, reading the page cache, syncing a page. ``--mib`` sets the size of the log, ``--body`` the
+size of a message body, ``--only`` picks rows by the begin of their name.
+"""
+
+import argparse
+import mmap
+import os
+import platform
+import queue
+import random
+import shutil
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+from broker.store.config import MessageStoreConfig
+from broker.store.message_store import MessageInner, MessageStore, PutMessageStatus
+
+MIB = 1 << 20
+QUEUES = 8
+LOOKUPS = 20_000
+SYNC_SECONDS = 2.0
+# Like a broker's turn: what has arrived is dispatched in one go.
+TURN = 64
+
+
+class Row(NamedTuple):
+    name: str
+    rate: float  # operations or messages per second
+    mib: float  # MiB/s of the log
+    limit: str
+    share: float  # of the limit
+
+
+class Limits(NamedTuple):
+    memcpy: float  # MiB/s
+    cached_read: float  # MiB/s
+    fdatasync: float  # per second
+
+
+def best_of(runs: int, once: Callable[[], float]) -> float:
+    return min(once() for _ in range(runs))
+
+
+def seconds(call: Callable[[], object]) -> float:
+    begin = time.perf_counter()
+    call()
+    return time.perf_counter() - begin
+
+
+def measure_limits(folder: Path) -> Limits:
+    size = 256 * MIB
+    path = folder / "limit"
+    with path.open("wb") as file:
+        os.posix_fallocate(file.fileno(), 0, size)
+        block = random.Random(1).randbytes(MIB)
+        for _ in range(size // MIB):
+            file.write(block)
+    buffer = bytearray(32 * MIB)
+    with path.open("r+b") as file, mmap.mmap(file.fileno(), size) as mapped:
+        view = memoryview(mapped)
+
+        def copy() -> None:
+            for start in range(0, size, len(buffer)):
+                buffer[:] = view[start : start + len(buffer)]
+
+        def read() -> None:
+            file.seek(0)
+            small = memoryview(buffer)[: 4 * MIB]
+            while file.readinto(small):
+                pass
+
+        copy()
+        memcpy = size / MIB / best_of(3, lambda: seconds(copy))
+        cached = size / MIB / best_of(3, lambda: seconds(read))
+        view.release()
+    path.unlink()
+    return Limits(memcpy, cached, measure_fdatasync(folder))
+
+
+def measure_fdatasync(folder: Path) -> float:
+    """Syncs per second of a file that grows by 1 KiB in space that is already its own."""
+    path = folder / "limit"
+    block = bytes(1024)
+    with path.open("wb") as file:
+        os.posix_fallocate(file.fileno(), 0, 64 * MIB)
+        os.fsync(file.fileno())
+        count = 0
+        end = time.perf_counter() + SYNC_SECONDS
+        while time.perf_counter() < end:
+            os.pwrite(file.fileno(), block, count * len(block))
+            os.fdatasync(file.fileno())
+            count += 1
+    path.unlink()
+    return count / SYNC_SECONDS
+
+
+class Bench:
+    def __init__(self, folder: Path, options: argparse.Namespace) -> None:
+        self.folder = folder
+        self.root = folder / "store"
+        self.body = random.Random(2).randbytes(options.body)
+        self.only = options.only
+        self.rows: list[Row] = []
+        self.limits = measure_limits(folder)
+        self.number = 0
+        self.size = 0  # of one record
+        self.places: list[int] = []  # physical offset of every 64th message
+        self.log_bytes = options.mib * MIB
+
+    # --- pieces -------------------------------------------------------------------------------
+
+    def wanted(self, name: str) -> bool:
+        return not self.only or any(name.startswith(only) for only in self.only)
+
+    def add(self, name: str, count: float, elapsed: float, limit: str, payload: float = 0) -> None:
+        """``count`` operations in ``elapsed`` seconds over ``payload`` bytes of the log."""
+        rate = count / elapsed
+        mib = payload / MIB / elapsed
+        value = getattr(self.limits, limit)
+        share = (rate if limit == "fdatasync" else mib) / value
+        self.rows.append(Row(name, rate, mib, limit if share else "", share))
+        print_row(self.rows[-1])
+
+    def config(self, **changes: object) -> MessageStoreConfig:
+        return MessageStoreConfig(
+            store_path_root_dir=str(self.root),
+            disk_max_used_space_ratio=95,
+            clean_file_forcibly_enable=False,
+            **changes,  # type: ignore[arg-type]
+        )
+
+    @contextmanager
+    def open(self, **options: object) -> Iterator[MessageStore]:
+        store = MessageStore(self.config(), **options)  # type: ignore[arg-type]
+        store.load()
+        store.start()
+        try:
+            yield store
+        finally:
+            store.shutdown()
+
+    def inner(self) -> MessageInner:
+        self.number += 1
+        number = self.number
+        properties = b"KEYS\x01k%d\x02UNIQ_KEY\x017F0000010001%020d\x02TAGS\x01t%d\x02" % (
+            number,
+            number,
+            number % 16,
+        )
+        return MessageInner("Bench", number % QUEUES, self.body, properties)
+
+    # --- writing ------------------------------------------------------------------------------
+
+    def append_and_dispatch(self) -> None:
+        put_seconds = dispatch_seconds = 0.0
+        deferred: list[Callable[[], None]] = []
+        with self.open(defer=deferred.append) as store:
+            count = 0
+            while store.max_physical_offset < self.log_bytes:
+                inners = [self.inner() for _ in range(TURN)]
+                begin = time.perf_counter()
+                for inner in inners:
+                    result = store.put_message(inner)
+                middle = time.perf_counter()
+                for call in deferred:
+                    call()
+                dispatch_seconds += time.perf_counter() - middle
+                put_seconds += middle - begin
+                deferred.clear()
+                assert result.status is PutMessageStatus.PUT_OK, result
+                self.places.append(result.physical_offset)
+                count += TURN
+            self.size = result.store_size
+            written = store.max_physical_offset
+            self.add("append", count, put_seconds, "memcpy", written)
+            self.add("dispatch", count, dispatch_seconds, "memcpy", written)
+            both = put_seconds + dispatch_seconds
+            self.add("append + dispatch", count, both, "memcpy", written)
+            begin = time.perf_counter()
+            store.flush()
+            self.add("flush of the rest", 1, time.perf_counter() - begin, "memcpy")
+
+    def sync_append(self, waiters: int) -> None:
+        # Measured again each time: what a disk does for others changes from moment to moment.
+        self.limits = self.limits._replace(fdatasync=measure_fdatasync(self.folder))
+        root, self.root = self.root, self.folder / f"sync{waiters}"
+        store = MessageStore(self.config(flush_disk_type="SYNC_FLUSH"))
+        store.load()
+        store.start()
+        answers: queue.SimpleQueue[PutMessageStatus] = queue.SimpleQueue()
+
+        def send() -> None:
+            store.await_flush(store.put_message(self.inner()).physical_end, answers.put)
+
+        for _ in range(waiters):
+            send()
+        for _ in range(waiters * 10):
+            answers.get()
+            send()
+        count = 0
+        syncs = store.flusher.syncs
+        begin = time.perf_counter()
+        while time.perf_counter() - begin < SYNC_SECONDS:
+            assert answers.get() is PutMessageStatus.PUT_OK
+            count += 1
+            send()
+            store.dispatch()
+        elapsed = time.perf_counter() - begin
+        syncs = store.flusher.syncs - syncs
+        for _ in range(waiters):
+            answers.get()
+        store.shutdown()
+        shutil.rmtree(self.root)
+        self.root = root
+        self.add(f"sync append, {waiters} waiting", count, elapsed, "fdatasync")
+        print(
+            f"    {count / max(1, syncs):.1f} per fdatasync, {self.limits.fdatasync:,.0f} of those/s"
+        )
+
+    # --- opening ------------------------------------------------------------------------------
+
+    def recovery(self) -> None:
+        for name, prepare in (
+            ("open after a clean stop", lambda: None),
+            ("recovery: killed", self._as_if_killed),
+            ("recovery: power cut", self._as_if_power_cut),
+            ("recovery: queues and index lost", self._without_derived),
+        ):
+            if not self.wanted(name):
+                continue
+            prepare()
+            store = MessageStore(self.config())
+            begin = time.perf_counter()
+            report = store.load()
+            elapsed = time.perf_counter() - begin
+            count = report.scanned_bytes / self.size
+            self.add(name, count, elapsed, "cached_read", report.scanned_bytes)
+            print(f"    {elapsed:.3f} s, {report.scanned_bytes / MIB:.0f} MiB read")
+            store.start()
+            store.shutdown()
+
+    def _abort(self, content: bytes) -> None:
+        (self.root / "abort").write_bytes(content)
+
+    def _as_if_killed(self) -> None:
+        from broker.store.files import Disk
+        from broker.store.recovery import abort_content
+
+        self._abort(abort_content(Disk(), str(self.root)))
+
+    def _as_if_power_cut(self) -> None:
+        (self.root / "checkpoint").unlink(missing_ok=True)
+        (self.root / "queueEnds.json").unlink(missing_ok=True)
+        self._abort(b"")
+
+    def _without_derived(self) -> None:
+        shutil.rmtree(self.root / "consumequeue")
+        shutil.rmtree(self.root / "index")
+        self._abort(b"")
+
+    # --- reading ------------------------------------------------------------------------------
+
+    def reading(self) -> None:
+        rng = random.Random(3)
+        with self.open() as store:
+            total = read = 0
+            begin = time.perf_counter()
+            for queue_id in range(QUEUES):
+                offset = 0
+                while offset < store.get_max_offset("Bench", queue_id):
+                    found = store.get_message("Bench", queue_id, offset, 32)
+                    offset = found.next_begin_offset
+                    total += found.message_count
+                    read += found.total_bytes
+            self.add("pull, 32 at a time", total, time.perf_counter() - begin, "memcpy", read)
+            numbers = [rng.randrange(1, total) for _ in range(LOOKUPS)]
+            begin = time.perf_counter()
+            for number in numbers:
+                found_by_key = store.query_message("Bench", f"k{number}", 32, 0, 1 << 62)
+                assert found_by_key.buffers
+            self.add("query by key", LOOKUPS, time.perf_counter() - begin, "memcpy")
+            places = rng.choices(self.places, k=LOOKUPS)
+            begin = time.perf_counter()
+            for place in places:
+                assert store.look_message(place) is not None
+            self.add("view by offset", LOOKUPS, time.perf_counter() - begin, "memcpy")
+
+    # --- the inspector ------------------------------------------------------------------------
+
+    def inspecting(self) -> None:
+        from mqadmin.inspector.directory import Query, StoreDirectory
+        from mqadmin.inspector.verify import VerifyOptions, verify
+
+        size = sum(path.stat().st_size for path in (self.root / "commitlog").iterdir())
+        used = min(size, self.log_bytes)
+        count = used / self.size
+        store = StoreDirectory(str(self.root))
+        jobs: dict[str, Callable[[], object]] = {
+            "summary": lambda: store.summary(),
+            "verify --fast": lambda: verify(store, VerifyOptions(check_crc=False)),
+            "verify --full": lambda: verify(store, VerifyOptions(check_crc=True)),
+        }
+        for name, job in jobs.items():
+            if self.wanted(name):
+                # The first run of a machine compiles the native scanner.
+                elapsed = best_of(2, lambda job=job: seconds(job))  # type: ignore[misc]
+                self.add(name, count, elapsed, "cached_read", used)
+        if self.wanted("find by key"):
+            rng = random.Random(4)
+            query = Query(topic="Bench")
+            keys = [f"k{rng.randrange(1, int(count))}" for _ in range(200)]
+            elapsed = seconds(
+                lambda: [list(store.find_key(key, query, scan="never")) for key in keys]
+            )
+            self.add("find by key (offline)", len(keys), elapsed, "memcpy")
+        if self.wanted("recover"):
+            self.surgery(store, count, used)
+
+    def surgery(self, store: object, count: float, used: int) -> None:
+        """The rows of tools that write copies, when they are there."""
+
+    # --- all ----------------------------------------------------------------------------------
+
+    def run(self) -> None:
+        limits = self.limits
+        print(f"{platform.platform()}, Python {platform.python_version()}, {os.cpu_count()} CPUs")
+        print(
+            f"limits: memcpy {limits.memcpy:,.0f} MiB/s, page-cache read"
+            f" {limits.cached_read:,.0f} MiB/s, fdatasync {limits.fdatasync:,.0f}/s"
+        )
+        print(f"log of {self.log_bytes // MIB} MiB, bodies of {len(self.body)} bytes\n")
+        print(f"{'':34} {'per second':>12} {'MiB/s':>9} {'limit':>12} {'x limit':>9}")
+        self.append_and_dispatch()
+        for waiters in (1, 16, 64):
+            if self.wanted("sync append"):
+                self.sync_append(waiters)
+        if self.wanted("open") or self.wanted("recovery"):
+            self.recovery()
+        if self.wanted("pull") or self.wanted("query") or self.wanted("view"):
+            self.reading()
+        self.inspecting()
+
+
+def print_row(row: Row) -> None:
+    mib = f"{row.mib:9,.0f}" if row.mib else f"{'':9}"
+    share = f"{row.share:9.3f}" if row.share else f"{'':9}"
+    limit = row.limit.replace("cached_read", "cached read")
+    print(f"{row.name:34} {row.rate:12,.0f} {mib} {limit:>12} {share}", flush=True)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="scripts/bench store", description=__doc__)
+    parser.add_argument("--mib", type=int, default=256, help="size of the log (default 256)")
+    parser.add_argument("--body", type=int, default=1024, help="bytes of a body (default 1024)")
+    parser.add_argument("--only", action="append", default=[], help="rows that begin so")
+    parser.add_argument("--dir", help="where to put the store (default: the temporary folder)")
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="mq-bench-store-", dir=options.dir) as folder:
+        Bench(Path(folder), options).run()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
