@@ -12,6 +12,7 @@ The last file is never deleted. A file that a reader still holds keeps its bytes
 **Source:** RocketMQ DefaultMessageStore.CleanCommitLogService, CleanConsumeQueueService.
 """
 
+import logging
 import time
 from typing import TYPE_CHECKING
 
@@ -21,6 +22,8 @@ from broker.store.config import delete_hours
 
 if TYPE_CHECKING:
     from broker.store.message_store import MessageStore
+
+_log = logging.getLogger(__name__)
 
 
 class CleanReport(msgspec.Struct, kw_only=True):
@@ -78,6 +81,16 @@ def run_cleaning(store: "MessageStore", now_ms: int, *, manual: bool) -> CleanRe
     report.over_warning_level = report.disk_ratio > config.disk_space_warning_level_ratio
     if store.followed_log_min != store.log.min_offset:
         _follow(store, report)
+    if report.removed_commit_log_files:
+        _log.info(
+            "deleted %d CommitLog files up to %s, %d ConsumeQueue files, %d index files; "
+            "the disk is %d %% full",
+            len(report.removed_commit_log_files),
+            report.removed_commit_log_files[-1],
+            report.removed_consume_queue_files,
+            report.removed_index_files,
+            report.disk_ratio,
+        )
     return report
 
 

@@ -258,12 +258,16 @@ class StoreWriter:
         if not self._full or self.clock.monotonic_ms() - self._full_since < _RETRY_SPACE_MS:
             return False
         self._full_since = self.clock.monotonic_ms()
-        self._full = ""
-        self._refusal = None
         try:
             self.log.ready()
         except DiskFullError as error:
             self._disk_full(error)
             return False
+        self._full = ""
+        self._take_writes_again()
         self.dispatch()
         return self._refusal is None
+
+    def _take_writes_again(self) -> None:
+        self._refusal = None
+        _log.warning("there is room on the disk again: the store takes writes")

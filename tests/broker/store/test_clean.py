@@ -65,6 +65,17 @@ def test_expired_files_go_in_the_hours_of_deletion(store):
     assert len(os.listdir(store.config.commit_log_folder)) <= 2
 
 
+def test_what_was_deleted_is_told(store, caplog):
+    caplog.set_level("INFO", "broker.store.clean")
+    now = noon_of(4)
+    store.clean_expired(now)
+    assert not caplog.records
+    age(store, now - 2 * HOUR_MS)
+    removed = store.clean_expired(now).removed_commit_log_files
+    (record,) = caplog.records
+    assert f"deleted {len(removed)} CommitLog files up to {removed[-1]}" in record.getMessage()
+
+
 def test_at_most_a_batch_goes_at_once(store):
     import msgspec
 

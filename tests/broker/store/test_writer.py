@@ -176,6 +176,24 @@ def test_a_full_disk_is_an_answer_and_ends_by_itself(stores, inner, faulty_disk)
     assert store.writable
 
 
+def test_a_full_disk_is_told_once_and_so_is_its_end(stores, inner, faulty_disk, caplog):
+    caplog.set_level("WARNING", "broker.store.writer")
+    store = stores.start(disk=faulty_disk)
+    store.put_message(inner(body=bytes(3000)))
+    store._worker.drain()
+    store.log.preparer.discard()
+    faulty_disk.fail["reserve"] = DiskFullError("commitlog/x: No space left on device")
+    for _ in range(5):
+        store.put_message(inner(body=bytes(3000)))
+        stores.clock.advance(1_000)
+    del faulty_disk.fail["reserve"]
+    stores.clock.advance(1_000)
+    store.put_message(inner(body=bytes(3000)))
+    first, second = [record.getMessage() for record in caplog.records]
+    assert "takes no writes for now" in first
+    assert "room on the disk again" in second
+
+
 def test_a_full_disk_under_a_queue_keeps_the_message_for_later(stores, inner, faulty_disk):
     store = stores.start(disk=faulty_disk)
     store.put_message(inner())
