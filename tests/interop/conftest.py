@@ -47,6 +47,13 @@ BROKER_OPENS = (
     "--add-exports=java.base/jdk.internal.ref=ALL-UNNAMED",
 )
 
+# A store of default size reserves some gigabytes; dozens are made in a run.
+SMALL = {
+    "mappedFileSizeCommitLog": 32 * 1024 * 1024,
+    "maxHashSlotNum": 50_000,
+    "maxIndexNum": 200_000,
+}
+
 Event = dict[str, Any]
 
 
@@ -374,6 +381,7 @@ class JavaServers:
             "storePathCommitLog": store / "commitlog",
             "waitTimeMillsInSendQueue": 20000,
             "rocksdbCQDoubleWriteEnable": "false",
+            **SMALL,
             **settings,
         }
         conf = work / "broker.conf"
@@ -435,6 +443,7 @@ class OurServers:
             "brokerName": "broker-a",
             "brokerClusterName": "DefaultCluster",
             "brokerIP1": "127.0.0.1",
+            **SMALL,
             **settings,
         }
         conf.write_text("".join(f"{key}={value}\n" for key, value in pairs.items()))
