@@ -451,10 +451,11 @@ class MessageStore(StoreReader, StoreWriter):
         elif self._warned_full:
             self._warned_full = False
             if self._refusal is not None and self._refusal.startswith(DISK_FULL):
-                self._take_writes_again()
+                self._refusal = None
         elif self._full:
             # Nobody may be putting, and messages stored before may still wait for their queues.
             self._may_retry()
+        self._tell_room()
         return report
 
     def topic(self, name: str) -> Topic | None:

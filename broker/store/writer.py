@@ -31,6 +31,8 @@ _REFUSED: Final = PutMessageStatus.SERVICE_NOT_AVAILABLE
 _ILLEGAL: Final = PutMessageStatus.MESSAGE_ILLEGAL
 _SPECIAL: Final = TRANSACTION_MASK | INNER_BATCH
 DISK_FULL: Final = "disk full: "
+# "No space" is over when nothing has failed for so long.
+_ROOM_MS: Final = 10_000
 # After "no space" the disk is asked again no sooner than this.
 _RETRY_SPACE_MS: Final = 1_000
 
@@ -53,6 +55,7 @@ class StoreWriter:
         self._failed = False
         self._full = ""
         self._full_since = 0.0
+        self._told_full = False
         self._warned_full = False
         self._deferred = False
         self._multi_dispatch = self.config.enable_multi_dispatch
@@ -247,8 +250,9 @@ class StoreWriter:
     def _disk_full(self, error: DiskFullError) -> None:
         if self._failed:
             return
-        if self._refusal is None:
+        if not self._told_full:
             _log.error("disk full, the store takes no writes for now: %s", error.message)
+        self._told_full = True
         self._full = error.message
         self._full_since = self.clock.monotonic_ms()
         self._refusal = DISK_FULL + error.message
@@ -264,10 +268,13 @@ class StoreWriter:
             self._disk_full(error)
             return False
         self._full = ""
-        self._take_writes_again()
+        self._refusal = None
         self.dispatch()
         return self._refusal is None
 
-    def _take_writes_again(self) -> None:
-        self._refusal = None
-        _log.warning("there is room on the disk again: the store takes writes")
+    def _tell_room(self) -> None:
+        """Say that a full disk is over once it has been so for a while: small puts may fit."""
+        quiet_ms = self.clock.monotonic_ms() - self._full_since
+        if self._told_full and self._refusal is None and quiet_ms >= _ROOM_MS:
+            self._told_full = False
+            _log.warning("there is room on the disk again: the store takes writes")

@@ -68,6 +68,7 @@ def test_expired_files_go_in_the_hours_of_deletion(store):
 def test_what_was_deleted_is_told(store, caplog):
     caplog.set_level("INFO", "broker.store.clean")
     now = noon_of(4)
+    age(store, now)
     store.clean_expired(now)
     assert not caplog.records
     age(store, now - 2 * HOUR_MS)
