@@ -433,6 +433,12 @@ class IndexService:
         if self.disk.exists(self.folder):
             self.disk.sync_folder(self.folder)
 
+    @property
+    def end_physical_offset(self) -> int:
+        """Physical offset of the last record indexed, -1 without any."""
+        files = self.files
+        return files[-1].end_physical_offset if files and files[-1].count > 1 else -1
+
     def full_until(self) -> int:
         """End time of the last full file, 0 if there is none."""
         return max((index.end_timestamp for index in self.files if index.full), default=0)

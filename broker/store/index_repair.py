@@ -165,11 +165,12 @@ class IndexHealing:
         self._proof = proof
         self._report = report
 
-    def run(self, checkpoint: Checkpoint | None) -> int:
-        """Physical offset to fill the index from.
+    def run(self, checkpoint: Checkpoint | None, indexed: int) -> int:
+        """Physical offset to fill the index from, -1 if it was never begun.
 
         Without ``checkpoint`` files hold what was stored, and only slots behind the last header
         are led back. With it, files newer than it keep the entries that the log proves.
+        ``indexed`` is the physical offset that the index had come to when it was last noted.
         """
         index = self._index
         if checkpoint is not None:
@@ -177,6 +178,8 @@ class IndexHealing:
                 if number == index.whole_files or not _is_safe(index.files[number], checkpoint):
                     return self._prove(number)
             return self._end()
+        if not index.files and indexed < 0:
+            return -1
         while index.files and index.files[-1].count <= 1:
             # Begun by the batch that was cut short: its header counts nothing yet.
             self._report.removed_files += index.drop_from(len(index.files) - 1)

@@ -428,7 +428,8 @@ class MessageStore(StoreReader, StoreWriter):
         return gone
 
     def _note_ends(self) -> None:
-        self._ends.write(self.log.min_offset, self.log.max_offset, self.queue_table)
+        indexed = self.index.end_physical_offset if self.index is not None else -1
+        self._ends.write(self.log.min_offset, self.log.max_offset, self.queue_table, indexed)
 
     def clean_expired(self, now_ms: int | None = None, *, manual: bool = False) -> CleanReport:
         """Delete what is old or in the way; call it every cleanResourceInterval.

@@ -7,6 +7,7 @@ logEnd     end of the log when the file was written
 queues     topic → queue id → max offset: a queue that is missing or shorter was lost
 damaged    [start, end] in the log that do not hold what was stored
 deleted    topic → end of the log at its deletion: records before it are nobody's
+indexed    physical offset of the last record in the index, -1 without one
 =========  =======================================================================
 """
 
@@ -33,6 +34,7 @@ class QueueEnds:
         self.queues: dict[str, dict[int, int]] = {}
         self.damaged: list[tuple[int, int]] = []
         self.deleted: dict[str, int] = {}
+        self.indexed = -1
 
     def load(self) -> None:
         """Read the file; one that is missing or makes no sense says nothing.
@@ -52,17 +54,22 @@ class QueueEnds:
             }
             damaged = [(int(start), int(end)) for start, end in content.get("damaged", ())]
             deleted = {str(t): int(end) for t, end in content.get("deleted", {}).items()}
+            indexed = int(content.get("indexed", -1))
         except (ValueError, TypeError, KeyError, AttributeError):
             return
         self.log_end, self.queues, self.damaged, self.deleted = log_end, queues, damaged, deleted
+        self.indexed = indexed
         self.found = True
 
     def is_deleted(self, topic: str, physical_offset: int) -> bool:
         """Whether a record of ``topic`` there belongs to a life of the topic that has ended."""
         return physical_offset < self.deleted.get(topic, 0)
 
-    def write(self, log_min: int, log_end: int, queues: "ConsumeQueueTable") -> None:
+    def write(
+        self, log_min: int, log_end: int, queues: "ConsumeQueueTable", indexed: int = -1
+    ) -> None:
         """Write the state of now; what lies below the log's begin is forgotten."""
+        self.indexed = indexed
         self.log_end = log_end
         self.queues = {}
         for queue in queues.all():
@@ -76,6 +83,7 @@ class QueueEnds:
             "queues": self.queues,
             "damaged": self.damaged,
             "deleted": self.deleted,
+            "indexed": self.indexed,
         }
         temporary = self.path + ".tmp"
         self._disk.write(temporary, json.dumps(content, sort_keys=True).encode())

@@ -147,14 +147,29 @@ class Recovery:
             if self._ends.log_end != end:
                 report.notes.append("last stopped by another broker: the whole log is read once")
                 return log_min
+            if self._index is not None and self._index.end_physical_offset < self._ends.indexed:
+                report.notes.append("index files are missing: they are filled from the log")
+                return max(log_min, self._heal_index(trusted=True))
             return self._known_good(newest)
         if self._same_kernel(abort):
             report.notes.append("killed, but the same kernel runs: files hold what was stored")
             index_start = self._heal_index(trusted=True)
-            return self._known_good(min(newest, index_start) if index_start >= 0 else newest)
+            if index_start < 0:
+                # The last record that has its unit may be the first one to be indexed.
+                index_start = self._newest_record()
+            return self._known_good(min(newest, index_start))
         index_start = self._heal_index(trusted=False)
         start = self._file_of_checkpoint()
         return max(log_min, min(start, index_start) if index_start >= 0 else start)
+
+    def _newest_record(self) -> int:
+        """Physical offset of the newest record that any queue knows, -1 if none does."""
+        newest = -1
+        for queue in self._queues.all():
+            unit = queue.unit(queue.max_offset - 1) if queue.max_offset > 0 else None
+            if unit is not None:
+                newest = max(newest, unit[0])
+        return newest
 
     def _file_of_checkpoint(self) -> int:
         """Start of the newest file whose first record is older than the checkpoint.
@@ -233,7 +248,7 @@ class Recovery:
         if self._index is None:
             return -1
         return IndexHealing(self._index, IndexProof(self._log_files, self._reput), self.report).run(
-            None if trusted else self._checkpoint.value
+            None if trusted else self._checkpoint.value, self._ends.indexed
         )
 
     # --- queues before the scan ---------------------------------------------------------------

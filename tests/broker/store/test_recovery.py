@@ -433,3 +433,24 @@ def test_a_copy_of_a_killed_store_is_read_closely(stores, inner, tmp_path: Path)
     assert store.report.scanned_from == 0
     assert numbers(store) == ALL
     assert store.put_message(inner()).status is PutMessageStatus.PUT_OK
+
+
+# --- the index alone is lost ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("killed", [True, False])
+def test_a_lost_index_comes_back(stores, filled, killed):
+    if killed:
+        stores.kill(stores.start())
+    shutil.rmtree(stores.root / "index")
+    store = stores.start()
+    for n in range(40):
+        assert len(store.query_message("TopicA", f"k{n}", 9, 0, 1 << 62).buffers) == 1
+
+
+def test_without_keys_a_kill_costs_no_reading(stores, inner):
+    store = stores.start()
+    for n in range(40):
+        store.put_message(inner(body=b"%04d" % n * 60))
+    stores.kill(store)
+    assert stores.start().report.scanned_bytes < 1000
