@@ -16,13 +16,13 @@ from broker.common.topic import (
 )
 from broker.errors import RemoteProtocolError, StoreError
 from broker.store.format import config, state
-from broker.store.format.consumequeue import UNIT_SIZE, place_of
+from broker.store.format.consumequeue import UNIT_SIZE
 from mqadmin.inspector.configs import BACKUP, config_rows
 from mqadmin.inspector.damage import ERROR, WARNING
 from mqadmin.inspector.directory import Query, StoreDirectory
 from mqadmin.inspector.files import read_all
 from mqadmin.inspector.rows import CheckpointRow, DamageRow, StateRow
-from mqadmin.inspector.verify_judge import Judge
+from mqadmin.inspector.verify_judge import Judge, fresh_unit
 from mqadmin.inspector.verify_records import RecordChecks
 from mqadmin.inspector.verify_rows import NOTICE, Findings
 
@@ -226,14 +226,7 @@ class ConfigChecks:
         if not judge.bounds.running or root is None:
             return False
         folder = root / state.CONSUMEQUEUE_DIR / topic / str(queue_id)
-        try:
-            size = next(folder.iterdir()).stat().st_size
-            name, at = place_of(queue_offset, size)
-            with (folder / name).open("rb") as file:
-                file.seek(at)
-                return any(file.read(UNIT_SIZE))
-        except (OSError, StopIteration):
-            return False
+        return fresh_unit(folder, queue_offset) >= 0
 
     def _delay_times(self, judge: Judge, records: RecordChecks) -> None:
         """Delivery times: stored time plus the delay of the level, for all of a level."""

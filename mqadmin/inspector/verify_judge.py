@@ -228,8 +228,8 @@ class Judge:
         """Whether the units are there by now: written by a running broker in the meantime."""
         if not self.bounds.running:
             return False
-        return _fresh(folder, run.last) == run.last_physical and (
-            run.first_physical < 0 or _fresh(folder, run.first) == run.first_physical
+        return fresh_unit(folder, run.last) == run.last_physical and (
+            run.first_physical < 0 or fresh_unit(folder, run.first) == run.first_physical
         )
 
     def _tags(self, queue: Queue, run: Run) -> None:
@@ -467,19 +467,20 @@ class Judge:
         return None if root is None else root / CONSUMEQUEUE_DIR / topic / str(queue_id)
 
 
-def _fresh(folder: Path, queue_offset: int) -> int:
+def fresh_unit(folder: Path, queue_offset: int) -> int:
     """The physical offset that the unit at a queue offset says now, -1 if there is none."""
     try:
-        size = next(iter(folder.iterdir())).stat().st_size
+        # A file that is just being made may still be empty.
+        size = max((path.stat().st_size for path in folder.iterdir()), default=0)
         if size < UNIT_SIZE:
             return -1
         name, at = place_of(queue_offset, size)
         with (folder / name).open("rb") as file:
             file.seek(at)
             data = file.read(UNIT_SIZE)
-    except (OSError, StopIteration):
+    except OSError:
         return -1
-    return int(UNIT_STRUCT.unpack(data)[0]) if len(data) == UNIT_SIZE else -1
+    return int(UNIT_STRUCT.unpack(data)[0]) if len(data) == UNIT_SIZE and any(data) else -1
 
 
 def _name(queue: Queue) -> str:
