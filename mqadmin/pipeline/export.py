@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
-from pyspark.sql.types import StructType
+from pyspark.sql.types import StringType, StructField, StructType
 
 from broker.errors import ConfigError, StoreError
 from mqadmin.pipeline.failure import noted
@@ -21,7 +21,6 @@ from mqadmin.pipeline.parquet import (
     split_name,
     write_whole,
 )
-from mqadmin.pipeline.source import COLUMN_TYPES
 from mqadmin.pipeline.splits import SPLIT_BYTES, Split, plan, settle
 from mqadmin.pipeline.stream import StoreStreamReader
 
@@ -103,10 +102,9 @@ class ExportStreamReader(StoreStreamReader):
     """The streaming reader of the store; its tasks write."""
 
     def __init__(self, options: dict[str, str]) -> None:
-        names = StructType()
-        for name in options["columns"].split(","):
-            names.add(name, COLUMN_TYPES[name])
-        super().__init__(names, options)
+        # Names are all that the readers look at.
+        fields = [StructField(name, StringType()) for name in options["columns"].split(",")]
+        super().__init__(StructType(fields), options)
         self.export = ExportReader(options)
 
     def read(self, partition: InputPartition) -> Iterator["pa.RecordBatch"]:

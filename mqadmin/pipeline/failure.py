@@ -65,6 +65,7 @@ def _rebuilt(fields: dict[str, Any]) -> errors.RocketMQError:
 
 def _last_words(text: str) -> str:
     """The most telling line of what Spark says: the last Python error, else the first line."""
+    text, _, _ = text.partition("During handling of the above exception")
     found = [match for line in text.splitlines() if (match := _LINE.match(line.strip()))]
     if found:
         return f"{found[-1][1].rpartition('.')[2]}: {found[-1][2]}"

@@ -23,6 +23,7 @@ import msgspec
 from broker.common.times import format_time
 from broker.errors import ConfigError
 from mqadmin.pipeline.catalog import find_job
+from mqadmin.pipeline.expressions import whole_number
 from mqadmin.pipeline.failure import cause_of
 from mqadmin.pipeline.inputs import Damages, Inputs
 from mqadmin.pipeline.job import Job, Table, camel
@@ -257,6 +258,7 @@ class _Run:
             columns=wanted_columns(self.parameters),
         )
         export.limits = self.request.limits()
+        export.split_bytes = whole_number(self.parameters, "splitBytes")
         export.max_bytes = self.parameters["maxBytesPerTrigger"]
         if self.request.stream:
             self._stream(export)

@@ -34,6 +34,7 @@ JOB: Final = Job(
     parameters=(
         Parameter("columns", "", "comma list of columns, default all"),
         Parameter("body", "true", "false: leave the bodies out"),
+        Parameter("splitBytes", "134217728", "the log is cut at multiples of this, for good"),
         Parameter("maxBytesPerTrigger", "", "bound of one batch of --stream, default 1 GiB"),
     ),
     tables=(

@@ -95,10 +95,11 @@ def test_a_stores_own_offsets_give_the_lag_that_java_saw(
 ) -> None:
     rows = run_job("lag-history", store_roots[name]).rows
     found = {(row["group"], row["topic"], row["queueId"]): row for row in rows}
+    assert found
     for group in golden_expect(name)["groups"]:
-        for queue in group["queues"]:
+        for queue in group.get("queues", ()):
             row = found.get((group["group"], queue["topic"], queue["queueId"]))
-            if row is None:
+            if row is None or "consumerOffset" not in queue:
                 continue
             assert row["consumerOffset"] == queue["consumerOffset"]
             if row["state"] == "unknown":  # the log holds no message of it
