@@ -166,14 +166,16 @@ class Judge:
         if self._is_from_before(queue, run, first):
             self.before_recreation += run.records
             return False
-        at = run.first_physical if run.first_physical >= 0 else None
+        at, length = run.first * UNIT_SIZE, run.records * UNIT_SIZE
         span = _span(run)
         if queue.was_seen(run.first):
             self.findings.add(
                 "superseded",
                 queue.path_of(run.first),
-                f"{run.records} records with {span} of {_name(queue)}, whose units are of others",
+                f"{_name(queue)}: the units of {run.records} records with {span} are of others"
+                + _log_place(run.first_physical),
                 physical_offset=at,
+                length=length,
             )
         elif run.code == MISSING:
             self._missing(queue, run, state)
@@ -182,13 +184,16 @@ class Judge:
             says = (
                 ""
                 if unit is None or run.records > 1
-                else (f": it says physical offset {unit.physical_offset}, size {unit.size}")
+                else f": it says physical offset {unit.physical_offset}, size {unit.size}"
             )
             self.findings.add(
                 "unit",
                 queue.path_of(run.first),
-                f"{_name(queue)}: {run.records} units at {span} do not lead to their records{says}",
+                f"{_name(queue)}: {run.records} units at {span} do not lead to their records"
+                + _log_place(run.first_physical)
+                + says,
                 physical_offset=at,
+                length=length,
                 queue=(queue.topic, queue.queue_id),
             )
         return True
@@ -218,8 +223,10 @@ class Judge:
         self.findings.add(
             kind,
             queue.path_of(run.first),
-            f"{_name(queue)}: no units for {run.records} records with {_span(run)}",
-            physical_offset=run.first_physical if run.first_physical >= 0 else None,
+            f"{_name(queue)}: no units for {run.records} records with {_span(run)}"
+            + _log_place(run.first_physical),
+            physical_offset=run.first * UNIT_SIZE,
+            length=run.records * UNIT_SIZE,
             severity=severity,
             queue=(queue.topic, queue.queue_id),
         )
@@ -456,8 +463,10 @@ class Judge:
             "undispatched" if undispatched else "queueMissing",
             folder or "",
             f"{topic}/{queue_id} has no ConsumeQueue, the log holds {absent.records} of its"
-            f" messages (queue offsets {absent.first} to {absent.last})",
-            physical_offset=absent.first_physical,
+            f" messages (queue offsets {absent.first} to {absent.last})"
+            + _log_place(absent.first_physical),
+            physical_offset=absent.first * UNIT_SIZE,
+            length=(absent.last - absent.first + 1) * UNIT_SIZE,
             severity=WARNING if undispatched else ERROR,
             queue=(topic, queue_id),
         )
@@ -485,6 +494,10 @@ def fresh_unit(folder: Path, queue_offset: int) -> int:
 
 def _name(queue: Queue) -> str:
     return f"{queue.topic}/{queue.queue_id}"
+
+
+def _log_place(physical_offset: int) -> str:
+    return f", in the log from physical offset {physical_offset} on" if physical_offset >= 0 else ""
 
 
 def _span(run: Run) -> str:
