@@ -394,4 +394,5 @@ def test_a_recorded_java_store_is_continued_by_us_and_given_back(
         times = Counter(m["uniqKey"] for place, m in given_back[1].items() if place[0] in targets)
         assert set(times.values()) == {1}
     peer_533.ask("forget", namesrv=namesrv)
+    java.kill()
     shutil.rmtree(store)
