@@ -278,10 +278,13 @@ class StoreDirectory:
         """
         if self.root is None:
             return None
-        identity = read_all(self.root / "brokerIdentity")
-        if identity is not None and identity.count(b"#") >= 2:
-            return identity.split(b"#")[1].decode("utf-8", "replace")
-        return _name_in_conf(self.root) or self._name_in_topics()
+        try:
+            identity = read_all(self.root / "brokerIdentity")
+            if identity is not None and identity.count(b"#") >= 2:
+                return identity.split(b"#")[1].decode("utf-8", "replace")
+            return _name_in_conf(self.root) or self._name_in_topics()
+        except StoreError:
+            return None  # a name is worth no message that can be read
 
     def _name_in_topics(self) -> str | None:
         assert self.root is not None

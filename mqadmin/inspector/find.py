@@ -90,13 +90,21 @@ def _part(
 def _at(
     store: StoreDirectory, offsets: list[int], query: Query
 ) -> Iterator[MessageRow | DamageRow]:
-    """The messages at physical offsets that match; offsets that lead nowhere give nothing."""
+    """The messages at physical offsets that match.
+
+    Offsets outside the log give nothing, and so does what is not written: records that have
+    expired, an index that a crash has left ahead of its log. Anything else that is no record is a
+    damage, for the message may be there.
+    """
     match = Matcher(query)
     broker_name = store.broker_name()
     with LogReader(store) as log:
         for offset in offsets:
             place = log.record(offset)
-            if place is None or match.is_behind(offset) or not match.record(place[1]):
+            if place is None:
+                yield from _no_record(log, offset)
+                continue
+            if match.is_behind(offset) or not match.record(place[1]):
                 continue
             file, record = place
             ok = check_record(file.data, record.position, check_crc=query.check_crc) > 0
@@ -109,6 +117,21 @@ def _at(
                     length=record.total_size,
                 )
             yield from record_rows(LogItem(file, record=record, ok=ok), match, broker_name)
+
+
+def _no_record(log: LogReader, offset: int) -> Iterator[DamageRow]:
+    place = log.place(offset)
+    if place is None:
+        return
+    file, data = place
+    if data is None:
+        detail = "the index leads to a record in this file, which cannot be read"
+        yield found("unreadable", str(file.path), detail, physical_offset=offset)
+        return
+    position = offset - file.start
+    if any(data.data[position : position + 8]):
+        detail = "the index leads here, but no record can be read"
+        yield found("content", str(file.path), detail, physical_offset=offset)
 
 
 def find_id(

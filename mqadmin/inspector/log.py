@@ -300,6 +300,13 @@ class LogReader:
             return None
         return file, read_record(file.data, position, start)
 
+    def place(self, physical_offset: int) -> tuple[LogFile, FileBytes | None] | None:
+        """The file that holds an offset and its bytes, which are None if it cannot be read."""
+        number = bisect_right(self._starts, physical_offset) - 1
+        if number < 0 or physical_offset >= self._starts[number] + self._files[number].length:
+            return None
+        return self._files[number], self._opened(number)
+
     def _opened(self, number: int) -> FileBytes | None:
         known = self._open.get(number)
         if known is not None:

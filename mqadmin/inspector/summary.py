@@ -7,7 +7,7 @@ from typing import Final
 import msgspec
 
 from broker.common.sysflag import INNER_BATCH
-from broker.errors import RemoteProtocolError
+from broker.errors import RemoteProtocolError, StoreError
 from broker.message.properties import peek_property
 from broker.store.format.commitlog import LogRecord, is_plausible, resync
 from broker.store.format.tally import Tally
@@ -51,7 +51,7 @@ def summarize(
     try:
         checkpoint = store.checkpoint()
         damages += checkpoint_damages(checkpoint) if checkpoint is not None else []
-    except RemoteProtocolError as error:
+    except (RemoteProtocolError, StoreError) as error:
         checkpoint = None
         path = str((store.root or store.path) / "checkpoint")
         damages.append(found("checkpoint", path, error.message, severity=WARNING))
@@ -110,7 +110,10 @@ def _count_in_two(store: StoreDirectory, check_crc: bool) -> list[Part] | None:
     """
     if not _can_fork():
         return None
-    middle = _middle(store)
+    try:
+        middle = _middle(store)
+    except StoreError:
+        return None  # a single walk tells which file cannot be read, and goes on
     if middle is None:
         return None
     reader, writer = os.pipe()

@@ -142,3 +142,20 @@ def untouched() -> Iterator[Callable[[Path], None]]:
     yield watch
     for folder, before in kept:
         assert fingerprint(folder) == before
+
+
+@pytest.fixture
+def forbid(monkeypatch: pytest.MonkeyPatch) -> Callable[[Path], None]:
+    """``forbid(path)``: from now on nobody may open the file."""
+
+    def make(path: Path) -> None:
+        before = os.open
+
+        def refuse(name: Any, *args: Any, **kwargs: Any) -> int:
+            if Path(name) == path:
+                raise PermissionError(13, "Permission denied", str(name))
+            return before(name, *args, **kwargs)
+
+        monkeypatch.setattr("mqadmin.inspector.files.os.open", refuse)
+
+    return make

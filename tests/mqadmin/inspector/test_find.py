@@ -141,3 +141,33 @@ def test_parts_that_no_index_covers_are_worked_out() -> None:
 def test_a_wrong_scan_is_refused(root: Path) -> None:
     with pytest.raises(StoreError):
         list(StoreDirectory(root).find_key("k", scan="sometimes"))
+
+
+def test_a_hit_that_cannot_be_read_is_told(
+    root: Path, all_keys: dict[str, list[int]], forbid: Callable[[Path], None]
+) -> None:
+    (offset,) = all_keys["o-5"]
+    path = root / "commitlog" / f"{offset // 65536 * 65536:020d}"
+    data = bytearray(path.read_bytes())
+    data[offset % 65536 + 4] ^= 1  # the magic code
+    path.write_bytes(data)
+    (damage,) = StoreDirectory(root).find_key("o-5", Query(), scan="never")
+    assert isinstance(damage, DamageRow)
+    assert (damage.kind, damage.path, damage.physical_offset) == ("content", str(path), offset)
+    forbid(path)
+    (damage,) = StoreDirectory(root).find_key("o-5", Query(), scan="never")
+    assert isinstance(damage, DamageRow)
+    assert (damage.kind, damage.path, damage.physical_offset) == ("unreadable", str(path), offset)
+
+
+def test_what_is_gone_or_not_written_is_no_damage(
+    root: Path, all_keys: dict[str, list[int]]
+) -> None:
+    (offset,) = all_keys["o-5"]
+    path = root / "commitlog" / f"{offset // 65536 * 65536:020d}"
+    data = bytearray(path.read_bytes())
+    data[offset % 65536 :] = bytes(len(data) - offset % 65536)
+    path.write_bytes(data)  # the log was cut, the index is ahead of it
+    assert list(StoreDirectory(root).find_key("o-5", Query(), scan="never")) == []
+    path.unlink()  # expired
+    assert list(StoreDirectory(root).find_key("o-5", Query(), scan="never")) == []

@@ -2,6 +2,8 @@
 
 import random
 import threading
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -164,3 +166,22 @@ def test_an_empty_log_has_no_middle(make_store: Any, in_two: None) -> None:
     assert summary_module._middle(StoreDirectory(store.root)) is None
     summary, _ = StoreDirectory(store.root).summary()
     assert summary.messages == 0
+
+
+def test_what_cannot_be_read_is_told_and_the_rest_is_counted(
+    made: Any, forbid: Callable[[Path], None]
+) -> None:
+    whole, _ = StoreDirectory(made.root).summary()
+    second = sorted((made.root / "commitlog").iterdir())[1]
+    forbid(second)
+    for path in (made.root / "checkpoint", made.root / "config" / "topics.json"):
+        path.unlink(missing_ok=True)
+        path.mkdir(parents=True)
+    summary, damages = StoreDirectory(made.root).summary()
+    assert {(d.kind, d.path) for d in damages} >= {
+        ("unreadable", str(second)),
+        ("checkpoint", str(made.root / "checkpoint")),
+    }
+    assert 0 < summary.messages < whole.messages
+    rows = list(StoreDirectory(made.root).messages())
+    assert sum(hasattr(row, "uniq_key") for row in rows) == summary.messages
