@@ -158,7 +158,8 @@ def run(
         bool, Option("--stream", help="Of the export: keep going until Ctrl-C.")
     ] = False,
     master: Annotated[
-        str, Option("--master", metavar="URL", help="Where Spark runs: local[N], spark://…")
+        str,
+        Option("--master", metavar="URL", help="Where Spark runs: local[N] or spark://HOST:PORT."),
     ] = "local[*]",
     conf: Annotated[
         list[str] | None,

@@ -222,7 +222,8 @@ class Bench:
         self.root = root
         self.add(f"sync append, {waiters} waiting", count, elapsed, "fdatasync")
         print(
-            f"    {count / max(1, syncs):.1f} per fdatasync, {self.limits.fdatasync:,.0f} of those/s"
+            f"    {count / max(1, syncs):.1f} per fdatasync, "
+            f"{self.limits.fdatasync:,.0f} of those/s"
         )
 
     # --- opening ------------------------------------------------------------------------------

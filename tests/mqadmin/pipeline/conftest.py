@@ -40,6 +40,8 @@ def pytest_itemcollected(item: pytest.Item) -> None:
 @pytest.fixture(scope="session")
 def spark() -> Iterator[Any]:
     """The session, on two cores."""
+    if not HAS_SPARK:
+        pytest.skip("the extra spark is not installed")
     from mqadmin.pipeline.session import SparkSettings, spark_session
 
     with spark_session(SparkSettings(master="local[2]", heap="1g")) as session:
