@@ -13,7 +13,7 @@ from broker.common.topic import (
     is_system_topic,
     topic_config_to_wire,
 )
-from broker.errors import BrokerError, ClientError, RocketMQError
+from broker.errors import BrokerError, ClientError, RemotingError, RocketMQError
 from broker.remoting.protocol.codes import RequestCode, ResponseCode
 from mqadmin.admin.failure import describe, part_errors
 from mqadmin.admin.result import Change, Listing, Plan, Request, TargetError
@@ -108,10 +108,12 @@ class TopicAdmin:
         ]
         if errors and cluster is None:
             known = {record.topic for record in records}
-            names = self._admin.ask_namesrv(RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER)
-            records += [
-                TopicRecord(topic=name) for name in names.value.topic_list if name not in known
-            ]
+            try:
+                names = self._admin.ask_namesrv(RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER)
+                named = names.value.topic_list
+            except RemotingError:
+                named = []  # a broker that hangs has taken all the time: what is known is shown
+            records += [TopicRecord(topic=name) for name in named if name not in known]
         if not include_system:
             own = self._own_names()
             records = [

@@ -62,6 +62,7 @@ def _conclude(session: Session, result: Any, errors: list[Any]) -> None:
             session.status = PARTLY
         return
     message = result.detail or f"no message: {result.kind}"
-    if result.kind not in [report.kind for report in errors]:
+    said = any(report.kind == result.kind or report.message in message for report in errors)
+    if not said:
         emit_error(ErrorReport(result.kind, message, result.hint), form=session.form)
     session.status = PARTLY if result.truncated else KINDS.get(result.kind, NO)

@@ -3,7 +3,7 @@
 import pytest
 
 from broker.common.topic import TopicConfig
-from broker.errors import BrokerError, ClientError
+from broker.errors import BrokerError, ClientError, RequestTimeoutError
 from broker.remoting.protocol.codes import RequestCode, ResponseCode
 from mqadmin.admin.topic import merged_attributes
 
@@ -51,6 +51,24 @@ class TestList:
             broker_b.address,
             "broker-b",
         )
+
+    def test_what_is_known_is_shown_when_no_time_is_left_for_names(
+        self, admin, broker_a, broker_b, monkeypatch
+    ):
+        broker_a.topics["orders"] = config()
+        broker_b.down = True
+
+        ask = admin.ask_namesrv
+
+        def late(code, **fields):
+            if code == RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER:
+                raise RequestTimeoutError("no answer")
+            return ask(code, **fields)
+
+        monkeypatch.setattr(admin, "ask_namesrv", late)
+        listing = admin.topic.list()
+        assert {record.broker_name for record in listing.items} == {"broker-a"}
+        assert [error.kind for error in listing.errors] == ["unreachable"]
 
     def test_a_slave_is_asked_when_there_is_no_master(self, admin, cluster):
         slave = cluster.add("broker-c", broker_id=2)
