@@ -85,7 +85,7 @@ def fields_of(kept: Any) -> dict[str, tuple[int, int]]:
         "propertiesLength": (properties - 2, 2),
     }
     for name in (b"TAGS\x01", b"KEYS\x01", b"UNIQ_KEY\x01"):
-        at = record.properties.find(name)
+        at = record.properties.rfind(name)  # of two equal names the last counts
         if at >= 0 and (at == 0 or record.properties[at - 1] == 2):
             end = record.properties.find(b"\x02", at)
             end = len(record.properties) if end < 0 else end
