@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from broker.errors import ClientError, ConfigError, ConnectError
+from broker.errors import ConfigError, ConnectError
 
 if TYPE_CHECKING:
     import ssl
@@ -46,7 +46,7 @@ def tls_context(
 def discover_namesrv(url: str, *, timeout_ms: int) -> list[str]:
     """Ask an HTTP server for the name servers: one line ``host:port;host:port``.
 
-    ConnectError when it does not answer, ClientError when the answer is no such line.
+    ConnectError when it does not answer, or with something else than such a line.
 
     **Source:** RocketMQ ``DefaultTopAddressing#fetchNSAddr``.
     """
@@ -64,8 +64,9 @@ def discover_namesrv(url: str, *, timeout_ms: int) -> list[str]:
     found = [part.strip() for part in text.splitlines()[0].split(";")] if text else []
     found = [part for part in found if part]
     if answer.status_code != 200 or not found or any(":" not in part for part in found):
-        raise ClientError(
+        raise ConnectError(
             f"name server discovery ({url}): status {answer.status_code}, no list of addresses",
             "the answer should be one line like 10.0.0.1:9876;10.0.0.2:9876",
+            address=place,
         )
     return found

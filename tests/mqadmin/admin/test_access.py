@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from broker.errors import ClientError, ConfigError, ConnectError
+from broker.errors import ConfigError, ConnectError
 from broker.remoting.protocol.command import request
 from mqadmin.admin.access import discover_namesrv, signer, tls_context
 
@@ -43,7 +43,7 @@ def test_name_servers_are_one_line_of_addresses(page: dict[str, object]) -> None
 @pytest.mark.parametrize(("status", "body"), [(404, b"a:1"), (200, b""), (200, b"<html>")])
 def test_another_document_is_no_list(page: dict[str, object], status: int, body: bytes) -> None:
     page.update(status=status, body=body)
-    with pytest.raises(ClientError, match="no list of addresses"):
+    with pytest.raises(ConnectError, match="no list of addresses"):
         discover_namesrv(str(page["url"]), timeout_ms=5_000)
 
 
