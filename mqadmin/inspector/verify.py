@@ -228,7 +228,7 @@ class _Run:
         if self.columns:
             return self._walk_columns(records, index)
         walk = LogWalk(self.store, start=self.start, check_crc=self.options.check_crc)
-        begin = self.start
+        begin = max(self.start, walk.min_offset)  # what lies below has expired
         for item in walk:
             self._note_item(item)
             record = item.record
@@ -249,7 +249,7 @@ class _Run:
         from mqadmin.inspector.verify_columns import ColumnChecks
 
         checks = ColumnChecks(records)
-        done = self.start
+        done = 0
 
         def take(file: object, batch: object, untrusted: frozenset[int]) -> None:
             nonlocal done
@@ -262,6 +262,7 @@ class _Run:
             self._report(end)
 
         walk = ColumnWalk(self.store, take, start=self.start, check_crc=self.options.check_crc)
+        done = max(self.start, walk.min_offset)  # what lies below has expired
         for item in walk:
             self._note_item(item)
         checks.flush()

@@ -183,3 +183,26 @@ def test_a_torn_end_is_a_warning_after_a_crash_and_gone_after_recovery(
     again.put_message(message(rng, 100))
     again.shutdown()
     assert look(tmp_path / "copy", way).summary.ok
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_an_expired_head_and_rebuilt_queues_have_no_findings(
+    opened: MessageStore, rng: random.Random, tmp_path: Path, way: bool
+) -> None:
+    root = tmp_path / "store"
+    for number in range(1500):
+        opened.put_message(message(rng, number))
+    opened.shutdown()
+    for path in sorted((root / "commitlog").iterdir())[:2]:
+        path.unlink()
+    found = look(root, way)
+    assert found.findings == []
+    assert found.summary.units_checked < found.summary.units
+    shutil.rmtree(root / "consumequeue" / "payments" / "1")
+    again = MessageStore(config(root))
+    again.load()
+    again.start()
+    for number in range(1500, 1600):
+        again.put_message(message(rng, number))
+    again.shutdown()
+    assert look(root, way).findings == []
