@@ -179,11 +179,14 @@ def run(
     told, and the exit status is 5. What is written appears whole or not at all; manifest.json
     comes last, with counts and offsets. On a terminal a bar counts Spark's tasks; Ctrl-C cancels.
     """
+    from mqadmin.pipeline.java import spark_home
+
+    found = find_job(job)
+    spark_home()  # says what to install before anything of Spark is imported
     from mqadmin.pipeline.run import Request
     from mqadmin.pipeline.run import run as run_job
     from mqadmin.pipeline.session import SparkSettings
 
-    found = find_job(job)
     if plot is not None:
         _check_plot(found, plot, out)
     _check_times(since, until)
@@ -317,6 +320,9 @@ def warmup(session: Session) -> None:
     The archive (about 180 MB) is kept in the user's cache folder and used by every later run; it
     is to be made anew when Java or Spark change. Takes a minute.
     """
+    from mqadmin.pipeline.java import spark_home
+
+    spark_home()
     from mqadmin.pipeline.warmup import warm_up
 
     bar = Bar(session)

@@ -122,7 +122,7 @@ def page_text(job: Job) -> str:
             lines.append(f"  {p.name.ljust(width)}  {p.meaning}{default}")
     for table in job.tables:
         first = " (the one that is printed)" if table is job.tables[0] else ""
-        lines += ["", f"Table {table.name}{first}: {table.meaning}"]
+        lines += ["", *wrap(f"Table {table.name}{first}: {table.meaning}", 88)]
         width = max(len(column.name) for column in table.columns)
         lines += [
             f"  {column.name.ljust(width)}  {column.type.ljust(5)}  {column.meaning}"

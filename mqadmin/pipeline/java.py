@@ -10,6 +10,7 @@ gateway into a file that we name, PySpark reads them from the environment. It en
 standard input closes, so it cannot outlive us.
 """
 
+import importlib.util
 import os
 import shutil
 import struct
@@ -24,6 +25,7 @@ import msgspec
 from broker.errors import ConfigError, RemotingError
 
 SUPPORTED: Final = (17, 21)
+NEEDED: Final = {"pyspark": "PySpark", "pyarrow": "pyarrow", "numpy": "numpy"}
 START_LIMIT_S: Final = 120  # a cold virtual machine on a busy machine
 STOP_LIMIT_S: Final = 20.0
 LAST_WORDS: Final = 2000  # characters
@@ -213,16 +215,20 @@ class Gateway:
 
 
 def spark_home() -> Path:
-    """The folder of the installed PySpark. ConfigError without it."""
-    import importlib.util
-
-    spec = importlib.util.find_spec("pyspark")
-    if spec is None or spec.origin is None:
-        raise ConfigError(
-            "the data pipeline needs PySpark, which is not installed",
-            "pip install 'mqadmin[spark]'",
-        )
-    return Path(spec.origin).parent
+    """The folder of the installed PySpark. ConfigError without it, or without what it needs."""
+    for name in ("pyspark", "pyarrow", "numpy"):
+        try:
+            spec = importlib.util.find_spec(name)
+        except ValueError:  # it is barred from being imported
+            spec = None
+        if spec is None or spec.origin is None:
+            raise ConfigError(
+                f"the data pipeline needs {NEEDED[name]}, which is not installed",
+                "pip install 'mqadmin[spark]'",
+            )
+        if name == "pyspark":
+            home = Path(spec.origin).parent
+    return home
 
 
 def class_path() -> str:

@@ -1,0 +1,89 @@
+"""Errors of workers come back as what they were."""
+
+import json
+from typing import Any
+
+import pytest
+from pyspark.errors import PySparkException
+
+from broker.errors import ConfigError, CorruptRecordError, RemotingError, StoreError
+from mqadmin.pipeline.failure import MARK, cause_of, noted
+
+
+class SparkError(Exception):
+    """An error as Spark hands it on: one long text."""
+
+
+SparkError.__module__ = "pyspark.errors.exceptions.captured"
+
+
+def travelled(error: Exception) -> SparkError:
+    """An error as it looks after it came from a worker: the text of its traceback."""
+    import traceback
+
+    try:
+        with noted():
+            raise error
+    except Exception as raised:
+        text = "".join(traceback.format_exception(raised))
+    frames = "\tat org.apache.spark.executor.Executor.run(Executor.scala:1)\n" * 20
+    return SparkError(f"[PYTHON_EXCEPTION] an exception was thrown:\n{text}\n{frames}")
+
+
+def test_an_error_of_ours_survives_the_way() -> None:
+    back = cause_of(travelled(StoreError("cannot read /a/b: gone", "look", path="/a/b")))
+    assert isinstance(back, StoreError)
+    assert (back.message, back.hint, back.path) == ("cannot read /a/b: gone", "look", "/a/b")
+    back = cause_of(travelled(ConfigError("no column 'x'", "there are y")))
+    assert isinstance(back, ConfigError)
+    assert (back.message, back.hint) == ("no column 'x'", "there are y")
+    back = cause_of(travelled(CorruptRecordError("/a/b", 7, "magic code 0")))
+    assert isinstance(back, StoreError)
+    assert (back.message, back.path) == ("/a/b at physical offset 7: magic code 0", "/a/b")
+
+
+def test_other_errors_are_one_line() -> None:
+    back = cause_of(travelled(ValueError("odd value")))
+    assert isinstance(back, RemotingError)
+    assert back.message == "Spark: ValueError: odd value"
+    assert "-v" in back.hint
+    back = cause_of(SparkError("Job aborted.\n\tat scala.Predef"))
+    assert str(back) == "Spark: Job aborted."
+    masked = SparkError(
+        "TypeError: the cause\n\nDuring handling of the above exception, another exception"
+        " occurred:\nUnboundLocalError: only what came of it"
+    )
+    assert str(cause_of(masked)) == "Spark: TypeError: the cause"
+
+
+def test_what_is_no_error_of_spark_stays_as_it_is() -> None:
+    for error in (ValueError("x"), StoreError("y"), KeyboardInterrupt()):
+        assert cause_of(error) is error
+
+
+def test_a_broken_note_is_not_trusted() -> None:
+    for text in ("{", json.dumps({"kind": "x"}), "[]"):
+        back = cause_of(SparkError(f"ValueError: odd\n{MARK}{text}\n"))
+        assert isinstance(back, RemotingError)
+
+
+def test_an_error_takes_its_note_along_once() -> None:
+    error = StoreError("x")
+    for _ in range(2):
+        with pytest.raises(StoreError), noted():
+            raise error
+    assert len(error.__notes__) == 1
+
+
+def test_a_worker_of_spark_tells_which_file(spark: Any, make_log: Any) -> None:
+    log = make_log(file_size=4096)
+    for _ in range(40):
+        log.put()
+    frame = spark.read.format("rocketmq-store").load(str(log.root))
+    assert frame.count() == 40
+    log.file(4096).unlink()
+    with pytest.raises(PySparkException, match="cannot read") as raised:
+        frame.count()
+    back = cause_of(raised.value)
+    assert isinstance(back, StoreError)
+    assert back.path == str(log.file(4096))
