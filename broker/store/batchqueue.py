@@ -15,6 +15,7 @@ from broker.store.mapped_file import MappedFile, MappedFileQueue
 
 _UNPACK_FROM: Final = BATCH_UNIT_STRUCT.unpack_from
 _PACK_INTO: Final = BATCH_UNIT_STRUCT.pack_into
+_EVER: Final = 1 << 62
 BatchUnit = tuple[int, int, int, int, int, int, int, int]
 _PHYSICAL, _SIZE, _CODE, _STORED, _BASE, _COUNT = range(6)
 
@@ -33,6 +34,7 @@ class BatchConsumeQueue(ConsumeQueue):
     ) -> None:
         super().__init__(topic, queue_id, files, on_dirty)
         self._units = 0
+        self.room = _EVER  # units are not told by queue offsets; their file is made with them
 
     @property
     def first_offset(self) -> int:

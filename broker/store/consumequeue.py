@@ -72,6 +72,7 @@ class ConsumeQueue:
 
     ``max_offset`` is the queue offset behind the last unit, ``min_offset`` that of the first
     message still in the log, ``max_physical_offset`` the end of the last unit's record (-1: none).
+    From the queue offset ``room`` on a put calls :meth:`make_room` first.
     """
 
     __slots__ = (
@@ -88,6 +89,7 @@ class ConsumeQueue:
         "min_offset",
         "next_offset",
         "queue_id",
+        "room",
         "topic",
     )
 
@@ -104,6 +106,7 @@ class ConsumeQueue:
         self.min_offset = 0
         self.max_offset = 0
         self.next_offset = 0
+        self.room = 0
         self.max_physical_offset = -1
         self.dirty = False
         self.flushed_bytes = 0
@@ -118,6 +121,20 @@ class ConsumeQueue:
     def first_offset(self) -> int:
         """Queue offset of the first unit that the files have room for."""
         return self.files.files[0].start // UNIT_SIZE if self.files.files else 0
+
+    def make_room(self, queue_offset: int) -> None:
+        """Have the file that ``queue_offset`` belongs to; called before its message is stored.
+
+        What is acknowledged can be read at once then, however full the disk is. DiskFullError when
+        the file cannot be made. A queue that begins above 0 is left to its first unit.
+        """
+        files = self.files
+        per_file = self._size // UNIT_SIZE
+        end = (files.files[-1].start + self._size) // UNIT_SIZE if files.files else 0
+        while end <= queue_offset and (files.files or queue_offset < per_file):
+            files.create(end * UNIT_SIZE)
+            end += per_file
+        self.room = end
 
     def append(self, queue_offset: int, physical_offset: int, size: int, tags_code: int) -> bool:
         """Add the unit of one record; False if the queue has it already.
@@ -283,7 +300,8 @@ class ConsumeQueue:
         """
         removed = 0
         files = self.files.files
-        while len(files) > 1:
+        # A file that is not filled may have one behind it, made for what is being stored.
+        while len(files) > 1 and files[1].start <= self.max_offset * UNIT_SIZE:
             physical_offset, size, _ = _UNPACK_FROM(files[0].mapping, self._size - UNIT_SIZE)
             if size != PRE_BLANK_SIZE and physical_offset >= log_min:
                 break
@@ -314,7 +332,7 @@ class ConsumeQueue:
         """Remove the queue's folder."""
         self.close()
         self.files.destroy()
-        self.max_offset = self.min_offset = self.next_offset = 0
+        self.max_offset = self.min_offset = self.next_offset = self.room = 0
         self.max_physical_offset = -1
 
     def _place(self, queue_offset: int, unit: Unit) -> bool:
@@ -365,8 +383,8 @@ class ConsumeQueue:
         self._file = self._mapping = None
         self._position = self._size
         end = queue_offset * UNIT_SIZE
-        if files and files[-1].start <= end < files[-1].start + self._size:
-            file = files[-1]
+        file = self.files.find(end)
+        if file is not None:
             file.reserve()
             self._file = file
             self._mapping = file.mapping

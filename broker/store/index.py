@@ -14,7 +14,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from broker.common.java import extend_hash
-from broker.errors import StoreError
+from broker.errors import DiskFullError, StoreError
 from broker.store.files import Disk
 from broker.store.format.indexfile import (
     ENTRY_SIZE,
@@ -172,7 +172,7 @@ class IndexFile:
                 hashed = key_hash(prefix, key)
             slot_at = HEADER_SIZE + hashed % slots * SLOT_SIZE
             previous = _READ_SLOT(mapping, slot_at)[0]
-            if previous <= 0 or previous > count:
+            if previous <= 0 or previous >= count:
                 previous = 0
                 self.used_slots += 1
             _WRITE_ENTRY(mapping, entry_at, hashed, physical_offset, seconds, previous)
@@ -281,6 +281,10 @@ def cut_entries(index: IndexFile, physical_end: int) -> bool:
     return True
 
 
+# Unsigned hash of "topic#", keys, physical offset, storeTimestamp.
+_Waiting = tuple[int, list[bytes], int, int]
+
+
 class IndexService:
     """All index files, oldest first; puts go to the last one.
 
@@ -298,6 +302,9 @@ class IndexService:
         self.whole_files: int | None = None
         self.removed = False
         self.on_full: Callable[[IndexFile], None] | None = None
+        # Told when there is no space for a file; entries wait here until there is.
+        self.on_no_space: Callable[[DiskFullError], None] | None = None
+        self.waiting: list[_Waiting] = []
         self.now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000
         self._current: IndexFile | None = None
 
@@ -341,13 +348,22 @@ class IndexService:
     ) -> None:
         """Index one message under its keys, rolling to a new file as often as it takes.
 
-        A message below the last one indexed is there already, and so is that one.
+        A message below the last one indexed is there already, and so is that one. Where a file
+        cannot be made for want of space the entries wait, and those of all later messages: puts
+        are refused from then on, so they are few.
 
         **Source:** RocketMQ IndexService#buildIndex, #putKey.
         """
+        if self.waiting:
+            self.waiting.append((topic_prefix, keys, physical_offset, store_timestamp))
+            return
         current = self._current
         if current is None:
-            current = self._for_writing()
+            try:
+                current = self._for_writing()
+            except DiskFullError as error:
+                self._wait((topic_prefix, keys, physical_offset, store_timestamp), error)
+                return
         if physical_offset <= current.end_physical_offset:
             keys = self._unknown(current, topic_prefix, keys, physical_offset)
             if not keys:
@@ -355,8 +371,37 @@ class IndexService:
         done = current.put_keys(topic_prefix, keys, physical_offset, store_timestamp)
         while done < len(keys):
             keys = keys[done:]
-            current = self._roll(current)
+            try:
+                current = self._roll(current)
+            except DiskFullError as error:
+                self._wait((topic_prefix, keys, physical_offset, store_timestamp), error)
+                return
             done = current.put_keys(topic_prefix, keys, physical_offset, store_timestamp)
+
+    def _wait(self, entry: _Waiting, error: DiskFullError) -> None:
+        if self.on_no_space is None:
+            raise error
+        self.waiting.append(entry)
+        self.on_no_space(error)
+
+    def catch_up(self) -> None:
+        """Store the entries that wait for a file; DiskFullError when it cannot be made yet."""
+        waiting = self.waiting
+        stored = 0
+        try:
+            while stored < len(waiting):
+                prefix, keys, physical_offset, store_timestamp = waiting[stored]
+                current = self._current or self._for_writing()
+                if current.full:
+                    current = self._roll(current)
+                done = current.put_keys(prefix, keys, physical_offset, store_timestamp)
+                if done < len(keys):
+                    waiting[stored] = (prefix, keys[done:], physical_offset, store_timestamp)
+                else:
+                    stored += 1
+        finally:
+            del waiting[:stored]
+            self.settle()
 
     def _unknown(
         self, current: IndexFile, topic_prefix: int, keys: list[bytes], physical_offset: int
@@ -391,14 +436,18 @@ class IndexService:
         **Source:** RocketMQ IndexService#queryOffset.
         """
         hashed = key_hash(topic_prefix, key)
-        found: list[int] = []
+        found = [
+            physical_offset
+            for prefix, keys, physical_offset, stored in reversed(self.waiting)
+            if begin <= stored <= end and hashed in [key_hash(prefix, word) for word in keys]
+        ][:limit]
         last_timestamp = last_offset = 0
         for number in range(len(self.files) - 1, -1, -1):
             index = self.files[number]
             if number == len(self.files) - 1:
                 last_timestamp = index.end_timestamp
                 last_offset = index.end_physical_offset
-            if index.overlaps(begin, end):
+            if len(found) < limit and index.overlaps(begin, end):
                 found += index.find(hashed, begin, end, limit - len(found))
             if index.begin_timestamp < begin or len(found) >= limit:
                 break

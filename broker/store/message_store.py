@@ -123,6 +123,7 @@ class MessageStore(StoreReader, StoreWriter):
                 disk, os.path.join(root, INDEX_DIR), config.max_hash_slot_num, config.max_index_num
             )
             self.index.on_full = self._index_full
+            self.index.on_no_space = self._disk_full
             self.index.now_ms = self.clock.now_ms
         self.checkpoint = StoreCheckpoint(disk, os.path.join(root, CHECKPOINT))
         self.reput = ReputService(
@@ -237,6 +238,7 @@ class MessageStore(StoreReader, StoreWriter):
             self.reput.run(self.log.max_offset)
             self._sync_queues(thorough=True)
             if self.index is not None:
+                self.index.catch_up()
                 self.index.sync()
             self.checkpoint.flush()
         except (OSError, StoreError) as error:
@@ -416,6 +418,8 @@ class MessageStore(StoreReader, StoreWriter):
 
         **Source:** RocketMQ DefaultMessageStore#deleteTopics.
         """
+        if self.reput.overflow:
+            self.flusher.flush()
         self.dispatch()
         table = self.queue_table.topics
         gone = [name for name in topics if name in table and table[name].queues]
@@ -423,6 +427,8 @@ class MessageStore(StoreReader, StoreWriter):
             # Noted before it is done: a start after a kill in between finishes it.
             self._ends.deleted.update((name, self.log.max_offset) for name in gone)
             self._note_ends()
+            # With SYNC_FLUSH some may wait for their flush: they must not bring the queue back.
+            self.reput.forget(gone)
             for name in gone:
                 self.queue_table.delete_topic(name)
         return gone

@@ -43,7 +43,7 @@ from broker.store.format.commitlog import (
     store_timestamp,
 )
 from broker.store.format.state import ABORT, CONFIG_DIR
-from broker.store.index import IndexService
+from broker.store.index import IndexService, repair_slots
 from broker.store.index_repair import IndexHealing, IndexProof
 from broker.store.log_scan import LogScan
 from broker.store.queue_ends import QueueEnds
@@ -144,6 +144,9 @@ class Recovery:
             end = self._quick_end(newest)
             if self._index is not None:
                 report.removed_files += self._index.cut(end)
+                if self._index.files:
+                    # A start after a clean stop may have been killed before it had noted so.
+                    repair_slots(self._index.files[-1])
             if self._ends.log_end != end:
                 report.notes.append("last stopped by another broker: the whole log is read once")
                 return log_min

@@ -175,6 +175,15 @@ class ReputService:
             self.pending.clear()
             self.overflow = True
 
+    def forget(self, topics: Container[str]) -> None:
+        """Records of these topics that wait for their dispatch are nobody's any more."""
+        self.pending = [
+            (*entry[:3], TRANSACTION_ROLLBACK, *entry[4:])
+            if entry[5].topic.name in topics
+            else entry
+            for entry in self.pending
+        ]
+
     def run(self, limit: int) -> None:
         """Dispatch everything up to physical offset ``limit``.
 

@@ -18,6 +18,7 @@ from broker.store.config import MessageStoreConfig
 from broker.store.files import Disk
 from broker.store.flush import FlushService
 from broker.store.format.state import ABORT
+from broker.store.index import IndexService
 from broker.store.multi_dispatch import MULTI_DISPATCH, draw_offsets
 from broker.store.queue_table import ConsumeQueueTable
 from broker.store.recovery import SYNC_FAILED, abort_content
@@ -45,6 +46,7 @@ class StoreWriter:
     disk: Disk
     log: CommitLog
     queue_table: ConsumeQueueTable
+    index: IndexService | None
     reput: ReputService
     flusher: FlushService
 
@@ -104,6 +106,8 @@ class StoreWriter:
             if taken == 0:
                 queue_offset = 0
         try:
+            if queue_offset >= queue.room:
+                queue.make_room(queue_offset)
             physical_offset, size = self.log.append(inner, topic, queue_offset, self.clock.now_ms())
         except (DiskFullError, RecordTooLargeError, StoreError, OSError) as error:
             return self._append_failed(error)
@@ -145,6 +149,10 @@ class StoreWriter:
             total += self.log.record_size(inner, self.queue_table.topic(inner.topic))
         try:
             self.log.make_room(total)
+            for name, queue_id in {(inner.topic, inner.queue_id) for inner in inners}:
+                queue = self.queue_table.queue(self.queue_table.topic(name), queue_id)
+                if queue.next_offset + len(inners) > queue.room:
+                    queue.make_room(queue.next_offset + len(inners) - 1)
         except (DiskFullError, RecordTooLargeError, StoreError, OSError) as error:
             return [self._append_failed(error)]
         deferred = self._deferred
@@ -264,6 +272,8 @@ class StoreWriter:
         self._full_since = self.clock.monotonic_ms()
         try:
             self.log.ready()
+            if self.index is not None:
+                self.index.catch_up()
         except DiskFullError as error:
             self._disk_full(error)
             return False

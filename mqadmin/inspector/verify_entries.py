@@ -103,7 +103,7 @@ def chain_problems(data: bytes, entries: Entries, slots: int, count: int) -> lis
     import numpy as np
 
     previous = entries.previous
-    faults, newest = _faults(entries, slots, count)
+    faults, newest = _faults(entries, slots)
     problems = [_link(at, int(previous[at]), expected, slots) for at, expected in faults]
     table = np.frombuffer(data, dtype=">i4", count=slots, offset=HEADER_SIZE).astype(np.int64)
     table[(table < 0) | (table > count)] = 0
@@ -113,7 +113,7 @@ def chain_problems(data: bytes, entries: Entries, slots: int, count: int) -> lis
     return problems
 
 
-def _faults(entries: Entries, slots: int, count: int) -> tuple[list[tuple[int, int]], Any]:
+def _faults(entries: Entries, slots: int) -> tuple[list[tuple[int, int]], Any]:
     """(place, right link) of entries that are linked wrongly, and the newest entry of each slot."""
     import numpy as np
 
@@ -125,7 +125,7 @@ def _faults(entries: Entries, slots: int, count: int) -> tuple[list[tuple[int, i
         from broker.store.format import kernels
 
         found = np.empty((2, MOST_FAULTS), dtype=np.int64)
-        number = int(kernels.chain_faults(hashes, previous, slots, count, newest, found))
+        number = int(kernels.chain_faults(hashes, previous, slots, newest, found))
         wrong = found[:, : min(number, MOST_FAULTS)].tolist()
         return list(zip(*wrong, strict=True)), newest
     slot_of = hashes % slots
@@ -135,9 +135,7 @@ def _faults(entries: Entries, slots: int, count: int) -> tuple[list[tuple[int, i
     same = np.concatenate(([False], ordered[1:] == ordered[:-1]))
     expected = np.empty(len(order), dtype=np.int64)
     expected[order] = np.where(same, np.concatenate(([0], order[:-1] + 1)), 0)
-    # A link that leads nowhere ends a chain as 0 does.
-    ended = (expected == 0) & ((previous <= 0) | (previous > count))
-    places = np.flatnonzero((previous != expected) & ~ended)[:MOST_FAULTS]
+    places = np.flatnonzero(previous != expected)[:MOST_FAULTS]
     return list(zip(places.tolist(), expected[places].tolist(), strict=True)), newest
 
 
@@ -148,7 +146,7 @@ def _chains_plainly(data: bytes, entries: Entries, slots: int, count: int) -> li
         slot = hashed % slots
         expected = newest.get(slot, 0)
         newest[slot] = at + 1
-        if previous != expected and not (expected == 0 and not 0 < previous <= count):
+        if previous != expected:
             problems.append(_link(at, previous, expected, slots))
     table = array("i", bytes(data[HEADER_SIZE : HEADER_SIZE + slots * SLOT_SIZE]))
     table.byteswap()

@@ -394,12 +394,12 @@ def key_slices(buf, table, rows, out):
 
 
 @njit(cache=True, nogil=True)
-def chain_faults(hashes, previous, slots, count, newest, faults):
+def chain_faults(hashes, previous, slots, newest, faults):
     """Entries of an IndexFile whose link is not the next older entry of their slot.
 
     ``newest`` (zeros, one per slot) becomes the newest entry of each slot; (place, right link) of
-    faulty entries go to ``faults`` (2 x room). Returns how many there are. A link that leads
-    nowhere (0, or beyond ``count``) ends a chain as 0 does.
+    faulty entries go to ``faults`` (2 x room). Returns how many there are. Only 0 ends a chain:
+    readers take any link out of range for an end, but no broker writes one.
     """
     found = 0
     room = faults.shape[1]
@@ -408,7 +408,7 @@ def chain_faults(hashes, previous, slots, count, newest, faults):
         expected = newest[slot]
         newest[slot] = place + 1
         link = previous[place]
-        if link != expected and (expected != 0 or 0 < link <= count):
+        if link != expected:
             if found < room:
                 faults[0, found] = place
                 faults[1, found] = expected

@@ -196,20 +196,71 @@ def test_a_full_disk_is_told_once_and_so_is_its_end(stores, inner, faulty_disk, 
     assert "room on the disk again" in second
 
 
-def test_a_full_disk_under_a_queue_keeps_the_message_for_later(stores, inner, faulty_disk):
+def test_a_queue_without_room_refuses_the_message(stores, inner, faulty_disk):
     store = stores.start(disk=faulty_disk)
     store.put_message(inner())
+    end = store.max_physical_offset
     faulty_disk.fail["reserve"] = DiskFullError("consumequeue/x: No space left on device")
     result = store.put_message(inner(topic="TopicB"))
-    assert result.status is P.PUT_OK
-    assert store.get_max_offset("TopicB", 0) == 0
-    assert store.dispatch_behind_bytes == result.store_size
+    assert result.status is P.SERVICE_NOT_AVAILABLE
+    assert "consumequeue/x" in result.remark
+    assert store.max_physical_offset == end
     assert not store.writable
     del faulty_disk.fail["reserve"]
     stores.clock.advance(1_000)
-    assert store.put_message(inner()).status is P.PUT_OK
+    assert store.put_message(inner(topic="TopicB")).queue_offset == 0
     assert store.get_max_offset("TopicB", 0) == 1
     assert store.dispatch_behind_bytes == 0
+
+
+def test_a_batch_without_room_in_its_queue_is_refused_as_a_whole(stores, inner, faulty_disk):
+    store = stores.start(disk=faulty_disk)
+    for _ in range(18):
+        store.put_message(inner())
+    end = store.max_physical_offset
+    faulty_disk.fail["reserve"] = DiskFullError("consumequeue/x: No space left on device")
+    (result,) = store.put_messages([inner()] * 4)
+    assert result.status is P.SERVICE_NOT_AVAILABLE
+    assert store.max_physical_offset == end
+    del faulty_disk.fail["reserve"]
+    stores.clock.advance(1_000)
+    results = store.put_messages([inner()] * 30)
+    assert [result.queue_offset for result in results] == list(range(18, 48))
+    assert store.get_max_offset("TopicA", 0) == 48
+
+
+def test_an_index_without_room_keeps_entries_until_there_is(stores, inner, faulty_disk):
+    store = stores.start(disk=faulty_disk)
+    for number in range(48):
+        store.put_message(inner(queue_id=number % 8, properties={"KEYS": f"k{number}"}))
+    faulty_disk.fail["reserve"] = DiskFullError("index/x: No space left on device")
+    result = store.put_message(inner(properties={"KEYS": "a b c"}))
+    assert result.status is P.PUT_OK
+    assert not store.writable
+    assert store.dispatch_behind_bytes == 0
+    for _ in range(2):
+        for key in ("k0", "k47", "a", "b", "c"):
+            assert len(store.query_message("TopicA", key, 9, 0, 1 << 62).buffers) == 1, key
+        faulty_disk.fail.pop("reserve", None)
+        stores.clock.advance(1_000)
+        assert store.put_message(inner(properties={"KEYS": "later"})).status is P.PUT_OK
+    assert not store.index.waiting
+    assert len(store.index.files) == 2
+
+
+def test_a_stop_with_entries_waiting_is_no_clean_one(stores, inner, faulty_disk):
+    store = stores.start(disk=faulty_disk)
+    for _ in range(49):
+        store.put_message(inner(properties={"KEYS": "k"}))
+    faulty_disk.fail["reserve"] = DiskFullError("index/x: No space left on device")
+    store.put_message(inner(properties={"KEYS": "a b"}))
+    root = store.config.root
+    store.shutdown()
+    assert faulty_disk.exists(f"{root}/abort")
+    del faulty_disk.fail["reserve"]
+    store = stores.start()
+    for key in "ab":
+        assert len(store.query_message("TopicA", key, 9, 0, 1 << 62).buffers) == 1
 
 
 def test_a_limit_on_file_size_is_no_signal(stores, inner, tmp_path: Path):

@@ -19,7 +19,7 @@ import os
 import random
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from types import FrameType
 from typing import Any
 
@@ -87,6 +87,7 @@ class SimDisk(Disk):
     def __init__(self, boot: str = "boot-1") -> None:
         self.boot = boot
         self.folders: dict[str, dict[str, int]] = {"/": {}}
+        self.folder_ids = {"/": 0}
         self.inodes: dict[int, Inode] = {}
         self.journal: list[tuple[Any, ...]] = []
         self.recording = False
@@ -158,12 +159,12 @@ class SimDisk(Disk):
         if folder not in self.folders:
             raise StoreError(f"{path}: no such folder", path=path)
         self.folders[folder][name] = number
-        self._note("bind", folder, name, number)
+        self._note("bind", self.folder_ids[folder], name, number)
 
     def _unbind(self, path: str) -> None:
         folder, _, name = path.rpartition("/")
         del self.folders[folder][name]
-        self._note("unbind", folder, name)
+        self._note("unbind", self.folder_ids[folder], name)
 
     # --- the door -----------------------------------------------------------------------------
 
@@ -224,7 +225,7 @@ class SimDisk(Disk):
 
     def sync_folder(self, path: str) -> None:
         self._enter("sync_folder", path)
-        self._note("syncdir", path)
+        self._note("syncdir", self.folder_ids[path])
 
     def read(self, path: str) -> bytes:
         self._enter("read", path)
@@ -267,7 +268,7 @@ class SimDisk(Disk):
         assert folder == old_folder, "moves between folders are not simulated"
         number = self.folders[folder].pop(old_name)
         self.folders[folder][name] = number
-        self._note("rename", folder, old_name, name)
+        self._note("rename", self.folder_ids[folder], old_name, name)
 
     def link(self, source: str, target: str) -> None:
         self._enter("link", source)
@@ -286,7 +287,8 @@ class SimDisk(Disk):
             if parent != "/" and parent not in self.folders:
                 self.make_folder(parent)
             self.folders[path] = {}
-            self._note("mkdir", path)
+            self.folder_ids[path] = next(_inode_numbers)
+            self._note("mkdir", self.folder_ids[parent], path, self.folder_ids[path])
 
     def remove_folder(self, path: str) -> None:
         self._enter("remove_folder", path)
@@ -294,8 +296,9 @@ class SimDisk(Disk):
             if folder == path or folder.startswith(path + "/"):
                 for name in list(self.folders[folder]):
                     self._unbind(f"{folder}/{name}")
-                del self.folders[folder]
-                self._note("rmdir", folder)
+                parent = folder.rpartition("/")[0] or "/"
+                del self.folders[folder], self.folder_ids[folder]
+                self._note("rmdir", self.folder_ids[parent], folder)
 
     def list(self, path: str) -> list[tuple[str, bool]]:
         names = dict.fromkeys(self.folders.get(path, {}), False)
@@ -356,18 +359,18 @@ class Cutter:
         self._durable: dict[int, bytearray] = {}
         self._pending: dict[int, dict[int, list[bytes]]] = {}
         self._sizes: dict[int, int] = {}
-        self._folders: dict[str, dict[str, int]] = {"/": {}}
-        self._dir_pending: dict[str, list[tuple[Any, ...]]] = {}
+        self._disk_tree = _Tree()
+        self._dir_pending: dict[int, list[tuple[Any, ...]]] = {}
         # Everything that happened, for a killed process.
         self._now: dict[int, bytearray] = {}
-        self._names: dict[str, dict[str, int]] = {"/": {}}
+        self._now_tree = _Tree()
         if base is not None:
             for number, inode in base.inodes.items():
                 self._durable[number] = bytearray(inode.data)
                 self._now[number] = bytearray(inode.data)
                 self._sizes[number] = len(inode.data)
-            self._folders = {path: dict(names) for path, names in base.folders.items()}
-            self._names = {path: dict(names) for path, names in base.folders.items()}
+            self._disk_tree = _Tree(base)
+            self._now_tree = _Tree(base)
 
     def advance(self, position: int) -> None:
         """Take in the journal up to, not including, ``position``."""
@@ -403,38 +406,38 @@ class Cutter:
     def _do_forget(self, number: int) -> None:
         self._pending.pop(number, None)
 
-    def _do_syncdir(self, folder: str) -> None:
+    def _do_syncdir(self, folder: int) -> None:
         for entry in self._dir_pending.pop(folder, ()):
-            _apply(self._folders, entry)
+            self._disk_tree.apply(entry)
 
-    def _later(self, folder: str, entry: tuple[Any, ...]) -> None:
-        self._dir_pending.setdefault(folder, []).append(entry)
-        _apply(self._names, entry)
+    def _later(self, kind: str, folder: int, *what: Any) -> None:
+        self._dir_pending.setdefault(folder, []).append((kind, folder, *what))
+        self._now_tree.apply((kind, folder, *what))
 
-    def _do_bind(self, folder: str, name: str, number: int) -> None:
-        self._later(folder, ("bind", folder, name, number))
+    def _do_bind(self, *what: Any) -> None:
+        self._later("bind", *what)
 
-    def _do_unbind(self, folder: str, name: str) -> None:
-        self._later(folder, ("unbind", folder, name))
+    def _do_unbind(self, *what: Any) -> None:
+        self._later("unbind", *what)
 
-    def _do_rename(self, folder: str, old: str, new: str) -> None:
-        self._later(folder, ("rename", folder, old, new))
+    def _do_rename(self, *what: Any) -> None:
+        self._later("rename", *what)
 
-    def _do_mkdir(self, path: str) -> None:
-        self._later(path.rpartition("/")[0] or "/", ("mkdir", path))
+    def _do_mkdir(self, *what: Any) -> None:
+        self._later("mkdir", *what)
 
-    def _do_rmdir(self, path: str) -> None:
-        self._later(path.rpartition("/")[0] or "/", ("rmdir", path))
+    def _do_rmdir(self, *what: Any) -> None:
+        self._later("rmdir", *what)
 
     # --- images -------------------------------------------------------------------------------
 
     def killed(self) -> SimDisk:
         """The disk after a kill of the process: everything stored is there, same kernel."""
         disk = SimDisk()
-        disk.folders = {path: dict(names) for path, names in self._names.items()}
+        self._now_tree.give(disk)
         disk.inodes = {
             number: Inode(number, bytes(self._now.get(number, b"")))
-            for names in self._names.values()
+            for names in disk.folders.values()
             for number in names.values()
         }
         return disk
@@ -442,18 +445,13 @@ class Cutter:
     def cut(self, rng: random.Random, keep: float) -> SimDisk:
         """The disk after a power cut; each unsynced change is kept with probability ``keep``."""
         disk = SimDisk(f"boot-{self.position}-{rng.random()}")
-        folders = {path: dict(names) for path, names in self._folders.items()}
+        tree = self._disk_tree.copy()
         for folder in sorted(self._dir_pending):
             entries = self._dir_pending[folder]
             count = sum(rng.random() < keep for _ in entries)
             for entry in entries[:count]:
-                _apply(folders, entry)
-        # What hangs below a folder that is not there is not there.
-        disk.folders = {
-            path: names
-            for path, names in folders.items()
-            if all(parent in folders for parent in _parents(path))
-        }
+                tree.apply(entry)
+        tree.give(disk)
         for names in disk.folders.values():
             for number in names.values():
                 if number not in disk.inodes:
@@ -475,29 +473,46 @@ class Cutter:
         return bytes(data)
 
 
-def _parents(path: str) -> Iterator[str]:
-    while path != "/":
-        path = path.rpartition("/")[0] or "/"
-        yield path
+class _Tree:
+    """Folders: which paths there are, and what each holds, whether it can be reached or not."""
 
+    def __init__(self, disk: SimDisk | None = None) -> None:
+        self.paths = {"/": 0} if disk is None else dict(disk.folder_ids)
+        self.names: dict[int, dict[str, int]] = {0: {}}
+        if disk is not None:
+            for path, names in disk.folders.items():
+                self.names[disk.folder_ids[path]] = dict(names)
 
-def _apply(folders: dict[str, dict[str, int]], entry: tuple[Any, ...]) -> None:
-    kind, *rest = entry
-    if kind == "mkdir":
-        folders.setdefault(rest[0], {})
-    elif kind == "rmdir":
-        for path in [path for path in folders if path == rest[0] or path.startswith(rest[0] + "/")]:
-            del folders[path]
-    elif rest[0] not in folders:
-        pass
-    elif kind == "bind":
-        folders[rest[0]][rest[1]] = rest[2]
-    elif kind == "unbind":
-        folders[rest[0]].pop(rest[1], None)
-    elif kind == "rename":
-        number = folders[rest[0]].pop(rest[1], None)
-        if number is not None:
-            folders[rest[0]][rest[2]] = number
+    def copy(self) -> "_Tree":
+        other = _Tree()
+        other.paths = dict(self.paths)
+        other.names = {folder: dict(names) for folder, names in self.names.items()}
+        return other
+
+    def apply(self, entry: tuple[Any, ...]) -> None:
+        kind, folder, *rest = entry
+        names = self.names.setdefault(folder, {})
+        if kind == "mkdir":
+            self.paths[rest[0]] = rest[1]
+            self.names.setdefault(rest[1], {})
+        elif kind == "rmdir":
+            self.paths.pop(rest[0], None)
+        elif kind == "bind":
+            names[rest[0]] = rest[1]
+        elif kind == "unbind":
+            names.pop(rest[0], None)
+        elif kind == "rename":
+            number = names.pop(rest[0], None)
+            if number is not None:
+                names[rest[1]] = number
+
+    def give(self, disk: SimDisk) -> None:
+        """Make this the folders of ``disk``; what hangs below a folder that is not there is not."""
+        for path in sorted(self.paths):
+            parent = path.rpartition("/")[0] or "/"
+            if path == "/" or parent in disk.folders:
+                disk.folders[path] = dict(self.names[self.paths[path]])
+                disk.folder_ids[path] = self.paths[path]
 
 
 # --- a store that is driven step by step ------------------------------------------------------

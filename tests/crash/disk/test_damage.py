@@ -36,6 +36,7 @@ def copy(sim: Any, disk: Any, *, crashed: bool, derived: bool) -> Any:
     """The store again: as after a power cut, with or without its queues and index."""
     other = sim.Disk("boot-2")
     other.folders = {path: dict(names) for path, names in disk.folders.items()}
+    other.folder_ids = dict(disk.folder_ids)
     other.inodes = {
         number: type(inode)(number, bytes(inode.data)) for number, inode in disk.inodes.items()
     }

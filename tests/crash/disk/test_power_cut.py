@@ -89,6 +89,7 @@ def test_power_cut_during_the_recovery_from_a_power_cut(
         disk = cutter.cut(rng, 0.5)
         base = sim.Disk(disk.boot)
         base.folders = {path: dict(names) for path, names in disk.folders.items()}
+        base.folder_ids = dict(disk.folder_ids)
         base.inodes = {
             number: type(inode)(number, bytes(inode.data)) for number, inode in disk.inodes.items()
         }
