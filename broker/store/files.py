@@ -23,6 +23,7 @@ Mapping: TypeAlias = bytearray
 # EFBIG is what a limit on the file size (ulimit -f) gives: for the writer a full disk.
 _FULL: Final = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 _CHUNK: Final = 1 << 20
+_ZEROS: Final = bytes(_CHUNK)
 
 # An fcntl lock does not stop a second owner in the same process, so those are kept here.
 _locked_here: set[tuple[int, int]] = set()
@@ -165,17 +166,23 @@ class Disk:
     def next_data(self, path: str, position: int) -> tuple[int, int]:
         """The next range of a file, from ``position`` on, that may hold something else than zeros.
 
-        (start, end), or (-1, -1) behind the last one. Space that was reserved and never written
-        is passed over without reading it, where the file system knows about it.
+        (start, end), at most a MiB long, or (-1, -1) behind the last one. Space that was reserved
+        and never written is passed over without reading it, where the file system knows about it;
+        zeros that are there are read, not mapped: a fault per page costs twenty times as much.
         """
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         try:
-            start = os.lseek(fd, position, os.SEEK_DATA)
-            return start, os.lseek(fd, start, os.SEEK_HOLE)
-        except OSError as error:
-            if error.errno == errno.ENXIO:
-                return -1, -1
-            return position, os.fstat(fd).st_size
+            size = os.fstat(fd).st_size
+            while position < size:
+                position, end = _data_range(fd, position, size)
+                while position < end:
+                    block = os.pread(fd, min(len(_ZEROS), end - position), position)
+                    if not block:
+                        return -1, -1  # truncated in between
+                    if block != _ZEROS[: len(block)]:
+                        return position, position + len(block)
+                    position += len(block)
+            return -1, -1
         finally:
             os.close(fd)
 
@@ -254,6 +261,15 @@ def make_durable_folder(disk: Disk, path: str) -> None:
     disk.make_folder(path)
     for made in reversed(missing):
         disk.sync_folder(os.path.dirname(made) or ".")
+
+
+def _data_range(fd: int, position: int, size: int) -> tuple[int, int]:
+    """The next range that the file system keeps data for; (size, size) if there is none."""
+    try:
+        start = os.lseek(fd, position, os.SEEK_DATA)
+        return start, os.lseek(fd, start, os.SEEK_HOLE)
+    except OSError as error:
+        return (size, size) if error.errno == errno.ENXIO else (position, size)
 
 
 def _fill(fd: int, length: int) -> None:

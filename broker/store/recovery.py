@@ -86,6 +86,8 @@ class Recovery:
         self._scan = LogScan(disk, parts.log, parts.reput, parts.ends, self.report)
         self._scan.check_crc = config.check_crc_on_recover
         self._known: set[str] | None = None
+        # Whether files hold what was stored: no power cut came between.
+        self._intact = False
         self._rewrite = False
 
     def run(self) -> RecoveryReport:
@@ -105,13 +107,10 @@ class Recovery:
             self._reput.skip = self._is_gone
             self._reput.recovering = True
             self._reput.compare_codes = not report.clean
+            self._intact = report.clean or self._same_kernel(abort)
             self._check_queue_ends()
             newest = self._queues.max_physical_offset()
-            start = self._start(newest, abort)
-            if (report.clean or self._same_kernel(abort)) and 0 <= newest <= start:
-                # No queue is short, so nothing was stored behind the newest unit's record but
-                # what follows it without a gap.
-                self._scan.trusted_from = newest
+            start = self._start(newest)
             report.scanned_from = start
             end = self._scan.run(start)
             report.scanned_bytes = max(0, end - start)
@@ -128,13 +127,13 @@ class Recovery:
 
     # --- where to begin -----------------------------------------------------------------------
 
-    def _start(self, newest: int, abort: str) -> int:
+    def _start(self, newest: int) -> int:
         """Physical offset to read the log from."""
         report = self.report
         log_min = self._log_files.min_offset
         if self._queues_missing():
             report.notes.append("queues are missing or short: the whole log is read")
-            self._heal_index(trusted=report.clean or self._same_kernel(abort))
+            self._heal_index(trusted=self._intact)
             return log_min
         if report.clean:
             starts = [file.start for file in self._log_files.files.files]
@@ -153,9 +152,11 @@ class Recovery:
             if self._index is not None and self._index.end_physical_offset < self._ends.indexed:
                 report.notes.append("index files are missing: they are filled from the log")
                 return max(log_min, self._heal_index(trusted=True))
+            self._trust(newest)
             return self._known_good(newest)
-        if self._same_kernel(abort):
+        if self._intact:
             report.notes.append("killed, but the same kernel runs: files hold what was stored")
+            self._trust(newest)
             index_start = self._heal_index(trusted=True)
             if index_start < 0:
                 # The last record that has its unit may be the first one to be indexed.
@@ -164,6 +165,11 @@ class Recovery:
         index_start = self._heal_index(trusted=False)
         start = self._file_of_checkpoint()
         return max(log_min, min(start, index_start) if index_start >= 0 else start)
+
+    def _trust(self, newest: int) -> None:
+        """No queue is short: behind the newest unit's record is only what follows without a gap."""
+        if newest >= 0:
+            self._scan.trusted_from = newest
 
     def _newest_record(self) -> int:
         """Physical offset of the newest record that any queue knows, -1 if none does."""
@@ -263,7 +269,7 @@ class Recovery:
                 # The deletion was noted and then cut short.
                 queue.destroy()
                 continue
-            if not self.report.clean:
+            if not self._intact:
                 queue.scan_end()
             end = queue.max_offset
             while end > 0:
