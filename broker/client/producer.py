@@ -110,10 +110,13 @@ class Producer:
                 failed.add(chosen.broker_name)
         raise AssertionError("the last attempt returns or raises")
 
-    def request(self, message: Message, queue: MessageQueue) -> tuple[str, RemotingCommand]:
+    def request(
+        self, message: Message, queue: MessageQueue, *, born_timestamp_ms: int | None = None
+    ) -> tuple[str, RemotingCommand]:
         """The address and the frame of a send, for sending many at once.
 
-        Gives the message a unique key if it has none. ClientError as :meth:`send`.
+        Gives the message a unique key if it has none. ``born_timestamp_ms`` is for messages that
+        are sent again, None for now. ClientError as :meth:`send`.
         """
         self._check(message)
         message.properties.setdefault(PROPERTY_UNIQ_KEY, self._uniq_key())
@@ -125,7 +128,7 @@ class Producer:
             "default_topic_queue_nums": DEFAULT_TOPIC_QUEUE_NUMS,
             "queue_id": queue.queue_id,
             "sys_flag": flag,
-            "born_timestamp": self._clock.now_ms(),
+            "born_timestamp": born_timestamp_ms or self._clock.now_ms(),
             "flag": message.flag,
             "properties": encode_properties(message.properties).decode("utf-8"),
             "reconsume_times": 0,

@@ -1,6 +1,6 @@
-"""Dead letters: which groups have them, and what they are."""
+"""Dead letters: which groups have them, what they are, sending them again."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -17,6 +17,8 @@ from mqadmin.admin.message import DEFAULT_MAX, BodyView, QueryResult
 from mqadmin.admin.result import Listing, TargetError
 
 if TYPE_CHECKING:
+    from mqadmin.admin.letters import Letter
+    from mqadmin.admin.replay import ReplayItem, ReplayPlan
     from mqadmin.admin.session import MQAdmin
 
 HOUR_MS = 3_600_000
@@ -81,6 +83,33 @@ class DlqAdmin:
                 hint="mqadmin dlq list shows the groups that have dead letters",
             )
         return result
+
+    def plan_replay(
+        self, letters: "Sequence[Letter]", *, to: str = "origin", ledger: str
+    ) -> "ReplayPlan":
+        """Where dead letters would go: to their origin topic, the group's retry topic, a topic.
+
+        ``ledger`` is the file that knows what was sent before. ConfigError for a target that is
+        no name and for a ledger that cannot be read.
+        """
+        from mqadmin.admin.replay import plan_replay
+
+        return plan_replay(self._admin, letters, to=to, ledger=ledger)
+
+    def apply_replay(
+        self, plan: "ReplayPlan", *, rate: float | None = None
+    ) -> "Iterator[ReplayItem]":
+        """Send what is planned, at most ``rate`` messages a second; each item as it is done.
+
+        Each call is bounded, the whole is not. ConfigError while another replay has the ledger.
+        """
+        from mqadmin.admin.replay import Replay
+
+        admin = self._admin.without_deadline()
+        try:
+            yield from Replay(admin, plan, self._clock, rate=rate).run()
+        finally:
+            admin.close()
 
     def _topics(self) -> Sequence[str]:
         names = self._admin.ask_namesrv(RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER)

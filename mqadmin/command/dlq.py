@@ -1,17 +1,19 @@
-"""``mqadmin dlq``: list, show."""
+"""``mqadmin dlq``: list, show, replay."""
 
-from typing import Annotated, Literal
+from collections.abc import Iterator, Sequence
+from typing import Annotated, Any, Literal
 
 from mqadmin.command.declare import Argument, Noun, Option
+from mqadmin.command.failure import NO, PARTLY, UsageFault, target_status
 from mqadmin.command.found import emit_found
 from mqadmin.command.session import Session
-from mqadmin.command.values import count, time_ms
+from mqadmin.command.values import count, per_second, time_ms
 from mqadmin.command.window import Begin, End, Time, window
 from mqadmin.output.view import View
 
 NOUN = Noun(
     "dlq",
-    """Look at dead letters.
+    """Look at dead letters, and send them again.
 
     A message that a consumer group could not process is tried again through the group's retry
     topic; after retryMaxTimes deliveries it is put into the topic %DLQ%group, where nobody reads
@@ -39,6 +41,21 @@ DLQ_SHOW = View(
         "keys",
         "offsetMsgId",
         "body",
+    ),
+)
+DLQ_REPLAY = View(
+    "dlq.replay",
+    "mqadmin.admin.replay:ReplayItem",
+    (
+        "group",
+        "offsetMsgId",
+        "keys",
+        "targetTopic",
+        "status",
+        "brokerName",
+        "queueId",
+        "queueOffset",
+        "note",
     ),
 )
 
@@ -107,3 +124,165 @@ def show(
         body=BodyView(encoding=body, raw=raw),
     )
     emit_found(session, DLQ_SHOW, result)
+
+
+@NOUN.verb(
+    "replay",
+    view=DLQ_REPLAY,
+    changes=True,
+    examples=[
+        "mqadmin dlq replay --from letters.ndjson --dry-run",
+        "mqadmin dlq replay billing --from /out/replay.ndjson --to retry --rate 50/s --yes",
+        "mqadmin dlq replay billing --to orders-repair --yes",
+    ],
+)
+def replay(
+    session: Session,
+    group: Annotated[
+        str | None,
+        Argument("GROUP", help="Only dead letters of this group.", complete="group"),
+    ] = None,
+    source: Annotated[
+        str | None,
+        Option(
+            "--from",
+            metavar="FILE",
+            help="Dead letters in a file (- is stdin); without it GROUP's are read from its DLQ.",
+            complete="file",
+        ),
+    ] = None,
+    to: Annotated[
+        str,
+        Option("--to", metavar="WHERE", help="origin, retry (the group's alone) or a topic."),
+    ] = "origin",
+    maximum: Annotated[
+        int, Option("--max", "-m", metavar="N", help="Of a DLQ: its first N messages.", parse=count)
+    ] = 10_000,
+    rate: Annotated[
+        float | None,
+        Option("--rate", metavar="N/s", help="At most N messages a second.", parse=per_second),
+    ] = None,
+    ledger: Annotated[
+        str | None,
+        Option(
+            "--ledger",
+            metavar="FILE",
+            help="Keeps what was sent; default FILE.ledger, of a DLQ dlq-GROUP.ledger here.",
+            complete="file",
+        ),
+    ] = None,
+) -> None:
+    """Send dead letters again, as their producers sent them.
+
+    FILE is what 'mqadmin pipeline run dlq' writes (replay.ndjson below --out, or --table replay
+    -o ndjson), or 'mqadmin dlq show --body base64 -o ndjson'. Body, flag, keys, tags, uniqKey and
+    the application's properties arrive unchanged; what brokers and consumers wrote into a message
+    on its way is left out. The originals stay in the DLQ. To the origin topic a message goes for
+    all its groups, to the retry topic for the one that gave it up.
+
+    Says how many go where, asks, and sends in the order of the file. The ledger keeps what was
+    sent: a replay that was stopped goes on, one that is made again sends nothing. A message whose
+    answer was lost is looked up by its uniqKey before it is sent once more.
+    """
+    session.require_consent()
+    if source is None and group is None:
+        raise UsageFault(
+            "dlq replay: which dead letters?", "name a GROUP, or a file with --from FILE"
+        )
+    letters = _letters(session, group, source, maximum)
+    if letters is None:
+        return
+    kept = ledger or _ledger_name(group, source)
+    plan = session.admin.dlq.plan_replay(letters, to=to, ledger=kept)
+    for topic, (new, old) in plan.targets().items():
+        before = f", {old} sent before" if old else ""
+        session.note(f"{topic}: {new} to send{before}")
+    items = plan.items
+    planned = plan.count("planned")
+    if session.dry_run or not planned:
+        session.emit(DLQ_REPLAY, items, quiet=True)
+    elif not session.consent(f"send {planned} messages?"):
+        return
+    else:
+        items = _send(session, plan, rate)
+    if session.dry_run:
+        session.end_dry_run()
+    elif not planned and plan.count("alreadySent") == len(letters):
+        session.note(f"nothing to do: {kept} says that all were sent")
+    _conclude(session, items)
+
+
+def _ledger_name(group: str | None, source: str | None) -> str:
+    """Where what was sent is kept unless told otherwise: beside the file, else here."""
+    if source not in (None, "-"):
+        return f"{source}.ledger"
+    return f"dlq-{group}.ledger" if group else "dlq.ledger"
+
+
+def _letters(
+    session: Session, group: str | None, source: str | None, maximum: int
+) -> list[Any] | None:
+    """The letters of a file or of a DLQ; None if there are none, which is said."""
+    from mqadmin.admin.letters import letter_of, read_letters
+
+    if source is None:
+        from mqadmin.admin.message import BodyView
+
+        assert group is not None
+        found = session.admin.dlq.show(
+            group, max_items=maximum, body=BodyView(encoding="base64", raw=False)
+        )
+        if found.kind != "found":
+            emit_found(session, DLQ_REPLAY, found)
+            return None
+        if found.truncated:
+            session.note(f"the first {len(found.items)} dead letters of the group; --max for more")
+        return [letter_of(row) for row in found.items]
+    if source == "-":
+        from mqadmin.output.stdio import read_input
+
+        data = read_input()
+    else:
+        from mqadmin.settings import read_file
+
+        data = read_file(source)
+    letters = [letter for letter in read_letters(data, source) if group in (None, letter.group)]
+    if letters:
+        return letters
+    whose = f" of group {group}" if group else ""
+    session.emit(DLQ_REPLAY, [], quiet=True)
+    session.say(NO, "notFound", f"{source} holds no dead letters{whose}")
+    return None
+
+
+def _send(session: Session, plan: Any, rate: float | None) -> list[Any]:
+    """Send, and show each message with where it went; a Ctrl-C is told how far it came."""
+    done: list[Any] = []
+
+    def items() -> Iterator[Any]:
+        for item in session.admin.dlq.apply_replay(plan, rate=rate):
+            done.append(item)
+            yield item
+
+    try:
+        session.emit(DLQ_REPLAY, items(), quiet=True, live=session.form == "ndjson")
+    finally:
+        sent = sum(item.status == "sent" for item in done)
+        session.note(f"{sent} sent; {plan.ledger} keeps which")
+    return done
+
+
+def _conclude(session: Session, items: Sequence[Any]) -> None:
+    """Say what could not be sent."""
+    failed = [item for item in items if item.error is not None]
+    if not failed:
+        return
+    first = failed[0]
+    some = any(item.status in ("planned", "sent", "found", "alreadySent") for item in items)
+    session.say(
+        PARTLY if some else target_status(first.error.kind, first.error.response_code),
+        first.error.kind,
+        f"{len(failed)} of {len(items)} messages cannot be sent; the first"
+        f" ({first.offset_msg_id}): {first.error.message}",
+        first.error.hint,
+    )

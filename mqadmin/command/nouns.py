@@ -10,7 +10,7 @@ NOUNS: dict[str, tuple[str, str]] = {
     "group": ("mqadmin.command.group", "Create, inspect, change and delete consumer groups."),
     "consumer": ("mqadmin.command.consumer", "See consumers: who is online, how far behind."),
     "offset": ("mqadmin.command.offset", "Show and reset consumer offsets."),
-    "dlq": ("mqadmin.command.dlq", "Look at dead letters."),
+    "dlq": ("mqadmin.command.dlq", "Look at dead letters, and send them again."),
     "cluster": ("mqadmin.command.cluster", "List clusters and their brokers."),
     "broker": ("mqadmin.command.broker", "Look at single brokers: status and configuration."),
     "store": ("mqadmin.command.store_verbs", "Inspect, verify and repair store files offline."),

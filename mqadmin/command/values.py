@@ -66,6 +66,17 @@ def count(text: str) -> int:
     return number
 
 
+def per_second(text: str) -> float:
+    """Read a rate: ``50/s`` or ``50``, ``0.5/s`` for one in two seconds."""
+    try:
+        rate = float(text.removesuffix("/s"))
+    except ValueError:
+        raise ValueError(f"{text!r} is no number per second, as in 50/s") from None
+    if not 0 < rate < 1e9:
+        raise ValueError(f"{text} is not above 0")
+    return rate
+
+
 def whole(text: str) -> int:
     """Read a whole number, 0 or above; ``0x`` works too."""
     number = _integer(text, 0)

@@ -1,10 +1,14 @@
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
+
+import pytest
 
 from mqadmin.admin.dlq import DlqRecord
 from mqadmin.admin.message_result import QueryResult
-from mqadmin.admin.result import Listing
+from mqadmin.admin.replay import ReplayItem, ReplayPlan
+from mqadmin.admin.result import Listing, TargetError
 
 Run = Callable[..., Any]
 
@@ -42,3 +46,132 @@ def test_show_asks_for_the_window_and_the_body(mqadmin: Run, admin: Any) -> None
     assert (name, args) == ("dlq.show", ("billing",))
     assert (kwargs["begin_ms"], kwargs["end_ms"], kwargs["max_items"]) == (1_000_000, None, 5)
     assert (kwargs["body"].encoding, kwargs["body"].raw) == ("hex", True)
+
+
+LETTER = {
+    "topic": "%DLQ%billing",
+    "offsetMsgId": "7F00000100002A9F0000000000000000",
+    "properties": {"RETRY_TOPIC": "orders", "UNIQ_KEY": "A" * 32, "KEYS": "42"},
+    "keys": ["42"],
+    "body": "aGVsbG8=",
+    "bodyEncoding": "base64",
+}
+
+
+def item(status: str, number: int = 0, error: TargetError | None = None) -> ReplayItem:
+    return ReplayItem(
+        group="billing",
+        offset_msg_id=f"{number:032X}",
+        uniq_key=None,
+        keys=["42"],
+        target_topic="orders",
+        status=status,
+        note=error.message if error else None,
+        error=error,
+    )
+
+
+@pytest.fixture
+def letters(tmp_path: Path) -> str:
+    path = tmp_path / "letters.ndjson"
+    path.write_text(json.dumps(LETTER) + "\n")
+    return str(path)
+
+
+def lay_out(admin: Any, planned: list[ReplayItem], done: list[ReplayItem]) -> None:
+    admin.answers["dlq.plan_replay"] = lambda letters, to, ledger: ReplayPlan(
+        letters=letters, items=planned, ledger=ledger
+    )
+    admin.answers["dlq.apply_replay"] = lambda plan, rate: iter(done)
+
+
+def test_a_replay_says_what_goes_where_and_where_it_went(
+    mqadmin: Run, admin: Any, letters: str, screen: Any
+) -> None:
+    lay_out(admin, [item("planned"), item("alreadySent", 1)], [item("sent"), item("sent", 1)])
+    done = mqadmin("dlq", "replay", "--from", letters, "--to", "retry", "--rate", "50/s", "--yes")
+    assert done.status == 0
+    screen("dlq-replay.txt", done.out)
+    assert done.err.splitlines() == [
+        "orders: 1 to send, 1 sent before",
+        f"2 sent; {letters}.ledger keeps which",
+    ]
+    (_, (plan_letters,), planned), (_, _, applied) = admin.calls
+    assert (planned["to"], planned["ledger"]) == ("retry", f"{letters}.ledger")
+    assert (plan_letters[0].body, applied["rate"]) == (b"hello", 50.0)
+
+
+def test_a_dry_run_of_a_replay_sends_nothing(mqadmin: Run, admin: Any, letters: str) -> None:
+    lay_out(admin, [item("planned")], [])
+    done = mqadmin("dlq", "replay", "--from", letters, "--dry-run", "--ledger", "/x/l")
+    assert done.status == 0
+    assert done.out.endswith("dry run: nothing was changed\n")
+    assert [name for name, _, _ in admin.calls] == ["dlq.plan_replay"]
+    assert admin.calls[0][2]["ledger"] == "/x/l"
+
+
+def test_a_replay_without_yes_is_refused_where_nobody_can_be_asked(
+    mqadmin: Run, admin: Any, letters: str
+) -> None:
+    done = mqadmin("dlq", "replay", "--from", letters)
+    assert (done.status, admin.calls) == (2, [])
+    assert "needs --yes" in done.err
+
+
+def test_a_replay_that_is_done_already_says_so(mqadmin: Run, admin: Any, letters: str) -> None:
+    lay_out(admin, [item("alreadySent")], [])
+    done = mqadmin("dlq", "replay", "--from", letters, "--yes")
+    assert done.status == 0
+    assert "nothing to do" in done.err
+    assert [name for name, _, _ in admin.calls] == ["dlq.plan_replay"]
+
+
+def test_what_cannot_be_sent_is_told_with_its_status(
+    mqadmin: Run, admin: Any, letters: str
+) -> None:
+    error = TargetError(kind="unreachable", message="nobody there", hint="start it")
+    lay_out(admin, [item("planned"), item("planned", 1)], [item("sent"), item("failed", 1, error)])
+    done = mqadmin("dlq", "replay", "--from", letters, "--yes", "-o", "json")
+    assert done.status == 5
+    said = json.loads(done.err.splitlines()[-1])["error"]
+    assert said["message"].startswith("1 of 2 messages cannot be sent; the first (0000")
+    lay_out(admin, [item("planned")], [item("failed", 0, error)])
+    assert mqadmin("dlq", "replay", "--from", letters, "--yes").status == 3
+    gone = TargetError(kind="client", message="topic orders is not there")
+    lay_out(admin, [item("noTarget", 0, gone)], [])
+    assert mqadmin("dlq", "replay", "--from", letters, "--yes").status == 1
+
+
+def test_a_ctrl_c_tells_how_far_a_replay_came(mqadmin: Run, admin: Any, letters: str) -> None:
+    def sending() -> Iterator[ReplayItem]:
+        yield item("sent")
+        raise KeyboardInterrupt
+
+    lay_out(admin, [item("planned"), item("planned", 1)], [])
+    admin.answers["dlq.apply_replay"] = lambda plan, rate: sending()
+    done = mqadmin("dlq", "replay", "--from", letters, "--yes", "-o", "ndjson")
+    assert done.status == 130
+    assert json.loads(done.out)["status"] == "sent"
+    assert f"1 sent; {letters}.ledger keeps which" in done.err
+
+
+def test_letters_come_from_stdin_from_the_dlq_or_not_at_all(
+    mqadmin: Run, admin: Any, letters: str
+) -> None:
+    lay_out(admin, [item("planned")], [item("sent")])
+    text = Path(letters).read_text()
+    assert mqadmin("dlq", "replay", "--from", "-", "--yes", stdin=text).status == 0
+    assert admin.calls[0][2]["ledger"] == "dlq.ledger"
+    admin.answers["dlq.show"] = QueryResult(kind="found", items=(), truncated=False)
+    mqadmin("dlq", "replay", "billing", "--max", "7", "--yes")
+    name, args, kwargs = admin.calls[2]
+    assert (name, args, kwargs["max_items"]) == ("dlq.show", ("billing",), 7)
+    assert kwargs["body"].encoding == "base64"
+    done = mqadmin("dlq", "replay", "--yes")
+    assert (done.status, "name a GROUP" in done.err) == (2, True)
+    done = mqadmin("dlq", "replay", "shipping", "--from", letters, "--yes")
+    assert (done.status, "no dead letters of group shipping" in done.err) == (1, True)
+    done = mqadmin("dlq", "replay", "--from", "/nowhere/f", "--yes")
+    assert (done.status, "/nowhere/f" in done.err) == (2, True)
+    done = mqadmin("dlq", "replay", "--from", letters, "--rate", "fast", "--yes")
+    assert (done.status, "'fast' is no number per second" in done.err) == (2, True)

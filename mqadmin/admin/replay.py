@@ -1,0 +1,393 @@
+"""Sending dead letters again: plan, then message by message, each at most once more.
+
+The originals stay in the DLQ topic. A message is sent as its producer sent it: body, flag, keys,
+tags, uniqKey, the application's properties and the time of birth; what brokers and consumers wrote
+into it on its way (:data:`CLEANED`) is left out, so that it begins anew.
+
+The ledger makes a replay resumable: a run that was stopped goes on where it was, and one that is
+made again sends nothing. A message in doubt (sent, no answer seen) is looked up by its uniqKey in
+the target topic and sent again only if it is not there; without a uniqKey it is sent again.
+
+**Source:** RocketMQ ``SendMessageProcessor#consumerSendMsgBack`` (properties of dead letters).
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from broker.common.clock import Clock
+from broker.common.message_queue import MessageQueue
+from broker.common.topic import check_topic_name, retry_topic
+from broker.errors import BrokerError, ClientError, ConfigError, ConnectError, RocketMQError
+from broker.message import message as names
+from mqadmin.admin import message_result as kinds
+from mqadmin.admin.failure import describe
+from mqadmin.admin.ledger import REFUSED, SENDING, SENT, Entry, Ledger
+from mqadmin.admin.letters import Letter
+from mqadmin.admin.result import TargetError
+
+if TYPE_CHECKING:
+    from mqadmin.admin.session import MQAdmin
+
+#: Properties that brokers and consumers write; a message that is sent anew has none of them.
+CLEANED: Final = frozenset(
+    {
+        names.PROPERTY_WAIT_STORE_MSG_OK,  # false in what brokers put in again; absent is true
+        names.PROPERTY_RETRY_TOPIC,
+        names.PROPERTY_REAL_TOPIC,
+        names.PROPERTY_REAL_QUEUE_ID,
+        names.PROPERTY_ORIGIN_MESSAGE_ID,
+        names.PROPERTY_DLQ_ORIGIN_TOPIC,
+        names.PROPERTY_DLQ_ORIGIN_MESSAGE_ID,
+        names.PROPERTY_DELAY,
+        names.PROPERTY_TIMER_DELAY_SEC,
+        names.PROPERTY_TIMER_DELAY_MS,
+        names.PROPERTY_TIMER_DELIVER_MS,
+        names.PROPERTY_TIMER_OUT_MS,
+        names.PROPERTY_TIMER_ENQUEUE_MS,
+        names.PROPERTY_TIMER_DEQUEUE_MS,
+        names.PROPERTY_TIMER_ROLL_TIMES,
+        names.PROPERTY_TIMER_DELAY_LEVEL,
+        names.PROPERTY_RECONSUME_TIME,
+        names.PROPERTY_MAX_RECONSUME_TIMES,
+        names.PROPERTY_CONSUME_START_TIMESTAMP,
+        names.PROPERTY_MIN_OFFSET,
+        names.PROPERTY_MAX_OFFSET,
+        names.PROPERTY_POP_CK,
+        names.PROPERTY_POP_CK_OFFSET,
+        names.PROPERTY_FIRST_POP_TIME,
+        names.PROPERTY_TRANSACTION_PREPARED,
+        names.PROPERTY_TRANSACTION_PREPARED_QUEUE_OFFSET,
+        names.PROPERTY_TRANSACTION_ID,
+        names.PROPERTY_TRANSACTION_CHECK_TIMES,
+        names.PROPERTY_CHECK_IMMUNITY_TIME_IN_SECONDS,
+        names.PROPERTY_PRODUCER_GROUP,
+        names.PROPERTY_MSG_REGION,
+        names.PROPERTY_TRACE_SWITCH,
+        names.PROPERTY_CLUSTER,
+        names.PROPERTY_CRC32,
+        names.PROPERTY_INNER_NUM,
+        names.PROPERTY_INNER_BASE,
+        names.PROPERTY_DUP_INFO,
+        names.PROPERTY_INNER_MULTI_DISPATCH,
+        names.PROPERTY_INNER_MULTI_QUEUE_OFFSET,
+        names.PROPERTY_FORWARD_QUEUE_ID,
+        names.PROPERTY_REDIRECT,
+    }
+)
+
+ORIGIN: Final = "origin"
+RETRY: Final = "retry"
+
+#: Messages that fail one after the other before the rest is left for another run.
+FAILURES_IN_A_ROW: Final = 3
+
+#: How many brokers of a topic are tried with one message.
+BROKERS_TRIED: Final = 3
+
+#: How far the clock of a broker may be behind ours, when a message in doubt is looked up.
+CLOCK_STEP_MS: Final = 60_000
+
+PLANNED: Final = "planned"
+ALREADY: Final = "alreadySent"
+FOUND: Final = "found"
+FAILED: Final = "failed"
+NOT_TRIED: Final = "notTried"
+NO_TARGET: Final = "noTarget"
+
+
+class ReplayItem(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """A dead letter and what becomes of it.
+
+    ``status``: planned, sent, alreadySent (the ledger says so), found (in doubt, and the broker
+    has it), noTarget (no origin, or no such topic), failed, notTried (too many failed before it).
+    ``targetOffsetMsgId`` is the id of the new message, ``error`` why there is none.
+    """
+
+    group: str
+    offset_msg_id: str
+    uniq_key: str | None
+    keys: list[str]
+    target_topic: str | None
+    status: str
+    broker_name: str | None = None
+    queue_id: int | None = None
+    queue_offset: int | None = None
+    target_offset_msg_id: str | None = None
+    note: str | None = None
+    error: TargetError | None = None
+
+
+class ReplayPlan(msgspec.Struct, frozen=True, kw_only=True):
+    """What a replay would do, message by message, in the order of the file."""
+
+    letters: Sequence[Letter]
+    items: Sequence[ReplayItem]
+    ledger: str
+
+    def count(self, status: str) -> int:
+        """How many items have a status."""
+        return sum(item.status == status for item in self.items)
+
+    def targets(self) -> dict[str, tuple[int, int]]:
+        """Target topic -> messages to send, messages sent before."""
+        found: dict[str, tuple[int, int]] = {}
+        for item in self.items:
+            if item.target_topic is not None and item.status in (PLANNED, ALREADY):
+                new, old = found.get(item.target_topic, (0, 0))
+                is_new = item.status == PLANNED
+                found[item.target_topic] = (new + is_new, old + (not is_new))
+        return found
+
+
+def plan_replay(
+    admin: "MQAdmin", letters: Sequence[Letter], *, to: str = ORIGIN, ledger: str
+) -> ReplayPlan:
+    """Where each letter would go; nothing is sent. ``to``: origin, retry or a topic.
+
+    ConfigError for a name that is no topic and for a ledger that cannot be read.
+    """
+    if to not in (ORIGIN, RETRY) and (reason := check_topic_name(to)) is not None:
+        raise ConfigError(f"--to {to}: {reason}", "origin, retry, or the name of a topic")
+    known = Ledger(ledger).read().entries
+    exists: dict[str, bool] = {}
+    seen: set[str] = set()
+    items = []
+    for letter in letters:
+        target = target_of(letter, to)
+        item = _planned(letter, target)
+        entry = known.get(letter.offset_msg_id)
+        if entry is not None and entry.state == SENT:
+            item = _sent(item, entry, ALREADY)
+        elif letter.offset_msg_id in seen:
+            item = msgspec.structs.replace(item, status=ALREADY, note="is in the set twice")
+        elif target is None:
+            item = _failed(item, NO_TARGET, _NO_ORIGIN)
+        else:
+            if target not in exists:
+                route = admin.routes.find(target)
+                exists[target] = route is not None and bool(route.publish_queues())
+            if not exists[target]:
+                item = _failed(item, NO_TARGET, _no_topic(target))
+            elif entry is not None and entry.state == SENDING:
+                item = msgspec.structs.replace(item, note="in doubt: will be looked up first")
+        seen.add(letter.offset_msg_id)
+        items.append(item)
+    return ReplayPlan(letters=letters, items=items, ledger=ledger)
+
+
+def target_of(letter: Letter, to: str) -> str | None:
+    """The topic a letter goes to, None if it does not say where it came from."""
+    if to == ORIGIN:
+        return letter.origin_topic
+    return retry_topic(letter.group) if to == RETRY else to
+
+
+def cleaned(letter: Letter, target: str) -> dict[str, str]:
+    """The properties of a letter as its producer gave them.
+
+    The retry topic alone keeps the name of the topic that the group subscribes to: consumers put
+    it back before they hand the message on.
+    """
+    kept = {
+        name: value
+        for name, value in letter.properties.items()
+        if name not in CLEANED and not name.startswith(names.TRANSIENT_PREFIX)
+    }
+    if target == retry_topic(letter.group) and letter.origin_topic is not None:
+        kept[names.PROPERTY_RETRY_TOPIC] = letter.origin_topic
+    return kept
+
+
+def _planned(letter: Letter, target: str | None) -> ReplayItem:
+    return ReplayItem(
+        group=letter.group,
+        offset_msg_id=letter.offset_msg_id,
+        uniq_key=letter.uniq_key,
+        keys=letter.keys,
+        target_topic=target,
+        status=PLANNED,
+    )
+
+
+def _failed(item: ReplayItem, status: str, error: TargetError) -> ReplayItem:
+    return msgspec.structs.replace(item, status=status, note=error.message, error=error)
+
+
+_NO_ORIGIN: Final = TargetError(
+    kind="client",
+    message="the message does not say where it came from",
+    hint="--to TOPIC sends it to a topic of your choice",
+)
+
+
+def _no_topic(topic: str) -> TargetError:
+    return TargetError(
+        kind="client",
+        message=f"topic {topic} is not there, or cannot be written",
+        hint="mqadmin topic create TOPIC creates it; --to TOPIC names another one",
+        target=topic,
+    )
+
+
+def _sent(item: ReplayItem, entry: Entry, status: str) -> ReplayItem:
+    return msgspec.structs.replace(
+        item,
+        status=status,
+        target_topic=entry.topic,
+        broker_name=entry.broker_name,
+        queue_id=entry.queue_id,
+        queue_offset=entry.queue_offset,
+        target_offset_msg_id=entry.offset_msg_id,
+    )
+
+
+class Replay:
+    """Carries out a plan; :meth:`run` yields each item with what became of it."""
+
+    def __init__(
+        self, admin: "MQAdmin", plan: ReplayPlan, clock: Clock, *, rate: float | None = None
+    ) -> None:
+        from broker.client.producer import Producer
+
+        self._admin = admin
+        self._plan = plan
+        self._clock = clock
+        self._rate = rate
+        self._producer = Producer(admin, routes=admin.routes)
+        self._turn = 0
+
+    def run(self) -> Iterator[ReplayItem]:
+        """Send what is planned, in order. ConfigError while another run writes the ledger."""
+        failed = 0
+        with Ledger(self._plan.ledger) as ledger:
+            pace = _Pace(self._rate)
+            for letter, item in zip(self._plan.letters, self._plan.items, strict=True):
+                if item.status != PLANNED:
+                    yield item
+                    continue
+                entry = ledger.entries.get(letter.offset_msg_id)
+                if entry is not None and entry.state == SENT:
+                    yield _sent(item, entry, ALREADY)
+                    continue
+                if failed == FAILURES_IN_A_ROW:
+                    yield _failed(item, NOT_TRIED, _GIVEN_UP)
+                    continue
+                pace.wait()
+                done = self._one(letter, item, entry, ledger)
+                failed = failed + 1 if done.status == FAILED else 0
+                yield done
+
+    def _one(
+        self, letter: Letter, item: ReplayItem, entry: Entry | None, ledger: Ledger
+    ) -> ReplayItem:
+        assert item.target_topic is not None
+        try:
+            if entry is not None and entry.state == SENDING and letter.uniq_key:
+                there = self._look_up(letter, entry)
+                if there is not None:
+                    ledger.write(there)
+                    return _sent(item, there, FOUND)
+            return _sent(item, self._send(letter, item.target_topic, ledger), SENT)
+        except RocketMQError as error:
+            return _failed(item, FAILED, describe(error, target=item.target_topic))
+
+    def _look_up(self, letter: Letter, entry: Entry) -> Entry | None:
+        """What became of a message in doubt: its entry if a broker has it."""
+        result = self._admin.message.query_key(
+            entry.topic, letter.uniq_key or "", begin_ms=entry.at - CLOCK_STEP_MS, unique=True
+        )
+        for row in result.items:
+            # The first copy of the message and its retries have the same uniqKey.
+            if row.offset_msg_id != letter.origin_id and row.reconsume_times == 0:
+                return Entry(
+                    id=letter.offset_msg_id,
+                    state=SENT,
+                    at=self._clock.now_ms(),
+                    topic=entry.topic,
+                    broker_name=row.broker_name,
+                    queue_id=row.queue_id,
+                    queue_offset=row.queue_offset,
+                    offset_msg_id=row.offset_msg_id,
+                )
+        if result.errors or result.kind in (kinds.REFUSED, kinds.UNREACHABLE):
+            raise ClientError(
+                f"in doubt, and no answer whether topic {entry.topic} has it already: "
+                f"{result.detail or result.errors[0].message}"
+            )
+        return None
+
+    def _send(self, letter: Letter, topic: str, ledger: Ledger) -> Entry:
+        """Send to one queue after the other of different brokers until one takes it."""
+        from broker.client.producer import SEND_ACCEPTS, read_send
+
+        message = names.Message(topic, letter.body, flag=letter.flag)
+        message.properties = cleaned(letter, topic)
+        last: RocketMQError | None = None
+        for queue in self._queues(topic):
+            address, command = self._producer.request(
+                message, queue, born_timestamp_ms=letter.born_timestamp or None
+            )
+            entry = Entry(
+                id=letter.offset_msg_id, state=SENDING, at=self._clock.now_ms(), topic=topic
+            )
+            ledger.write(entry)
+            try:
+                reply = self._admin.send(address, command, accept=SEND_ACCEPTS)
+            except (BrokerError, ConnectError) as error:
+                # Not stored for certain, so another broker may be asked.
+                ledger.write(msgspec.structs.replace(entry, state=REFUSED))
+                last = error
+                continue
+            result = read_send(reply, queue, message.properties[names.PROPERTY_UNIQ_KEY])
+            sent = msgspec.structs.replace(
+                entry,
+                state=SENT,
+                broker_name=queue.broker_name,
+                queue_id=result.queue.queue_id,
+                queue_offset=result.queue_offset,
+                offset_msg_id=result.offset_msg_id,
+            )
+            ledger.write(sent)
+            return sent
+        raise last or ClientError(f"topic {topic} has no queue that can be written")
+
+    def _queues(self, topic: str) -> list[MessageQueue]:
+        """The next queue in turn, then one of each other broker."""
+        queues = self._admin.routes.get(topic).publish_queues()
+        if not queues:
+            return []
+        self._turn += 1
+        at = self._turn % len(queues)
+        chosen: dict[str, MessageQueue] = {}
+        for queue in queues[at:] + queues[:at]:
+            chosen.setdefault(queue.broker_name, queue)
+        return list(chosen.values())[:BROKERS_TRIED]
+
+
+_GIVEN_UP: Final = TargetError(
+    kind="unreachable",
+    message=f"not tried: {FAILURES_IN_A_ROW} messages before it failed",
+    hint="the same command goes on with them",
+)
+
+
+class _Pace:
+    """At most so many messages a second; None lets all through."""
+
+    def __init__(self, rate: float | None) -> None:
+        self._step = 0.0 if not rate else 1 / rate
+        self._next: float | None = None
+
+    def wait(self) -> None:
+        """Wait for the next turn."""
+        if not self._step:
+            return
+        import time
+
+        now: Any = time.monotonic()
+        if self._next is not None and self._next > now:
+            time.sleep(self._next - now)
+            now = self._next
+        self._next = now + self._step
