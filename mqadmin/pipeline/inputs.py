@@ -101,9 +101,13 @@ class Inputs:
             )
         return most
 
-    def offsets(self, paths: Sequence[str] = ()) -> "DataFrame":
-        """Consumer offsets: of snapshots, of the stores themselves without any."""
+    def offsets(self, paths: Sequence[str] = (), *, optional: bool = False) -> "DataFrame":
+        """Consumer offsets: of snapshots, of the stores themselves without any.
+
+        ``optional``: stores without the file give none; else it is an error if all are without.
+        """
         reader = self.spark.read.format("rocketmq-offsets")
+        reader = reader.option("optional", "true" if optional else "false")
         return reader.load(list(expanded(paths, "offsets") if paths else self.stores))
 
     def index_files(self) -> "DataFrame":

@@ -13,8 +13,9 @@ to the last one written; a unit that leads back in the log ends its queue, as in
 ``rocketmq-index`` (options ``files``, ``columns``): the entries of IndexFiles, or with ``files``
 one row per file: its header, its load, its chains.
 
-``rocketmq-offsets`` (option ``columns``): consumer offsets; a path is a store directory or a copy
-of consumerOffset.json. ``snapshot_time`` is what the file's name says
+``rocketmq-offsets`` (options ``columns``, ``optional``): consumer offsets; a path is a store
+directory or a copy of consumerOffset.json. Stores without that file are passed as long as another
+path has offsets, with ``optional`` always. ``snapshot_time`` is what the file's name says
 (``consumerOffset-20260102T030405Z.json``, or 10 or 13 digits), else the file's time of change.
 """
 
@@ -426,8 +427,14 @@ class OffsetsReader(TableReader):
     """Reads files of consumer offsets, one per task."""
 
     def work(self) -> Iterator[Work]:
-        """A task per snapshot. ConfigError for a path that holds none."""
-        yield from (Work([(str(file), store)]) for file, store in self._files())
+        """A task per snapshot. ConfigError if no path holds one, unless that is ``optional``."""
+        found = [Work([(str(file), store)]) for file, store in self._files()]
+        if not found and not option_true(self.options, "optional"):
+            raise ConfigError(
+                f"{OFFSETS}: {self.paths[0]} holds no {config.CONSUMER_OFFSET}",
+                "name files of it: copies that were taken of config/consumerOffset.json",
+            )
+        yield from found
 
     def _files(self) -> Iterator[tuple[Path, str]]:
         for name in self.paths:
@@ -438,9 +445,8 @@ class OffsetsReader(TableReader):
             directory = StoreDirectory(path)
             file = (directory.root or path) / state.CONFIG_DIR / config.CONSUMER_OFFSET
             backup = file.with_name(file.name + ".bak")
-            if not file.exists() and not backup.exists():
-                raise ConfigError(f"{OFFSETS}: {path} holds no {config.CONSUMER_OFFSET}")
-            yield file, store_label(directory)
+            if file.exists() or backup.exists():
+                yield file, store_label(directory)
 
     def rows(self, work: Work) -> Iterator["pa.RecordBatch"]:
         """One batch per snapshot."""

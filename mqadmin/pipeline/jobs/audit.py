@@ -12,8 +12,8 @@ if TYPE_CHECKING:
 JOB: Final = Job(
     name="audit",
     summary="Verify any number of stores: log, queues, index, bodies, duplicates, gaps, clocks.",
-    text="findings are those of 'mqadmin store verify', one task per store. The other tables look"
-    " over all stores at once. Damages make the exit status 5.",
+    text="The findings are those of 'mqadmin store verify', one task per store. The other tables"
+    " look over all stores at once. Damages make the exit status 5.",
     example="mqadmin pipeline run audit --store '/data/*/store'",
     entry="mqadmin.pipeline.jobs.audit:run",
     tables=(
@@ -93,10 +93,13 @@ def run(inputs: "Inputs") -> dict[str, "DataFrame"]:
     messages = inputs.messages(
         *("topic", "queue_id", "queue_offset", "physical_offset", "store_time", "uniq_key", "store")
     )
+    sent = inputs.messages(
+        *("topic", "queue_id", "physical_offset", "store_time", "store_host", "uniq_key")
+    )
     return {
         "findings": findings(inputs.verified()),
         "stores": stores(inputs.verified(what="stores")),
-        "duplicates": duplicates(messages),
+        "duplicates": duplicates(sent),
         "gaps": gaps(messages),
         "clock": clock(messages),
     }
@@ -115,8 +118,9 @@ def stores(verified: "DataFrame") -> "DataFrame":
 def duplicates(messages: "DataFrame") -> "DataFrame":
     """Messages of one topic with the same uniqKey.
 
-    Messages of one batch share theirs: what was stored in one queue at one time counts once. What
-    brokers put in again on purpose (retries, delays, transaction checks) stands in other topics.
+    Messages of one batch share theirs: what one broker stored in one queue at one time counts
+    once, and so do a master's message and its copy in a slave. What brokers put in again on
+    purpose (retries, delays, transaction checks) stands in other topics.
     """
     from pyspark.sql import functions as F
 
@@ -126,7 +130,7 @@ def duplicates(messages: "DataFrame") -> "DataFrame":
         messages.where(F.col("uniq_key").isNotNull() & ~again)
         .groupBy("topic", "uniq_key")
         .agg(
-            F.count_distinct("store", "queue_id", "store_time").alias("copies"),
+            F.count_distinct("store_host", "queue_id", "store_time").alias("copies"),
             F.slice(F.array_sort(F.collect_set("physical_offset")), 1, SHOWN_PLACES).alias(
                 "physical_offsets"
             ),

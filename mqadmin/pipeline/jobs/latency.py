@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 JOB: Final = Job(
     name="latency",
     summary="Born to stored, accuracy of delays and timers, time to commit of transactions.",
-    text="stored is about messages as producers sent them: deliveries of retries, delays and"
-    " commits are left out. Negative times are clocks that differ.",
+    text="The first table is about messages as producers sent them: deliveries of retries, delays"
+    " and commits are left out. Negative times are clocks that differ.",
     example="mqadmin pipeline run latency --store /data/store --plot latency.html",
     entry="mqadmin.pipeline.jobs.latency:run",
     parameters=(

@@ -80,7 +80,7 @@ def run(inputs: "Inputs") -> dict[str, "DataFrame"]:
         found = found.where(F.col("group") == group)
     if inputs.topics:
         found = found.where(F.col("origin_topic").isin(*inputs.topics))
-    joined = chains(found, inputs.offsets())
+    joined = chains(found, inputs.offsets(optional=True))
     return {"groups": groups(joined), "chains": joined}
 
 

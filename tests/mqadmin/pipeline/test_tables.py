@@ -118,3 +118,16 @@ def test_a_broken_file_of_offsets_is_read_from_its_backup(tmp_path: Path) -> Non
     file, offsets = read_offsets(path)
     assert file.name == "consumerOffset.json.bak"
     assert offsets == {("t", "g"): {0: 5}}
+
+
+def test_stores_without_offsets_are_passed_where_others_have_some(
+    spark: Any, store_roots: dict[str, Path], tmp_path: Path
+) -> None:
+    (tmp_path / "commitlog").mkdir()
+    root = store_roots["retry-dlq-533"]
+    read = spark.read.format("rocketmq-offsets")
+    with_some = read.load([str(tmp_path), str(root)])
+    assert {row.store for row in with_some.collect()} == {str(root)}
+    with pytest.raises(Exception, match=f"{tmp_path} holds no consumerOffset.json"):
+        read.load(str(tmp_path)).collect()
+    assert read.option("optional", "true").load(str(tmp_path)).collect() == []

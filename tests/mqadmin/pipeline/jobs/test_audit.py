@@ -75,6 +75,11 @@ def test_a_message_sent_twice_is_a_duplicate_and_a_batch_is_none(
     assert row["seconds"] == 2.0
 
 
+def test_a_slaves_copy_is_no_duplicate(run_job: Any, store_roots: dict[str, Path]) -> None:
+    pair = store_roots["pair-533"], store_roots["pair-533/slave"]
+    assert run_job("audit", *pair, table="duplicates").rows == []
+
+
 def test_gaps_in_queue_offsets_and_steps_of_the_clock(run_job: Any, make_log: Any) -> None:
     log = make_log(file_size=1 << 16)
     for offset in (0, 1, 2, 5, 6):
