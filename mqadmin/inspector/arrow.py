@@ -20,6 +20,7 @@ from broker.common import sysflag
 from broker.common.address import decode_host
 from broker.errors import RemoteProtocolError
 from broker.message.compression import decompress
+from broker.message.message import MessageExt
 from broker.message.record import decode_record, field_position
 from broker.store.format import columns
 from broker.store.format.columns import ScanBatch
@@ -63,6 +64,8 @@ SCHEMA: Final = pa.schema(
 value 0x02 …), ``body`` what the application sent, ``store`` the store directory; ``damage`` is
 null but in damage rows, where it says what is wrong and ``size`` how many bytes."""
 
+KeepInner = Callable[[MessageExt, list[MessageExt]], list[MessageExt]]
+
 BODY_LIMIT: Final = 256 << 20  # what a compressed body may become
 
 _NUMBERS: Final = {
@@ -98,7 +101,8 @@ class BatchMaker:
     """Turns scan batches of one file into record batches of the wanted columns.
 
     ``names`` are column names of SCHEMA, in the order wanted; ``keep`` is an optional selection
-    (scan batch → row numbers) that runs before anything is copied.
+    (scan batch → row numbers) that runs before anything is copied, ``keep_inner`` one among the
+    messages of an inner batch (record, its messages → those wanted).
     """
 
     def __init__(
@@ -108,7 +112,9 @@ class BatchMaker:
         *,
         store: str = "",
         keep: "Callable[[ScanBatch], NDArray[np.int64]] | None" = None,
+        keep_inner: KeepInner | None = None,
     ) -> None:
+        self.keep_inner = keep_inner
         self.buf = buf
         self.bytes = np.frombuffer(buf, dtype=np.uint8)
         self.values = pa.py_buffer(buf)
@@ -278,7 +284,13 @@ class BatchMaker:
             messages = unwrap_inner_batch(record)
         except RemoteProtocolError:
             messages = []
+        if self.keep_inner is not None:
+            messages = self.keep_inner(record, messages or [record])
+            if not messages:
+                return
         for message in messages:
+            if message is record:
+                break  # it cannot be unfolded
             own = {
                 "queue_offset": message.queue_offset,
                 "flag": message.flag,

@@ -12,24 +12,30 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import msgspec
 
+from broker.common.sysflag import INNER_BATCH
 from broker.common.times import format_time
+from broker.message.message import MessageExt
 from mqadmin.inspector.directory import Query, StoreDirectory
-from mqadmin.inspector.files import open_bytes
+from mqadmin.inspector.files import FileBytes
 from mqadmin.inspector.log import LogItem, LogWalk
 from mqadmin.inspector.messages import Matcher, record_rows, start_by_time
 from mqadmin.inspector.rows import DamageRow
+from mqadmin.inspector.verify_log import ColumnWalk
 from mqadmin.message_row import MessageRow
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+    from broker.store.format.columns import ScanBatch
 
 NDJSON: Final = "ndjson"
 CSV: Final = "csv"
 PARQUET: Final = "parquet"
 FORMATS: Final = (NDJSON, CSV, PARQUET)
 
-# Rows of a text piece.
+# Rows of a text piece, and records that are read for one at most.
 PIECE_ROWS: Final = 2000
+PIECE_RECORDS: Final = 100_000
 # Times are told twice, in ms and in words; after the same name, as everywhere.
 _TIMES: Final = {"bornTimestamp": "bornTime", "storeTimestamp": "storeTime"}
 
@@ -46,24 +52,25 @@ class Piece(NamedTuple):
 def text_pieces(store: StoreDirectory, query: Query, form: str) -> Iterator[Piece]:
     """NDJSON or CSV pieces of the messages that match; a CSV begins with its header line.
 
-    ``query.from_offset`` is where an interrupted export goes on; the header is then left out.
+    ``query.from_offset`` is where an interrupted export goes on; the header is then left out. The
+    last piece may hold no row: it says how far the log was read.
     """
     encode = _ndjson if form == NDJSON else _csv
     if form == CSV and not query.from_offset:
         yield Piece(_csv_line(list(fields())), 0, query.from_offset or 0)
     rows: list[MessageRow] = []
     damages: list[DamageRow] = []
-    reached = 0
+    reached = looked = 0
     for item, found in _matching(store, query):
         rows += [row for row in found if not isinstance(row, DamageRow)]
         damages += [row for row in found if isinstance(row, DamageRow)]
+        looked += 1
         if item.record is not None:
             reached = item.record.physical_offset + item.record.total_size
-        if len(rows) >= PIECE_ROWS:
+        if len(rows) >= PIECE_ROWS or looked >= PIECE_RECORDS:
             yield Piece(encode(rows), len(rows), reached, tuple(damages))
-            rows, damages = [], []
-    if rows or damages:
-        yield Piece(encode(rows), len(rows), reached, tuple(damages))
+            rows, damages, looked = [], [], 0
+    yield Piece(encode(rows), len(rows), reached, tuple(damages))
 
 
 def _matching(
@@ -73,7 +80,7 @@ def _matching(
     broker_name = store.broker_name()
     start = max(query.from_offset or 0, start_by_time(store, query.begin_ms))
     for item in LogWalk(store, start=start, check_crc=query.check_crc):
-        if item.damage is not None:
+        if item.damage is not None and not match.is_behind(item.damage.physical_offset):
             yield item, [item.damage]
         record = item.record
         if record is None:
@@ -132,36 +139,58 @@ def _cell(value: Any) -> Any:
 def batch_pieces(store: StoreDirectory, query: Query, *, bodies: bool) -> "Iterator[Piece]":
     """Arrow record batches of the messages that match; needs the extra ``arrow``.
 
-    Columns are those of :data:`mqadmin.inspector.arrow.SCHEMA`, ``body`` only with ``bodies``.
+    Columns are those of :data:`mqadmin.inspector.arrow.SCHEMA`, ``body`` only with ``bodies``. A
+    piece without data says how far the log was read, or what is damaged.
     """
+    names = batch_schema(bodies=bodies).names
+    select = _Selection(query)
+    match = Matcher(query)
+    held: list[tuple[FileBytes, ScanBatch, frozenset[int]]] = []
+    walk = ColumnWalk(
+        store,
+        lambda *taken: held.append(taken),
+        start=max(query.from_offset or 0, start_by_time(store, query.begin_ms)),
+        check_crc=query.check_crc,
+    )
+    for item in walk:
+        if item.damage is not None and not match.is_behind(item.damage.physical_offset):
+            yield Piece(None, 0, 0, (item.damage,))
+        for file, batch, untrusted in held:
+            if match.is_behind(int(batch.physical_offset[0])):
+                return
+            _distrust(batch, untrusted)
+            yield from _parts(store, select, names, (file.data, batch))
+        held.clear()
+
+
+def _parts(
+    store: StoreDirectory, select: "_Selection", names: list[str], of: "tuple[bytes, ScanBatch]"
+) -> Iterator[Piece]:
+    """One scan batch as record batches, and how far it goes."""
     from mqadmin.inspector import arrow
 
-    names = [name for name in arrow.SCHEMA.names if name not in ("damage", "crc_ok")]
-    if not bodies:
-        names.remove("body")
-    select = _Selection(query)
-    start = max(query.from_offset or 0, start_by_time(store, query.begin_ms))
-    from broker.store.format.columns import first_record, scan_columns
+    data, batch = of
+    # One for each batch: the file cannot be closed while anything points into it.
+    maker = arrow.BatchMaker(
+        data,
+        names,
+        store=str(store.path),
+        keep=select.keep(data),
+        keep_inner=None if select.query.key is None else select.keep_inner,
+    )
+    reached = int(batch.physical_offset[-1] + batch.column("total_size")[-1])
+    for part in maker.make(batch):
+        yield Piece(part, part.num_rows, reached)
+    yield Piece(None, 0, reached)
 
-    for file in store.log_files():
-        if file.start + file.length <= start or (
-            query.to_offset is not None and file.start >= query.to_offset
-        ):
-            continue
-        with open_bytes(file.path, sequential=True) as opened:
-            data = opened.data
-            position = first_record(data, max(start - file.start, 0), file.start)
-            if position < 0:
-                continue
-            maker = arrow.BatchMaker(data, names, store=str(store.path), keep=select.keep(data))
-            what = arrow.what_for(names, check_crc=False)
-            for batch in scan_columns(data, file.start, position, opened.data_end, what=what):
-                for part in maker.make(batch):
-                    yield Piece(part, part.num_rows, file.start + batch.next_position)
-                if not batch.count:
-                    continue
-                yield Piece(None, 0, file.start + batch.next_position)
-            del maker
+
+def _distrust(batch: "ScanBatch", untrusted: frozenset[int]) -> None:
+    """Records whose fields are not to be believed are no good ones, whatever their body is."""
+    if untrusted:
+        import numpy as np
+
+        wrong = np.isin(batch.physical_offset, list(untrusted))
+        batch.column("crc_ok")[wrong] = 0
 
 
 class _Selection:
@@ -169,6 +198,13 @@ class _Selection:
 
     def __init__(self, query: Query) -> None:
         self.query = query
+        self.match = Matcher(query)
+
+    def keep_inner(self, record: MessageExt, messages: list[MessageExt]) -> list[MessageExt]:
+        """The messages of an inner batch that have the key; all of them if the batch has it."""
+        if self.match.message(record):
+            return messages
+        return [message for message in messages if self.match.message(message)]
 
     def keep(self, data: bytes) -> Any:
         """A function from scan batch to row numbers."""
@@ -202,9 +238,10 @@ class _Selection:
             if query.key is None:
                 return found
             key = query.key.encode("utf-8", "replace")
-            return np.array(
-                [row for row in found.tolist() if _has_key(data, batch, row, key)], dtype=np.int64
-            )
+            # The keys of an inner batch stand in its body.
+            inner = batch.column("sys_flag") & INNER_BATCH != 0
+            kept = [row for row in found.tolist() if inner[row] or _has_key(data, batch, row, key)]
+            return np.array(kept, dtype=np.int64)
 
         return rows
 
@@ -221,10 +258,10 @@ def _has_key(data: bytes, batch: Any, row: int, key: bytes) -> bool:
 
 
 def batch_schema(*, bodies: bool) -> "pa.Schema":
-    """The columns of :func:`batch_pieces`."""
+    """The columns of :func:`batch_pieces`: all but ``damage``, and ``body`` if it is wanted."""
+    import pyarrow as pa
+
     from mqadmin.inspector import arrow
 
-    names = [name for name in arrow.SCHEMA.names if name not in ("damage", "crc_ok")]
-    if not bodies:
-        names.remove("body")
-    return __import__("pyarrow").schema([arrow.SCHEMA.field(name) for name in names])
+    left_out = ("damage",) if bodies else ("damage", "body")
+    return pa.schema([field for field in arrow.SCHEMA if field.name not in left_out])

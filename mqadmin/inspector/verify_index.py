@@ -58,6 +58,7 @@ class IndexFileCheck:
         self.told = 0
         self.ordered = False
         self.told_times = False
+        self.ends_met: set[int] = set()  # places, of first and last entry, whose record was met
         self.header = IndexHeader()
         self.previous_end: int | None = None
 
@@ -127,12 +128,23 @@ class IndexFileCheck:
                 f"ends at physical offset {header.end_physical_offset}, its last entry at"
                 f" {int(entries.physical[-1])}"
             )
-        if not 0 < header.begin_timestamp <= header.end_timestamp:
-            problems.append(f"spans the times {header.begin_timestamp} to {header.end_timestamp}")
+        if header.begin_timestamp <= 0 or header.end_timestamp <= 0:
+            problems.append(self.times())
         if not 0 < header.hash_slot_count <= self.count:
             problems.append(f"{header.hash_slot_count} slots used by {self.count} entries")
         for problem in problems:
             self._tell("index", f"header: {problem}", 0, HEADER_SIZE)
+
+    def times(self) -> str:
+        """What the header says of times, in words."""
+        return f"spans the times {self.header.begin_timestamp} to {self.header.end_timestamp}"
+
+    def judge_times(self) -> None:
+        """A begin behind the end: a step of the clock if both records say so, else damage."""
+        if self.header.begin_timestamp <= self.header.end_timestamp or self.told_times:
+            return
+        if not {0, self.count - 1} <= self.ends_met and self.header.end_timestamp > 0:
+            self.tell_header(self.times())
 
     def load(self, data: bytes) -> Entries:
         """The entries, ready to be compared."""
@@ -354,7 +366,10 @@ class IndexChecks:
         )
         for place, name, said in ends:
             time = times.get(int(entries.physical[place]))
-            if span[0] <= place < span[1] and time is not None and time != said:
+            if not span[0] <= place < span[1] or time is None:
+                continue
+            file.ends_met.add(place)
+            if time != said:
                 file.told_times = True
                 file.tell_header(f"{name} is {said}, the record's storeTimestamp is {time}")
 
@@ -376,6 +391,7 @@ class IndexChecks:
     def finish(self, start: int, end: int, *, folder: Path, enabled: bool | None) -> None:
         """Say what no entry leads to, and which entries lead behind the end of the log."""
         for file in self.files:
+            file.judge_times()
             self._behind(file, end)
         last = max((file.last for file in self.files), default=-1)
         for run in self.uncovered:
@@ -453,6 +469,8 @@ def _same(
         if has not in allowed:
             return False
     covered[begin:end] = b"\1" * (end - begin)
+    if end > begin:
+        file.ends_met |= {0, len(entries) - 1} & {low, high - 1}
     return True
 
 

@@ -43,7 +43,8 @@ class ColumnWalk(LogWalk):
     """A pass whose records go to ``take`` in batches; damages and blanks come out as items.
 
     ``take(file, batch, untrusted)`` gets the physical offsets of rows whose fields are not to be
-    believed.
+    believed. After each batch an empty item comes out: a caller that hands batches on does so
+    there, and holds one at a time.
     """
 
     def __init__(
@@ -76,6 +77,7 @@ class ColumnWalk(LogWalk):
             if batch.count:
                 self.end = int(batch.physical_offset[-1] + batch.column("total_size")[-1])
                 self._take(opened, batch, frozenset(untrusted))
+                yield LogItem(opened)
             if moving:
                 return False
             position = batch.next_position

@@ -1,25 +1,42 @@
 """Exports written to files: one file of lines, or a folder of Parquet files; both resumable.
 
 Beside an export stands its state (``NAME.state``, ``_state.json`` in a folder): what was asked
-for, the physical offset reached, and how long the file was then. Started again, an export goes on
-there; what a crash left behind the last state is cut off. So the same command at night exports
-what has come since.
+for, the physical offset reached, and how long the file was then. It is there from the first moment
+and renewed as the export grows. Started again, an export goes on there; what a crash left behind
+the last state is cut off. So the same command at night exports what has come since.
+
+One export at a time writes to an output: it is locked meanwhile.
 """
 
 import json
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Final
+from typing import IO, Any, Final
 
 import msgspec
 
-from broker.errors import ConfigError, StoreError
+from broker.errors import ConfigError, DiskFullError, StoreError, StoreLockedError
 from mqadmin.inspector.directory import Query, StoreDirectory
-from mqadmin.inspector.export import FORMATS, PARQUET, Piece, batch_pieces, text_pieces
+from mqadmin.inspector.export import (
+    FORMATS,
+    PARQUET,
+    Piece,
+    batch_pieces,
+    batch_schema,
+    text_pieces,
+)
 from mqadmin.inspector.rows import DamageRow
+from mqadmin.surgery.files import is_full
 
-# Rows of one Parquet file and of one state.
+# Bytes of lines between two states: what an interruption costs at most.
+STATE_BYTES: Final = 16 << 20
+# Rows and bytes of one Parquet file (and of one state), and of a row group, which is in memory.
 PART_ROWS: Final = 1_000_000
+PART_BYTES: Final = 1 << 30
+GROUP_ROWS: Final = 100_000
+GROUP_BYTES: Final = 16 << 20
 STATE_FILE: Final = "_state.json"
 
 
@@ -60,7 +77,8 @@ def export(
     """Write the messages that match to ``output``, going on where an earlier run stopped.
 
     ``damages`` collects what is damaged. ConfigError if ``output`` is there but no export of the
-    same question, or if a library is missing.
+    same question, or if a library is missing; StoreLockedError while another export writes to it;
+    StoreError if it cannot be written: what is there then is gone on with next time.
     """
     if form not in FORMATS:
         raise ConfigError(f"no format {form!r}", f"one of {', '.join(FORMATS)}")
@@ -69,9 +87,10 @@ def export(
 
 
 def _question(query: Query) -> dict[str, Any]:
-    """What must be the same for an export to be gone on with."""
+    """What must be the same for an export to be gone on with; see :meth:`_Export._is_same`."""
     asked: dict[str, Any] = msgspec.to_builtins(query)
-    return {name: asked[name] for name in ("topic", "queue_id", "key", "body", "raw", "begin_ms")}
+    names = ("topic", "queue_id", "key", "body", "raw", "begin_ms", "end_ms", "from_offset")
+    return {name: asked[name] for name in (*names, "to_offset")}
 
 
 class _Export:
@@ -91,15 +110,46 @@ class _Export:
         self.resumed = False
         self.rows = 0
 
+    def run(self) -> ExportResult:
+        """Do it."""
+        try:
+            self.load()
+            with self.locked():
+                self.load()  # another run may have ended in the meantime
+                self.save()
+                self.write()
+                self.save()
+        except OSError as error:
+            kind = DiskFullError if is_full(error) else StoreError
+            raise kind(
+                f"cannot write {self.output}: {error.strerror or error}",
+                "the same command goes on where this one stopped, once there is space",
+                path=str(self.output),
+            ) from error
+        return self.result()
+
+    def write(self) -> None:
+        """Write what matches from where the state says."""
+        raise NotImplementedError
+
     def state_path(self) -> Path:
         """Where the state stands."""
+        raise NotImplementedError
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Be the only export that writes there."""
+        raise NotImplementedError
+
+    def is_foreign(self) -> bool:
+        """Whether there is something at the output that no state tells of."""
         raise NotImplementedError
 
     def load(self) -> None:
         """Go on where an earlier run stopped, if there was one."""
         path = self.state_path()
         if not path.exists():
-            if self.output.exists() and (self.output.is_file() or any(self.output.iterdir())):
+            if self.is_foreign():
                 raise ConfigError(
                     f"{self.output} exists and has no state beside it",
                     "name another file, or remove it",
@@ -109,13 +159,29 @@ class _Export:
             known = msgspec.convert(json.loads(path.read_text("utf-8")), _State)
         except (ValueError, msgspec.ValidationError) as error:
             raise ConfigError(f"{path} is no state of an export: {error}", "remove both") from None
-        if (known.query, known.format) != (self.state.query, self.state.format):
+        if not self._is_same(known):
             raise ConfigError(
                 f"{self.output} is the export of another question",
-                "ask the same, or name another file",
+                "ask the same (times that are reckoned from now: only the begin may be one),"
+                " or name another file",
+            )
+        files = self.store.log_files()
+        if files and known.next_offset > files[-1].start + files[-1].length:
+            raise ConfigError(
+                f"{self.output} has been exported up to physical offset {known.next_offset},"
+                f" the log of {self.store.path} ends before",
+                "this is another store: name another file",
             )
         self.state = known
-        self.resumed = True
+        self.query = msgspec.structs.replace(self.query, begin_ms=known.query.get("begin_ms"))
+        self.resumed = known.next_offset > 0
+
+    def _is_same(self, known: _State) -> bool:
+        """Whether a state is of this question; a begin reckoned from now is a later one by now."""
+        asked, told = dict(self.state.query), dict(known.query)
+        begin, first = asked.pop("begin_ms"), told.pop("begin_ms", None)
+        later = begin == first or (begin is not None and first is not None and begin >= first)
+        return later and (told, known.format) == (asked, self.state.format)
 
     def save(self) -> None:
         """Keep the state, on the disk and whole."""
@@ -154,69 +220,197 @@ class _Export:
         )
 
 
+def _lock(fd: int, output: Path) -> None:
+    try:
+        import fcntl
+
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise StoreLockedError(
+            f"{output}: another export is writing to it",
+            "wait for it, or name another file",
+            path=str(output),
+        ) from None
+    except (ImportError, OSError):
+        pass  # a system or file system without such locks
+
+
 class _Lines(_Export):
     def state_path(self) -> Path:
         return self.output.with_name(self.output.name + ".state")
 
-    def run(self) -> ExportResult:
-        self.load()
-        try:
-            self.output.parent.mkdir(parents=True, exist_ok=True)
-            with self.output.open("r+b" if self.output.exists() else "w+b") as file:
-                file.truncate(self.state.length)
-                file.seek(self.state.length)
-                self.state.files = 1
-                for piece in text_pieces(self.store, self.wanted(), self.state.format):
-                    file.write(piece.data)
-                    self.note(piece)
-                    self.state.length = file.tell()
-                file.flush()
-                os.fsync(file.fileno())
-        except OSError as error:
-            raise StoreError(
-                f"cannot write {self.output}: {error.strerror}", path=str(self.output)
-            ) from error
-        self.save()
-        return self.result()
+    def is_foreign(self) -> bool:
+        return self.output.exists() and (not self.output.is_file() or self._length() > 0)
+
+    def _length(self) -> int:
+        return self.output.stat().st_size
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        self.output.parent.mkdir(parents=True, exist_ok=True)
+        fd = os.open(self.output, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        with os.fdopen(fd, "r+b") as self.file:
+            _lock(fd, self.output)
+            yield
+
+    def load(self) -> None:
+        super().load()
+        there = self._length() if self.output.exists() else 0
+        if there < self.state.length:
+            raise ConfigError(
+                f"{self.output} has {there} bytes, {self.state.length} were exported to it",
+                f"bring it back, or remove {self.state_path()} to begin anew",
+            )
+
+    def write(self) -> None:
+        file = self.file
+        file.truncate(self.state.length)
+        file.seek(self.state.length)
+        self.state.files = 1
+        saved = self.state.length
+        for piece in text_pieces(self.store, self.wanted(), self.state.format):
+            file.write(piece.data)
+            self.note(piece)
+            self.state.length += len(piece.data)
+            if self.state.length - saved >= STATE_BYTES:
+                self._sync(file)
+                self.save()
+                saved = self.state.length
+        self._sync(file)
+
+    def _sync(self, file: IO[bytes]) -> None:
+        file.flush()
+        os.fsync(file.fileno())
 
 
 class _Parquet(_Export):
-    def state_path(self) -> Path:
-        return self.output / STATE_FILE
-
     def run(self) -> ExportResult:
         try:
-            import pyarrow as pa
-            import pyarrow.parquet as parquet
+            import pyarrow.parquet  # noqa: F401
         except ImportError as error:
             raise ConfigError(
                 "Parquet needs the library pyarrow, which is not installed",
                 "install the extra 'arrow', or export NDJSON or CSV",
             ) from error
-        self.output.mkdir(parents=True, exist_ok=True)
-        self.load()
-        held: list[Any] = []
-        count = 0
-        for piece in batch_pieces(self.store, self.wanted(), bodies=self.query.body != "none"):
-            if piece.data is not None:
-                held.append(piece.data)
-                count += piece.rows
-            self.note(piece)
-            # A part ends only where everything up to the offset is in it.
-            if count >= PART_ROWS and piece.data is None:
-                self._part(pa.Table.from_batches(held), parquet)
-                held, count = [], 0
-        if held:
-            self._part(pa.Table.from_batches(held), parquet)
-        self.save()
-        return self.result()
+        return super().run()
 
-    def _part(self, table: Any, parquet: Any) -> None:
-        first = table.column("physical_offset")[0].as_py()
-        path = self.output / f"part-{first:020d}.parquet"
-        spare = path.with_name(path.name + ".tmp")
-        parquet.write_table(table, spare, compression="zstd")
-        spare.replace(path)
-        self.state.files += 1
-        self.state.length += path.stat().st_size
+    def state_path(self) -> Path:
+        return self.output / STATE_FILE
+
+    def is_foreign(self) -> bool:
+        if not self.output.exists():
+            return False
+        # The very first state may have been interrupted.
+        own = {STATE_FILE + ".tmp"}
+        return self.output.is_file() or any(p.name not in own for p in self.output.iterdir())
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        self.output.mkdir(parents=True, exist_ok=True)
+        fd = os.open(self.output, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            _lock(fd, self.output)
+            yield
+        finally:
+            os.close(fd)
+
+    def write(self) -> None:
+        self._tidy()
+        part = _Part(self.output, bodies=self.query.body != "none")
+        try:
+            for piece in batch_pieces(self.store, self.wanted(), bodies=self.query.body != "none"):
+                if piece.data is not None:
+                    part.add(piece.data)
+                self.note(piece)
+                # A part ends only where everything up to the offset is in it.
+                if part.is_full and piece.data is None:
+                    self._end(part)
+            self._end(part)
+        finally:
+            part.drop()
+
+    def _tidy(self) -> None:
+        """Remove what an interrupted run left behind its last state."""
+        for path in self.output.glob("part-*.parquet*"):
+            first = path.name.removeprefix("part-").partition(".")[0]
+            if path.suffix == ".tmp" or (first.isdigit() and int(first) >= self.state.next_offset):
+                path.unlink()
+
+    def _end(self, part: "_Part") -> None:
+        path = part.end()
+        if path is not None:
+            self.state.files += 1
+            self.state.length += path.stat().st_size
         self.save()
+
+
+class _Part:
+    """One Parquet file after the other, written in row groups of bounded size."""
+
+    def __init__(self, folder: Path, *, bodies: bool) -> None:
+        self.folder = folder
+        self.schema = batch_schema(bodies=bodies)
+        self._held: list[Any] = []
+        self._held_rows = self._held_bytes = 0
+        self._rows = self._bytes = 0
+        self._path: Path | None = None
+        self._writer: Any = None
+
+    @property
+    def is_full(self) -> bool:
+        """Whether the next file should begin."""
+        return self._rows >= PART_ROWS or self._bytes >= PART_BYTES
+
+    def add(self, batch: Any) -> None:
+        """Add a record batch; its first physical offset names a file that it begins."""
+        if self._path is None:
+            first = batch.column(batch.schema.get_field_index("physical_offset"))[0].as_py()
+            self._path = self.folder / f"part-{first:020d}.parquet"
+        self._held.append(batch)
+        self._held_rows += batch.num_rows
+        self._held_bytes += batch.nbytes
+        self._rows += batch.num_rows
+        self._bytes += batch.nbytes
+        if self._held_rows >= GROUP_ROWS or self._held_bytes >= GROUP_BYTES:
+            self._group()
+
+    def _group(self) -> None:
+        import pyarrow as pa
+        import pyarrow.parquet as parquet
+
+        if not self._held:
+            return
+        if self._writer is None:
+            assert self._path is not None
+            self._writer = parquet.ParquetWriter(
+                self._path.with_name(self._path.name + ".tmp"), self.schema, compression="zstd"
+            )
+        table = pa.Table.from_batches(self._held, schema=self.schema)
+        self._writer.write_table(table, row_group_size=table.num_rows)
+        self._held = []
+        self._held_rows = self._held_bytes = 0
+
+    def end(self) -> Path | None:
+        """End the file, on the disk and under its name; None if it has no rows."""
+        self._group()
+        path, writer = self._path, self._writer
+        if path is None or writer is None:
+            return None
+        self._path = self._writer = None
+        self._rows = self._bytes = 0
+        writer.close()
+        spare = path.with_name(path.name + ".tmp")
+        with spare.open("rb") as file:
+            os.fsync(file.fileno())
+        spare.replace(path)
+        return path
+
+    def drop(self) -> None:
+        """Give up a file that was not ended."""
+        if self._writer is not None:
+            writer, self._writer = self._writer, None
+            try:
+                writer.close()
+            finally:
+                assert self._path is not None
+                self._path.with_name(self._path.name + ".tmp").unlink(missing_ok=True)

@@ -1,11 +1,12 @@
 """Surgery's door to the disk: new directories, links and sparse copies, writes into them."""
 
+import errno
 import os
 import shutil
 from pathlib import Path
 from typing import Final
 
-from broker.errors import StoreError
+from broker.errors import DiskFullError, StoreError
 from mqadmin.inspector.files import unreadable
 
 PIECE: Final = 1 << 20
@@ -220,8 +221,14 @@ def _sync(path: str) -> None:
         os.close(fd)
 
 
+def is_full(error: OSError) -> bool:
+    """Whether the disk, or a quota on it, has no more room."""
+    return error.errno in (errno.ENOSPC, errno.EDQUOT)
+
+
 def _unwritable(path: Path, error: OSError) -> StoreError:
-    return StoreError(
+    kind = DiskFullError if is_full(error) else StoreError
+    return kind(
         f"cannot write {path}: {error.strerror or error}",
         "check free space and permissions; the source is untouched",
         path=str(path),

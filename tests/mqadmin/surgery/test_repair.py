@@ -18,6 +18,7 @@ from mqadmin.surgery import build_index, rebuild
 from mqadmin.surgery.repair import make_plan, repair, repair_in_place
 
 LOG_FILE = 65536
+INDEX_HEAD = struct.Struct(">qqqqii")
 
 
 def actions(plan: Any) -> list[str]:
@@ -213,6 +214,31 @@ def test_a_damaged_field_is_set_where_another_file_tells_it(
     assert result.ok
     assert result.bridged == 0
     assert [item.data for item in kept(tmp_path / "out")] == [item.data for item in before]
+
+
+def test_a_time_that_is_damaged_for_good_leaves_a_sound_index(
+    base_store, kept, tmp_path: Path
+) -> None:
+    """As after a clock that was set back: an IndexFile may begin behind its end."""
+    root = base_store("normal-stop-498")
+    heads = [INDEX_HEAD.unpack_from(path.read_bytes()) for path in (root / "index").iterdir()]
+    last = min(head[3] for head in heads)  # the last record of the first index file
+    item = next(item for item in kept(root) if item.start == last)
+    poke(log_file(root), item.start + 60, bytes([item.data[60] ^ 0x80]))
+    assert not verify(StoreDirectory(root), VerifyOptions()).summary.ok
+    result = repair(plan_of(root), tmp_path / "out")
+    assert result.ok, result.findings
+    assert {row.kind for row in result.findings} == {"timestamp"}
+    heads = [
+        INDEX_HEAD.unpack_from(path.read_bytes()) for path in (tmp_path / "out" / "index").iterdir()
+    ]
+    assert any(begin > end for begin, end, *_ in heads)
+    # Without the record that tells it the same header is no longer believed.
+    first = min((tmp_path / "out" / "index").iterdir())
+    data = first.read_bytes()
+    poke(first, 8, (struct.unpack_from(">q", data, 0)[0] - 5).to_bytes(8, "big"))
+    after = verify(StoreDirectory(tmp_path / "out"), VerifyOptions())
+    assert "index" in {row.kind for row in after.findings}
 
 
 def test_a_damaged_queue_offset_is_told_by_its_neighbours_without_a_queue(
