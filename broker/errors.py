@@ -119,19 +119,25 @@ class ConfigError(RocketMQError):
 
 
 class StoreError(RocketMQError):
-    """Something about the files of a store; ``path`` names the file or folder."""
+    """Something about the files of a store; ``path`` names the file or folder.
 
-    def __init__(self, message: str, hint: str = "", *, path: str = "") -> None:
+    ``physical_offset`` is the place in the log, None where there is none to name.
+    """
+
+    def __init__(
+        self, message: str, hint: str = "", *, path: str = "", physical_offset: int | None = None
+    ) -> None:
         super().__init__(message, hint)
         self.path = path
+        self.physical_offset = physical_offset
 
 
 class CorruptRecordError(StoreError):
     """A file holds bytes that are no record: ``path``, ``physical_offset``, ``reason``."""
 
     def __init__(self, path: str, physical_offset: int, reason: str, hint: str = "") -> None:
-        super().__init__(f"{path} at physical offset {physical_offset}: {reason}", hint, path=path)
-        self.physical_offset = physical_offset
+        message = f"{path} at physical offset {physical_offset}: {reason}"
+        super().__init__(message, hint, path=path, physical_offset=physical_offset)
         self.reason = reason
 
 

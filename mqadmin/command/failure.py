@@ -120,7 +120,6 @@ def report_of(error: BaseException) -> ErrorReport:
             where["request_code"] = error.request_code if error.request_code >= 0 else None
         if isinstance(error, errors.StoreError):
             where["path"] = error.path
-        if isinstance(error, errors.CorruptRecordError):
             where["physical_offset"] = error.physical_offset
         return ErrorReport(kind, error.message, error.hint, **where)
     if isinstance(error, OutputError):

@@ -6,7 +6,6 @@ which its name therefore stands for.
 """
 
 import hashlib
-import os
 import subprocess
 from pathlib import Path
 from typing import Final
@@ -14,7 +13,7 @@ from typing import Final
 import msgspec
 
 from broker.errors import StoreError
-from mqadmin.pipeline.java import JavaHome, class_path, find_java
+from mqadmin.pipeline.java import JavaHome, cache_folder, class_path, find_java
 
 DUMP_LIMIT_S: Final = 300
 
@@ -28,12 +27,6 @@ class Archive(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     java_origin: str
     start_seconds_before: float | None = None
     start_seconds_after: float | None = None
-
-
-def cache_folder() -> Path:
-    """Where archives are kept."""
-    home = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
-    return Path(home) / "mqadmin"
 
 
 def archive_path(home: JavaHome) -> Path:

@@ -109,6 +109,10 @@ class ExportStreamReader(StoreStreamReader):
 
     def read(self, partition: InputPartition) -> Iterator["pa.RecordBatch"]:
         """Write a split of a batch."""
+        if isinstance(partition, Split):
+            with noted():
+                if self._is_lost(partition):
+                    return
         yield from self.export.read(partition)
 
 

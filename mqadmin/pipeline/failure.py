@@ -7,6 +7,7 @@ fields; :func:`cause_of` finds that line again.
 
 import json
 import re
+import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Final
@@ -35,8 +36,21 @@ def noted() -> Iterator[None]:
         raise
 
 
-def cause_of(error: BaseException) -> BaseException:
-    """The error of ours within an error of Spark; what is no error of Spark is given back."""
+def cause_of(error: BaseException, job: str = "") -> BaseException:
+    """The error of ours within an error of Spark; what is no error of Spark is given back.
+
+    An error of ours then says in which ``job`` it was met. All that Spark said is a note of it:
+    an error of py4j asks its virtual machine for its words, which is gone when ``-v`` shows them.
+    """
+    cause = _cause(error)
+    if cause is not error:
+        cause.add_note("".join(traceback.format_exception(error)))
+    if job and isinstance(cause, errors.RocketMQError):
+        cause.message = f"job {job}: {cause.message.removeprefix(f'job {job}: ')}"
+    return cause
+
+
+def _cause(error: BaseException) -> BaseException:
     if isinstance(error, errors.RocketMQError) or not _is_spark(error):
         return error
     text = str(error)
@@ -57,8 +71,14 @@ def _is_spark(error: BaseException) -> bool:
 def _rebuilt(fields: dict[str, Any]) -> errors.RocketMQError:
     kind = getattr(errors, fields["kind"], errors.RemotingError)
     message, hint = str(fields["message"]), str(fields["hint"])
+    path = str(fields.get("path", ""))
+    if issubclass(kind, errors.CorruptRecordError):
+        return errors.CorruptRecordError(
+            path, int(fields["physical_offset"]), str(fields["reason"]), hint
+        )
     if issubclass(kind, errors.StoreError):
-        return errors.StoreError(message, hint, path=str(fields.get("path", "")))
+        place = fields.get("physical_offset")
+        return errors.StoreError(message, hint, path=path, physical_offset=place)
     made: errors.RocketMQError = kind(message, hint)
     return made
 
@@ -66,7 +86,7 @@ def _rebuilt(fields: dict[str, Any]) -> errors.RocketMQError:
 def _last_words(text: str) -> str:
     """The most telling line of what Spark says: the last Python error, else the first line."""
     text, _, _ = text.partition("During handling of the above exception")
-    found = [match for line in text.splitlines() if (match := _LINE.match(line.strip()))]
+    found = [match for line in text.splitlines() if (match := _LINE.match(line.strip(" :")))]
     if found:
         return f"{found[-1][1].rpartition('.')[2]}: {found[-1][2]}"
     lines = [line.strip() for line in text.splitlines() if line.strip()]

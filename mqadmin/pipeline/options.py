@@ -2,6 +2,7 @@
 
 import glob
 import json
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
@@ -137,14 +138,17 @@ def option_paths(options: Options, source: str) -> list[str]:
 
 
 def expanded(paths: Iterable[str], source: str) -> list[str]:
-    """Paths with their globs expanded, each once. StoreError for a glob that matches nothing."""
+    """Paths with their globs expanded, each once. StoreError for a glob that matches nothing.
+
+    They are absolute: workers run in folders of their own.
+    """
     found: dict[str, None] = {}
     for path in paths:
         plain = path.removeprefix("file://")
         matches = sorted(glob.glob(plain)) if glob.has_magic(plain) else [plain]
         if not matches:
             raise StoreError(f"{source}: nothing matches {path}", path=path)
-        found.update(dict.fromkeys(matches))
+        found.update(dict.fromkeys(map(os.path.abspath, matches)))
     return list(found)
 
 

@@ -199,7 +199,7 @@ class SplitWriter:
 
     def write(self, wanted: Wanted, options: Options) -> SplitRecord:
         """Do it. StoreError if the file cannot be read."""
-        view = map_file(self.split.path)
+        view = map_file(self.split.path, self.split.base + self.split.start)
         position, torn = self.split.start, False
         try:
             if view is not None:

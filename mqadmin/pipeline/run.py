@@ -107,10 +107,10 @@ def run(request: Request, notify: Notify = silent) -> Result:
         try:
             return _Run(request, job, spark, notify).run()
         except Exception as error:
-            cause = cause_of(error)
+            cause = cause_of(error, job.name)
             if cause is error:
                 raise
-            raise cause from error
+            raise cause from None
 
 
 def _check(request: Request, job: Job) -> None:

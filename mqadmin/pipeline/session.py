@@ -14,13 +14,16 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from broker.errors import ConfigError, ConnectError
 from mqadmin.pipeline.archive import start_flags
+from mqadmin.pipeline.failure import cause_of
 from mqadmin.pipeline.java import STOP_LIMIT_S, Gateway, find_java, spark_home
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 DEFAULT_HEAP: Final = "2g"
+MASTER_LIMIT_S: Final = 5.0
 
 
 class SparkSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -93,10 +96,12 @@ def driver_host(master: str) -> str:
 def spark_session(settings: SparkSettings | None = None) -> Iterator["SparkSession"]:
     """A session with our sources registered; it and its machine end with the block.
 
-    ConfigError without PySpark or a Java, RemotingError when the machine does not start.
+    ConfigError without PySpark or a Java, RemotingError when the machine does not start or the
+    master of a cluster does not answer.
     """
     settings = settings or SparkSettings()
     spark_home()  # says what to install before a Java is looked for
+    find_master(settings.master)
     # Workers run python3 of the PATH otherwise, which need not be the one with our packages.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
@@ -111,22 +116,66 @@ def spark_session(settings: SparkSettings | None = None) -> Iterator["SparkSessi
         )
         try:
             # The machine starts while these are imported.
-            from pyspark.sql import SparkSession
-
-            from mqadmin.pipeline.source import register
+            from mqadmin.pipeline import source  # noqa: F401
 
             gateway.connect()
-            session = SparkSession.builder.getOrCreate()
-            if settings.ship:
-                ship(session, Path(scratch))
-            register(session)
             try:
-                yield session
-            finally:
-                session.stop()
+                session = _begun(settings, Path(scratch))
+                try:
+                    yield session
+                finally:
+                    session.stop()
+            except Exception as error:
+                # Only a living machine can tell what an error of it says.
+                cause = cause_of(error)
+                if cause is error:
+                    raise
+                raise cause from None
         finally:
             gateway.close(settings.stop_limit_s)
             forget_session()
+
+
+def _begun(settings: SparkSettings, scratch: Path) -> "SparkSession":
+    """The session of a machine that listens."""
+    from pyspark.sql import SparkSession
+
+    from mqadmin.pipeline.source import register
+
+    session: SparkSession = SparkSession.builder.getOrCreate()
+    if settings.ship:
+        ship(session, scratch)
+    register(session)
+    return session
+
+
+def find_master(master: str) -> None:
+    """ConnectError if none of the masters of ``spark://host:port,host:port`` can be reached.
+
+    Spark itself would try for a minute and then say that a context was stopped. ConfigError for
+    what is no master.
+    """
+    if not master.startswith("spark://"):
+        if not master.startswith(("local", "yarn", "k8s://")):
+            raise ConfigError(f"no Spark master: {master!r}", "local[N] or spark://HOST:PORT")
+        return
+    import socket
+
+    reason = ""
+    for address in master.removeprefix("spark://").split(","):
+        host, _, port = address.rpartition(":")
+        if not host or not port.isdecimal():
+            raise ConfigError(f"no Spark master: {master!r}", "local[N] or spark://HOST:PORT")
+        try:
+            socket.create_connection((host.strip("[]"), int(port)), MASTER_LIMIT_S).close()
+            return
+        except (OSError, OverflowError) as error:
+            reason = getattr(error, "strerror", None) or str(error)
+    raise ConnectError(
+        f"no Spark master answers at {master}: {reason}",
+        "--master spark://HOST:PORT is the URL that the master's log and web page show",
+        address=master,
+    )
 
 
 def forget_session() -> None:
@@ -145,12 +194,24 @@ def ship(session: "SparkSession", scratch: Path) -> None:
 
     What it needs (pyarrow, numpy, numba, msgspec) must be in the Python of the workers.
     """
+    session.sparkContext.addPyFile(str(package_zip(scratch / "mqadmin.zip")))
+
+
+def package_zip(path: str | Path) -> Path:
+    """Write this package as a zip for ``spark-submit --py-files`` and ``addPyFile``; its path.
+
+    Nothing else of ours need be installed on the nodes. Where the driver has nothing either, a
+    program calls ``mqadmin.pipeline.source.register``, or is started with the zip in PYTHONPATH:
+    Spark looks for sources before it hands ``--py-files`` out.
+    """
     import zipfile
 
     root = Path(__file__).parent.parent.parent
-    archive = scratch / "mqadmin.zip"
-    with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as zipped:
+    target = Path(path)
+    with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as zipped:
         for package in ("broker", "mqadmin"):
-            for path in sorted((root / package).rglob("*.py")):
-                zipped.write(path, path.relative_to(root))
-    session.sparkContext.addPyFile(str(archive))
+            for source in sorted((root / package).rglob("*.py")):
+                zipped.write(source, source.relative_to(root))
+        for source in sorted((Path(__file__).parent / "registration").glob("pyspark_*.py")):
+            zipped.write(source, source.name)
+    return target

@@ -21,7 +21,7 @@ from pyspark.sql.datasource import InputPartition
 
 from broker.errors import StoreError
 from mqadmin.inspector.directory import LogFile, StoreDirectory
-from mqadmin.inspector.files import open_bytes, unreadable
+from mqadmin.inspector.files import open_bytes
 from mqadmin.pipeline.options import Options, Wanted, option_number, option_true
 
 if TYPE_CHECKING:
@@ -164,17 +164,22 @@ def settle() -> None:
         _settled = True
 
 
-def map_file(path: str | Path) -> Any:
-    """A file as a read-only map, None if it is empty. StoreError naming it if it cannot be read."""
+def map_file(path: str | Path, physical_offset: int | None = None) -> Any:
+    """A file as a read-only map, None if it is empty.
+
+    StoreError naming it if it cannot be read, and the offset from which on it was wanted.
+    """
     try:
         with open(path, "rb") as file:
             size = os.fstat(file.fileno()).st_size
             return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) if size else None
     except OSError as error:
+        place = "" if physical_offset is None else f" at physical offset {physical_offset}"
         raise StoreError(
-            unreadable(Path(path), error).message,
+            f"cannot read {path}{place}: {error.strerror or error}",
             "store directories must be readable under the same path on every worker",
             path=str(path),
+            physical_offset=physical_offset,
         ) from error
 
 
@@ -184,7 +189,7 @@ def read_split(
     """Arrow batches of the wanted rows of one split; damage rows if the options ask for them."""
     from mqadmin.inspector.arrow import BatchMaker
 
-    view = map_file(split.path)
+    view = map_file(split.path, split.base + split.start)
     if view is None:
         return
     keep = (lambda batch: wanted.rows(batch, view)) if wanted.selects() else None

@@ -19,6 +19,7 @@ the page cache, flushed or not, as the broker's own consumers do.
 
 import os
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
@@ -63,6 +64,7 @@ class StoreStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self.max_bytes = (
             option_number(self.options, "maxbytespertrigger", least=1) or MAX_BYTES_PER_TRIGGER
         )
+        self.keeps_on = not option_true(self.options, "failondataloss", default=True)
         self._frozen: Offset | None = None
         # How far the tail was already walked, by store: a walk goes on there.
         self._walked: Offset = {}
@@ -73,7 +75,7 @@ class StoreStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """The first byte that the stores still hold (``startingOffsets=latest``: their ends)."""
         if self.options.get("startingoffsets") == "latest":
             return self._ends()
-        return {path: first_offset(path) for path in self._paths()}
+        return {path: first_offset(path) for path in self._paths() if log_files(path)[0]}
 
     def getDefaultReadLimit(self) -> ReadLimit:
         """``maxBytesPerTrigger``, 1 GiB if not given."""
@@ -93,7 +95,9 @@ class StoreStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _latest(self, start: Offset, limit: ReadLimit) -> Offset:
         found = dict(start)
-        paths = [*dict.fromkeys([*start, *self._paths()])]
+        # A store without files has no offset yet: its log may begin anywhere.
+        begun = [path for path in self._paths() if path in start or log_files(path)[0]]
+        paths = [*dict.fromkeys([*start, *begun])]
         begins = {path: self._begin(path, start.get(path)) for path in paths}
         left: int | None = getattr(limit, "max_bytes", self.max_bytes)
         if isinstance(limit, ReadAllAvailable):
@@ -141,9 +145,20 @@ class StoreStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if isinstance(partition, Split):
             settle()
             with noted():
-                yield from read_split(
-                    partition, self._plain.names, self._plain.wanted, self.options
-                )
+                if not self._is_lost(partition):
+                    yield from read_split(
+                        partition, self._plain.names, self._plain.wanted, self.options
+                    )
+
+    def _is_lost(self, split: Split) -> bool:
+        """Whether a split's file was removed since it was planned. StoreError unless allowed."""
+        path = Path(split.path)
+        # A store that is away as a whole (a mount, a wrong path on this worker) is no old file.
+        if path.exists() or not path.parent.is_dir():
+            return False
+        if not self.keeps_on:
+            raise lost(split.store, split.base + split.start, split.base + split.end)
+        return True
 
     # ---- the logs
 
@@ -151,7 +166,11 @@ class StoreStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return [os.path.realpath(path) for path in self._plain.paths]
 
     def _ends(self) -> Offset:
-        return {path: self._end(path, first_offset(path), None) for path in self._paths()}
+        return {
+            path: self._end(path, first_offset(path), None)
+            for path in self._paths()
+            if log_files(path)[0]
+        }
 
     def _end(self, path: str, begin: int, limit: int | None) -> int:
         """The end of a batch of one store; walks the tail on from where the last look ended."""
@@ -166,13 +185,19 @@ class StoreStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         first = first_offset(path)
         if begin is None or begin >= first:
             return first if begin is None else begin
-        if option_true(self.options, "failondataloss", default=True):
-            raise StoreError(
-                f"{path}: physical offsets {begin} to {first} were removed before they were read",
-                "start anew with another checkpoint, or set failOnDataLoss=false to go on behind",
-                path=path,
-            )
+        if not self.keeps_on:
+            raise lost(path, begin, first)
         return first
+
+
+def lost(path: str, begin: int, end: int) -> StoreError:
+    """What to raise for bytes of the log that are gone."""
+    return StoreError(
+        f"{path}: physical offsets {begin} to {end} were removed before they were read",
+        "start anew with another checkpoint, or set failOnDataLoss=false to go on behind",
+        path=path,
+        physical_offset=begin,
+    )
 
 
 def first_offset(path: str) -> int:

@@ -26,16 +26,21 @@ STORES = sorted(
     for path in (Path(__file__).parents[2] / "golden" / "stores").glob("*.tar.xz")
 )
 
-# Nothing here can be imported without Spark; scripts/test says that these tests were left out.
-collect_ignore_glob = [] if HAS_SPARK else ["test_*.py", "*/test_*.py"]
+# Nothing else here can be imported without Spark.
+collect_ignore = [
+    str(path)
+    for path in Path(__file__).parent.rglob("test_*.py")
+    if not HAS_SPARK and path.name != "test_extra.py"
+]
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:
     """Everything here is of the pipeline; what starts a virtual machine is marked."""
     if Path(__file__).parent in item.path.parents and (
-        {"spark", "spark_program"} & set(getattr(item, "fixturenames", ()))
+        {"spark", "spark_program", "cluster"} & set(getattr(item, "fixturenames", ()))
     ):
         item.add_marker(pytest.mark.spark)
+        item.add_marker(pytest.mark.timeout(600))
 
 
 @pytest.fixture(scope="session")
@@ -45,7 +50,9 @@ def spark() -> Iterator[Any]:
         pytest.skip("the extra spark is not installed")
     from mqadmin.pipeline.session import SparkSettings, spark_session
 
-    with spark_session(SparkSettings(master="local[2]", heap="1g")) as session:
+    # Many small queries: what a better compiler would win, it costs several times.
+    quick = ("-XX:TieredStopAtLevel=1", "-XX:-UsePerfData")
+    with spark_session(SparkSettings(master="local[2]", heap="1g", flags=quick)) as session:
         yield session
 
 

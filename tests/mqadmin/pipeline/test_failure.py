@@ -38,8 +38,13 @@ def test_an_error_of_ours_survives_the_way() -> None:
     assert isinstance(back, ConfigError)
     assert (back.message, back.hint) == ("no column 'x'", "there are y")
     back = cause_of(travelled(CorruptRecordError("/a/b", 7, "magic code 0")))
-    assert isinstance(back, StoreError)
+    assert isinstance(back, CorruptRecordError)
     assert (back.message, back.path) == ("/a/b at physical offset 7: magic code 0", "/a/b")
+    assert (back.physical_offset, back.reason) == (7, "magic code 0")
+    back = cause_of(travelled(StoreError("gone", path="/a", physical_offset=9)), "traffic")
+    assert (str(back.message), back.physical_offset) == ("job traffic: gone", 9)
+    assert cause_of(back, "traffic") is back
+    assert back.message == "job traffic: gone"
 
 
 def test_other_errors_are_one_line() -> None:
@@ -54,6 +59,11 @@ def test_other_errors_are_one_line() -> None:
         " occurred:\nUnboundLocalError: only what came of it"
     )
     assert str(cause_of(masked)) == "Spark: TypeError: the cause"
+    java = SparkError(
+        "An error occurred while calling None.org.apache.spark.api.java.JavaSparkContext.\n"
+        ": org.apache.spark.SparkException: Invalid master URL: x\n\tat org.apache.spark.util"
+    )
+    assert str(cause_of(java)) == "Spark: SparkException: Invalid master URL: x"
 
 
 def test_what_is_no_error_of_spark_stays_as_it_is() -> None:
@@ -87,3 +97,4 @@ def test_a_worker_of_spark_tells_which_file(spark: Any, make_log: Any) -> None:
     back = cause_of(raised.value)
     assert isinstance(back, StoreError)
     assert back.path == str(log.file(4096))
+    assert back.physical_offset == 4096

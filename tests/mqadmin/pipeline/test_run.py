@@ -131,8 +131,9 @@ def test_a_file_that_goes_away_is_one_line_and_status_7(
     monkeypatch.setattr(traffic, "run", planned)
     done = mqadmin("pipeline", "run", "traffic", "--store", str(log.root))
     assert done.status == 7
+    place = f"{log.file(4096)} at physical offset 4096"
     assert done.err.splitlines() == [
-        f"error: cannot read {log.file(4096)}: No such file or directory",
+        f"error: job traffic: cannot read {place}: No such file or directory",
         "hint: store directories must be readable under the same path on every worker",
     ]
 

@@ -2,7 +2,6 @@
 
 import importlib
 import os
-import shutil
 import subprocess
 import sys
 import tomllib
@@ -12,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from mqadmin.pipeline.java import SUPPORTED, java_version, spark_home
+from mqadmin.pipeline.java import java_home, spark_home
 
 ROOT = Path(__file__).parents[4]
 FOLDER = ROOT / "mqadmin" / "pipeline" / "registration"
@@ -59,10 +58,7 @@ print("found", messages.where("topic = 'JobsA'").count(), units, offsets > 0, en
 
 @pytest.fixture
 def spark_program(tmp_path: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
-    """Run a program with spark-submit, as people do; skipped without a Java of the system."""
-    java = shutil.which("java")
-    if java is None or java_version(Path(java).resolve()) not in SUPPORTED:
-        pytest.skip("spark-submit needs a Java 17 or 21 of the system")
+    """Run a program with spark-submit, as people do."""
 
     def run(text: str, *words: str) -> subprocess.CompletedProcess[str]:
         path = tmp_path / "program.py"
@@ -72,7 +68,12 @@ def spark_program(tmp_path: Path) -> Callable[..., subprocess.CompletedProcess[s
                 *(str(spark_home() / "bin" / "spark-submit"), "--master", "local[2]"),
                 *("--conf", "spark.ui.enabled=false", str(path), *words),
             ],
-            env={**os.environ, "PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"},
+            env={
+                **os.environ,
+                "JAVA_HOME": str(java_home()),
+                "PYSPARK_PYTHON": sys.executable,
+                "SPARK_LOCAL_IP": "127.0.0.1",
+            },
             cwd=tmp_path,
             capture_output=True,
             text=True,
