@@ -8,7 +8,6 @@ only; ``next_offset`` is the counter that puts draw queue offsets from, and runs
 """
 
 from collections.abc import Callable
-from itertools import pairwise
 from typing import Any, Final
 
 from broker.common.java import string_hash
@@ -20,7 +19,7 @@ from broker.store.format.consumequeue import (
     UNIT_SIZE,
     UNIT_STRUCT,
 )
-from broker.store.mapped_file import PAGE, MappedFile, MappedFileQueue
+from broker.store.mapped_file import NOWHERE, PAGE, MappedFile, MappedFileQueue
 
 _PACK_INTO: Final = UNIT_STRUCT.pack_into
 _UNPACK_FROM: Final = UNIT_STRUCT.unpack_from
@@ -157,6 +156,33 @@ class ConsumeQueue:
             self._on_dirty(self)
         return True
 
+    def append_units(self, data: bytes, physical_end: int) -> None:
+        """Add packed units behind the last one; the last of them is of the record that ends there.
+
+        DiskFullError when a further file cannot be made; what fitted stays.
+        """
+        done = 0
+        while done < len(data):
+            if self._position == self._size:
+                self._next_file()
+            position = self._position
+            room = min(len(data) - done, self._size - position)
+            self._mapping[position : position + room] = data[done : done + room]
+            self._position = position + room
+            self.max_offset += room // UNIT_SIZE
+            done += room
+        self.max_physical_offset = physical_end
+        self.mark_dirty()
+
+    def packed(self, queue_offset: int, count: int) -> bytes:
+        """Up to ``count`` units from ``queue_offset`` on as they are stored, of one file."""
+        start = queue_offset * UNIT_SIZE
+        file = self.files.find(start)
+        if file is None:
+            return b""
+        position = start - file.start
+        return bytes(file.mapping[position : min(position + count * UNIT_SIZE, self._size)])
+
     def mark_flushed(self) -> None:
         """Take everything for flushed, as it is after a clean stop."""
         self.flushed_bytes = self.max_offset * UNIT_SIZE
@@ -204,15 +230,16 @@ class ConsumeQueue:
         per_file = self._size // UNIT_SIZE
         return queue_offset + per_file - queue_offset % per_file
 
-    def load(self, *, crashed: bool = False) -> None:
+    def load(self, *, crashed: bool = False, notes: list[str] | None = None) -> bool:
         """Find the files and the end of the units: the last unit before the first empty one.
 
         Units of a file are filled in order, so the end is found by halving. What stands there is
-        compared with the log by recovery.
+        compared with the log by recovery. False if files in the row are missing or were too short:
+        the queue then ends there, and what stood behind comes back from the log.
 
         **Source:** RocketMQ ConsumeQueue#recover (scans the last three files).
         """
-        self.files.load(crashed=crashed)
+        whole = self._load_files(crashed, notes if notes is not None else [])
         files = self.files.files
         while files:
             count = self._count_units(files[-1])
@@ -220,6 +247,19 @@ class ConsumeQueue:
                 break
             self.files.remove_last()
         self._set_end(files[-1].start // UNIT_SIZE + count if files else 0)
+        return whole
+
+    def _load_files(self, crashed: bool, notes: list[str]) -> bool:
+        """Open the files up to the first that is missing or was short; whether none was."""
+        files = self.files
+        files.load(crashed=crashed, notes=notes)
+        gap = files.cut_at_gap()
+        if gap:
+            notes.append(f"{gap}: missing, the queue is filled from the log from there on")
+        short = files.short_from < NOWHERE
+        while short and len(files.files) > 1 and files.files[-1].start > files.short_from:
+            files.remove_last()
+        return not gap and not short
 
     def scan_end(self, files_back: int = 3) -> None:
         """Find the end by looking at every unit of the last files, as after a crash.
@@ -229,12 +269,6 @@ class ConsumeQueue:
         files = self.files.files
         if not files:
             return
-        for before, after in pairwise(files):
-            if after.start != before.start + self._size:
-                # A file in between was lost; what stands behind it is dispatched again.
-                self.truncate_units((before.start + self._size) // UNIT_SIZE)
-                files = self.files.files
-                break
         first = max(0, len(files) - files_back)
         for file in files[first:]:
             for number, (physical_offset, size, _) in enumerate(_ITER_UNPACK(file.view)):

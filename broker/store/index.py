@@ -1,285 +1,30 @@
-"""IndexService: from a message's keys to its place in the log.
+"""IndexService: the files of the index, oldest first; puts, queries, expiry.
 
-Entries are stored as dispatch comes by; a file's header is brought up to date at the end of each
-batch (:meth:`IndexService.settle`). Behind a crash the header tells how far the file can be
-trusted: see :func:`repair_slots`.
+Entries that find no space for a new file wait in memory, and puts are refused until there is some.
 
-**Source:** RocketMQ IndexService, IndexFile, IndexHeader.
+**Source:** RocketMQ IndexService.
 """
 
 import os
 import time
-from array import array
-from collections.abc import Callable
-from typing import Any, Final
+from collections.abc import Callable, Sequence
+from typing import Final
 
-from broker.common.java import extend_hash
 from broker.errors import DiskFullError, StoreError
 from broker.store.files import Disk
 from broker.store.format.indexfile import (
     ENTRY_SIZE,
-    ENTRY_STRUCT,
     HEADER_SIZE,
-    HEADER_STRUCT,
     SLOT_SIZE,
-    SLOT_STRUCT,
     IndexHeader,
-    decode_header,
     file_size,
     guess_slots,
-    overlaps,
-    walk_chain,
 )
+from broker.store.index_file import MOST, IndexFile, cut_entries, key_hash
 from broker.store.mapped_file import MappedFile
 
 _NAME_DIGITS: Final = 17  # yyyyMMddHHmmssSSS
-_MOST: Final = (1 << 31) - 1
 _EVER: Final = (1 << 63) - 1
-_MASK: Final = 0xFFFFFFFF
-_READ_SLOT: Final = SLOT_STRUCT.unpack_from
-_WRITE_SLOT: Final = SLOT_STRUCT.pack_into
-_WRITE_ENTRY: Final = ENTRY_STRUCT.pack_into
-
-# The hash is a number in base 31 whose digits are the characters. int() reads numbers in base 31
-# at C speed if digits are below 31, so each character c is split into c // 31 and c % 31:
-# hash = 31 * int(quotients) + int(remainders). Three to four times quicker than sum(map(mul)).
-_DIGITS: Final = b"0123456789abcdefghijklmnopqrstu"
-_QUOTIENTS: Final = bytes(_DIGITS[c // 31] for c in range(256))
-_REMAINDERS: Final = bytes(_DIGITS[c % 31] for c in range(256))
-_LONGEST_DIRECT: Final = 1024  # int() refuses more than 4300 digits
-_POWERS: Final = tuple(pow(31, n, 1 << 32) for n in range(_LONGEST_DIRECT + 1))
-
-
-def key_hash(prefix: int, key: bytes) -> int:
-    """Index hash of a topic's key: ``prefix`` is the unsigned hash of ``topic#``; never negative.
-
-    **Source:** RocketMQ IndexFile#indexKeyHashMethod.
-    """
-    size = len(key)
-    if 0 < size <= _LONGEST_DIRECT and key.isascii():
-        value = (
-            prefix * _POWERS[size]
-            + 31 * int(key.translate(_QUOTIENTS), 31)
-            + int(key.translate(_REMAINDERS), 31)
-        ) & _MASK
-    else:
-        value = extend_hash(prefix, key) & _MASK
-    if value > _MOST:
-        value = _MASK + 1 - value
-        if value > _MOST:
-            return 0  # the one int that has no absolute value
-    return value
-
-
-class IndexFile:
-    """One index file; the header's values are kept here and stored by :meth:`settle`."""
-
-    __slots__ = (
-        "_entries_at",
-        "_mapping",
-        "begin_physical_offset",
-        "begin_timestamp",
-        "count",
-        "end_physical_offset",
-        "end_timestamp",
-        "file",
-        "max_entries",
-        "name",
-        "settled",
-        "slots",
-        "synced",
-        "used_slots",
-    )
-
-    def __init__(self, file: MappedFile, name: str, slots: int, max_entries: int) -> None:
-        self.file = file
-        self.name = name
-        self.slots = slots
-        self.max_entries = max_entries
-        self._entries_at = HEADER_SIZE + slots * SLOT_SIZE
-        self._mapping: Any = None
-        self.settled = True
-        # False until this process has seen a sync of everything in the file.
-        self.synced = False
-        self.read_header(decode_header(file.mapping))
-
-    def read_header(self, header: IndexHeader) -> None:
-        """Take over a header's values."""
-        self.begin_timestamp = header.begin_timestamp
-        self.end_timestamp = header.end_timestamp
-        self.begin_physical_offset = header.begin_physical_offset
-        self.end_physical_offset = header.end_physical_offset
-        self.used_slots = header.hash_slot_count
-        self.count = header.index_count
-
-    @property
-    def header(self) -> IndexHeader:
-        """The header's values now."""
-        return IndexHeader(
-            self.begin_timestamp,
-            self.end_timestamp,
-            self.begin_physical_offset,
-            self.end_physical_offset,
-            self.used_slots,
-            self.count,
-        )
-
-    @property
-    def full(self) -> bool:
-        """True when no further entry fits."""
-        return self.count >= self.max_entries
-
-    def open_for_writing(self) -> None:
-        """Reserve the file's space before the first put."""
-        self.file.reserve()
-        self._mapping = self.file.mapping
-
-    def put_keys(
-        self, prefix: int, keys: list[bytes], physical_offset: int, store_timestamp: int
-    ) -> int:
-        """Add an entry for each key of one message; how many fitted.
-
-        ``prefix`` is the unsigned hash of ``topic#``. Hash, entry and slot are written out here
-        and not in functions of their own: this loop is the dearest part of a dispatch.
-
-        **Source:** RocketMQ IndexFile#putKey.
-        """
-        mapping = self._mapping
-        count = self.count
-        most = self.max_entries
-        slots = self.slots
-        entry_at = self._entries_at + count * ENTRY_SIZE
-        begin = self.begin_timestamp
-        seconds = (store_timestamp - begin) // 1000 if 0 < begin <= store_timestamp else 0
-        if seconds > _MOST:
-            seconds = _MOST
-        first = count
-        for key in keys:
-            if count >= most:
-                break
-            size = len(key)
-            if size <= _LONGEST_DIRECT and key.isascii():
-                hashed = (
-                    prefix * _POWERS[size]
-                    + 31 * int(key.translate(_QUOTIENTS), 31)
-                    + int(key.translate(_REMAINDERS), 31)
-                ) & _MASK
-                if hashed > _MOST:
-                    hashed = _MASK + 1 - hashed
-                    if hashed > _MOST:
-                        hashed = 0
-            else:
-                hashed = key_hash(prefix, key)
-            slot_at = HEADER_SIZE + hashed % slots * SLOT_SIZE
-            previous = _READ_SLOT(mapping, slot_at)[0]
-            if previous <= 0 or previous >= count:
-                previous = 0
-                self.used_slots += 1
-            _WRITE_ENTRY(mapping, entry_at, hashed, physical_offset, seconds, previous)
-            _WRITE_SLOT(mapping, slot_at, count)
-            entry_at += ENTRY_SIZE
-            if count <= 1:
-                # After the difference: Java's first entry of a rolled file is late by this, ours
-                # too; the second key of that message is not.
-                self.begin_physical_offset = physical_offset
-                self.begin_timestamp = begin = store_timestamp
-                seconds = 0
-            count += 1
-        if count > first:
-            self.count = count
-            self.end_physical_offset = physical_offset
-            self.end_timestamp = store_timestamp
-            self.settled = self.synced = False
-        return count - first
-
-    def settle(self) -> None:
-        """Store the header."""
-        if not self.settled:
-            HEADER_STRUCT.pack_into(self._mapping, 0, *self.header)
-            self.settled = True
-
-    def find(self, hashed: int, begin: int, end: int, limit: int) -> list[int]:
-        """Physical offsets under a hash within a time range, newest first.
-
-        **Source:** RocketMQ IndexFile#selectPhyOffset.
-        """
-        self.settle()
-        found = []
-        for entry in walk_chain(self.file.mapping, hashed, self.slots, begin=begin, end=end):
-            found.append(entry.physical_offset)
-            if len(found) >= limit:
-                break
-        return found
-
-    def overlaps(self, begin: int, end: int) -> bool:
-        """Whether the file can hold entries of a time range (ms)."""
-        return overlaps(self.header, begin, end)
-
-    def sync(self) -> None:
-        """Wait until the file is on the disk."""
-        if not self.synced:
-            self.synced = True
-            self.file.sync()
-
-
-def repair_slots(index: IndexFile) -> int:
-    """Make slots that point behind the header's count point at what the header covers.
-
-    A process that is killed within a batch leaves entries, and slots that lead to them, which the
-    header does not count yet. Each such slot is led back along its chain. Returns their number.
-    """
-    mapping = index.file.mapping
-    first = index._entries_at + index.count * ENTRY_SIZE
-    if index.full or not any(mapping[first : first + ENTRY_SIZE]):
-        return 0
-    index.open_for_writing()
-    slots = array("i")
-    slots.frombytes(mapping[HEADER_SIZE : index._entries_at])
-    slots.byteswap()
-    repaired = 0
-    for slot, value in enumerate(slots):
-        if value < index.count:
-            continue
-        while value >= index.count and value < index.max_entries:
-            value = ENTRY_STRUCT.unpack_from(mapping, index._entries_at + value * ENTRY_SIZE)[3]
-        if not 0 <= value < index.count:
-            value = 0
-        slots[slot] = value
-        _WRITE_SLOT(mapping, HEADER_SIZE + slot * SLOT_SIZE, value)
-        repaired += 1
-    if repaired:
-        index.used_slots = len(slots) - slots.count(0)
-        index.settled = index.synced = False
-        index.settle()
-    return repaired
-
-
-def cut_entries(index: IndexFile, physical_end: int) -> bool:
-    """Drop the entries of records at or behind ``physical_end``; whether there were any.
-
-    Entries stand in the order of the log. Java leaves them, and then takes no key of the records
-    that come in their place.
-    """
-    mapping = index.file.mapping
-    low, high = 1, index.count
-    while low < high:
-        middle = (low + high) // 2
-        entry = ENTRY_STRUCT.unpack_from(mapping, index._entries_at + middle * ENTRY_SIZE)
-        if entry[1] < physical_end:
-            low = middle + 1
-        else:
-            high = middle
-    if low == index.count:
-        return False
-    index.count = low
-    if low > 1:
-        last = ENTRY_STRUCT.unpack_from(mapping, index._entries_at + (low - 1) * ENTRY_SIZE)
-        index.end_physical_offset = last[1]
-        index.end_timestamp = index.begin_timestamp + last[2] * 1000
-    index.settled = False
-    repair_slots(index)
-    return True
-
 
 # Unsigned hash of "topic#", keys, physical offset, storeTimestamp.
 _Waiting = tuple[int, list[bytes], int, int]
@@ -300,47 +45,96 @@ class IndexService:
         self.files: list[IndexFile] = []
         # Number of files before the first one that was lost, None if none is known to be.
         self.whole_files: int | None = None
+        # Position of the first file that must be proven, because it was found shorter than it was.
+        self.doubtful = MOST
         self.removed = False
+        self._survey: list[tuple[str, int]] | None = None
         self.on_full: Callable[[IndexFile], None] | None = None
         # Told when there is no space for a file; entries wait here until there is.
         self.on_no_space: Callable[[DiskFullError], None] | None = None
         self.waiting: list[_Waiting] = []
+        self._no_space: DiskFullError | None = None
         self.now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000
         self._current: IndexFile | None = None
 
-    def load(self, *, sizes_are_default: bool, crashed: bool, notes: list[str]) -> None:
-        """Open the index files; a file with a strange name is left alone and noted.
+    def survey(
+        self, *, sizes_are_default: bool, crashed: bool = False, noted: Sequence[int] = ()
+    ) -> None:
+        """Look at the folder and decide what :meth:`load` does; changes nothing.
 
-        Sizes left at their defaults are worked out from a file of another length. An empty file,
-        and after a power cut a short one, is removed: recovery fills the index again.
-
-        **Source:** RocketMQ IndexService#load.
+        Sizes left at their defaults are those of ``noted`` (slots and entries, where they are
+        known), or worked out from a file. StoreError for a file longer than it may be, and for a
+        shorter one if that may be the settings' fault.
         """
+        lengths = {
+            name: self.disk.size(os.path.join(self.folder, name))
+            for name, is_folder in self.disk.list(self.folder)
+            if not is_folder and name.isdigit()
+        }
+        if sizes_are_default and len(noted) == 2 and noted[0] > 0 and noted[1] > 0:
+            self.slots, self.entries = noted
         size = file_size(self.slots, self.entries)
-        for name, is_folder in self.disk.list(self.folder):
-            path = os.path.join(self.folder, name)
-            if is_folder or not name.isdigit():
-                notes.append(f"{path}: not the name of an index file, left alone")
-                continue
-            length = self.disk.size(path)
-            if length == 0 or (crashed and length < size and not sizes_are_default):
-                notes.append(f"{path}: {length} bytes long, removed")
-                self.removed = True
-                if self.whole_files is None:
-                    self.whole_files = len(self.files)
-                self.disk.unlink(path)
-                continue
-            if length != size and sizes_are_default and not self.files and length > HEADER_SIZE:
-                self._guess(path, length)
-                size = file_size(self.slots, self.entries)
-            if length != size:
+        if sizes_are_default and size not in lengths.values():
+            for name, length in lengths.items():
+                if length > HEADER_SIZE and self._guess(os.path.join(self.folder, name), length):
+                    size = file_size(self.slots, self.entries)
+                    break
+        known = size in lengths.values() or list(noted) == [self.slots, self.entries]
+        self._survey = []
+        for name, length in lengths.items():
+            short = 0 < length < size
+            if length and length != size and not (short and (known or crashed)):
+                path = os.path.join(self.folder, name)
                 raise StoreError(
                     f"{path}: {length} bytes long, maxHashSlotNum={self.slots} and"
                     f" maxIndexNum={self.entries} make {size}",
                     "set both to what wrote the file, or move the index folder away",
                     path=path,
                 )
-            self.files.append(self._open(name, size))
+            self._survey.append((name, length))
+
+    def load(
+        self,
+        *,
+        sizes_are_default: bool = False,
+        crashed: bool = False,
+        notes: list[str],
+        noted_names: Sequence[str] = (),
+    ) -> None:
+        """Open the index files; a file with a strange name is left alone and noted.
+
+        An empty file is removed. A short one is filled up with zeros, and what the log proves of
+        it stays (see index_repair). ``whole_files`` and ``doubtful`` tell where recovery must fill
+        the index again; ``noted_names`` are the files that should be there.
+
+        **Source:** RocketMQ IndexService#load.
+        """
+        if self._survey is None:
+            self.survey(sizes_are_default=sizes_are_default, crashed=crashed)
+        assert self._survey is not None
+        size = file_size(self.slots, self.entries)
+        for name, is_folder in self.disk.list(self.folder):
+            if is_folder or not name.isdigit():
+                path = os.path.join(self.folder, name)
+                notes.append(f"{path}: not the name of an index file, left alone")
+        lengths = dict(self._survey)
+        for name in sorted({*lengths, *noted_names}):
+            path = os.path.join(self.folder, name)
+            length = lengths.get(name, 0)
+            if length <= HEADER_SIZE + self.slots * SLOT_SIZE:
+                # Nothing in it can be proven without its entries.
+                what = f"{length} bytes long, removed" if name in lengths else "missing"
+                notes.append(f"{path}: {what}: the log fills it again")
+                self.disk.unlink(path)
+                self.removed = True
+                if self.whole_files is None:
+                    self.whole_files = len(self.files)
+                continue
+            if length < size:
+                notes.append(f"{path}: {length} bytes long, filled up with zeros to {size}")
+                self.doubtful = min(self.doubtful, len(self.files))
+            self.files.append(self._open(name, size, fill_up=length < size))
+        self._survey = None
         self._current = None
 
     def put_keys(
@@ -354,8 +148,8 @@ class IndexService:
 
         **Source:** RocketMQ IndexService#buildIndex, #putKey.
         """
-        if self.waiting:
-            self.waiting.append((topic_prefix, keys, physical_offset, store_timestamp))
+        if self._no_space is not None:
+            self._wait((topic_prefix, keys, physical_offset, store_timestamp), self._no_space)
             return
         current = self._current
         if current is None:
@@ -381,8 +175,14 @@ class IndexService:
     def _wait(self, entry: _Waiting, error: DiskFullError) -> None:
         if self.on_no_space is None:
             raise error
+        self._no_space = error
         self.waiting.append(entry)
         self.on_no_space(error)
+
+    def writable(self) -> IndexFile:
+        """The file that has room for the next entry; DiskFullError when it cannot be made."""
+        current = self._current or self._for_writing()
+        return self._roll(current) if current.full else current
 
     def catch_up(self) -> None:
         """Store the entries that wait for a file; DiskFullError when it cannot be made yet."""
@@ -391,14 +191,13 @@ class IndexService:
         try:
             while stored < len(waiting):
                 prefix, keys, physical_offset, store_timestamp = waiting[stored]
-                current = self._current or self._for_writing()
-                if current.full:
-                    current = self._roll(current)
+                current = self.writable()
                 done = current.put_keys(prefix, keys, physical_offset, store_timestamp)
                 if done < len(keys):
                     waiting[stored] = (prefix, keys[done:], physical_offset, store_timestamp)
                 else:
                     stored += 1
+            self._no_space = None
         finally:
             del waiting[:stored]
             self.settle()
@@ -419,7 +218,7 @@ class IndexService:
         return [
             key
             for key in keys
-            if physical_offset not in full.find(key_hash(topic_prefix, key), 0, _EVER, _MOST)
+            if physical_offset not in full.find(key_hash(topic_prefix, key), 0, _EVER, MOST)
         ]
 
     def settle(self) -> None:
@@ -488,6 +287,16 @@ class IndexService:
         files = self.files
         return files[-1].end_physical_offset if files and files[-1].count > 1 else -1
 
+    def first_doubtful(self) -> int | None:
+        """Position of the first file that cannot be gone on from as it is; None: all can be.
+
+        Its length, its header or a file before it was lost.
+        """
+        for number, index in enumerate(self.files):
+            if number in (self.whole_files, self.doubtful) or not index.sound:
+                return number
+        return self.whole_files
+
     def full_until(self) -> int:
         """End time of the last full file, 0 if there is none."""
         return max((index.end_timestamp for index in self.files if index.full), default=0)
@@ -516,16 +325,19 @@ class IndexService:
             index._mapping = None
             index.file.close()
 
-    def _guess(self, path: str, length: int) -> None:
-        data = self.disk.read(path)
-        slots = guess_slots(data)
-        if slots:
-            self.slots = slots
-            self.entries = (length - HEADER_SIZE - slots * SLOT_SIZE) // ENTRY_SIZE
+    def _guess(self, path: str, length: int) -> bool:
+        slots = guess_slots(self.disk.read(path))
+        if not slots or (slots == self.slots and length < file_size(slots, self.entries)):
+            return False  # a file of these sizes that has lost its end
+        self.slots = slots
+        self.entries = (length - HEADER_SIZE - slots * SLOT_SIZE) // ENTRY_SIZE
+        return True
 
-    def _open(self, name: str, size: int) -> IndexFile:
+    def _open(self, name: str, size: int, *, fill_up: bool = False) -> IndexFile:
         file = MappedFile(self.disk, self.folder, 0, size)
         file.path = os.path.join(self.folder, name)
+        if fill_up:
+            file.reserve()
         file.written = size
         return IndexFile(file, name, self.slots, self.entries)
 

@@ -9,6 +9,7 @@ entries, seconds and header all follow from the proven entries and are written a
 **Source:** RocketMQ IndexService#load deletes such files; ours keeps them and fills them up again.
 """
 
+import importlib.util
 from array import array
 from collections.abc import Callable
 from struct import Struct
@@ -24,7 +25,9 @@ from broker.store.format.indexfile import (
     HEADER_SIZE,
     SLOT_SIZE,
 )
-from broker.store.index import IndexFile, IndexService, key_hash, repair_slots
+from broker.store.index import IndexService
+from broker.store.index_file import IndexFile, key_hash, repair_slots
+from broker.store.progress import Progress, Unit
 from broker.store.reput import ReputService, message_keys
 from broker.store.results import RecoveryReport
 
@@ -32,76 +35,82 @@ _MOST_SECONDS: Final = (1 << 31) - 1
 _LINK: Final = Struct(">ii")
 _LINK_AT: Final = 12  # seconds and the previous entry's number, within an entry
 
-Progress = Callable[[int], None]
+
+class Proven:
+    """How far the entries of a file are proven: ``number`` is judged next, ``kept`` would be cut.
+
+    ``last`` is the physical offset of the last entry judged, ``taken`` how many keys of its message
+    have been met.
+    """
+
+    __slots__ = ("kept", "last", "number", "taken")
+
+    def __init__(self) -> None:
+        self.number = self.kept = 1
+        self.last = -1
+        self.taken = 0
 
 
 class IndexProof:
     """Compares the entries of index files with the records they lead to."""
 
     def __init__(self, log: CommitLog, reput: ReputService) -> None:
-        self._log = log
-        self._reput = reput
+        self.log = log
+        self.reput = reput
         self._at = -1
         self._hashes: list[int] = []
         self._timestamp = 0
 
-    def proven(self, index: IndexFile, progress: Progress | None = None) -> int:
+    def proven(self, index: IndexFile, progress: Callable[[int], None] | None = None) -> int:
         """Number of the first entry of ``index`` that the log does not prove; at least 1.
 
         A message counts with all its keys or not at all. Entries of records that the log does not
         hold any more cannot be judged and count as good.
         """
-        mapping: Any = index.file.mapping
-        entries_at = HEADER_SIZE + index.slots * SLOT_SIZE
-        log_min = self._log.min_offset
-        kept, last, taken = 1, -1, 0
-        for number in range(1, index.max_entries):
-            if progress is not None and number % 65_536 == 0:
-                progress(number)
-            hashed, physical_offset, _, _ = ENTRY_STRUCT.unpack_from(
-                mapping, entries_at + number * ENTRY_SIZE
-            )
-            if physical_offset < last or not (hashed or physical_offset or self._zero_is_good()):
-                break
-            if physical_offset < log_min:
-                kept, last = number + 1, physical_offset
-                continue
-            if physical_offset != last:
-                if last >= log_min and taken < len(self._hashes):
-                    break  # the message before lacks a key
-                if not self._look(physical_offset):
-                    break
-                taken = 0
-                if number == 1 and hashed in self._hashes:
-                    # The file may begin in the middle of a message.
-                    taken = self._hashes.index(hashed)
-            elif taken == len(self._hashes):
-                taken = 0  # indexed twice, as Java does with the first message after a restart
-            if taken >= len(self._hashes) or self._hashes[taken] != hashed:
-                break
-            taken += 1
-            last = physical_offset
-            if taken == len(self._hashes):
-                kept = number + 1
-        return kept
+        state = Proven()
+        while state.number < index.max_entries and self._step(index, state):
+            if progress is not None and state.number % 65_536 == 0:
+                progress(state.number)
+        return state.kept
+
+    def _step(self, index: IndexFile, state: "Proven") -> bool:
+        """Judge one more entry; False if the log does not prove it."""
+        number = state.number
+        at = HEADER_SIZE + index.slots * SLOT_SIZE + number * ENTRY_SIZE
+        hashed, physical_offset, _, _ = ENTRY_STRUCT.unpack_from(index.file.mapping, at)
+        if physical_offset < state.last or not (hashed or physical_offset or self._zero_is_good()):
+            return False
+        state.number = number + 1
+        log_min = self.log.min_offset
+        if physical_offset < log_min:
+            state.kept, state.last = number + 1, physical_offset
+            return True
+        if physical_offset != state.last:
+            if state.last >= log_min and state.taken < len(self._hashes):
+                return False  # the message before lacks a key
+            if not self._look(physical_offset):
+                return False
+            state.taken = 0
+            if number == 1 and hashed in self._hashes:
+                # The file may begin in the middle of a message.
+                state.taken = self._hashes.index(hashed)
+        elif state.taken == len(self._hashes):
+            state.taken = 0  # indexed twice, as Java does with the first message after a restart
+        if state.taken >= len(self._hashes) or self._hashes[state.taken] != hashed:
+            return False
+        state.taken += 1
+        state.last = physical_offset
+        if state.taken == len(self._hashes):
+            state.kept = number + 1
+        return True
 
     def restore(self, index: IndexFile, kept: int) -> None:
         """Cut ``index`` behind entry ``kept`` - 1 and write anew what follows from the entries."""
         index.open_for_writing()
         mapping: Any = index.file.mapping
         entries_at = HEADER_SIZE + index.slots * SLOT_SIZE
-        slots = array("i", bytes(4 * index.slots))
         self._set_begin(index, mapping, entries_at)
-        for number in range(1, kept):
-            at = entries_at + number * ENTRY_SIZE
-            hashed, physical_offset, seconds, previous = ENTRY_STRUCT.unpack_from(mapping, at)
-            slot = hashed % index.slots
-            expected = seconds
-            if number > 1 and (physical_offset == self._at or self._look(physical_offset)):
-                expected = self._seconds(index.begin_timestamp)
-            if previous != slots[slot] or seconds != expected:
-                _LINK.pack_into(mapping, at + _LINK_AT, expected, slots[slot])
-            slots[slot] = number
+        slots = self._link(index, kept)
         first = entries_at + kept * ENTRY_SIZE
         # What stands behind is no entry; a later repair must not take it for one.
         mapping[first : first + ENTRY_SIZE] = bytes(len(mapping[first : first + ENTRY_SIZE]))
@@ -118,6 +127,23 @@ class IndexProof:
         index.settled = index.synced = False
         index.settle()
 
+    def _link(self, index: IndexFile, kept: int) -> "array[int]":
+        """Write seconds and links of the entries before ``kept``; each slot's newest entry."""
+        mapping: Any = index.file.mapping
+        entries_at = HEADER_SIZE + index.slots * SLOT_SIZE
+        slots = array("i", bytes(4 * index.slots))
+        for number in range(1, kept):
+            at = entries_at + number * ENTRY_SIZE
+            hashed, physical_offset, seconds, previous = ENTRY_STRUCT.unpack_from(mapping, at)
+            slot = hashed % index.slots
+            expected = seconds
+            if number > 1 and (physical_offset == self._at or self._look(physical_offset)):
+                expected = self._seconds(index.begin_timestamp)
+            if previous != slots[slot] or seconds != expected:
+                _LINK.pack_into(mapping, at + _LINK_AT, expected, slots[slot])
+            slots[slot] = number
+        return slots
+
     def _set_begin(self, index: IndexFile, mapping: Any, entries_at: int) -> None:
         first = ENTRY_STRUCT.unpack_from(mapping, entries_at + ENTRY_SIZE)
         index.begin_physical_offset = first[1]
@@ -133,7 +159,7 @@ class IndexProof:
         """Take in the record at ``physical_offset``; False if there is no whole one."""
         if physical_offset == self._at:
             return True
-        file = self._log.files.find(physical_offset)
+        file = self.log.files.find(physical_offset)
         if file is None:
             return False
         mapping = file.mapping
@@ -143,7 +169,7 @@ class IndexProof:
             or own_offset(mapping, position) != physical_offset
         ):
             return False
-        entry = self._reput.read(mapping, position, file.start)
+        entry = self.reput.read(mapping, position, file.start)
         self._at = physical_offset
         self._timestamp = entry[2]
         self._hashes = []
@@ -154,11 +180,16 @@ class IndexProof:
 
     def _zero_is_good(self) -> bool:
         """Whether an entry of zeros can be one: hash 0 of the record at 0."""
-        return self._log.min_offset == 0 and self._look(0) and 0 in self._hashes
+        return self.log.min_offset == 0 and self._look(0) and 0 in self._hashes
 
 
 class IndexHealing:
-    """Makes the files of an index fit to go on from, before the log is read."""
+    """Makes the files of an index fit to go on from, before the log is read.
+
+    Files with more than ``columns_from`` entries are proven by columns.
+    """
+
+    columns_from = 32_768
 
     def __init__(self, index: IndexService, proof: IndexProof, report: RecoveryReport) -> None:
         self._index = index
@@ -173,11 +204,14 @@ class IndexHealing:
         ``indexed`` is the physical offset that the index had come to when it was last noted.
         """
         index = self._index
+        doubtful = index.first_doubtful()
         if checkpoint is not None:
             for number in range(len(index.files)):
-                if number == index.whole_files or not _is_safe(index.files[number], checkpoint):
+                if number == doubtful or not _is_safe(index.files[number], checkpoint):
                     return self._prove(number)
             return self._end()
+        if doubtful is not None:
+            return self._prove(doubtful)
         if not index.files and indexed < 0:
             return -1
         while index.files and index.files[-1].count <= 1:
@@ -191,24 +225,39 @@ class IndexHealing:
         files = self._index.files
         return files[-1].end_physical_offset if files else 0
 
+    def _proof_for(self, file: IndexFile) -> IndexProof:
+        """The quick proof for a file with many entries, where numba is installed."""
+        at = HEADER_SIZE + file.slots * SLOT_SIZE + self.columns_from * ENTRY_SIZE
+        many = file.max_entries > self.columns_from and any(file.file.mapping[at : at + ENTRY_SIZE])
+        if not many or importlib.util.find_spec("numba") is None:
+            return self._proof
+        from broker.store.index_columns import ColumnProof
+
+        return ColumnProof(self._proof.log, self._proof.reput)
+
     def _prove(self, number: int) -> int:
         """Keep what is proven of file ``number``, and of the next ones as long as all of it is."""
         index = self._index
         while number < len(index.files) and number != index.whole_files:
             file = index.files[number]
-            kept = self._proof.proven(file)
+            proof = self._proof_for(file)
+            kept = proof.proven(file, self._progress(file))
             if kept <= 1:
                 break
-            whole = file.full and kept == file.count
-            self._proof.restore(file, kept)
+            proof.restore(file, kept)
             number += 1
-            if not whole:
+            if kept < file.max_entries:
                 self._report.notes.append(
-                    f"{file.file.path}: {kept - 1} entries proven, the rest is read from the log"
+                    f"{file.file.path}: {kept - 1} entries proven, to physical offset"
+                    f" {file.end_physical_offset}; the rest is read from the log"
                 )
                 break
         self._report.removed_files += index.drop_from(number)
         return self._end()
+
+    def _progress(self, file: IndexFile) -> Callable[[int], None]:
+        most = file.count if 1 < file.count <= file.max_entries else file.max_entries
+        return Progress(f"recovery of {file.file.path}", 0, most, Unit("entries")).at
 
 
 def _is_safe(file: IndexFile, checkpoint: Checkpoint) -> bool:

@@ -8,9 +8,9 @@ before. Java cuts the log at the first damage and loses the good records behind 
 **Source:** RocketMQ CommitLog#recoverNormally, #recoverAbnormally.
 """
 
+import importlib.util
 import logging
-import time
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from broker.common.sysflag import TRANSACTION_MASK, TRANSACTION_PREPARED, TRANSACTION_ROLLBACK
 from broker.store.commitlog import CommitLog
@@ -22,23 +22,31 @@ from broker.store.format.commitlog import (
     BLANK_SIZE,
     NOT_WRITTEN,
     check_record,
+    file_name,
     is_plausible,
     own_offset,
     store_timestamp,
 )
 from broker.store.mapped_file import MappedFile
+from broker.store.progress import MIB, Progress
 from broker.store.queue_ends import QueueEnds
 from broker.store.queue_order import QueueOrder
 from broker.store.reput import Dispatch, ReputService
 from broker.store.results import FoundDamage, RecoveryReport
 
+if TYPE_CHECKING:
+    from broker.store.column_lane import ColumnLane
+
 _log = logging.getLogger(__name__)
 
 _MAGIC_START: Final = b"\xda\xa3\x20"
 _SEARCH_BYTES: Final = 1 << 20
-_NOTE_SECONDS: Final = 5
 # Read so much, then take the pages off this process's memory again.
 _PAGE_OUT_BYTES: Final = 16 << 20
+# Fewer bytes are read before the compiled loops are loaded.
+LANE_FROM_BYTES: Final = 32 << 20
+_FEW_RECORDS: Final = 16
+_MOST_SLOW: Final = 4096
 _REASONS: Final = {
     NOT_WRITTEN: "zeros, but the log goes on behind them",
     BAD_CRC: "the body is not the one that was stored (CRC)",
@@ -46,27 +54,13 @@ _REASONS: Final = {
 }
 
 
-class Progress:
-    """Tells the log how far a long reading is, and how long the rest will take."""
+def _column_lane(reput: ReputService) -> "ColumnLane | None":
+    """The quick way, where numba is installed and no record has units in several queues."""
+    if reput.light_queues or importlib.util.find_spec("numba") is None:
+        return None
+    from broker.store.column_lane import ColumnLane
 
-    def __init__(self, start: int, end: int) -> None:
-        self._start = start
-        self._end = end
-        self._began = self._noted = time.monotonic()
-
-    def at(self, position: int) -> None:
-        """Reading has come to ``position``; a line every few seconds."""
-        now = time.monotonic()
-        if now - self._noted < _NOTE_SECONDS:
-            return
-        self._noted = now
-        done, whole = position - self._start, self._end - self._start
-        rate = done / (now - self._began)
-        _log.info(
-            "recovery: %d of %d MiB of the log read (%d %%), %.0f MiB/s, about %.0f s left",
-            *(done >> 20, whole >> 20, done * 100 // max(1, whole), rate / (1 << 20)),
-            (whole - done) / max(1.0, rate),
-        )
+    return ColumnLane(reput)
 
 
 class LogScan:
@@ -74,7 +68,10 @@ class LogScan:
 
     ``trusted_from`` is a physical offset from which on a place without a record is the end:
     nothing can have been stored behind it. ``last_timestamp`` is the newest storeTimestamp read.
+    From ``lane_from`` bytes on the column lane reads with.
     """
+
+    lane_from = LANE_FROM_BYTES
 
     def __init__(
         self,
@@ -93,12 +90,20 @@ class LogScan:
         self.trusted_from = 1 << 63
         self.last_timestamp = 0
         self._previous_timestamp = 0
-        self._progress = Progress(0, 0)
+        self._progress = Progress("", 0, 0, MIB)
+        self._began = 0
+        self._paged = -1
+        # The quick way, for long logs where it can be had, and when to try it again.
+        self._lane: ColumnLane | None = None
+        self._slow_records = 0
+        self._slow_next = _FEW_RECORDS
 
     def run(self, start: int) -> int:
         """Read and dispatch from ``start``; the end of the log."""
         files = self._log.files.files
-        self._progress = Progress(start, files[-1].start + files[-1].size if files else start)
+        end = files[-1].start + files[-1].size if files else start
+        self._progress = Progress("recovery: reading the log", start, end, MIB)
+        self._began = start
         order = self._reput.order = QueueOrder(self._reput.place_again, self._misplaced)
         end = self._run(start)
         order.finish(something_lost=bool(self._report.damages))
@@ -122,7 +127,8 @@ class LogScan:
                 following = [f for f in self._log.files.files if f.start > position]
                 if not following or not self._plausible_first(following[0]):
                     return end
-                self._damaged(following[0], position, following[0].start, "a file is missing")
+                name = file_name(position - position % self._log.file_size)
+                self._damaged(following[0], position, following[0].start, f"no file {name}")
                 position = following[0].start
                 continue
             stop, whole = self._scan_file(file, position - file.start)
@@ -138,16 +144,16 @@ class LogScan:
         mapping = file.mapping
         reput = self._reput
         check_crc = self.check_crc
-        paged = position
         end = position if position else -1
         if position == 0 and file.start == self._log.min_offset:
             end = 0
         while position <= file.size - BLANK_SIZE:
+            self._came_to(file, position)
+            after = self._quickly(file, position)
+            if after > position:
+                position = end = after
+                continue
             size = check_record(mapping, position, file.size, check_crc=check_crc)
-            if position > paged + _PAGE_OUT_BYTES:
-                paged = position
-                file.page_out()
-                self._progress.at(file.start + position)
             if size > 0:
                 entry = reput.read(mapping, position, file.start)
                 reput.dispatch_record(entry)
@@ -165,6 +171,38 @@ class LogScan:
                 return end, True
             position = after
         return end, True
+
+    def _came_to(self, file: MappedFile, position: int) -> None:
+        """Now and then tell how far the reading is, and give pages back."""
+        if self._paged >= 0 and file.start + position - self._paged < _PAGE_OUT_BYTES:
+            return
+        self._paged = file.start + position
+        file.page_out()
+        self._progress.at(self._paged)
+        if self._lane is None and self._paged - self._began >= self.lane_from:
+            self._lane = _column_lane(self._reput)
+
+    def _quickly(self, file: MappedFile, position: int) -> int:
+        """Dispatch a run of clean records in one go; where the slow way goes on.
+
+        Where the lane finds little it is left alone for a while.
+        """
+        if self._lane is None or self._reput.order is None:
+            return position
+        if self._slow_records > 0:
+            self._slow_records -= 1
+            return position
+        batch = self._lane.batch(file, position, self._reput.order, check_crc=self.check_crc)
+        if batch.count < _FEW_RECORDS:
+            self._slow_records = self._slow_next = min(2 * self._slow_next, _MOST_SLOW)
+        else:
+            self._slow_next = _FEW_RECORDS
+        if batch.count:
+            stored = batch.column("store_timestamp")
+            self._previous_timestamp = int(stored[-1])
+            self.last_timestamp = max(self.last_timestamp, int(stored.max()))
+            return batch.next_position
+        return position
 
     def _behind_damage(self, file: MappedFile, position: int, status: int) -> int:
         """Where the log goes on behind bytes that are no good record, -1 if it ends there."""

@@ -11,6 +11,7 @@ goes when the last of them goes.
 import os
 import threading
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Final
 
 from broker.errors import DiskFullError, StoreError
@@ -18,6 +19,10 @@ from broker.store.files import Disk, Mapping
 from broker.store.format.commitlog import file_name, file_start
 
 PAGE: Final = 4096
+NOWHERE: Final = 1 << 63
+_KEEP, _REMOVE, _FILL_UP = range(3)
+# Of each file: name, length, what a load does with it.
+Survey = list[tuple[str, int, int]]
 
 
 class MappedFile:
@@ -187,49 +192,87 @@ class MappedFileQueue:
         self.files: list[MappedFile] = []
         # Whether files were removed at the end since the folder was last synced.
         self.removed = False
+        # Position from which on a file was found shorter than it had been.
+        self.short_from = NOWHERE
+        self.surveyed: Survey | None = None
         self._keep_open = keep_open
 
-    def load(self, *, crashed: bool = False) -> None:
+    def load(self, *, crashed: bool = False, notes: list[str] | None = None) -> None:
         """Find the files of the folder; data positions are left to recovery.
 
-        StoreError for a name or a length that does not belong there. An empty last file is
-        removed: it is what a kill between creation and growth leaves. After a power cut
-        (``crashed``) other files may be short as well: what was never synced may be lost, the
-        length of a new file too. Those are removed if they hold nothing, and filled up with zeros
-        if their neighbours show that the length is wrong and not the setting.
+        What :meth:`survey` has found is done: empty files are removed, short ones filled up with
+        zeros. Each is told in ``notes``.
 
         **Source:** RocketMQ MappedFileQueue#load, #doLoad (5.x rules).
         """
-        names = [name for name, is_folder in self.disk.list(self.folder) if not is_folder]
-        lengths = {name: self.disk.size(os.path.join(self.folder, name)) for name in names}
+        survey = self.surveyed if self.surveyed is not None else self.survey(crashed=crashed)
+        self.surveyed = None
+        told = notes if notes is not None else []
         self.files = []
-        for position, name in enumerate(names):
+        self.short_from = NOWHERE
+        for name, length, action in survey:
             path = os.path.join(self.folder, name)
-            length = lengths[name]
-            if length == 0 and (crashed or position == len(names) - 1):
+            if action == _REMOVE:
+                what = "empty" if not length else f"{length} bytes of zeros"
+                told.append(f"{path}: {what}, removed")
                 self.disk.unlink(path)
                 continue
             start = file_start(name)
-            if crashed and start is not None and length < self.file_size:
-                if not any(self.disk.read(path)):
-                    self.disk.unlink(path)
-                    continue
-                if self.file_size in lengths.values():
-                    self._fill_up(path)
-                    length = self.file_size
-            if start is None:
+            assert start is not None
+            if action == _FILL_UP:
+                told.append(
+                    f"{path}: {length} bytes long, filled up with zeros to {self.file_size}: what"
+                    f" stood from {start + length} on is lost"
+                )
+                self.short_from = min(self.short_from, start + length)
+                self._fill_up(path)
+            self.files.append(self._new(start))
+
+    def survey(self, *, crashed: bool = False, known: bool = False) -> Survey:
+        """Look at the folder and decide what :meth:`load` does with each file; changes nothing.
+
+        StoreError for a name or a length that does not belong there. An empty file is removed: the
+        last one is what a kill between creation and growth leaves, another one holds nothing. A
+        short file is filled up with zeros if the length is known not to be the setting's fault:
+        by its neighbours, by their names, or by the caller (``known``). After a power cut
+        (``crashed``) one of zeros alone is removed: what was never synced may be lost, the length
+        of a new file too.
+        """
+        names = [name for name, is_folder in self.disk.list(self.folder) if not is_folder]
+        lengths = {name: self.disk.size(os.path.join(self.folder, name)) for name in names}
+        starts = [start for name in names if (start := file_start(name)) is not None]
+        known = (
+            known
+            or self.file_size in lengths.values()
+            or any(after - before == self.file_size for before, after in pairwise(starts))
+        )
+        survey: Survey = []
+        for position, name in enumerate(names):
+            path = os.path.join(self.folder, name)
+            length = lengths[name]
+            start = file_start(name)
+            if length == 0 and (start is not None or position == len(names) - 1):
+                survey.append((name, length, _REMOVE))
+            elif start is None:
                 raise StoreError(
                     f"{path}: not the name of a store file",
                     "move it out of this folder",
                     path=path,
                 )
-            if length != self.file_size:
+            elif length == self.file_size:
+                survey.append((name, length, _KEEP))
+            elif crashed and length < self.file_size and not any(self.disk.read(path)):
+                survey.append((name, length, _REMOVE))
+            elif known and length < self.file_size:
+                survey.append((name, length, _FILL_UP))
+            else:
                 raise StoreError(
                     f"{path}: {length} bytes long, files here have {self.file_size}",
                     "set the file size in broker.conf to the one of the files, or restore the file",
                     path=path,
                 )
-            self.files.append(self._new(start))
+        self.surveyed = survey
+        return survey
 
     def _fill_up(self, path: str) -> None:
         fd = self.disk.open(path)
@@ -238,14 +281,31 @@ class MappedFileQueue:
         finally:
             self.disk.close(fd)
 
+    def cut_at_gap(self) -> str:
+        """Remove the files behind the first one that is missing in the row; its path, or empty."""
+        for number, (before, after) in enumerate(pairwise(list(self.files))):
+            if after.start != before.start + self.file_size:
+                while len(self.files) > number + 1:
+                    self.remove_last()
+                return os.path.join(self.folder, file_name(before.start + self.file_size))
+        return ""
+
     def detect_size(self) -> int:
-        """Length that the files of the folder have, 0 if there are none or they differ."""
-        lengths = {
-            self.disk.size(os.path.join(self.folder, name))
-            for name, is_folder in self.disk.list(self.folder)
-            if not is_folder and file_start(name) is not None
-        } - {0}
-        return lengths.pop() if len(lengths) == 1 else 0
+        """Length of the folder's files, 0 if there are none or they do not tell.
+
+        Files that follow each other tell by their names, whatever has become of their lengths.
+        """
+        lengths: dict[int, int] = {}
+        for name, is_folder in self.disk.list(self.folder):
+            start = file_start(name)
+            if not is_folder and start is not None:
+                lengths[start] = self.disk.size(os.path.join(self.folder, name))
+        found = set(lengths.values()) - {0}
+        if len(found) == 1:
+            return found.pop()
+        steps = {after - before for before, after in pairwise(sorted(lengths))}
+        step = min(steps, default=0)
+        return step if step in found and step == max(found) else 0
 
     def find(self, position: int) -> MappedFile | None:
         """The file that holds ``position``, None if there is none."""

@@ -28,10 +28,11 @@ from broker.store.format.state import (
     INDEX_DIR,
     LOCK,
 )
-from broker.store.index import IndexFile, IndexService
+from broker.store.index import IndexService
+from broker.store.index_file import IndexFile
 from broker.store.mapped_file import FilePreparer, MappedFileQueue
 from broker.store.query import StoreReader
-from broker.store.queue_ends import QueueEnds
+from broker.store.queue_ends import Bounds, QueueEnds
 from broker.store.queue_table import ConsumeQueueTable
 from broker.store.recovery import Recovery, StoreParts, abort_content
 from broker.store.reput import ArrivingListener, ReputService
@@ -123,7 +124,6 @@ class MessageStore(StoreReader, StoreWriter):
                 disk, os.path.join(root, INDEX_DIR), config.max_hash_slot_num, config.max_index_num
             )
             self.index.on_full = self._index_full
-            self.index.on_no_space = self._disk_full
             self.index.now_ms = self.clock.now_ms
         self.checkpoint = StoreCheckpoint(disk, os.path.join(root, CHECKPOINT))
         self.reput = ReputService(
@@ -146,31 +146,21 @@ class MessageStore(StoreReader, StoreWriter):
     def load(self) -> RecoveryReport:
         """Take the lock, open the files, recover; what was found and done.
 
-        StoreLockedError when another broker has the store, StoreError when files cannot be used.
+        StoreLockedError when another broker has the store, StoreError when files cannot be used:
+        all files are then as they were.
 
         **Source:** RocketMQ DefaultMessageStore#load.
         """
         if self._open:
             raise StoreStateError(f"{self.config.root}: the store is open")
         root = self.config.root
-        make_durable_folder(self.disk, root)
-        self._lock = self.disk.lock(os.path.join(root, LOCK))
         try:
+            make_durable_folder(self.disk, root)
+            self._lock = self.disk.lock(os.path.join(root, LOCK))
             notes: list[str] = []
-            self._detect_sizes(notes)
-            crashed = self.disk.exists(os.path.join(root, ABORT))
-            self._log_files.load(crashed=crashed)
-            self.queue_table.load(crashed=crashed)
-            self.checkpoint.load(notes)
-            if self.index is not None:
-                config = self.config
-                self.index.load(
-                    sizes_are_default=config.max_hash_slot_num == DEFAULTS.max_hash_slot_num
-                    and config.max_index_num == DEFAULTS.max_index_num,
-                    crashed=crashed,
-                    notes=notes,
-                )
             self._ends.load()
+            self._detect_sizes(notes)
+            self._load_files(notes)
             parts = StoreParts(
                 self.log,
                 self.queue_table,
@@ -180,12 +170,46 @@ class MessageStore(StoreReader, StoreWriter):
             )
             report = Recovery(self.disk, self.config, parts).run()
             self.damaged = self._ends.damaged
+        except OSError as error:
+            self._close_files()
+            path = str(error.filename or root)
+            raise StoreError(
+                f"{path}: {error.strerror or error}",
+                "nothing can be said of a store that cannot be read: see to the disk",
+                path=path,
+            ) from error
         except BaseException:
             self._close_files()
             raise
         report.notes[:0] = notes
         self._open = True
         return report
+
+    def _load_files(self, notes: list[str]) -> None:
+        """Look at everything before anything is changed, then open it."""
+        ends, config = self._ends, self.config
+        crashed = self.disk.exists(os.path.join(config.root, ABORT))
+        log, queues, index = self._log_files, self.queue_table, self.index
+        log.survey(crashed=crashed, known=ends.size(0) == log.file_size)
+        queues.survey(crashed=crashed, noted=(ends.size(1), ends.size(2)))
+        if index is not None:
+            index.survey(
+                sizes_are_default=config.max_hash_slot_num == DEFAULTS.max_hash_slot_num
+                and config.max_index_num == DEFAULTS.max_index_num,
+                crashed=crashed,
+                noted=ends.bounds.sizes[3:],
+            )
+        if ends.log_end > 0 and not any(length for _, length, _ in log.surveyed or ()):
+            raise StoreError(
+                f"{log.folder}: no files, but the log had come to {ends.log_end}",
+                "mount or restore the folder; to begin anew move all of the store directory away",
+                path=log.folder,
+            )
+        log.load(crashed=crashed, notes=notes)
+        queues.load(crashed=crashed, notes=notes)
+        self.checkpoint.load(notes)
+        if index is not None:
+            index.load(crashed=crashed, notes=notes, noted_names=ends.bounds.index)
 
     def start(self) -> None:
         """Begin to take messages: threads, ``abort`` marker, the file for the next append.
@@ -199,6 +223,8 @@ class MessageStore(StoreReader, StoreWriter):
         self.disk.write(os.path.join(root, ABORT), abort_content(self.disk, root))
         # Syncs the folder, and by that the names of all three.
         self._note_ends()
+        if self.index is not None:
+            self.index.on_no_space = self._disk_full
         self._worker.start()
         self.flusher.start()
         try:
@@ -256,23 +282,25 @@ class MessageStore(StoreReader, StoreWriter):
             self._lock = None
 
     def _detect_sizes(self, notes: list[str]) -> None:
-        """Take file sizes left at their defaults from the files that are there."""
-        found = self._log_files.detect_size()
-        size = self._log_files.file_size
-        if found and found != size and size == DEFAULTS.mapped_file_size_commit_log:
-            self._log_files.file_size = found
+        """Take file sizes left at their defaults from the files that are there.
+
+        A single file may have been cut short: what was noted of its length counts then.
+        """
+        log, table = self._log_files, self.queue_table
+        found = max(log.detect_size(), self._ends.size(0))
+        if found and found != log.file_size == DEFAULTS.mapped_file_size_commit_log:
+            log.file_size = found
             notes.append(f"CommitLog files have {found} bytes; mappedFileSizeCommitLog is not set")
-        found = self.queue_table.detect_file_size()
-        size = self.queue_table.file_size
-        if found and found != size and size == DEFAULTS.mapped_file_size_consume_queue:
-            self.queue_table.file_size = found
+        found = max(table.detect_file_size(), self._ends.size(1))
+        if found and found != table.file_size == DEFAULTS.mapped_file_size_consume_queue:
+            table.file_size = found
             notes.append(
                 f"ConsumeQueue files have {found} bytes; mappedFileSizeConsumeQueue is not set"
             )
-        found = self.queue_table.detect_batch_file_size()
-        size = self.queue_table.batch_file_size
-        if found and found != size and size == DEFAULTS.mapper_file_size_batch_consume_queue:
-            self.queue_table.batch_file_size = found
+        found = max(table.detect_batch_file_size(), self._ends.size(2))
+        default = DEFAULTS.mapper_file_size_batch_consume_queue
+        if found and found != table.batch_file_size == default:
+            table.batch_file_size = found
             notes.append(
                 f"batch queue files have {found} bytes; mapperFileSizeBatchConsumeQueue is not set"
             )
@@ -434,8 +462,17 @@ class MessageStore(StoreReader, StoreWriter):
         return gone
 
     def _note_ends(self) -> None:
-        indexed = self.index.end_physical_offset if self.index is not None else -1
-        self._ends.write(self.log.min_offset, self.log.max_offset, self.queue_table, indexed)
+        log, table, index = self.log, self.queue_table, self.index
+        bounds = Bounds(
+            log_min=log.min_offset,
+            log_end=log.flushed_where,
+            sizes=[log.file_size, table.file_size, table.batch_file_size],
+        )
+        if index is not None:
+            bounds.indexed = index.end_physical_offset
+            bounds.index = [file.name for file in index.files]
+            bounds.sizes += [index.slots, index.entries]
+        self._ends.write(bounds, table)
 
     def clean_expired(self, now_ms: int | None = None, *, manual: bool = False) -> CleanReport:
         """Delete what is old or in the way; call it every cleanResourceInterval.
@@ -445,6 +482,8 @@ class MessageStore(StoreReader, StoreWriter):
         report = run_cleaning(
             self, self.clock.now_ms() if now_ms is None else now_ms, manual=manual
         )
+        if report.removed_commit_log_files or report.removed_index_files:
+            self._note_cleaning()
         if report.over_warning_level:
             if self._refusal is None:
                 self._disk_full(
@@ -464,6 +503,14 @@ class MessageStore(StoreReader, StoreWriter):
             self._may_retry()
         self._tell_room()
         return report
+
+    def _note_cleaning(self) -> None:
+        """The files that are gone now are not lost ones."""
+        try:
+            self._note_ends()
+        except (OSError, StoreError) as error:
+            # The next start takes them for lost then, and reads the whole log once.
+            _log.warning("%s: not written: %s", self._ends.path, error)
 
     def topic(self, name: str) -> Topic | None:
         """What the engine keeps of a topic, None if it has had no message."""

@@ -54,6 +54,21 @@ class QueueOrder:
         else:
             self._held[queue] = (entry, code)
 
+    def offer_run(self, queue: ConsumeQueue, first: int, count: int, physical_offset: int) -> bool:
+        """Whether the next ``count`` records of a queue, from offset ``first`` on, are in order.
+
+        They count as taken then; who asks places them. ``physical_offset`` is the first one's.
+        """
+        expected = self._expected.get(queue)
+        if expected is None:
+            expected = first
+            if queue.max_offset > 0 and queue.max_physical_offset <= physical_offset:
+                expected = queue.max_offset
+        if queue in self._held or first not in (expected, 0):
+            return False
+        self._expected[queue] = first + count
+        return True
+
     def finish(self, *, something_lost: bool) -> None:
         """Hand on what is held back; its offset is real only if a part of the log was lost."""
         for queue in list(self._held):

@@ -31,6 +31,8 @@ class ConsumeQueueTable:
         self.topics_by_data: dict[bytes, Topic] = {}
         # Two threads work on it: dispatch adds, the flushing thread takes away.
         self.dirty: deque[ConsumeQueue] = deque()
+        # Whether files of a queue were found missing or short when they were opened.
+        self.incomplete = False
         self.on_first_dirty: Callable[[], None] | None = None
 
     def topic(self, name: str) -> Topic:
@@ -78,14 +80,23 @@ class ConsumeQueueTable:
         for topic in list(self.topics.values()):
             yield from list(topic.queues.values())
 
-    def load(self, *, crashed: bool = False) -> None:
-        """Open the queues that have a folder.
+    def survey(self, *, crashed: bool = False, noted: tuple[int, int] = (0, 0)) -> None:
+        """Look at every queue folder, change nothing; StoreError for what cannot be loaded.
+
+        ``noted`` are the lengths that files are known to have had, 0 where that is not known.
 
         **Source:** RocketMQ ConsumeQueueStore#loadConsumeQueues, #loadBatchConsumeQueues.
         """
         for name, _ in self._folders(self.batch_folder):
             self.set_batch_topics([name])
-        for base in (self.folder, self.batch_folder):
+        for base, size, was in zip(
+            (self.folder, self.batch_folder),
+            (self.file_size, self.batch_file_size),
+            noted,
+            strict=True,
+        ):
+            known = size == was
+            queues = []
             for topic_name, queue_id in self._folders(base):
                 topic = self.topic(topic_name)
                 if topic.batch != (base == self.batch_folder):
@@ -94,23 +105,35 @@ class ConsumeQueueTable:
                         "a topic's queues are of one kind (topic attribute queue.type)",
                         path=os.path.join(base, topic_name),
                     )
-                self.queue(topic, queue_id).load(crashed=crashed)
+                queue = self.queue(topic, queue_id)
+                queues.append(queue)
+                known = known or queue.files.detect_size() == size
+            for queue in queues:
+                queue.files.survey(crashed=crashed, known=known)
+
+    def load(self, *, crashed: bool = False, notes: list[str] | None = None) -> None:
+        """Open the queues that have a folder; ``incomplete`` tells whether any has lost files."""
+        told = notes if notes is not None else []
+        if not any(queue.files.surveyed is not None for queue in self.all()):
+            self.survey(crashed=crashed)
+        for queue in list(self.all()):
+            if queue.files.surveyed is not None and not queue.load(crashed=crashed, notes=told):
+                self.incomplete = True
 
     def detect_file_size(self) -> int:
-        """Length that the files of all ordinary queues have, 0 if there are none or they differ."""
+        """Length that the files of ordinary queues have, the largest if they differ; 0: none."""
         return self._size_below(self.folder)
 
     def detect_batch_file_size(self) -> int:
-        """Length that the files of all batch queues have, 0 if there are none or they differ."""
+        """Length that the files of batch queues have, the largest if they differ; 0: none."""
         return self._size_below(self.batch_folder)
 
     def _size_below(self, base: str) -> int:
-        sizes = set()
+        size = 0
         for topic_name, queue_id in self._folders(base):
             folder = os.path.join(base, topic_name, str(queue_id))
-            sizes.add(MappedFileQueue(self.disk, folder, 1).detect_size())
-        sizes.discard(0)
-        return sizes.pop() if len(sizes) == 1 else 0
+            size = max(size, MappedFileQueue(self.disk, folder, 1).detect_size())
+        return size
 
     def _folders(self, base: str) -> Iterator[tuple[str, int]]:
         """(topic, queue id) of every queue folder below ``base``."""

@@ -39,21 +39,26 @@ from broker.store.flush import StoreCheckpoint
 from broker.store.format.commitlog import (
     BLANK_HERE,
     check_record,
+    file_name,
     own_offset,
     store_timestamp,
 )
 from broker.store.format.state import ABORT, CONFIG_DIR
-from broker.store.index import IndexService, repair_slots
+from broker.store.index import IndexService
+from broker.store.index_file import repair_slots
 from broker.store.index_repair import IndexHealing, IndexProof
 from broker.store.log_scan import LogScan
+from broker.store.mapped_file import NOWHERE
 from broker.store.queue_ends import QueueEnds
 from broker.store.queue_table import ConsumeQueueTable
 from broker.store.reput import ReputService
-from broker.store.results import RecoveryReport
+from broker.store.results import FoundDamage, RecoveryReport
 
 _log = logging.getLogger(__name__)
 
 SYNC_FAILED: Final = b"sync failed\n"
+# Notes of single queues beyond so many are not worth reading.
+_MOST_NOTES: Final = 100
 
 
 def abort_content(disk: Disk, root: str) -> bytes:
@@ -113,6 +118,7 @@ class Recovery:
             start = self._start(newest)
             report.scanned_from = start
             end = self._scan.run(start)
+            self._report_lost(end)
             report.scanned_bytes = max(0, end - start)
             report.removed_files += [file.path for file in files if file.start > end]
             self._cut(end)
@@ -135,25 +141,12 @@ class Recovery:
             report.notes.append("queues are missing or short: the whole log is read")
             self._heal_index(trusted=self._intact)
             return log_min
+        if self._log_incomplete():
+            report.notes.append("files of the log are missing or short: the whole log is read")
+            self._heal_index(trusted=self._intact)
+            return log_min
         if report.clean:
-            starts = [file.start for file in self._log_files.files.files]
-            if starts[-1] - starts[0] != (len(starts) - 1) * self._log_files.file_size:
-                report.notes.append("files of the log are missing: the whole log is read")
-                return log_min
-            end = self._quick_end(newest)
-            if self._index is not None:
-                report.removed_files += self._index.cut(end)
-                if self._index.files:
-                    # A start after a clean stop may have been killed before it had noted so.
-                    repair_slots(self._index.files[-1])
-            if self._ends.log_end != end:
-                report.notes.append("last stopped by another broker: the whole log is read once")
-                return log_min
-            if self._index is not None and self._index.end_physical_offset < self._ends.indexed:
-                report.notes.append("index files are missing: they are filled from the log")
-                return max(log_min, self._heal_index(trusted=True))
-            self._trust(newest)
-            return self._known_good(newest)
+            return self._start_after_stop(newest)
         if self._intact:
             report.notes.append("killed, but the same kernel runs: files hold what was stored")
             self._trust(newest)
@@ -165,6 +158,38 @@ class Recovery:
         index_start = self._heal_index(trusted=False)
         start = self._file_of_checkpoint()
         return max(log_min, min(start, index_start) if index_start >= 0 else start)
+
+    def _start_after_stop(self, newest: int) -> int:
+        report = self.report
+        log_min = self._log_files.min_offset
+        doubtful = self._index is not None and self._index.first_doubtful() is not None
+        index_start = self._heal_index(trusted=True) if doubtful else -1
+        end = self._quick_end(newest)
+        if self._index is not None:
+            report.removed_files += self._index.cut(end)
+            if self._index.files:
+                # A start after a clean stop may have been killed before it had noted so.
+                repair_slots(self._index.files[-1])
+        if self._ends.log_end > end:
+            report.notes.append("the log has lost its end: the whole log is read")
+            return log_min
+        if self._ends.log_end != end:
+            report.notes.append("last stopped by another broker: the whole log is read once")
+            return log_min
+        if doubtful:
+            report.notes.append("the index is filled from the log")
+            return max(log_min, index_start)
+        if self._index is not None and self._index.end_physical_offset < self._ends.indexed:
+            report.notes.append("index files are missing: they are filled from the log")
+            return max(log_min, self._heal_index(trusted=True))
+        self._trust(newest)
+        return self._known_good(newest)
+
+    def _log_incomplete(self) -> bool:
+        files = self._log_files.files
+        starts = [file.start for file in files.files]
+        gap = starts[-1] - starts[0] != (len(starts) - 1) * self._log_files.file_size
+        return gap or files.short_from < NOWHERE
 
     def _trust(self, newest: int) -> None:
         """No queue is short: behind the newest unit's record is only what follows without a gap."""
@@ -265,7 +290,7 @@ class Recovery:
     def _check_queue_ends(self) -> None:
         """Drop units at the end of each queue that no record of the log stands for."""
         for queue in self._queues.all():
-            if self._ends.is_deleted(queue.topic.name, queue.max_physical_offset):
+            if self._ends.is_deleted(queue.topic.name, queue.max_physical_offset - 1):
                 # The deletion was noted and then cut short.
                 queue.destroy()
                 continue
@@ -305,7 +330,11 @@ class Recovery:
         return queue.topic.data in names.split(b",")
 
     def _queues_missing(self) -> bool:
-        """Whether a queue that was there at the last stop is gone or has become shorter."""
+        """Whether a queue that was there at the last stop is gone or has lost units."""
+        if self._queues.incomplete:
+            return True
+        begins = self._ends.begins
+        missing = False
         for name, queues in self._ends.queues.items():
             topic = self._queues.topics.get(name)
             if self._known is not None and self._is_unknown(topic or Topic(name)):
@@ -313,8 +342,19 @@ class Recovery:
             for queue_id, max_offset in queues.items():
                 queue = self._queues.find(name, queue_id)
                 if queue is None or queue.max_offset < max_offset:
-                    return True
-        return False
+                    there = 0 if queue is None else queue.max_offset
+                    self._tell_queue(name, queue_id, f"ends at {there}, it had come to", max_offset)
+                    missing = True
+                elif begins is not None and queue.files.files:
+                    begin, was = queue.files.files[0].start, begins.get(name, {}).get(queue_id, 0)
+                    if begin > was:
+                        self._tell_queue(name, queue_id, f"begins with file {begin}, not", was)
+                        missing = True
+        return missing
+
+    def _tell_queue(self, topic: str, queue_id: int, what: str, value: int) -> None:
+        if len(self.report.notes) < _MOST_NOTES:
+            self.report.notes.append(f"queue {topic}/{queue_id} {what} {value}")
 
     def _configured_topics(self) -> set[str] | None:
         """Topics of topics.json, None if it cannot be read: then every topic counts."""
@@ -352,6 +392,33 @@ class Recovery:
         if is_system_topic(topic.name) or topic.name.startswith("%"):
             return False
         return not any(queue.files.files for queue in topic.queues.values())
+
+    def _report_lost(self, end: int) -> None:
+        """Say what the log held when it was last noted, and does not hold now."""
+        bounds = self._ends.bounds
+        folder = self._log_files.files.folder
+        log_min = self._log_files.min_offset
+        if 0 <= bounds.log_min < log_min:
+            path = os.path.join(folder, file_name(bounds.log_min))
+            if self.report.clean:
+                self._lost(path, bounds.log_min, log_min, "the first files of the log are missing")
+            else:
+                self.report.notes.append(f"the log began at {bounds.log_min}, now at {log_min}")
+        if end < bounds.log_end:
+            last = self._log_files.files.files[-1]
+            what = f"the log had come to {bounds.log_end}, its end is missing"
+            self._lost(last.path, end, bounds.log_end, what)
+
+    def _lost(self, path: str, start: int, end: int, reason: str) -> None:
+        self.report.damages.append(
+            FoundDamage(
+                path=path,
+                physical_offset=start,
+                length=end - start,
+                reason=reason,
+                action="the store goes on without",
+            )
+        )
 
     # --- after the scan -----------------------------------------------------------------------
 

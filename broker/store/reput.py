@@ -147,10 +147,10 @@ class ReputService:
         self.last_store_timestamp = 0
         self.dispatched = 0
         self._log = log
-        self._queues = queues
-        self._index = index
+        self.queues = queues
+        self.index = index
         self._delay_levels = delay_levels
-        self._multi_dispatch = light_queues
+        self.light_queues = light_queues
         self._tags = TagCodes()
         # Stands for the queues of records whose topic cannot be a topic's name.
         self._nowhere = ConsumeQueue(
@@ -201,10 +201,10 @@ class ReputService:
             return
         done = 0
         codes = self._tags.codes
-        index = self._index
+        index = self.index
         listeners = self._listeners
         rare = TRANSACTION_MASK | INNER_BATCH
-        plain = not self._multi_dispatch
+        plain = not self.light_queues
         try:
             for entry in pending:
                 physical_offset, size, stored, sys_flag, queue_offset, queue, properties, code = (
@@ -235,8 +235,8 @@ class ReputService:
                     pending.clear()
                 else:
                     del pending[:done]
-            if self._index is not None:
-                self._index.settle()
+            if self.index is not None:
+                self.index.settle()
 
     def run_log(self, limit: int) -> None:
         """Dispatch up to ``limit`` by reading the log from ``offset`` on.
@@ -248,8 +248,8 @@ class ReputService:
                 self.dispatch_record(entry)
                 self.offset = entry[0] + entry[1]
         finally:
-            if self._index is not None:
-                self._index.settle()
+            if self.index is not None:
+                self.index.settle()
 
     def skip_to(self, physical_offset: int) -> None:
         """Go on behind bytes that are no record."""
@@ -275,13 +275,13 @@ class ReputService:
                     self._append_batch(entry, code)
                 else:
                     queue.append(queue_offset, physical_offset, size, code)
-                if self._multi_dispatch:
+                if self.light_queues:
                     self._append_light(entry, code)
                 self._tell(entry, code)
         elif kind == TRANSACTION_ROLLBACK:
             self.last_store_timestamp = store_timestamp
             return
-        index = self._index
+        index = self.index
         if index is not None and topic.usable:
             keys = message_keys(properties)
             if keys:
@@ -318,7 +318,7 @@ class ReputService:
             self._append_batch(entry, code)
         else:
             queue.append(queue_offset, physical_offset, entry[1], code)
-        if self._multi_dispatch:
+        if self.light_queues:
             self._append_light(entry, code)
 
     def _make_way(self, queue: ConsumeQueue, queue_offset: int, unit: Unit) -> None:
@@ -343,7 +343,7 @@ class ReputService:
         """Add the units that a record has in further queues."""
         topic = entry[5].topic.name
         for queue, queue_offset in multi_dispatch.units(
-            self._queues, topic, entry[5].queue_id, entry[6]
+            self.queues, topic, entry[5].queue_id, entry[6]
         ):
             if self.recovering:
                 self._make_way(queue, queue_offset, (entry[0], entry[1], code))
@@ -400,8 +400,8 @@ class ReputService:
             assert magic == MAGIC_V2
             topic_end = at + 2 + int.from_bytes(mapping[at : at + 2], "big")
             data = bytes(mapping[at + 2 : topic_end])
-        topic = self._queues.topic_of_data(data)
-        queue = self._queues.queue(topic, queue_id) if topic.usable else self._nowhere
+        topic = self.queues.topic_of_data(data)
+        queue = self.queues.queue(topic, queue_id) if topic.usable else self._nowhere
         properties = bytes(mapping[topic_end + 2 : position + size])
         return (
             base + position,

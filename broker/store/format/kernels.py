@@ -414,3 +414,62 @@ def chain_faults(hashes, previous, slots, newest, faults):
                 faults[1, found] = expected
             found += 1
     return found
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _put32(buf, at, value):
+    number = np.uint32(value)
+    buf[at] = np.uint8(number >> np.uint32(24))
+    buf[at + 1] = np.uint8(number >> np.uint32(16) & np.uint32(0xFF))
+    buf[at + 2] = np.uint8(number >> np.uint32(8) & np.uint32(0xFF))
+    buf[at + 3] = np.uint8(number & np.uint32(0xFF))
+
+
+@njit(cache=True, nogil=True)
+def put_entries(buf, shape, header, entries):
+    """Add index entries (hash, physical offset, storeTimestamp; one a column) to one file.
+
+    ``buf`` is the file, writable; ``shape`` its slots and entries; ``header`` (begin and end
+    timestamp, begin and end physical offset, used slots, number of the next entry) is brought up
+    to date. Returns how many fitted. What it stores is what ``IndexFile.put_keys`` does.
+    """
+    slots, most = shape[0], shape[1]
+    entries_at = 40 + 4 * slots
+    count = header[5]
+    taken = 0
+    while taken < entries.shape[1] and count < most:
+        hashed, physical, stored = entries[0, taken], entries[1, taken], entries[2, taken]
+        begin = header[0]
+        seconds = np.int64(0)
+        if begin > 0 and begin <= stored:
+            seconds = min((stored - begin) // 1000, np.int64(0x7FFFFFFF))
+        slot_at = 40 + hashed % slots * 4
+        previous = _i32(buf, slot_at)
+        if previous <= 0 or previous >= count:
+            previous = np.int64(0)
+            header[4] += 1
+        at = entries_at + count * 20
+        _put32(buf, at, hashed)
+        _put32(buf, at + 4, physical >> 32)
+        _put32(buf, at + 8, physical & 0xFFFFFFFF)
+        _put32(buf, at + 12, seconds)
+        _put32(buf, at + 16, previous)
+        _put32(buf, slot_at, count)
+        if count <= 1:
+            header[0] = stored
+            header[2] = physical
+        header[1] = stored
+        header[3] = physical
+        count += 1
+        taken += 1
+    header[5] = count
+    return taken
+
+
+@njit(cache=True, nogil=True)
+def chain_links(hashes, slots, links, newest):
+    """The entry that each index entry must lead to; ``newest`` (zeros) each slot's newest entry."""
+    for place in range(hashes.shape[0]):
+        slot = hashes[place] % slots
+        links[place] = newest[slot]
+        newest[slot] = place + 1

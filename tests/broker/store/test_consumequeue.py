@@ -112,12 +112,23 @@ def test_a_scan_ends_at_the_first_empty_unit(make):
     assert queue.max_offset == 13
 
 
-def test_a_scan_ends_at_a_missing_file(make):
+def test_a_queue_ends_at_a_missing_or_short_file(make, tmp_path):
     queue = make()
     fill(queue, 35)
-    queue.files.files.pop(1).destroy()
-    queue.scan_end()
+    files = [file.path for file in queue.files.files]
+    notes = []
+    queue.close()
+    os.truncate(files[2], 90)
+    assert not queue.load(notes=notes)
+    assert queue.max_offset == 24
+    assert not os.path.exists(files[3])
+    queue.close()
+    os.unlink(files[1])
+    assert not queue.load(notes=notes)
     assert queue.max_offset == 10
+    assert files[2] in notes[0]
+    assert files[1] in notes[1]
+    assert not os.path.exists(files[2])
 
 
 def test_min_offset_follows_the_log(make):

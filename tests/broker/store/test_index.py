@@ -5,7 +5,8 @@ import pytest
 from broker.common.java import string_hash
 from broker.store.files import Disk
 from broker.store.format.indexfile import decode_header, index_key_hash
-from broker.store.index import IndexService, key_hash, repair_slots
+from broker.store.index import IndexService
+from broker.store.index_file import key_hash, repair_slots
 
 
 def prefix(topic):

@@ -2,7 +2,7 @@
 
 import pytest
 
-from broker.store.index import IndexFile
+from broker.store.index_file import IndexFile
 from broker.store.index_repair import IndexProof
 
 ENTRY = 20

@@ -153,7 +153,41 @@ def test_the_length_of_the_files_is_detected(folder):
     make(folder, 0, SIZE)
     assert MappedFileQueue(Disk(), str(folder), 1).detect_size() == SIZE
     make(folder, 2 * SIZE, size=100)
+    assert MappedFileQueue(Disk(), str(folder), 1).detect_size() == SIZE
+    make(folder, 5000, size=200)
     assert MappedFileQueue(Disk(), str(folder), 1).detect_size() == 0
+
+
+def test_a_file_known_to_be_short_is_filled_up_and_told(folder):
+    make(folder, 0, SIZE)
+    short = folder / f"{SIZE:020d}"
+    short.write_bytes(b"x" * 100)
+    notes = []
+    queue = MappedFileQueue(Disk(), str(folder), SIZE)
+    queue.load(notes=notes)
+    assert short.read_bytes() == (b"x" * 100).ljust(SIZE, b"\0")
+    assert queue.short_from == SIZE + 100
+    assert len(notes) == 1
+    assert str(short) in notes[0]
+    assert str(SIZE + 100) in notes[0]
+
+
+def test_names_tell_that_a_file_is_short(folder):
+    make(folder, 0, SIZE, size=100)
+    assert [file.start for file in loaded(folder).files] == [0, SIZE]
+
+
+def test_a_survey_changes_nothing(folder):
+    make(folder, 0, 3 * SIZE)
+    make(folder, SIZE, size=0)
+    make(folder, 2 * SIZE, size=7)
+    queue = MappedFileQueue(Disk(), str(folder), SIZE)
+    queue.survey()
+    assert [path.stat().st_size for path in sorted(folder.iterdir())] == [SIZE, 0, 7, SIZE]
+    queue.load()
+    assert [file.start for file in queue.files] == [0, 2 * SIZE, 3 * SIZE]
+    assert queue.cut_at_gap() == str(folder / f"{SIZE:020d}")
+    assert [file.start for file in queue.files] == [0]
 
 
 def test_find_by_position(folder):

@@ -124,7 +124,9 @@ def test_units_zeroed_at_the_end_of_a_queue_come_back(stores, filled):
 
 
 def test_without_log_there_are_no_queues(stores, filled, inner):
+    """As Java has it, where nobody noted that there was a log."""
     shutil.rmtree(stores.root / "commitlog")
+    (stores.root / QUEUE_ENDS).unlink()
     store = stores.start()
     assert store.queues() == {}
     assert store.max_physical_offset == 0

@@ -1,0 +1,361 @@
+"""Files lost, short, empty or spoiled: what the log proves is there afterwards, and it is said.
+
+Each damage is met after a clean stop, after a kill, and after a power cut.
+"""
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from broker.errors import StoreError
+from broker.message.record import decode_record
+from broker.store.files import Disk
+from broker.store.message_store import MessageStore
+from broker.store.queue_ends import NAME as QUEUE_ENDS
+from broker.store.recovery import abort_content
+
+MESSAGES = 120
+SHORT = 300
+STOPS = ("clean", "killed", "power-cut")
+
+
+@pytest.fixture
+def filled(stores, inner):
+    """A closed store: several files of the log, of each of two queues and of the index."""
+    store = stores.start()
+    places = []
+    for n in range(MESSAGES):
+        stores.clock.advance(700)
+        result = store.put_message(
+            inner(
+                queue_id=n % 2,
+                body=b"%04d" % n * 30,
+                properties={"KEYS": f"k{n}", "TAGS": f"t{n % 3}"},
+            )
+        )
+        places.append(result)
+    stores.close(store)
+    return places
+
+
+def files(stores, kind):
+    return sorted(path for path in (stores.root / kind).rglob("*") if path.is_file())
+
+
+def leave(stores, stop):
+    """Make the directory look as after this kind of stop."""
+    abort = stores.root / "abort"
+    if stop == "killed":
+        abort.write_bytes(abort_content(Disk(), str(stores.root)))
+    elif stop == "power-cut":
+        abort.write_bytes(b"")
+
+
+def said(store):
+    report = store.report
+    return "\n".join(
+        [
+            *report.notes,
+            *report.removed_files,
+            *(f"{d.path} at {d.physical_offset}: {d.reason}" for d in report.damages),
+        ]
+    )
+
+
+def read_all(store):
+    found = {}
+    for queue_id in store.queues().get("TopicA", ()):
+        offset = max(0, store.get_min_offset("TopicA", queue_id))
+        while offset < store.get_max_offset("TopicA", queue_id):
+            result = store.get_message("TopicA", queue_id, offset)
+            for buffer in result.buffers:
+                position = 0
+                while position < len(buffer):
+                    message = decode_record(buffer, position, check_crc=True)
+                    found[int(message.body[:4])] = (queue_id, message.queue_offset)
+                    position += message.total_size
+            assert result.next_begin_offset > offset
+            offset = result.next_begin_offset
+    return found
+
+
+def by_key(store, number):
+    buffers = store.query_message("TopicA", f"k{number}", 64, 0, 1 << 62).buffers
+    return [int(decode_record(buffer).body[:4]) for buffer in buffers]
+
+
+def expected(numbers):
+    return {n: (n % 2, n // 2) for n in numbers}
+
+
+def check_all_there(store):
+    assert read_all(store) == expected(range(MESSAGES))
+    for number in range(MESSAGES):
+        assert by_key(store, number).count(number) == 1, number
+
+
+def check_goes_on(stores, store, inner):
+    """New messages go behind the old ones, and a further start finds nothing to do."""
+    result = store.put_message(inner(queue_id=0, body=b"9999", properties={"KEYS": "new"}))
+    assert result.queue_offset == MESSAGES // 2
+    store = stores.reopen(store)
+    assert store.report.clean
+    assert store.report.scanned_bytes == 0, store.report.notes
+    assert not store.report.damages
+
+
+def first(stores, kind):
+    return files(stores, kind)[0]
+
+
+def middle(stores, kind):
+    found = files(stores, kind)
+    assert len(found) > 2
+    return found[1]
+
+
+def last(stores, kind):
+    return files(stores, kind)[-1]
+
+
+def empty(path: Path):
+    path.write_bytes(b"")
+
+
+def shorten(path: Path):
+    data = path.read_bytes()
+    path.write_bytes(data[: min(SHORT, len(data) // 3)])
+
+
+def cut_first_record(path: Path):
+    path.write_bytes(path.read_bytes()[:100])
+
+
+DERIVED = [
+    (kind, which, spoil)
+    for kind in ("consumequeue", "index")
+    for which in (first, middle, last)
+    for spoil in (Path.unlink, empty, shorten)
+]
+
+
+@pytest.mark.parametrize("stop", STOPS)
+@pytest.mark.parametrize(
+    ("kind", "which", "spoil"),
+    DERIVED,
+    ids=[f"{k}-{w.__name__}-{s.__name__}" for k, w, s in DERIVED],
+)
+def test_a_derived_file_comes_back(stores, filled, inner, kind, which, spoil, stop):
+    path = which(stores, kind)
+    spoil(path)
+    leave(stores, stop)
+    store = stores.start()
+    check_all_there(store)
+    name = path.name if kind == "index" else path.parent.name
+    assert name in said(store)
+    check_goes_on(stores, store, inner)
+
+
+@pytest.mark.parametrize("stop", STOPS)
+@pytest.mark.parametrize("field", [0, 8, 16, 24, 32, 36])
+def test_a_spoiled_header_of_the_index_costs_no_key(stores, filled, inner, field, stop, rng):
+    path = last(stores, "index")
+    data = bytearray(path.read_bytes())
+    data[field] ^= 1 << rng.randrange(8)
+    path.write_bytes(data)
+    leave(stores, stop)
+    store = stores.start()
+    check_all_there(store)
+    check_goes_on(stores, store, inner)
+
+
+def test_a_spoiled_index_is_kept_to_its_last_proven_entry(stores, filled, rng):
+    """Behind a power cut: entries before the first wrong one stay, the others come from the log."""
+    path = last(stores, "index")
+    before = path.read_bytes()
+    data = bytearray(before)
+    entries = 40 + 4 * 20
+    data[entries + 10 * 20 + 5] ^= 0x40
+    path.write_bytes(data)
+    leave(stores, "power-cut")
+    store = stores.start()
+    assert "9 entries proven" in said(store)
+    assert path.name in said(store)
+    check_all_there(store)
+    stores.close(store)
+    assert path.read_bytes()[entries : entries + 200] == before[entries : entries + 200]
+
+
+@pytest.mark.parametrize("stop", STOPS)
+def test_without_checkpoint(stores, filled, inner, stop):
+    (stores.root / "checkpoint").unlink()
+    leave(stores, stop)
+    store = stores.start()
+    check_all_there(store)
+    check_goes_on(stores, store, inner)
+
+
+def in_file(filled, start, end):
+    return {n for n, place in enumerate(filled) if start <= place.physical_offset < end}
+
+
+LOG = [(which, spoil) for which in (first, middle) for spoil in (Path.unlink, empty, shorten)]
+
+
+@pytest.mark.parametrize("stop", STOPS)
+@pytest.mark.parametrize(
+    ("which", "spoil"), LOG, ids=[f"{w.__name__}-{s.__name__}" for w, s in LOG]
+)
+def test_a_lost_file_of_the_log_costs_what_was_in_it(stores, filled, inner, which, spoil, stop):
+    path = which(stores, "commitlog")
+    start = int(path.name)
+    kept_to = start + (SHORT if spoil is shorten else 0)
+    lost = {n for n in in_file(filled, start, start + 4096) if filled[n].physical_end > kept_to}
+    spoil(path)
+    leave(stores, stop)
+    store = stores.start()
+    found = read_all(store)
+    assert found == expected(set(range(MESSAGES)) - lost)
+    for number in found:
+        assert number in by_key(store, number)
+    assert path.name in said(store) or which is first
+    if spoil is shorten:
+        at = max(place.physical_end for place in filled if place.physical_end <= kept_to)
+        assert str(at) in said(store)
+    assert store.put_message(inner(queue_id=0, body=b"9999")).queue_offset == MESSAGES // 2
+    store = stores.reopen(store)
+    assert set(read_all(store)) >= set(found)
+
+
+@pytest.mark.parametrize("stop", STOPS)
+@pytest.mark.parametrize("spoil", [Path.unlink, empty, cut_first_record])
+def test_a_lost_end_of_the_log_is_told(stores, filled, inner, spoil, stop):
+    """Nothing can bring it back: what is before it is there, and the offset is named."""
+    path = last(stores, "commitlog")
+    kept = [n for n, place in enumerate(filled) if place.physical_end <= int(path.name)]
+    assert len(kept) < MESSAGES
+    spoil(path)
+    leave(stores, stop)
+    store = stores.start()
+    assert read_all(store) == expected(kept)
+    for number in kept:
+        assert number in by_key(store, number)
+    damage = store.report.damages[-1]
+    assert damage.physical_offset == filled[kept[-1]].physical_end
+    assert damage.physical_offset + damage.length == filled[-1].physical_end
+    result = store.put_message(inner(queue_id=0, body=b"9999", properties={"KEYS": "new"}))
+    assert result.queue_offset == len([n for n in kept if n % 2 == 0])
+    store = stores.reopen(store)
+    assert not store.report.damages
+
+
+@pytest.mark.parametrize("stop", ["clean", "power-cut"])
+def test_zeroed_pages_cost_what_was_in_them(stores, inner, stop):
+    config = stores.config(mapped_file_size_commit_log=1 << 16)
+    store = stores.start(config)
+    places = [
+        store.put_message(
+            inner(queue_id=n % 2, body=b"%04d" % n * 30, properties={"KEYS": f"k{n}"})
+        )
+        for n in range(MESSAGES)
+    ]
+    stores.close(store)
+    path = first(stores, "commitlog")
+    data = bytearray(path.read_bytes())
+    data[8192:12288] = bytes(4096)
+    path.write_bytes(data)
+    # After a clean stop the log is read only when there is a reason.
+    (stores.root / QUEUE_ENDS).unlink()
+    leave(stores, stop)
+    store = stores.start(config)
+    lost = {n for n, p in enumerate(places) if p.physical_end > 8192 and p.physical_offset < 12288}
+    found = read_all(store)
+    assert set(found) == set(range(MESSAGES)) - lost
+    damage = store.report.damages[0]
+    assert (damage.path, damage.physical_offset) == (
+        str(path),
+        min(places[n].physical_offset for n in lost),
+    )
+
+
+# --- what cannot be opened stays as it is ---------------------------------------------------------
+
+
+def tree(root: Path):
+    """Every file but the lock, with its bytes, length and time."""
+    return {
+        path.relative_to(root): (path.read_bytes(), path.stat().st_mtime_ns)
+        for path in root.rglob("*")
+        if path.is_file() and path.name != "lock"
+    }
+
+
+def stray_name(stores):
+    (stores.root / "commitlog" / "notes.txt").write_text("x")
+
+
+def stray_queue_name(stores):
+    (stores.root / "consumequeue" / "TopicA" / "1" / "zzz").write_text("x")
+
+
+def long_file(stores):
+    path = last(stores, "commitlog")
+    path.write_bytes(path.read_bytes() + b"x")
+
+
+def long_queue_file(stores):
+    path = last(stores, "consumequeue")
+    path.write_bytes(path.read_bytes() + b"x")
+
+
+def long_index_file(stores):
+    path = last(stores, "index")
+    path.write_bytes(path.read_bytes() + b"x")
+
+
+def no_log(stores):
+    shutil.rmtree(stores.root / "commitlog")
+
+
+def two_kinds(stores):
+    (stores.root / "batchconsumequeue" / "TopicA" / "0").mkdir(parents=True)
+
+
+def folder_for_a_file(stores):
+    path = last(stores, "index")
+    path.unlink()
+    (stores.root / QUEUE_ENDS).unlink()
+    (stores.root / QUEUE_ENDS).mkdir()
+
+
+@pytest.mark.parametrize("stop", STOPS)
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        stray_name,
+        stray_queue_name,
+        long_file,
+        long_queue_file,
+        long_index_file,
+        no_log,
+        two_kinds,
+        folder_for_a_file,
+    ],
+)
+def test_what_is_refused_is_left_as_it_is(stores, filled, spoil, stop):
+    spoil(stores)
+    # Something that a start would change.
+    (stores.root / "consumequeue" / "TopicA" / "0" / f"{10**6:020d}").write_bytes(b"")
+    if spoil is not no_log:
+        (stores.root / "commitlog" / f"{10**6:020d}").write_bytes(b"")
+    leave(stores, stop)
+    before = tree(stores.root)
+    store = MessageStore(stores.config())
+    with pytest.raises(StoreError) as caught:
+        store.load()
+    assert str(stores.root) in caught.value.message
+    assert caught.value.hint
+    assert tree(stores.root) == before
+    # The teardown opens the store once more.
+    shutil.rmtree(stores.root)
