@@ -10,6 +10,8 @@ from broker.errors import DiskFullError, StoreError
 from mqadmin.inspector.files import unreadable
 
 PIECE: Final = 1 << 20
+# Stands in a directory while it is being made.
+CLAIM: Final = ".mqadmin-making"
 # Ask the file system for a copy that shares its blocks until one side is written (Linux FICLONE).
 _FICLONE: Final = 0x40049409
 
@@ -27,15 +29,29 @@ class Output:
         self.copied = 0
         self.written = 0
         try:
-            if root.exists() and (not root.is_dir() or any(root.iterdir())):
-                raise StoreError(
-                    f"{root} exists and is not empty",
-                    "name a directory that does not exist yet",
-                    path=str(root),
-                )
-            root.mkdir(parents=True, exist_ok=True)
+            self._claim()
         except OSError as error:
             raise _unwritable(root, error) from error
+
+    def _claim(self) -> None:
+        """Take the directory for this run alone; of two at once only one gets it."""
+        root = self.root
+        if not root.exists() or (root.is_dir() and not any(root.iterdir())):
+            root.mkdir(parents=True, exist_ok=True)
+            marker = root / CLAIM
+            try:
+                os.close(os.open(marker, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o644))
+            except FileExistsError:
+                pass
+            else:
+                if [path.name for path in root.iterdir()] == [CLAIM]:
+                    return
+                marker.unlink()
+        raise StoreError(
+            f"{root} exists and is not empty",
+            "name a directory that does not exist yet",
+            path=str(root),
+        )
 
     def path(self, name: str) -> Path:
         """A path below the root; its folder exists afterwards."""
@@ -94,7 +110,8 @@ class Output:
             raise _unwritable(target, error) from error
 
     def sync(self) -> None:
-        """Everything to the disk: files, then folders."""
+        """Everything to the disk: files, then folders; the directory is whole from now on."""
+        (self.root / CLAIM).unlink(missing_ok=True)
         for folder, _, names in os.walk(self.root, topdown=False):
             for name in names:
                 _sync(os.path.join(folder, name))

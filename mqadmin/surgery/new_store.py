@@ -4,8 +4,7 @@ Records get new physical offsets, one behind the other, and queue offsets withou
 every broker opens the result. Consumer offsets are carried over to the same messages.
 """
 
-from array import array
-from bisect import bisect_left
+from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
@@ -36,6 +35,7 @@ from mqadmin.inspector.files import read_all
 from mqadmin.inspector.rows import DamageRow
 from mqadmin.inspector.verify import VerifyOptions, verify
 from mqadmin.inspector.verify_log import light_queues
+from mqadmin.inspector.verify_queues import OpenFiles
 from mqadmin.inspector.verify_rows import NOTICE, VerifySummary
 from mqadmin.surgery.build_index import IndexWriter
 from mqadmin.surgery.files import Blocks, Output
@@ -77,6 +77,97 @@ def recover_store(sources: Sequence[Path], output: Path, *, file_size: int = FIL
         raise
 
 
+class _Seen:
+    """Which records were taken, as extents of the log: memory grows with damages, not messages.
+
+    Records are the same if they say the same physical offset, length and body checksum.
+    """
+
+    def __init__(self) -> None:
+        self._files = OpenFiles(16)
+        # path -> begins of its extents in the log; and (end, position of the begin) of each
+        self._begins: dict[str, list[int]] = {}
+        self._rest: dict[str, list[tuple[int, int]]] = {}
+        self._high = 0
+
+    def knows(self, item: Rescued) -> bool:
+        """Whether an earlier file holds the same record."""
+        at = item.message.physical_offset
+        if at >= self._high:
+            return False
+        for path, begins in self._begins.items():
+            number = bisect_right(begins, at) - 1
+            if number < 0:
+                continue
+            end, position = self._rest[path][number]
+            if at < end:
+                position += at - begins[number]
+                other = bytes(self._files.get(Path(path)).data[position : position + 12])
+                if _identity(other) == _identity(item.data):
+                    return True
+        return False
+
+    def add(self, item: Rescued) -> None:
+        """Note a record that is taken."""
+        begin = item.message.physical_offset
+        end = begin + len(item.data)
+        self._high = max(self._high, end)
+        begins = self._begins.setdefault(item.path, [])
+        rest = self._rest.setdefault(item.path, [])
+        if begins:
+            last_end, position = rest[-1]
+            if last_end == begin and position + begin - begins[-1] == item.position:
+                rest[-1] = end, position
+                return
+        at = bisect_right(begins, begin)
+        begins.insert(at, begin)
+        rest.insert(at, (end, item.position))
+
+    def close(self) -> None:
+        """Close the files."""
+        self._files.close()
+
+
+def _identity(data: bytes) -> bytes:
+    """Length and body checksum of a record, as they stand in its first bytes."""
+    return data[:4] + data[8:12]
+
+
+class _Numbers:
+    """Old queue offsets of a queue in the order of the new ones, which have no holes."""
+
+    def __init__(self) -> None:
+        self._runs: list[tuple[int, int]] = []  # first old offset and count
+        self.count = 0
+
+    def add(self, first: int, count: int) -> None:
+        """The next ``count`` messages had old offsets from ``first`` on."""
+        self.count += count
+        if self._runs:
+            begin, length = self._runs[-1]
+            if begin + length == first:
+                self._runs[-1] = begin, length + count
+                return
+        self._runs.append((first, count))
+
+    def moved(self, offset: int) -> int:
+        """The new offset of the first message at or behind an old one.
+
+        The last life of a topic counts, which begins where old offsets go back.
+        """
+        at = self.count
+        found = at
+        previous: int | None = None
+        for first, length in reversed(self._runs):
+            if previous is not None and first + length - 1 > previous:
+                break
+            at -= length
+            if offset < first + length:
+                found = at + max(offset - first, 0)
+            previous = first
+        return found
+
+
 class _Rewrite:
     def __init__(self, sources: Sequence[Path], made: Output, file_size: int) -> None:
         self.sources = sources
@@ -88,12 +179,11 @@ class _Rewrite:
         self.renumbered = False
         self.end = 0
         self.batch_topics: set[str] = set()
-        # (topic, queue id) -> old queue offsets in the order of the new ones
-        self.offsets: dict[Key, array[int]] = {}
+        self.offsets: dict[Key, _Numbers] = {}
         self.next: dict[Key, int] = {}
         self.light: set[Key] = set()
         self.halves: dict[int, int] = {}
-        self._known: set[tuple[int, int, int]] = set()
+        self._seen = _Seen()
         self._file: Blocks | None = None
         self._held = bytearray()
         self._held_at = 0
@@ -134,12 +224,12 @@ class _Rewrite:
             message = item.message
             if is_filler(message) or (message.sys_flag & TRANSACTION_MASK == TRANSACTION_ROLLBACK):
                 continue
-            same = (message.physical_offset, message.total_size, message.body_crc)
-            if same in self._known:
+            if self._seen.knows(item):
                 self.duplicates += 1
                 continue
-            self._known.add(same)
+            self._seen.add(item)
             yield item
+        self._seen.close()
 
     def _append(self, item: Rescued) -> None:
         message = item.message
@@ -158,8 +248,7 @@ class _Rewrite:
             raw = append_property(raw, b"INNER_BASE", b"%d" % number)
             message.properties_raw = raw + bytes(PROPERTY_CRC_SIZE * has_crc)
         self.next[key] = number + count
-        old = self.offsets.setdefault(key, array("q"))
-        old.extend(range(old_offset, old_offset + count))
+        self.offsets.setdefault(key, _Numbers()).add(old_offset, count)
         self.renumbered |= old_offset != number
         message.queue_offset = number
         if message.prepared_transaction_offset:
@@ -297,12 +386,4 @@ class _Rewrite:
     def _moved(self, topic: str, queue_id: int, offset: int) -> int:
         """The new offset of the first kept message at or behind an old one."""
         old = self.offsets.get((topic, queue_id))
-        if old is None:
-            return 0
-        # The last life of a topic counts, which begins where old offsets go back.
-        begin = 0
-        for at in range(len(old) - 1, 0, -1):
-            if old[at] < old[at - 1]:
-                begin = at
-                break
-        return bisect_left(old, offset, begin)
+        return 0 if old is None else old.moved(offset)

@@ -222,7 +222,7 @@ def test_another_store_is_not_gone_on_with(base_store, golden_store, tmp_path: P
     root = base_store("normal-stop-533")
     for file in sorted((root / "commitlog").iterdir())[1:]:
         file.unlink()
-    with pytest.raises(ConfigError, match="the log of .* ends before"):
+    with pytest.raises(ConfigError, match=r"the log of .* ends before"):
         export(StoreDirectory(root), Query(), path, "ndjson")
 
 

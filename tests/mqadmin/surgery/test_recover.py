@@ -179,3 +179,22 @@ def test_nothing_there_is_an_error(tmp_path: Path) -> None:
     assert not (tmp_path / "new").exists()
     with pytest.raises(StoreError, match="no such"):
         recover([tmp_path / "missing"], None)
+
+
+def test_what_was_taken_is_known_by_extents_not_by_message(golden_store, tmp_path: Path) -> None:
+    """Two overlapping pieces of a log, and one of another: each message once."""
+    first = sorted((golden_store("normal-stop-533") / "store" / "commitlog").iterdir())[0]
+    other = sorted((golden_store("normal-stop-498") / "store" / "commitlog").iterdir())[0]
+    data = first.read_bytes()
+    left = tmp_path / "left"
+    left.mkdir()
+    (left / "a").write_bytes(data[:40000])
+    (left / "b").write_bytes(data[20000:])
+    shutil.copy(other, left / "c")
+    result = recover_store([left], tmp_path / "new", file_size=65536)
+    assert result.ok, result.findings
+    wanted = {(r.path, r.data) for path in (first, other) for r in recover([path], None).records}
+    cut = {r.data for r in recover([left], None).records}
+    assert {data for _, data in wanted} <= cut
+    assert result.messages == len(wanted)
+    assert result.duplicates > 10

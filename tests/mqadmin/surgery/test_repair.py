@@ -1,5 +1,6 @@
 """Repair: the copy is whole, the source untouched, and every step was planned."""
 
+import errno
 import os
 import shutil
 import struct
@@ -9,12 +10,13 @@ from typing import Any
 import pytest
 
 from broker.common.java_json import loads
-from broker.errors import StoreError, StoreLockedError
+from broker.errors import DiskFullError, StoreError, StoreLockedError
 from broker.store.format.commitlog import scan_commitlog
 from mqadmin.inspector.directory import StoreDirectory
 from mqadmin.inspector.verify import VerifyOptions, verify
 from mqadmin.inspector.verify_log import has_columns
 from mqadmin.surgery import build_index, rebuild
+from mqadmin.surgery.files import Output
 from mqadmin.surgery.repair import make_plan, repair, repair_in_place
 
 LOG_FILE = 65536
@@ -302,6 +304,38 @@ def test_an_output_that_is_there_or_inside_is_refused(base_store, tmp_path: Path
     with pytest.raises(StoreError, match="within the store"):
         repair(plan_of(root), root / "repaired")
     assert (tmp_path / "full" / "x").exists()
+
+
+def test_of_two_repairs_at_once_one_gets_the_directory(base_store, tmp_path: Path) -> None:
+    root = base_store("normal-stop-533")
+    plan = plan_of(root)
+    first = Output(tmp_path / "out")
+    with pytest.raises(StoreError, match="not empty"):
+        repair(plan, tmp_path / "out")
+    assert (tmp_path / "out").is_dir()  # the other one's work is not thrown away
+    first.discard()
+    assert repair(plan, tmp_path / "out").ok
+    assert not [path for path in (tmp_path / "out").iterdir() if path.name.startswith(".")]
+
+
+def test_a_full_disk_leaves_nothing_behind_and_the_source_as_it_was(
+    base_store, fingerprint, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = base_store("normal-stop-533")
+    shutil.rmtree(root / "consumequeue")
+    plan = plan_of(root)
+    before = fingerprint(root)
+
+    def full(*_: object) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr("mqadmin.surgery.files.os.pwrite", full)
+        with pytest.raises(DiskFullError, match="No space left"):
+            repair(plan, tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+    assert fingerprint(root) == before
+    assert repair(plan_of(root), tmp_path / "out").ok
 
 
 def test_what_is_no_store_cannot_be_planned(base_store, tmp_path: Path) -> None:
