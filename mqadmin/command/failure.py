@@ -56,6 +56,8 @@ FAILURES: tuple[tuple[type[BaseException], str, int], ...] = (
     (errors.LocalProtocolError, "usage", USAGE),
     (errors.ProtocolError, "protocol", REFUSED),
     (errors.CorruptRecordError, "damaged", DAMAGED),
+    # What was to be written does not fit: no word about the store that was read.
+    (errors.DiskFullError, "output", PARTLY),
     (errors.StoreError, "store", DAMAGED),
     (errors.ConfigError, "usage", USAGE),
     (errors.ClientError, "client", NO),

@@ -17,7 +17,7 @@ from typing import IO, Any, Final
 
 import msgspec
 
-from broker.errors import ConfigError, DiskFullError, StoreError, StoreLockedError
+from broker.errors import ConfigError, DiskFullError, StoreLockedError
 from mqadmin.inspector.directory import Query, StoreDirectory
 from mqadmin.inspector.export import (
     FORMATS,
@@ -78,7 +78,7 @@ def export(
 
     ``damages`` collects what is damaged. ConfigError if ``output`` is there but no export of the
     same question, or if a library is missing; StoreLockedError while another export writes to it;
-    StoreError if it cannot be written: what is there then is gone on with next time.
+    DiskFullError if it does not fit: what is there then is gone on with next time.
     """
     if form not in FORMATS:
         raise ConfigError(f"no format {form!r}", f"one of {', '.join(FORMATS)}")
@@ -120,12 +120,11 @@ class _Export:
                 self.write()
                 self.save()
         except OSError as error:
-            kind = DiskFullError if is_full(error) else StoreError
-            raise kind(
-                f"cannot write {self.output}: {error.strerror or error}",
-                "the same command goes on where this one stopped, once there is space",
-                path=str(self.output),
-            ) from error
+            what = f"cannot write {self.output}: {error.strerror or error}"
+            hint = "the same command goes on where this one stopped"
+            if is_full(error):
+                raise DiskFullError(what, f"make room; {hint}", path=str(self.output)) from error
+            raise ConfigError(what, f"check path and permissions; {hint}") from error
         return self.result()
 
     def write(self) -> None:

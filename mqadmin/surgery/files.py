@@ -6,7 +6,7 @@ import shutil
 from pathlib import Path
 from typing import Final
 
-from broker.errors import DiskFullError, StoreError
+from broker.errors import ConfigError, DiskFullError, RocketMQError, StoreError
 from mqadmin.inspector.files import unreadable
 
 PIECE: Final = 1 << 20
@@ -47,10 +47,8 @@ class Output:
                 if [path.name for path in root.iterdir()] == [CLAIM]:
                     return
                 marker.unlink()
-        raise StoreError(
-            f"{root} exists and is not empty",
-            "name a directory that does not exist yet",
-            path=str(root),
+        raise ConfigError(
+            f"{root} exists and is not empty", "name a directory that does not exist yet"
         )
 
     def path(self, name: str) -> Path:
@@ -177,18 +175,21 @@ class Blocks:
 
 
 def copy_file(source: Path, target: Path) -> None:
-    """Copy a file with its holes, its mode and its times.
+    """Copy a file with its holes and its times; StoreError if the source cannot be read.
 
     Times matter: brokers delete log files by them.
     """
-    read = os.open(source, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        read = os.open(source, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError as error:
+        raise unreadable(source, error) from error
     try:
         status = os.fstat(read)
         write = os.open(target, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
         try:
             if not _clone(read, write):
                 os.ftruncate(write, status.st_size)
-                _copy_data(read, write, status.st_size)
+                _copy_data(source, (read, write), status.st_size)
         finally:
             os.close(write)
     finally:
@@ -206,7 +207,8 @@ def _clone(read: int, write: int) -> bool:
     return True
 
 
-def _copy_data(read: int, write: int, size: int) -> None:
+def _copy_data(source: Path, files: tuple[int, int], size: int) -> None:
+    read, write = files
     at = 0
     while at < size:
         try:
@@ -217,7 +219,10 @@ def _copy_data(read: int, write: int, size: int) -> None:
                 return  # only holes up to the end
             end = size  # the file system does not know holes
         while at < end:
-            piece = os.pread(read, min(PIECE, end - at), at)
+            try:
+                piece = os.pread(read, min(PIECE, end - at), at)
+            except OSError as error:
+                raise unreadable(source, error) from error
             if not piece:
                 return
             if any(piece):
@@ -243,10 +248,11 @@ def is_full(error: OSError) -> bool:
     return error.errno in (errno.ENOSPC, errno.EDQUOT)
 
 
-def _unwritable(path: Path, error: OSError) -> StoreError:
-    kind = DiskFullError if is_full(error) else StoreError
-    return kind(
-        f"cannot write {path}: {error.strerror or error}",
-        "check free space and permissions; the source is untouched",
-        path=str(path),
-    )
+def _unwritable(path: Path, error: OSError) -> RocketMQError:
+    what = f"cannot write {path}: {error.strerror or error}"
+    hint = "check free space and permissions; the source is untouched"
+    if is_full(error):
+        return DiskFullError(what, hint, path=str(path))
+    if error.errno == errno.EIO:
+        return StoreError(what, hint, path=str(path))
+    return ConfigError(what, hint)  # a place that cannot be written to was named

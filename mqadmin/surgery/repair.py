@@ -14,7 +14,7 @@ from typing import Final
 import msgspec
 
 from broker.common.topic import LMQ_PREFIX, SCHEDULE_TOPIC, TopicConfig, is_system_topic
-from broker.errors import StoreError, StoreLockedError
+from broker.errors import ConfigError, StoreError, StoreLockedError
 from broker.store.format import config, state
 from broker.store.format.checkpoint import Checkpoint, encode_checkpoint
 from broker.store.format.commitlog import RECORD, encode_blank, file_name
@@ -77,17 +77,15 @@ def repair(
 ) -> RepairResult:
     """Carry out a plan into ``output``, a directory that does not exist yet.
 
-    StoreLockedError while a broker runs on the store; StoreError if something cannot be written:
-    what was made so far is removed then.
+    StoreLockedError while a broker runs on the store; ConfigError if ``output`` is there already or
+    cannot be written, DiskFullError if it does not fit: what was made so far is removed then.
     """
     _refuse_running(plan.store)
     root = plan.store.root
     assert root is not None
     if output.resolve().is_relative_to(root.resolve()):
-        raise StoreError(
-            f"{output} lies within the store itself",
-            "name a directory outside of it",
-            path=str(output),
+        raise ConfigError(
+            f"{output} lies within the store itself", "name a directory outside of it"
         )
     made = Output(output, links=links)
     try:
@@ -108,7 +106,7 @@ def repair_in_place(
     assert root is not None
     root = root.resolve()
     if backup.exists():
-        raise StoreError(f"{backup} exists", "name a backup that does not exist", path=str(backup))
+        raise ConfigError(f"{backup} exists", "name a backup that does not exist")
     beside = root.with_name(root.name + ".repairing")
     result = repair(plan, beside, links=links, progress=progress)
     if not result.ok:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from broker.common.java_json import loads
-from broker.errors import DiskFullError, StoreError, StoreLockedError
+from broker.errors import ConfigError, DiskFullError, StoreError, StoreLockedError
 from broker.store.format.commitlog import scan_commitlog
 from mqadmin.inspector.directory import StoreDirectory
 from mqadmin.inspector.verify import VerifyOptions, verify
@@ -267,7 +267,7 @@ def test_in_place_keeps_the_old_directory(base_store, fingerprint, tmp_path: Pat
     assert result.backup == str(backup)
     assert fingerprint(backup) == before
     assert verify(StoreDirectory(root), VerifyOptions()).summary.ok
-    with pytest.raises(StoreError, match="exists"):
+    with pytest.raises(ConfigError, match="exists"):
         repair_in_place(plan_of(root), backup)
 
 
@@ -299,9 +299,9 @@ def test_an_output_that_is_there_or_inside_is_refused(base_store, tmp_path: Path
     root = base_store("normal-stop-533")
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "x").write_text("x")
-    with pytest.raises(StoreError, match="not empty"):
+    with pytest.raises(ConfigError, match="not empty"):
         repair(plan_of(root), tmp_path / "full")
-    with pytest.raises(StoreError, match="within the store"):
+    with pytest.raises(ConfigError, match="within the store"):
         repair(plan_of(root), root / "repaired")
     assert (tmp_path / "full" / "x").exists()
 
@@ -310,7 +310,7 @@ def test_of_two_repairs_at_once_one_gets_the_directory(base_store, tmp_path: Pat
     root = base_store("normal-stop-533")
     plan = plan_of(root)
     first = Output(tmp_path / "out")
-    with pytest.raises(StoreError, match="not empty"):
+    with pytest.raises(ConfigError, match="not empty"):
         repair(plan, tmp_path / "out")
     assert (tmp_path / "out").is_dir()  # the other one's work is not thrown away
     first.discard()
