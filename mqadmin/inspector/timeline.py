@@ -35,6 +35,7 @@ from mqadmin.inspector.rows import DamageRow
 from mqadmin.inspector.verify_entries import shape_of
 from mqadmin.inspector.verify_log import Wanted, light_queues
 from mqadmin.inspector.verify_queues import OpenFiles, Queue
+from mqadmin.inspector.verify_rows import Findings
 from mqadmin.message_row import MessageRow
 
 LOG: Final = "log"
@@ -130,11 +131,11 @@ class _Timeline:
         self.done: set[int] = set()
         self.halves: dict[int, str | None] = {}  # queue offset -> uniqKey of half messages
         self.files = OpenFiles()
-        self.queues = {
-            (found.topic, found.queue_id): Queue(found, self.files)
-            for found in store.queue_files()
-            if found.kind == "classic"
-        }
+        self.queues: dict[tuple[str, int], Queue] = {}
+        for found in store.queue_files():
+            queue = self.queues[found.topic, found.queue_id] = Queue(found, self.files)
+            if queue.is_batch:
+                queue.load_batches(Findings())  # a search does not judge
 
     def run(self) -> Found:
         """Find, follow, sort."""
@@ -259,6 +260,9 @@ class _Timeline:
         for wanted in (own, *light_queues(record)):
             topic = wanted.topic.decode("utf-8", "replace")
             queue = self.queues.get((topic, wanted.queue_id))
+            if queue is not None and queue.is_batch:
+                self._batch_unit(add, queue, wanted, record)
+                continue
             unit = None if queue is None else queue.unit(wanted.queue_offset)
             if queue is None or unit is None or unit.size == 0:
                 continue
@@ -273,6 +277,18 @@ class _Timeline:
             )
             path = str(queue.path_of(wanted.queue_offset))
             add(QUEUE, detail, path, topic, wanted.queue_id, wanted.queue_offset)
+
+    def _batch_unit(
+        self, add: Callable[..., None], queue: Queue, wanted: Wanted, record: LogRecord
+    ) -> None:
+        found = queue.batch_units.get(wanted.queue_offset)
+        if found is None:
+            return
+        unit, path = found
+        detail = f"{unit.batch_size} messages, tags code {unit.tags_code}"
+        if (unit.physical_offset, unit.size) != (record.physical_offset, record.total_size):
+            detail = f"the unit leads to physical offset {unit.physical_offset} instead"
+        add(QUEUE, detail, str(path), queue.topic, queue.queue_id, unit.base_offset)
 
     def _entries(self, add: Callable[..., None], message: MessageExt) -> None:
         words = message_keys(message.uniq_key, message.properties.get("KEYS"))
@@ -302,12 +318,23 @@ class _Timeline:
                     continue
                 body = _body(*place)
                 named = {int(word) for word in body.split(b",") if word.isdigit()}
-                both = sorted(named & self.halves.keys())
-                if both:
-                    message = decode_record(place[0].data, place[1].position)
-                    add = self._adder(message, "op", self.halves[both[0]])
-                    detail = "closes half message " + ", ".join(map(str, both))
-                    add(LOG, detail, str(place[0].path), message.topic, message.queue_id)
+                for half in sorted(named & self.halves.keys()):
+                    self._op(place, half)
+
+    def _op(self, place: tuple[FileBytes, LogRecord], half: int) -> None:
+        """An op record belongs to each half message that it names, as a place of its own."""
+        file, record = place
+        message = decode_record(file.data, record.position)
+        if record.physical_offset in self.done:
+            # Met by itself; what it closes says more.
+            self.done.discard(record.physical_offset)
+            self.places = [
+                row for row in self.places if row.physical_offset != record.physical_offset
+            ]
+        add = self._adder(message, "op", self.halves[half])
+        detail = f"closes half message {half}"
+        add(LOG, detail, str(file.path), message.topic, message.queue_id)
+        self._units(add, message, record)
 
 
 def _body(file: FileBytes, record: LogRecord) -> bytes:

@@ -51,6 +51,46 @@ def test_a_committed_transaction_has_half_op_and_commit(golden_store) -> None:
     assert ("half",) in roles or ("half", "op") in roles
 
 
+def test_an_op_record_stands_in_the_log_and_in_its_queue(golden_store) -> None:
+    root = golden_store("transaction-533") / "store"
+    found = find_places(StoreDirectory(root), Search(query=Query(begin_ms=0)))
+    ops = {(row.place, row.physical_offset) for row in found.places if row.role == "op"}
+    logs = {at for place, at in ops if place == "log"}
+    assert logs
+    assert {at for place, at in ops if place == "queue"} == logs
+    rows = [(row.place, row.detail, row.physical_offset) for row in found.places]
+    twice = [row for row in rows if row[0] == "log" and rows.count(row) > 1]
+    assert not twice
+    # A record that closes several half messages belongs to each of them.
+    halves = [row for row in found.messages if row.topic == "RMQ_SYS_TRANS_HALF_TOPIC"]
+    closed = [row for row in halves if any(place.role == "op" for place in row.places)]
+    assert len(closed) > len(logs)
+
+
+def test_a_batch_stands_in_its_queue_with_all_its_messages(golden_store) -> None:
+    root = golden_store("batch-cq-533") / "store"
+    store = StoreDirectory(root)
+    batches = {
+        (queue.topic, queue.queue_id) for queue in store.queue_files() if queue.kind == "batch"
+    }
+    assert batches
+    found = find_places(store, Search(query=Query(begin_ms=0)))
+    units = {
+        row.physical_offset: row.detail
+        for row in found.places
+        if row.place == "queue" and (row.topic, row.queue_id) in batches
+    }
+    logs = {
+        row.physical_offset
+        for row in found.places
+        if row.place == "log" and (row.topic, row.queue_id) in batches
+    }
+    assert set(units) == logs
+    inner = [row.physical_offset for row in found.messages if row.physical_offset in units]
+    for at, detail in units.items():
+        assert detail.startswith(f"{inner.count(at)} messages")
+
+
 def test_every_way_to_a_message_gives_the_same_places(golden_store) -> None:
     root = golden_store("normal-stop-533") / "store"
     (row,) = find_places(StoreDirectory(root), Search(key="o-1")).messages
