@@ -118,9 +118,9 @@ class BatchConsumeQueue(ConsumeQueue):
         unit = self._unit_at(number + per_file - number % per_file)
         return unit[_BASE] if unit is not None else self.max_offset
 
-    def load(self, *, crashed: bool = False, notes: list[str] | None = None) -> bool:
-        """Find the files and the number of units; False if files are missing or were too short."""
-        whole = self._load_files(crashed, notes if notes is not None else [])
+    def load(self, *, crashed: bool = False, notes: list[str] | None = None) -> None:
+        """Find the files and the number of units."""
+        self._load_files(crashed, notes if notes is not None else [])
         files = self.files.files
         count = 0
         while files:
@@ -129,7 +129,6 @@ class BatchConsumeQueue(ConsumeQueue):
                 break
             self.files.remove_last()
         self._set_units(files[-1].start // BATCH_UNIT_SIZE + count if files else 0)
-        return whole
 
     def scan_end(self, files_back: int = 3) -> None:
         """Find the end by looking at every unit of the last files."""
@@ -244,6 +243,8 @@ class BatchConsumeQueue(ConsumeQueue):
         files = self.files.files
         while files and files[-1].start >= end and (len(files) > 1 or end == 0):
             self.files.remove_last()
+        if files:
+            files[-1].clear_behind(max(0, end - files[-1].start))
         self._set_units(units if files else 0)
 
     def _set_units(self, units: int) -> None:

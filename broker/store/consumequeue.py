@@ -230,16 +230,16 @@ class ConsumeQueue:
         per_file = self._size // UNIT_SIZE
         return queue_offset + per_file - queue_offset % per_file
 
-    def load(self, *, crashed: bool = False, notes: list[str] | None = None) -> bool:
+    def load(self, *, crashed: bool = False, notes: list[str] | None = None) -> None:
         """Find the files and the end of the units: the last unit before the first empty one.
 
         Units of a file are filled in order, so the end is found by halving. What stands there is
-        compared with the log by recovery. False if files in the row are missing or were too short:
-        the queue then ends there, and what stood behind comes back from the log.
+        compared with the log by recovery. Where a file in the row is missing or was too short the
+        queue ends, and what stood behind comes back from the log.
 
         **Source:** RocketMQ ConsumeQueue#recover (scans the last three files).
         """
-        whole = self._load_files(crashed, notes if notes is not None else [])
+        self._load_files(crashed, notes if notes is not None else [])
         files = self.files.files
         while files:
             count = self._count_units(files[-1])
@@ -247,10 +247,9 @@ class ConsumeQueue:
                 break
             self.files.remove_last()
         self._set_end(files[-1].start // UNIT_SIZE + count if files else 0)
-        return whole
 
-    def _load_files(self, crashed: bool, notes: list[str]) -> bool:
-        """Open the files up to the first that is missing or was short; whether none was."""
+    def _load_files(self, crashed: bool, notes: list[str]) -> None:
+        """Open the files up to the first that is missing or was short."""
         files = self.files
         files.load(crashed=crashed, notes=notes)
         gap = files.cut_at_gap()
@@ -259,7 +258,6 @@ class ConsumeQueue:
         short = files.short_from < NOWHERE
         while short and len(files.files) > 1 and files.files[-1].start > files.short_from:
             files.remove_last()
-        return not gap and not short
 
     def scan_end(self, files_back: int = 3) -> None:
         """Find the end by looking at every unit of the last files, as after a crash.
@@ -298,11 +296,16 @@ class ConsumeQueue:
         return True
 
     def truncate_units(self, queue_offset: int) -> None:
-        """Make ``queue_offset`` the end of the queue; bytes behind it stay as they are."""
+        """Make ``queue_offset`` the end of the queue.
+
+        Units behind it are erased: they would be found again where nothing else comes to stand.
+        """
         end = queue_offset * UNIT_SIZE
         files = self.files.files
         while files and files[-1].start >= end and (len(files) > 1 or end == 0):
             self.files.remove_last()
+        if files:
+            files[-1].clear_behind(max(0, end - files[-1].start))
         self._set_end(queue_offset if files else 0)
 
     def correct_min_offset(self, log_min: int) -> None:

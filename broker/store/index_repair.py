@@ -211,7 +211,11 @@ class IndexHealing:
                     return self._prove(number)
             return self._end()
         if doubtful is not None:
-            return self._prove(doubtful)
+            end = self._prove(doubtful)
+            for file in index.files[doubtful:]:
+                # The checkpoint may speak of it as synced.
+                file.sync()
+            return end
         if not index.files and indexed < 0:
             return -1
         while index.files and index.files[-1].count <= 1:

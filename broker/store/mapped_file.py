@@ -20,6 +20,7 @@ from broker.store.format.commitlog import file_name, file_start
 
 PAGE: Final = 4096
 NOWHERE: Final = 1 << 63
+_CLEAR_BYTES: Final = 1 << 16
 _KEEP, _REMOVE, _FILL_UP = range(3)
 # Of each file: name, length, what a load does with it.
 Survey = list[tuple[str, int, int]]
@@ -148,6 +149,15 @@ class MappedFile:
         for position in range(0, self.size, PAGE):
             mapping[position] = mapping[position]
 
+    def clear_behind(self, position: int) -> None:
+        """Make everything from ``position`` on zeros; what is zeros already is not stored to."""
+        mapping = self.mapping
+        for start in range(position, self.size, _CLEAR_BYTES):
+            end = min(start + _CLEAR_BYTES, self.size)
+            if mapping[start:end] != bytes(end - start):
+                self.reserve()
+                mapping[start:end] = bytes(end - start)
+
     def close(self) -> None:
         """Let go of the memory and the descriptor; readers' slices keep the memory alive."""
         view, self._view = self._view, None
@@ -195,6 +205,8 @@ class MappedFileQueue:
         # Position from which on a file was found shorter than it had been.
         self.short_from = NOWHERE
         self.surveyed: Survey | None = None
+        # Whether the load will fill up a file; whether it does, or one is missing in the row.
+        self.short = self.broken = False
         self._keep_open = keep_open
 
     def load(self, *, crashed: bool = False, notes: list[str] | None = None) -> None:
@@ -271,6 +283,11 @@ class MappedFileQueue:
                     "set the file size in broker.conf to the one of the files, or restore the file",
                     path=path,
                 )
+        kept = [file_start(name) or 0 for name, _, action in survey if action != _REMOVE]
+        self.short = any(action == _FILL_UP for _, _, action in survey)
+        self.broken = self.short or any(
+            after - before != self.file_size for before, after in pairwise(kept)
+        )
         self.surveyed = survey
         return survey
 

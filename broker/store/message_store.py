@@ -205,6 +205,8 @@ class MessageStore(StoreReader, StoreWriter):
                 "mount or restore the folder; to begin anew move all of the store directory away",
                 path=log.folder,
             )
+        if queues.incomplete or log.short:
+            ends.demand_reading()
         log.load(crashed=crashed, notes=notes)
         queues.load(crashed=crashed, notes=notes)
         self.checkpoint.load(notes)

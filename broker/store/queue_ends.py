@@ -12,12 +12,13 @@ deleted    topic → end of the log at its deletion: records before it are nobod
 indexed    physical offset of the last record in the index, -1 without one
 index      names of the index files
 sizes      lengths of files: CommitLog, ConsumeQueue, batch queue; slots and entries of the index
+reread     true: a start has begun to mend files, and has not come to the end of the log yet
 =========  =======================================================================
 """
 
 import json
 import os
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
@@ -51,6 +52,8 @@ class QueueEnds:
         self.begins: dict[str, dict[int, int]] | None = None
         self.damaged: list[tuple[int, int]] = []
         self.deleted: dict[str, int] = {}
+        self.reread = False
+        self._content: dict[str, Any] = {"logEnd": -1, "queues": {}}
 
     @property
     def log_end(self) -> int:
@@ -93,6 +96,8 @@ class QueueEnds:
             return
         self.bounds, self.queues, self.begins = bounds, queues, begins
         self.damaged, self.deleted = damaged, deleted
+        self.reread = bool(content.get("reread"))
+        self._content = content
         self.found = True
 
     def is_deleted(self, topic: str, physical_offset: int) -> bool:
@@ -114,7 +119,8 @@ class QueueEnds:
         # In place: the store reads the same list.
         self.damaged[:] = sorted(place for place in self.damaged if place[1] > bounds.log_min)
         self.deleted = {topic: end for topic, end in self.deleted.items() if end > bounds.log_min}
-        content = {
+        self.reread = False
+        self._content = {
             "logMin": bounds.log_min,
             "logEnd": bounds.log_end,
             "queues": self.queues,
@@ -125,8 +131,17 @@ class QueueEnds:
             "index": bounds.index,
             "sizes": bounds.sizes,
         }
+        self._store()
+
+    def demand_reading(self) -> None:
+        """Before files are mended: until that is done every start must read all of the log."""
+        self.reread = True
+        self._content["reread"] = True
+        self._store()
+
+    def _store(self) -> None:
         temporary = self.path + ".tmp"
-        self._disk.write(temporary, json.dumps(content, sort_keys=True).encode())
+        self._disk.write(temporary, json.dumps(self._content, sort_keys=True).encode())
         self._disk.rename(temporary, self.path)
         self._disk.sync_folder(os.path.dirname(self.path))
 

@@ -92,10 +92,13 @@ class QueueOrder:
         self._place(entry, code)
 
     def _has_room(self, entry: Dispatch) -> bool:
-        """Whether so many records can have been lost in front of this one."""
-        queue = entry[5]
-        lost = entry[4] - self._expected[queue]
-        return lost * SHORTEST_RECORD <= entry[0] - max(0, queue.max_physical_offset)
+        """Whether so many records can have been lost between this one and the one before it."""
+        queue, expected = entry[5], self._expected[entry[5]]
+        # Not the queue's end: it may hold units of this record and of later ones from before.
+        before = queue.unit(expected - 1) if expected > 0 else None
+        end = before[0] + before[1] if before is not None else 0
+        lost = entry[4] - expected
+        return lost * SHORTEST_RECORD <= entry[0] - (end if end <= entry[0] else 0)
 
 
 def _next_of(queue: ConsumeQueue, entry: Dispatch) -> int:

@@ -31,7 +31,7 @@ class ConsumeQueueTable:
         self.topics_by_data: dict[bytes, Topic] = {}
         # Two threads work on it: dispatch adds, the flushing thread takes away.
         self.dirty: deque[ConsumeQueue] = deque()
-        # Whether files of a queue were found missing or short when they were opened.
+        # Whether files of a queue were found missing or short: all of the log must be read then.
         self.incomplete = False
         self.on_first_dirty: Callable[[], None] | None = None
 
@@ -110,15 +110,16 @@ class ConsumeQueueTable:
                 known = known or queue.files.detect_size() == size
             for queue in queues:
                 queue.files.survey(crashed=crashed, known=known)
+                self.incomplete = self.incomplete or queue.files.broken
 
     def load(self, *, crashed: bool = False, notes: list[str] | None = None) -> None:
-        """Open the queues that have a folder; ``incomplete`` tells whether any has lost files."""
+        """Open the queues that have a folder."""
         told = notes if notes is not None else []
         if not any(queue.files.surveyed is not None for queue in self.all()):
             self.survey(crashed=crashed)
         for queue in list(self.all()):
-            if queue.files.surveyed is not None and not queue.load(crashed=crashed, notes=told):
-                self.incomplete = True
+            if queue.files.surveyed is not None:
+                queue.load(crashed=crashed, notes=told)
 
     def detect_file_size(self) -> int:
         """Length that the files of ordinary queues have, the largest if they differ; 0: none."""

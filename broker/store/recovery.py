@@ -26,6 +26,7 @@ StoreCheckpoint.
 import logging
 import os
 import time
+from itertools import pairwise
 from typing import Any, Final
 
 from broker.common.topic import is_system_topic
@@ -137,12 +138,8 @@ class Recovery:
         """Physical offset to read the log from."""
         report = self.report
         log_min = self._log_files.min_offset
-        if self._queues_missing():
-            report.notes.append("queues are missing or short: the whole log is read")
-            self._heal_index(trusted=self._intact)
-            return log_min
-        if self._log_incomplete():
-            report.notes.append("files of the log are missing or short: the whole log is read")
+        if self._log_incomplete() or self._queues_missing():
+            report.notes.append("files are missing or short: the whole log is read")
             self._heal_index(trusted=self._intact)
             return log_min
         if report.clean:
@@ -186,10 +183,19 @@ class Recovery:
         return self._known_good(newest)
 
     def _log_incomplete(self) -> bool:
+        """Whether the log must be read as a whole because of its files.
+
+        One of them was short, or is missing and was not known to be; or a start that had begun to
+        mend files was cut off.
+        """
         files = self._log_files.files
-        starts = [file.start for file in files.files]
-        gap = starts[-1] - starts[0] != (len(starts) - 1) * self._log_files.file_size
-        return gap or files.short_from < NOWHERE
+        if self._ends.reread or files.short_from < NOWHERE:
+            return True
+        for before, after in pairwise(files.files):
+            begin, end = before.start + files.file_size, after.start
+            if begin < end and not any(s <= begin and end <= e for s, e in self._ends.damaged):
+                return True
+        return False
 
     def _trust(self, newest: int) -> None:
         """No queue is short: behind the newest unit's record is only what follows without a gap."""
@@ -331,8 +337,6 @@ class Recovery:
 
     def _queues_missing(self) -> bool:
         """Whether a queue that was there at the last stop is gone or has lost units."""
-        if self._queues.incomplete:
-            return True
         begins = self._ends.begins
         missing = False
         for name, queues in self._ends.queues.items():

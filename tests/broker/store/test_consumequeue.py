@@ -119,12 +119,12 @@ def test_a_queue_ends_at_a_missing_or_short_file(make, tmp_path):
     notes = []
     queue.close()
     os.truncate(files[2], 90)
-    assert not queue.load(notes=notes)
+    queue.load(notes=notes)
     assert queue.max_offset == 24
     assert not os.path.exists(files[3])
     queue.close()
     os.unlink(files[1])
-    assert not queue.load(notes=notes)
+    queue.load(notes=notes)
     assert queue.max_offset == 10
     assert files[2] in notes[0]
     assert files[1] in notes[1]
