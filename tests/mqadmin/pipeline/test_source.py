@@ -1,8 +1,11 @@
 """``rocketmq-store`` on real Spark: the rows of the plain decoder, filtered every way."""
 
+import base64
+import json
 import random
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +14,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import functions as F
 
 from broker.errors import ConfigError
+from broker.message.properties import decode_properties
 from mqadmin.pipeline.options import Wanted
 from mqadmin.pipeline.source import COLUMN_TYPES, narrowed
 from mqadmin.pipeline.splits import CLOCK_STEP_MS
@@ -34,6 +38,116 @@ def test_rows_of_every_recorded_store_are_those_of_the_plain_decoder(
         found[row.store].append(row)
     for name, root in store_roots.items():
         assert compared(found[str(root)]) == compared(plain_rows(root)), name
+
+
+def exported(item: dict[str, Any], store: str) -> dict[str, Any]:
+    """A line of ``mqadmin store export`` under the names of the source's columns."""
+    names = ("queueId", "queueOffset", "physicalOffset", "storeSize", "sysFlag", "flag")
+    columns = ("queue_id", "queue_offset", "physical_offset", "size", "sys_flag", "flag")
+    return {
+        **{column: item[name] for column, name in zip(columns, names, strict=True)},
+        "topic": item["topic"],
+        "born_time": item["bornTimestamp"],
+        "born_host": item["bornHost"],
+        "store_time": item["storeTimestamp"],
+        "store_host": item["storeHost"],
+        "reconsume_times": item["reconsumeTimes"],
+        "prepared_offset": item["preparedTransactionOffset"],
+        "body_crc": item["bodyCrc"],
+        "body_len": item["bodySize"],
+        "body": item["body"],
+        "crc_ok": item["crcOk"],
+        "tags": item["tags"],
+        "keys": item["keys"],
+        "uniq_key": item["uniqKey"],
+        "properties": item["properties"],
+        "offset_msg_id": item["offsetMsgId"],
+        "store": store,
+    }
+
+
+def comparable(row: Any) -> dict[str, Any]:
+    """A row of Spark in the form of :func:`exported`."""
+    epoch = datetime(1970, 1, 1, tzinfo=UTC)
+    fields = row.asDict()
+    for name in ("born_time", "store_time"):
+        fields[name] = (fields[name].astimezone(UTC) - epoch) // timedelta(milliseconds=1)
+    fields["body"] = base64.b64encode(fields["body"]).decode()
+    fields["keys"] = (fields["keys"] or "").split()
+    fields["properties"] = decode_properties(fields["properties"].encode())
+    return fields
+
+
+def test_rows_of_every_recorded_store_are_those_of_store_export(
+    spark: Any, mqadmin: Callable[..., Any], store_roots: dict[str, Path]
+) -> None:
+    """The command line on one side, Spark on the other: every column of every message."""
+    found: dict[str, list[Any]] = {str(root): [] for root in store_roots.values()}
+    for row in read(spark, *store_roots.values(), splitBytes=50_000).collect():
+        found[row.store].append(comparable(row))
+    for name, root in store_roots.items():
+        done = mqadmin("store", "export", str(root), "--body", "base64", "-o", "ndjson")
+        lines = [exported(json.loads(line), str(root)) for line in done.out.splitlines()]
+        assert lines, done.err
+        # Messages of an inner batch share a record.
+        place = itemgetter("physical_offset", "queue_offset")
+        assert sorted(found[str(root)], key=place) == sorted(lines, key=place), name
+
+
+def test_a_log_of_many_files_gives_the_same_rows_however_it_is_cut_and_asked(
+    spark: Any, make_log: Any, plain_rows: Any, compared: Rows, rng: random.Random
+) -> None:
+    log = make_log(file_size=16_384)
+    places = []
+    for number in range(500):
+        body = rng.randbytes(rng.choice((0, 1, 30, 200, 4000)))
+        given = {"properties": {"KEYS": None}} if number % 3 else {}
+        topic = f"Topic{rng.randrange(5)}"
+        places.append(log.put(topic, queue_id=rng.randrange(4), body=body, **given))
+    bad = sorted(rng.sample(places[:-1], 6))
+    for place in bad:
+        log.write(place + 4, b"torn")
+    expected = plain_rows(log.root)
+    assert len(expected) == 494
+    seen = set()
+    for size in (1 << 30, rng.randrange(4000, 8000), rng.randrange(8000, 16_000)):
+        frame = read(spark, log.root, splitBytes=size, rows=rng.randrange(1, 200), damages="true")
+        rows = frame.collect()
+        damages = [row for row in rows if row.damage is not None]
+        assert compared(
+            {**row.asDict(), "damage": None} for row in rows if row.damage is None
+        ) == compared({**row, "damage": None} for row in expected), size
+        seen.add(tuple(sorted((row.physical_offset, row.size, row.damage) for row in damages)))
+    (damages,) = seen  # the same whatever the cuts
+    assert {offset for offset, _, _ in damages} <= set(bad)
+    low, high = sorted(rng.sample(places, 2))
+    middle = expected[len(expected) // 2]["store_time"]
+    wanted = [
+        row
+        for row in expected
+        if row["topic"] == "Topic2"
+        and low <= row["physical_offset"] < high
+        and row["store_time"] >= middle
+    ]
+    size = rng.randrange(6000, 16_000)
+    by_option = read(
+        *(spark, log.root),
+        topic="Topic2",
+        offset_from=low,
+        offset_to=high,
+        since=middle.isoformat(),
+        splitBytes=size,
+    )
+    condition = (
+        (F.col("topic") == "Topic2")
+        & (F.col("physical_offset") >= low)
+        & (F.col("physical_offset") < high)
+        & (F.col("store_time") >= F.lit(middle))
+    )
+    pushed = read(spark, log.root, pushdown="true", splitBytes=size).where(condition)
+    plain = read(spark, log.root, splitBytes=size).where(condition)
+    for frame in (by_option, pushed, plain):
+        assert compared(frame.collect()) == compared(wanted), size
 
 
 def test_columns_have_the_types_that_are_said(spark: Any, store_roots: dict[str, Path]) -> None:

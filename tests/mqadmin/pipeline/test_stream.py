@@ -1,6 +1,8 @@
 """The streaming reader: every message once, over restarts, rolls, cleaning and torn tails."""
 
 import random
+import threading
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -181,13 +183,45 @@ def test_files_removed_before_they_were_read_end_the_stream_unless_that_is_allow
     assert follow(lax, end)[0] == [place for place in places if place >= 4096]
 
 
-def test_an_empty_store_begins_later(make_log: Any) -> None:
+def test_a_file_removed_between_plan_and_task_is_told_or_passed(make_log: Any) -> None:
     log = make_log(file_size=4096)
+    places = [log.put() for _ in range(50)]
+    for allowed in (False, True):
+        stream = reader(log.root, failOnDataLoss=str(not allowed).lower())
+        end = stream.latestOffset(start := stream.initialOffset(), ReadAllAvailable())
+        planned = stream.partitions(start, end)
+        gone = log.file(4096 * allowed)
+        gone.rename(gone.with_suffix(".gone"))
+        if allowed:
+            found = [
+                place
+                for split in planned
+                for batch in stream.read(split)
+                for place in batch.column("physical_offset").to_pylist()
+            ]
+            assert found == [place for place in places if place >= 8192]
+        else:
+            with pytest.raises(StoreError, match="offsets 0 to 4096 were removed"):
+                list(stream.read(planned[0]))
+    # A folder that is away as a whole is no old file.
+    (log.root / "commitlog").rename(log.root / "elsewhere")
+    with pytest.raises(StoreError, match="cannot read"):
+        list(stream.read(planned[1]))
+
+
+@pytest.mark.parametrize("first", [0, 8192])
+def test_an_empty_store_begins_later(make_log: Any, first: int) -> None:
+    """Wherever: a slave's log may begin with the file that its master writes."""
+    log = make_log(file_size=4096, start=first)
     stream = reader(log.root)
+    for options in ({}, {"startingOffsets": "latest"}):
+        assert reader(log.root, **options).initialOffset() == {}
     offset = stream.initialOffset()
-    assert follow(stream, offset) == ([], offset, 0)
+    assert follow(stream, offset) == ([], {}, 0)
+    stream.prepareForTriggerAvailableNow()
+    assert follow(stream, offset) == ([], {}, 0)
     place = log.put()
-    assert follow(stream, offset)[0] == [place]
+    assert follow(reader(log.root), offset)[0] == [place]
 
 
 def test_a_broker_writes_while_the_stream_follows(
@@ -272,3 +306,72 @@ def test_a_broker_writes_while_spark_streams(
         query.stop()
     rows = spark.table("live_rows").collect()
     assert sorted(row.physical_offset for row in rows) == written
+
+
+@pytest.fixture
+def embedded(tmp_path: Path) -> Iterator[Any]:
+    """A broker with its name server, over real sockets; files of 64 KiB."""
+    from broker.server.standalone import BlockingEmbeddedBroker
+
+    small = {
+        "mappedFileSizeCommitLog": "65536",
+        "maxMessageSize": "16384",
+        "maxHashSlotNum": "500",
+        "maxIndexNum": "2000",
+        "fileReservedTime": "0",  # hours
+        "cleanResourceInterval": "86400000",  # nothing goes before it is asked to
+    }
+    with BlockingEmbeddedBroker(str(tmp_path / "store"), small) as running:
+        yield running
+
+
+def test_spark_follows_a_live_broker_over_restarts_rolls_and_cleaning(
+    spark: Any, embedded: Any, tmp_path: Path
+) -> None:
+    """Producers send over the wire, old files go; each acknowledged message comes once."""
+    from broker.client.caller import Caller
+    from broker.client.producer import Producer
+    from broker.message.message import Message
+    from broker.remoting.blocking import BlockingClient
+    from broker.remoting.protocol.codes import RequestCode
+
+    log = tmp_path / "store" / "commitlog"
+    caller = Caller([embedded.namesrv_address], BlockingClient(timeout_ms=30_000))
+    sent: dict[str, bytes] = {}
+    sending = threading.Event()
+
+    def send(count: int) -> None:
+        producer = Producer(caller, create=True)
+        for number in range(count):
+            body = b"%d " % number + b"." * (number % 900)
+            sent[producer.send(Message("Live", body)).offset_msg_id] = body
+            if number == 20:
+                sending.set()
+
+    def follow_on(run: Callable[[], Any]) -> None:
+        """Let a query run while messages come."""
+        sending.clear()
+        thread = threading.Thread(target=send, args=(250,))
+        thread.start()
+        assert sending.wait(60)
+        run()
+        thread.join()
+
+    options = {"columns": "offset_msg_id,body,topic", "maxBytesPerTrigger": 40_000}
+    out = tmp_path / "stream"
+    root = tmp_path / "store"
+    try:
+        follow_on(lambda: run_available(spark, root, out, **options))
+        run_available(spark, root, out, **options)
+        before = {path.name for path in log.iterdir()}
+        deadline = time.monotonic() + 60
+        while before <= {path.name for path in log.iterdir()}:  # not before they are flushed
+            assert time.monotonic() < deadline
+            caller.call(embedded.address, RequestCode.DELETE_EXPIRED_COMMITLOG)
+        follow_on(lambda: run_available(spark, root, out, **options))
+        run_available(spark, root, out, **options)
+    finally:
+        caller.close()
+    rows = spark.read.parquet(str(out / "out")).where("topic = 'Live'").collect()
+    assert len(rows) == 500
+    assert {row.offset_msg_id: bytes(row.body) for row in rows} == sent
