@@ -14,7 +14,7 @@ TOP_LEVEL = {"pyproject.toml", "broker", "mqadmin", "tests", "scripts", "man", "
 
 MODULE_LINES = 600
 FUNCTION_LINES = 70
-TEST_RATIO = 0.65
+TEST_RATIO = 0.7
 POSITIONAL_PARAMETERS = 6  # self and five more
 
 # Modules that are one declared table each: long by nature, nothing to split.

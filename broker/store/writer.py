@@ -15,6 +15,7 @@ from broker.message.properties import peek_property, set_property
 from broker.message.record import TOPIC_MAX_SIZE
 from broker.store.commitlog import MAX_PROPERTIES, CommitLog, RecordTooLargeError
 from broker.store.config import MessageStoreConfig
+from broker.store.consumequeue import ConsumeQueue, Topic
 from broker.store.files import Disk
 from broker.store.flush import FlushService
 from broker.store.format.state import ABORT
@@ -133,36 +134,69 @@ class StoreWriter:
         return PutMessageResult(_PUT_OK, queue_offset, physical_offset, size, store_timestamp)
 
     def put_messages(self, inners: Sequence[MessageInner]) -> list[PutMessageResult]:
-        """Append several messages next to each other, in one file; one result each, or one refusal.
+        """Append messages of one queue next to each other, in one file; one result each.
 
-        All or none: a refusal (a list of one result) stores nothing.
+        All or none: a refusal (a list of one result) stores nothing. What depends on the queue
+        alone is looked at once.
 
         **Source:** RocketMQ CommitLog#asyncPutMessages.
         """
         if self._refusal is not None and not self._may_retry():
             return [self._refuse(_REFUSED, self._refusal)]
-        total = 0
         for inner in inners:
             reason = self._illegal(inner)
             if reason is not None:
                 return [self._refuse(*reason)]
-            total += self.log.record_size(inner, self.queue_table.topic(inner.topic))
+        first = inners[0]
+        topic = self.queue_table.topic(first.topic)
+        queue = self.queue_table.queue(topic, first.queue_id)
         try:
-            self.log.make_room(total)
-            for name, queue_id in {(inner.topic, inner.queue_id) for inner in inners}:
-                queue = self.queue_table.queue(self.queue_table.topic(name), queue_id)
-                if queue.next_offset + len(inners) > queue.room:
-                    queue.make_room(queue.next_offset + len(inners) - 1)
+            self.log.make_room(sum([self.log.record_size(inner, topic) for inner in inners]))
+            if queue.next_offset + len(inners) > queue.room:
+                queue.make_room(queue.next_offset + len(inners) - 1)
         except (DiskFullError, RecordTooLargeError, StoreError, OSError) as error:
             return [self._append_failed(error)]
         deferred = self._deferred
         self._deferred = True  # one turn for all of them
         try:
-            results = [self.put_message(inner) for inner in inners]
+            if self._multi_dispatch or first.sys_flag & _SPECIAL:
+                results = [self.put_message(inner) for inner in inners]
+            else:
+                results = self._put_plain(inners, topic, queue)
         finally:
             self._deferred = deferred
         if not deferred:
             self._turn()
+        return results
+
+    def _put_plain(
+        self, inners: Sequence[MessageInner], topic: Topic, queue: ConsumeQueue
+    ) -> list[PutMessageResult]:
+        """What :meth:`put_message` does, for messages that are checked and have their room."""
+        append, note = self.log.append, self.reput.note
+        now = self.clock.now_ms()
+        queue_offset = queue.next_offset
+        results = []
+        for inner in inners:
+            physical_offset, size = append(inner, topic, queue_offset, now)
+            stored = self.log.last_store_timestamp
+            note(
+                (
+                    physical_offset,
+                    size,
+                    stored,
+                    inner.sys_flag,
+                    queue_offset,
+                    queue,
+                    inner.properties,
+                    inner.tags_code,
+                )
+            )
+            results.append(PutMessageResult(_PUT_OK, queue_offset, physical_offset, size, stored))
+            queue_offset += 1
+            self.put_bytes += size
+        queue.next_offset = queue_offset
+        self.put_count += len(results)
         return results
 
     def _illegal(self, inner: MessageInner) -> tuple[PutMessageStatus, str] | None:
@@ -170,13 +204,14 @@ class StoreWriter:
 
         **Source:** RocketMQ HookUtils#checkBeforePutMessage, MessageExtEncoder#encode.
         """
-        topic_size = len(inner.topic.encode("utf-8", "replace"))
-        if topic_size > TOPIC_MAX_SIZE or (
-            topic_size > 127 and not inner.topic.startswith("%RETRY%")
-        ):
-            return _ILLEGAL, f"topic of {topic_size} bytes"
-        if not inner.topic or set(inner.topic) & {"/", "\0"} or inner.queue_id < 0:
-            return _ILLEGAL, f"topic {inner.topic!r}, queue {inner.queue_id}"
+        if inner.topic not in self.queue_table.topics or inner.queue_id < 0:
+            topic_size = len(inner.topic.encode("utf-8", "replace"))
+            if topic_size > TOPIC_MAX_SIZE or (
+                topic_size > 127 and not inner.topic.startswith("%RETRY%")
+            ):
+                return _ILLEGAL, f"topic of {topic_size} bytes"
+            if not inner.topic or set(inner.topic) & {"/", "\0"} or inner.queue_id < 0:
+                return _ILLEGAL, f"topic {inner.topic!r}, queue {inner.queue_id}"
         if len(inner.body) > self.config.max_message_size:
             return _ILLEGAL, (
                 f"body of {len(inner.body)} bytes, at most {self.config.max_message_size}"
