@@ -275,13 +275,13 @@ def _toml_text(text: str) -> str:
     return f'"{escaped}"'
 
 
-def read_file(path: str) -> bytes:
-    """Read a file named on the command line whole, up to ``FILE_LIMIT_BYTES``."""
+def read_file(path: str, limit_bytes: int = FILE_LIMIT_BYTES) -> bytes:
+    """Read a file named on the command line whole, up to ``limit_bytes``."""
     try:
         with open(path, "rb") as file:
-            data = file.read(FILE_LIMIT_BYTES + 1)
+            data = file.read(limit_bytes + 1)
     except OSError as error:
         raise ConfigError(f"{path}: {error.strerror}") from error
-    if len(data) > FILE_LIMIT_BYTES:
-        raise ConfigError(f"{path}: longer than {FILE_LIMIT_BYTES} bytes")
+    if len(data) > limit_bytes:
+        raise ConfigError(f"{path}: longer than {limit_bytes} bytes")
     return data

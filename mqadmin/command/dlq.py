@@ -22,6 +22,8 @@ NOUN = Noun(
     """,
 )
 
+REPLAY_LIMIT_BYTES = 1 << 30  # a replay set is held in memory; more is split into several
+
 DLQ_LIST = View(
     "dlq.list",
     "mqadmin.admin.dlq:DlqRecord",
@@ -245,7 +247,7 @@ def _letters(
     else:
         from mqadmin.settings import read_file
 
-        data = read_file(source)
+        data = read_file(source, REPLAY_LIMIT_BYTES)
     letters = [letter for letter in read_letters(data, source) if group in (None, letter.group)]
     if letters:
         return letters

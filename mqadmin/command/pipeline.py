@@ -5,7 +5,7 @@ from typing import Annotated, Any
 from mqadmin.command.declare import Argument, Noun, Option
 from mqadmin.command.failure import NO, PARTLY, UsageFault
 from mqadmin.command.session import Session
-from mqadmin.command.values import count, pair, time_ms
+from mqadmin.command.values import count, heap_size, pair, time_ms
 from mqadmin.output.view import Outcome, View
 from mqadmin.pipeline.catalog import JOBS, find_job
 from mqadmin.pipeline.job import Job, Table, camel
@@ -96,6 +96,12 @@ def schema(session: Session, job: JobName) -> None:
 def run(
     session: Session,
     job: JobName,
+    more: Annotated[
+        list[str] | None,
+        Argument(
+            "DIR", help="More stores, as a shell makes them of --store /data/*.", complete="file"
+        ),
+    ] = None,
     stores: Annotated[
         list[str] | None,
         Option(
@@ -166,7 +172,8 @@ def run(
         Option("--conf", metavar="NAME=VALUE", help="A setting of Spark.", parse=pair),
     ] = None,
     memory: Annotated[
-        str, Option("--memory", metavar="SIZE", help="Memory of the Java process: 2g.")
+        str,
+        Option("--memory", metavar="SIZE", help="Memory of the Java process: 2g.", parse=heap_size),
     ] = "2g",
     ship: Annotated[
         bool,
@@ -192,7 +199,7 @@ def run(
     _check_times(since, until)
     request = Request(
         job=job,
-        stores=stores or [],
+        stores=[*(stores or []), *(more or [])],
         out=out or "",
         format=form,
         table=table or "",
@@ -272,6 +279,9 @@ def _check_plot(job: Job, path: str, out: str | None) -> None:
         raise UsageFault("--plot and --out exclude each other")
     if not path.endswith((".png", ".svg", ".html")):
         raise UsageFault(f"{path}: no known kind of picture", "end it in .png, .svg or .html")
+    from mqadmin.pipeline.picture import check_place
+
+    check_place(path)
 
 
 def _check_times(since: int | None, until: int | None) -> None:

@@ -77,6 +77,13 @@ def per_second(text: str) -> float:
     return rate
 
 
+def heap_size(text: str) -> str:
+    """Check the memory of a Java process: ``512m``, ``2g``."""
+    if not (text[:-1].isdigit() and text[-1] in "kKmMgG" and int(text[:-1])):
+        raise ValueError(f"{text!r} is no size as Java takes it: 512m, 2g")
+    return text
+
+
 def whole(text: str) -> int:
     """Read a whole number, 0 or above; ``0x`` works too."""
     number = _integer(text, 0)

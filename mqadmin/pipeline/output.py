@@ -26,10 +26,14 @@ if TYPE_CHECKING:
 
 WAITING: Final = ".mqadmin-"
 DONE: Final = "_SUCCESS"  # what Spark leaves in a table that is whole
+OWN_FORMATS: Final = "parquet, csv, json, orc"  # Spark writes them as it is
 
 
 class Output:
-    """Where a run's tables go. ConfigError if the directory holds something else."""
+    """Where a run's tables go. ConfigError if the directory holds something else.
+
+    ``form`` is any format that Spark writes, also one whose jars the session was given.
+    """
 
     def __init__(self, out: Path, form: str, about: dict[str, Any]) -> None:
         self.out = out
@@ -54,7 +58,16 @@ class Output:
             writer = writer.option("header", "true")
         if partitions:
             writer = writer.partitionBy(*partitions)
-        writer.save(str(place))
+        try:
+            writer.save(str(place))
+        except Exception as error:
+            if "DATA_SOURCE_NOT_FOUND" not in str(error):
+                raise
+            raise ConfigError(
+                f"Spark knows no format {self.form!r}",
+                f"it writes {OWN_FORMATS}; the jars of others are named with"
+                " --conf spark.jars.packages=GROUP:NAME:VERSION",
+            ) from None
 
     def count(self, spark: "SparkSession", name: str) -> int:
         """How many rows a waiting table has."""

@@ -5,6 +5,7 @@ font, nothing to load) and say more when the mouse rests on a shape; the PNG is 
 with an alphabet of its own.
 """
 
+import os
 import struct
 import zlib
 from html import escape
@@ -78,7 +79,16 @@ def write_picture(picture: Picture, path: str) -> None:
         data = png(picture)
     else:
         raise ConfigError(f"{path}: no known kind of picture", "end it in .png, .svg or .html")
-    Path(path).write_bytes(data)
+    from mqadmin.pipeline.parquet import write_whole
+
+    write_whole(Path(path), data)
+
+
+def check_place(path: str) -> None:
+    """Tell before a long run that a picture cannot be written there; ConfigError."""
+    folder = Path(path).absolute().parent
+    if not folder.is_dir() or not os.access(folder, os.W_OK):
+        raise ConfigError(f"{path}: {folder} is no folder that can be written")
 
 
 def svg(picture: Picture) -> str:

@@ -151,6 +151,9 @@ def test_a_file_that_goes_away_is_one_line_and_status_7(
         (["export", "--store", "/tmp"], 2, "no place to write to"),
         (["dlq", "--store", "/tmp", "--plot", "a.png"], 2, "draws nothing"),
         (["traffic", "--store", "/tmp", "--plot", "a.gif"], 2, "no known kind of picture"),
+        (["traffic", "--store", "/tmp", "--plot", "/nowhere/a.png"], 2, "no folder that can be"),
+        (["traffic", "--store", "/tmp", "--memory", "lots"], 2, "'lots' is no size"),
+        (["traffic", "--store", "/nowhere", "/tmp"], 7, "no such file or directory: /nowhere"),
         (["traffic", "--store", "/tmp", "--since", "now", "--until", "-1h"], 2, "before"),
     ],
 )
@@ -186,6 +189,31 @@ def test_files_appear_whole_and_the_manifest_last(
     (tmp_path / "own" / "file").touch()
     done = mqadmin(*words[:-1], str(tmp_path / "own"))
     assert (done.status, "is not empty" in done.err) == (2, True)
+
+
+def test_a_format_whose_jars_are_not_there_is_said(
+    mqadmin: Run, shared_session: Any, store_roots: dict[str, Path], tmp_path: Path
+) -> None:
+    root, out = str(store_roots["normal-stop-533"]), tmp_path / "out"
+    words = ["pipeline", "run", "traffic", "--store", root, "--out", str(out)]
+    done = mqadmin(*words, "--format", "delta")
+    assert (done.status, done.out) == (2, "")
+    assert done.err.startswith("error: job traffic: Spark knows no format 'delta'\nhint: it writes")
+    assert not (out / "traffic").exists()
+    assert not (out / "manifest.json").exists()
+    assert mqadmin(*words).status == 0
+
+
+def test_stores_may_stand_one_after_the_other(
+    mqadmin: Run, shared_session: Any, store_roots: dict[str, Path]
+) -> None:
+    """A shell makes many words of --store /data/*/store."""
+    roots = [str(store_roots[name]) for name in ("normal-stop-533", "retry-dlq-533", "delay-533")]
+    done = mqadmin(
+        *("pipeline", "run", "traffic", "--store", *roots, "--param", "by=store", "-o", "json")
+    )
+    assert done.status == 0, done.err
+    assert {item["store"] for item in json.loads(done.out)["items"]} == set(roots)
 
 
 def test_a_run_finds_the_tables_that_it_had_finished(
@@ -319,3 +347,72 @@ def test_a_run_of_its_own_says_nothing_but_its_rows_and_an_interrupt_ends_it_all
     while any(Path(f"/proc/{pid}").exists() for pid in started):
         assert time.monotonic() < gone
         time.sleep(0.05)
+
+
+KILLED = """
+import os
+import signal
+import sys
+
+from mqadmin.app import main
+from mqadmin.pipeline import java
+from mqadmin.pipeline.output import Output
+
+whom = sys.argv[1]
+machines = []
+connect, write = java.Gateway.connect, Output.write
+
+def connected(self):
+    machines.append(self.process.pid)
+    connect(self)
+
+def written(self, *given):
+    if list(self.waiting.glob("*")):  # one table stands
+        if whom == "machine":
+            os.kill(machines[0], signal.SIGKILL)
+        else:
+            print(machines[0], flush=True)
+            os.kill(os.getpid(), signal.SIGKILL)
+    write(self, *given)
+
+java.Gateway.connect, Output.write = connected, written
+sys.exit(main(sys.argv[2:]))
+"""
+
+
+@pytest.mark.spark
+@pytest.mark.timeout(600)
+def test_a_kill_leaves_nothing_under_a_final_name_and_the_next_run_goes_on(
+    mqadmin: Run, shared_session: Any, store_roots: dict[str, Path], tmp_path: Path
+) -> None:
+    root, out = str(store_roots["normal-stop-533"]), tmp_path / "out"
+    words = ["pipeline", "run", "traffic", "--store", root, "--out", str(out)]
+
+    def killed(whom: str) -> subprocess.CompletedProcess[str]:
+        done = subprocess.run(
+            [sys.executable, "-c", KILLED, whom, *words, "--master", "local[2]"],
+            capture_output=True,
+            text=True,
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+            timeout=300,
+            check=False,
+        )
+        (waiting,) = out.iterdir()  # no table and no manifest beside it
+        assert waiting.name.startswith(".mqadmin-")
+        return done
+
+    done = killed("machine")
+    assert done.returncode == 3, done.stderr
+    error, hint = done.stderr.splitlines()
+    assert error == ("error: job traffic: the Java virtual machine of Spark was killed by signal 9")
+    assert "--memory" in hint
+    done = killed("program")
+    assert done.returncode == -signal.SIGKILL
+    machine = Path(f"/proc/{int(done.stdout)}")
+    gone = time.monotonic() + 60
+    while machine.exists():  # its input closed: it ends by itself
+        assert time.monotonic() < gone
+        time.sleep(0.05)
+    assert mqadmin(*words).status == 0
+    assert {path.name for path in out.iterdir()} >= {"traffic", "skew", "manifest.json"}
+    assert not list(out.glob(".mqadmin-*"))

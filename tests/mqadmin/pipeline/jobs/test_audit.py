@@ -50,6 +50,52 @@ def test_findings_are_those_of_verify_store_by_store(
     assert result.found == sum(row["severity"] != "notice" for row in result.rows) >= 3
 
 
+def planted(root: Path, folder: Path) -> dict[str, Path]:
+    """Copies of a store, each with another damage."""
+
+    def copy(name: str) -> Path:
+        return Path(shutil.copytree(root, folder / name))
+
+    def patch(path: Path, at: int, data: bytes) -> None:
+        with path.open("r+b") as file:
+            file.seek(at)
+            file.write(data)
+
+    made = {name: copy(name) for name in ("magic", "hole", "cut", "index", "checkpoint", "queue")}
+    logs = {name: sorted((path / "commitlog").iterdir()) for name, path in made.items()}
+    patch(logs["magic"][0], 4, b"\0\0\0\0")
+    patch(logs["hole"][-1], 500, bytes(3000))
+    with logs["cut"][0].open("r+b") as file:
+        file.truncate(file.seek(0, 2) // 2)
+    patch(sorted((made["index"] / "index").iterdir())[0], 40 + 40 * 4 + 3, b"\xff\xff")
+    (made["checkpoint"] / "checkpoint").unlink()
+    units = sorted((made["queue"] / "consumequeue" / "OrdersA" / "1").iterdir())[0]
+    patch(units, 20, units.read_bytes()[:20])
+    return made
+
+
+def test_every_recorded_store_and_every_planted_damage_at_once(
+    run_job: Any, store_roots: dict[str, Path], tmp_path: Path
+) -> None:
+    """Many directories in one run; each has exactly the findings that it has alone."""
+    bad = planted(store_roots["normal-stop-533"], tmp_path)
+    expected = {
+        str(root): [
+            (one.kind, one.severity, one.path, one.physical_offset, one.length, one.detail)
+            for one in verify(StoreDirectory(root)).findings
+        ]
+        for root in (*store_roots.values(), *bad.values())
+    }
+    assert all(expected[str(bad[name])] for name in ("magic", "hole", "cut", "index", "queue"))
+    result = run_job("audit", *map(Path, expected), limit=100_000)
+    found: dict[str, list[Any]] = {store: [] for store in expected}
+    for row in result.rows:
+        names = ("kind", "severity", "path", "physicalOffset", "length", "detail")
+        found[row["store"]].append(tuple(row[name] for name in names))
+    for store, own in expected.items():
+        assert sorted(found[store], key=repr) == sorted(own, key=repr), store
+
+
 def test_stores_say_what_was_looked_at(run_job: Any, store_roots: dict[str, Path]) -> None:
     root = store_roots["normal-stop-533"]
     summary = verify(StoreDirectory(root)).summary

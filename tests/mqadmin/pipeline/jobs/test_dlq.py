@@ -8,6 +8,9 @@ from typing import Any
 
 import pytest
 
+from broker.remoting.protocol.codes import RequestCode
+from broker.server.standalone import BlockingEmbeddedBroker
+from mqadmin.admin import MQAdmin
 from mqadmin.inspector.directory import Query, StoreDirectory
 
 
@@ -97,3 +100,48 @@ def test_the_replay_set_has_whole_messages(
         )
         assert (line["storeSize"], line["bodySize"]) == (row.store_size, row.body_size)
     assert not found
+
+
+def test_from_parked_in_a_broker_to_its_origin_topic_again(
+    mqadmin: Any, shared_session: Any, tmp_path: Path
+) -> None:
+    """Our broker parks messages, the job reads its live store, the replay puts them back."""
+    store, out = tmp_path / "store", tmp_path / "out"
+    bodies = [b"\0\xff" * 10, "Grüße 漢字".encode(), b"x" * 20_000]
+    with (
+        BlockingEmbeddedBroker(str(store)) as both,
+        MQAdmin([both.namesrv_address], timeout_ms=60_000) as admin,
+    ):
+        assert admin.apply(admin.topic.plan_create("orders", queues=2)).ok
+        for number, body in enumerate(bodies):
+            sent = admin.message.send(
+                *("orders", body),
+                keys=[f"k{number}", "all"],
+                tags="red",
+                properties={"région": "süd"},
+            )
+            place = {"offset": int(sent.offset_msg_id[16:], 16), "group": "billing"}
+            origin = {"origin_msg_id": sent.uniq_key, "origin_topic": "orders"}
+            code = RequestCode.CONSUMER_SEND_MSG_BACK
+            admin.call(both.address, code, delay_level=-1, **place, **origin)
+        run = mqadmin("pipeline", "run", "dlq", "--store", str(store), "--out", str(out))
+        assert run.status == 0, run.err
+        words = ["dlq", "replay", "--from", str(out / "replay.ndjson"), "-n", both.namesrv_address]
+        plan = mqadmin(*words, "--dry-run")
+        assert (plan.status, plan.err.splitlines()) == (0, ["orders: 3 to send"])
+        done = mqadmin(*words, "--yes", "-o", "json")
+        assert done.status == 0, done.err
+        items = json.loads(done.out)["items"]
+        assert [item["status"] for item in items] == ["sent"] * 3
+        assert "nothing to do" in mqadmin(*words, "--yes").err
+    found = [
+        row for row in StoreDirectory(store).messages(Query(body="base64")) if row.topic == "orders"
+    ]
+    assert len(found) == 6
+    for first, again, body, item in zip(found[:3], found[3:], bodies, items, strict=True):
+        assert again.offset_msg_id == item["targetOffsetMsgId"]
+        assert base64.b64decode(again.body) == base64.b64decode(first.body) == body
+        # True is what a broker takes for granted: a replay does not say it.
+        assert {"WAIT": "true", **again.properties} == first.properties
+        assert (again.flag, again.born_timestamp) == (first.flag, first.born_timestamp)
+        assert (again.uniq_key, again.reconsume_times) == (first.uniq_key, 0)
