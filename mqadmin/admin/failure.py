@@ -5,11 +5,12 @@ make no sense (ProtocolError). Whoever asks several targets keeps each failure b
 of the others as a :class:`~mqadmin.admin.result.TargetError`.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
 from broker.errors import (
     BrokerError,
+    ClientError,
     ProtocolError,
     RemotingError,
     RequestTimeoutError,
@@ -118,6 +119,19 @@ def part_errors(
         else:
             good.append((target, answer))
     return good, errors
+
+
+def having(
+    targets: Sequence["Target"],
+    answers: Iterable[Answer | RocketMQError | None],
+    missing: ClientError,
+) -> tuple[Sequence[tuple["Target", Answer]], Sequence[TargetError]]:
+    """The targets that have something, and what; ``missing`` is raised when all say they do not."""
+    good, errors = part_errors(targets, answers)
+    found = [(target, answer) for target, answer in good if answer is not None]
+    if not found and not errors:
+        raise missing
+    return found, errors
 
 
 def kind_of(error: RocketMQError) -> str:

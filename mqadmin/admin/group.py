@@ -19,7 +19,7 @@ from broker.common.group import (
 )
 from broker.errors import ClientError, RocketMQError
 from broker.remoting.protocol.codes import RequestCode
-from mqadmin.admin.failure import part_errors
+from mqadmin.admin.failure import having, part_errors
 from mqadmin.admin.result import Change, Listing, Plan, Request, TargetError
 from mqadmin.admin.topology import Target
 
@@ -208,14 +208,11 @@ class GroupAdmin:
     ) -> tuple[Sequence[tuple[Target, SubscriptionGroupConfig]], Sequence[TargetError]]:
         """The masters that have the group, and what they have; ClientError when none has."""
         asked = self._admin.topology.masters(cluster=cluster, broker=broker)
-        good, errors = part_errors(asked, self.configs(asked, group))
-        found = [(target, config) for target, config in good if config is not None]
-        if not found and not errors:
-            raise ClientError(
-                f"group {group} does not exist on {broker or cluster or 'any broker'}",
-                "mqadmin group list shows the groups there are",
-            )
-        return found, errors
+        missing = ClientError(
+            f"group {group} does not exist on {broker or cluster or 'any broker'}",
+            "mqadmin group list shows the groups there are",
+        )
+        return having(asked, self.configs(asked, group), missing)
 
 
 def read_states(admin: "MQAdmin", plan: Plan) -> Sequence[Mapping[str, Any] | RocketMQError | None]:

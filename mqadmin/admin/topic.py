@@ -15,7 +15,7 @@ from broker.common.topic import (
 )
 from broker.errors import BrokerError, ClientError, RemotingError, RocketMQError
 from broker.remoting.protocol.codes import RequestCode, ResponseCode
-from mqadmin.admin.failure import describe, part_errors
+from mqadmin.admin.failure import describe, having, part_errors
 from mqadmin.admin.result import Change, Listing, Plan, Request, TargetError
 from mqadmin.admin.topology import Target
 
@@ -367,14 +367,11 @@ class TopicAdmin:
     ) -> tuple[Sequence[tuple[Target, TopicConfig]], Sequence[TargetError]]:
         """The masters that have the topic, and what they have; ClientError when none has."""
         asked = self._admin.topology.masters(cluster=cluster, broker=broker)
-        good, errors = part_errors(asked, self.configs(asked, topic))
-        found = [(target, config) for target, config in good if config is not None]
-        if not found and not errors:
-            raise ClientError(
-                f"topic {topic} does not exist on {broker or cluster or 'any broker'}",
-                "mqadmin topic create creates it",
-            )
-        return found, errors
+        missing = ClientError(
+            f"topic {topic} does not exist on {broker or cluster or 'any broker'}",
+            "mqadmin topic create creates it",
+        )
+        return having(asked, self.configs(asked, topic), missing)
 
     def _namesrv_deletes(self, topic: str, cluster: str | None) -> Sequence[Change]:
         changes: list[Change] = []
