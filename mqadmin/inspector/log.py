@@ -3,7 +3,7 @@
 from bisect import bisect_right
 from collections.abc import Generator, Iterator
 from contextlib import ExitStack
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from msgspec import structs
 
@@ -15,6 +15,7 @@ from broker.store.format.commitlog import (
     Unwritten,
     check_record,
     is_plausible,
+    own_offset,
     read_record,
     scan_commitlog,
     store_timestamp,
@@ -24,6 +25,28 @@ from mqadmin.inspector.damage import WARNING, damage_row, found
 from mqadmin.inspector.directory import LogFile, StoreDirectory
 from mqadmin.inspector.files import FileBytes, open_bytes
 from mqadmin.inspector.rows import DamageRow
+
+# No record is longer; so far back the begin of one is looked for.
+_LONGEST: Final = 16 << 20
+
+
+def torn_record(data: bytes, base_offset: int, position: int) -> LogRecord | None:
+    """The record that ends at ``position`` if its properties end in zeros, else None.
+
+    Where nothing good follows that is a record whose last part never reached the disk, or was
+    lost with a page: its body may be whole, and no checksum covers the rest.
+    """
+    if not 0 < position <= len(data) or data[position - 1]:
+        return None
+    least = max(position - _LONGEST, 0)
+    at = position
+    while (at := data.rfind(b"\xda\xa3\x20", least, at)) >= least + 4:
+        begin = at - 4
+        whole = check_record(data, begin, check_crc=False) == position - begin
+        if whole and own_offset(data, begin) == base_offset + begin:
+            record = read_record(data, begin, base_offset)
+            return record if record.properties.endswith(b"\0") else None
+    return None
 
 
 class LogItem(NamedTuple):

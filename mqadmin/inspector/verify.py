@@ -29,7 +29,7 @@ from broker.errors import RemoteProtocolError
 from broker.store.format import state
 from broker.store.format.commitlog import check_record, own_offset
 from broker.store.format.consumequeue import UNIT_SIZE, UNIT_STRUCT
-from mqadmin.inspector.damage import ERROR, WARNING, found
+from mqadmin.inspector.damage import AT_END, ERROR, WARNING, found
 from mqadmin.inspector.directory import (
     CHECKPOINT,
     COMMITLOG,
@@ -38,7 +38,7 @@ from mqadmin.inspector.directory import (
     StoreDirectory,
 )
 from mqadmin.inspector.files import open_bytes
-from mqadmin.inspector.log import LogItem, LogReader, LogWalk
+from mqadmin.inspector.log import LogItem, LogReader, LogWalk, torn_record
 from mqadmin.inspector.messages import start_by_time
 from mqadmin.inspector.rows import CheckpointRow, DamageRow, StateRow
 from mqadmin.inspector.verify_config import (
@@ -132,6 +132,7 @@ class _Run:
         self.damaged_bytes = 0
         self.moved: DamageRow | None = None
         self.blank_end = -1
+        self.torn: set[int] = set()
         self.log_damages: list[DamageRow] = []
         self.done = 0
 
@@ -166,6 +167,7 @@ class _Run:
             walk = self._walk(records, index)
             self._check_last_file(walk)
             if not running:
+                self._check_torn(walk.end, WARNING)
                 self._check_behind(walk)
             least = log.min_offset or 0
             bounds = Bounds(
@@ -307,6 +309,33 @@ class _Run:
                 severity=WARNING,
             )
 
+    def _check_torn(self, end: int, severity: str) -> None:
+        """The last record before a damage, or of the log: its end may be missing, too."""
+        for file in self.store.log_files():
+            if not file.start < end <= file.start + file.length:
+                continue
+            with open_bytes(file.path) as opened:
+                record = torn_record(opened.data, file.start, end - file.start)
+            if record is None or record.physical_offset in self.torn:
+                return
+            self.torn.add(record.physical_offset)
+            topic = record.topic.decode("utf-8", "replace")
+            row = found(
+                "content",
+                str(file.path),
+                f"the properties of {topic}/{record.queue_id}, queue offset {record.queue_offset},"
+                " end in zeros: the record was not written to its end",
+                physical_offset=record.physical_offset,
+                length=record.total_size,
+                severity=severity,
+                suggestion=AT_END if severity == WARNING else "",
+            )
+            self.log_damages.append(row)
+            self.damaged.append((record.physical_offset, end))
+            self.damaged_bytes += record.total_size
+            self.findings.take(row)
+            self.findings.broken_queues.add((topic, record.queue_id))
+
     def _note_item(self, item: LogItem) -> None:
         row = item.damage
         if row is not None:
@@ -321,6 +350,8 @@ class _Run:
                 self.damaged.append((row.physical_offset, end))
             if row.kind != "fileSize":
                 self.damaged_bytes += row.length
+        if row.kind not in ("fileSize", "name", "unreadable"):
+            self._check_torn(row.physical_offset or 0, row.severity)
         if row.kind == "position" and self._joins(row):
             return
         self._end_moved()

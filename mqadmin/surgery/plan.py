@@ -307,7 +307,9 @@ def _plan_tail(plan: RepairPlan) -> None:
 
 
 def _log_changes(plan: RepairPlan) -> bool:
-    return bool(plan.patches or plan.fields or plan.gaps or plan.arrangement.moved)
+    return bool(
+        plan.patches or plan.fields or plan.gaps or plan.arrangement.moved or plan.survey.torn
+    )
 
 
 def _plan_queues(plan: RepairPlan) -> None:
@@ -396,7 +398,8 @@ def _plan_configs(plan: RepairPlan) -> None:
             _say(plan, "leaveOut", folder / name, "neither it nor its backup can be read")
     wrong = {row.kind for row in plan.findings}
     for kind, name in (("offset", config.CONSUMER_OFFSET), ("delayOffset", config.DELAY_OFFSET)):
-        if kind in wrong:
+        # A torn record was counted as one when the offsets were judged.
+        if kind in wrong or (plan.survey.torn and name in plan.configs):
             _say(
                 plan,
                 "clampOffsets",

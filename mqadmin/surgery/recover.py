@@ -147,6 +147,12 @@ def _salvage_file(
         base = _likely_base(data, base)
     while position < file.data_end:
         status = check_record(data, position)
+        if status > 0 and _is_torn(data, position, status):
+            yield _damaged(file, position, base, "misses the end of its properties")
+            if bad_bodies and (rescued := _take(file, position, base, "crc")) is not None:
+                yield rescued
+            position += status
+            continue
         if status > 0:
             rescued = _take(file, position, base)
             if rescued is not None:
@@ -157,19 +163,10 @@ def _salvage_file(
         if status == BLANK_HERE and _blank_fits(data, position):
             return
         if status in (BAD_CRC, BAD_PROPERTY_CRC):
-            record = read_record(data, position, base or 0)
-            where = f"{record.topic.decode('utf-8', 'replace')}/{record.queue_id}"
-            yield _loss(
-                file.path,
-                (base or 0) + position,
-                record.total_size,
-                f"body of {where}, queue offset {record.queue_offset}, is damaged",
-            )
-            if bad_bodies:
-                rescued = _take(file, position, base, "crc")
-                if rescued is not None:
-                    yield rescued
-            position += record.total_size
+            yield _damaged(file, position, base, "has another body than was stored")
+            if bad_bodies and (rescued := _take(file, position, base, "crc")) is not None:
+                yield rescued
+            position += read_record(data, position, base or 0).total_size
             continue
         following, base_there = _next(file, position + 1, base)
         stop = following if following >= 0 else written_end(data, position, file.data_end)
@@ -178,6 +175,23 @@ def _salvage_file(
         if following < 0:
             return
         position, base = following, base_there
+
+
+def _is_torn(data: bytes, position: int, length: int) -> bool:
+    """Whether the last record before damage, or of the log, ends in zeros itself."""
+    end = position + length
+    if data[end - 1] or not read_record(data, position).properties.endswith(b"\0"):
+        return False
+    following = check_record(data, end, check_crc=False)
+    return following <= 0 and not (following == BLANK_HERE and _blank_fits(data, end))
+
+
+def _damaged(file: FileBytes, position: int, base: int | None, what: str) -> DamageRow:
+    """The loss of a record whose head can be read."""
+    record = read_record(file.data, position, base or 0)
+    where = f"{record.topic.decode('utf-8', 'replace')}/{record.queue_id}"
+    detail = f"the message of {where}, queue offset {record.queue_offset}, {what}"
+    return _loss(file.path, (base or 0) + position, record.total_size, detail)
 
 
 def _begins_at(data: bytes, position: int, base: int) -> bool:

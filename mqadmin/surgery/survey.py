@@ -6,10 +6,10 @@ arranged by what they hold before the log is walked, without touching them.
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from broker.store.format.commitlog import check_record, own_offset
+from broker.store.format.commitlog import LogRecord, check_record, own_offset
 from mqadmin.inspector.directory import LogFile, StoreDirectory
 from mqadmin.inspector.files import FileBytes, open_bytes
-from mqadmin.inspector.log import LogWalk
+from mqadmin.inspector.log import LogWalk, torn_record
 from mqadmin.inspector.verify_config import read_settings
 from mqadmin.inspector.verify_log import ColumnWalk, has_columns
 
@@ -106,7 +106,7 @@ class Survey:
 
     ``good`` are the extents of whole records and valid blank records, joined and in order;
     ``times`` tells for the end of each extent when its last record was stored. ``end`` is the end
-    of the last good one.
+    of the last good one. ``torn`` are records at the edge of damage that miss their end, too.
     """
 
     def __init__(self, store: StoreDirectory) -> None:
@@ -116,6 +116,8 @@ class Survey:
         self._bad: set[int] = set()
         self._last_time = 0
         self._walk(store)
+        self.torn: list[LogRecord] = []
+        self._leave_out_torn(store)
         self.end = self.good[-1][1] if self.good else 0
 
     def _walk(self, store: StoreDirectory) -> None:
@@ -131,6 +133,24 @@ class Survey:
                 self.records += 1
                 self._last_time = record.store_timestamp
                 self._add(record.physical_offset, record.physical_offset + record.total_size)
+
+    def _leave_out_torn(self, store: StoreDirectory) -> None:
+        ends = {last: number for number, (_, last) in enumerate(self.good)}
+        for file in store.log_files():
+            mine = [end for end in ends if file.start < end <= file.start + file.length]
+            if not mine:
+                continue
+            with open_bytes(file.path) as opened:
+                for end in mine:
+                    record = torn_record(opened.data, file.start, end - file.start)
+                    if record is not None:
+                        self.torn.append(record)
+                        first = self.good[ends[end]][0]
+                        self.good[ends[end]] = (first, record.physical_offset)
+                        self.times.pop(end, None)
+                        self.times[record.physical_offset] = record.store_timestamp
+        self.records -= len(self.torn)
+        self.good = [extent for extent in self.good if extent[0] < extent[1]]
 
     def _take(self, file: FileBytes, batch: "ScanBatch", untrusted: frozenset[int]) -> None:
         import numpy as np

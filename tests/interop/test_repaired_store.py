@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from broker.common.java_json import loads
 from mqadmin.inspector.directory import StoreDirectory
 from mqadmin.inspector.log import LogWalk
 from mqadmin.surgery.new_store import recover_store
@@ -93,12 +94,46 @@ def lose_a_log_file(root: Path) -> Damaged:
     }
 
 
+def torn_tail(root: Path) -> Damaged:
+    """The second half of the last record never reached the disk, and the broker was killed."""
+    last = records(root)[-1]
+    half = last.total_size // 2
+    path = log_file(root, last.physical_offset)
+    poke(path, last.position + half, bytes(last.total_size - half))
+    (root / "abort").write_bytes(b"")
+    return {last.physical_offset}
+
+
+def lose_all_queues(root: Path) -> Damaged:
+    shutil.rmtree(root / "consumequeue")
+    return set()
+
+
+def lose_the_index_and_checkpoint(root: Path) -> Damaged:
+    shutil.rmtree(root / "index")
+    (root / "checkpoint").unlink()
+    return set()
+
+
+def break_config_with_backups(root: Path) -> Damaged:
+    """Files of config/ cut while they were written; what was there before stands in the .bak."""
+    for name in ("topics.json", "subscriptionGroup.json", "consumerOffset.json"):
+        path = root / "config" / name
+        shutil.copy(path, path.with_name(name + ".bak"))
+        os.truncate(path, path.stat().st_size // 2)
+    return set()
+
+
 CASES = [
     ("normal-stop-533", flip_bodies),
     ("normal-stop-498", zero_a_page),
     ("normal-stop-533", lose_everything_derived),
     ("normal-stop-498", short_last_file),
     ("normal-stop-533", lose_a_log_file),
+    ("normal-stop-533", torn_tail),
+    ("normal-stop-533", lose_all_queues),
+    ("normal-stop-498", lose_the_index_and_checkpoint),
+    ("normal-stop-533", break_config_with_backups),
 ]
 
 
@@ -127,6 +162,9 @@ def test_the_java_broker_serves_a_repaired_store(
     lost = harm(folder / "store")
     result = repair(make_plan(StoreDirectory(folder / "store")), tmp_path / "repaired")
     assert result.ok, result.findings
+    offsets = loads((tmp_path / "repaired" / "config" / "consumerOffset.json").read_bytes())
+    good_offsets = loads((folder / "good" / "config" / "consumerOffset.json").read_bytes())
+    assert offsets["offsetTable"].keys() == good_offsets["offsetTable"].keys()
     expected, conf = settings_of(golden, recorded)
     for path in (tmp_path / "repaired").rglob("*"):
         os.utime(path)  # old files would be expired
@@ -165,21 +203,44 @@ def test_the_java_broker_serves_a_repaired_store(
     java.stop()
 
 
+@pytest.mark.parametrize("damaged", [False, True], ids=["whole-files", "damaged-pieces"])
 def test_the_java_broker_serves_a_recovered_store(
     java_servers: Any,
     peer_533: Any,
     golden_store: Callable[..., Path],
-    golden: Path,
     tmp_path: Path,
+    damaged: bool,
 ) -> None:
-    """A new store out of two CommitLog files that are all that is left."""
+    """A new store out of two CommitLog files, or pieces of them, that are all that is left."""
     folder = golden_store("normal-stop-533")
     left = tmp_path / "left"
     left.mkdir()
     shutil.copy(log_file(folder / "store", 0), left / "one")
     shutil.copy(log_file(folder / "store", 3 * LOG_FILE), left / "two")
+    expected = [r for r in records(folder / "store") if r.topic == b"OrdersA"]
+    kept = [
+        r for r in expected if r.physical_offset < LOG_FILE or r.physical_offset >= 3 * LOG_FILE
+    ]
+    if damaged:
+        data = bytearray((left / "one").read_bytes())
+        begin = next(r.physical_offset for r in expected if r.physical_offset > 16384)
+        data[begin : begin + 4096] = bytes(4096)
+        flipped = next(r for r in kept if r.physical_offset > 30000 and r.body_length)
+        data[flipped.body_position + 3] ^= 4
+        (left / "one").write_bytes(data[10_000:])  # and without its begin
+        torn = flipped.physical_offset
+        gone = ((0, 10_000), (begin, begin + 4096), (torn, torn + 1))
+        kept = [
+            r
+            for r in kept
+            if not any(
+                low < r.physical_offset + r.total_size and r.physical_offset < high
+                for low, high in gone
+            )
+        ]
     result = recover_store([left], tmp_path / "new", file_size=LOG_FILE)
     assert result.ok, result.findings
+    assert bool(result.losses) == damaged
     namesrv = java_servers.namesrv(tmp_path / "ns")
     java = java_servers.broker(
         tmp_path / "java",
@@ -190,10 +251,6 @@ def test_the_java_broker_serves_a_recovered_store(
         maxHashSlotNum=256,
         maxIndexNum=1024,
     )
-    expected = [r for r in records(folder / "store") if r.topic == b"OrdersA"]
-    kept = [
-        r for r in expected if r.physical_offset < LOG_FILE or r.physical_offset >= 3 * LOG_FILE
-    ]
     _, found = peer_533.dump(namesrv=namesrv, topic="OrdersA")
-    assert len(found) == len(kept)
+    assert len(found) == len(kept) > 0
     java.stop()

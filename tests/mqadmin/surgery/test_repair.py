@@ -17,6 +17,7 @@ from mqadmin.inspector.verify import VerifyOptions, verify
 from mqadmin.inspector.verify_log import has_columns
 from mqadmin.surgery import build_index, rebuild
 from mqadmin.surgery.files import Output
+from mqadmin.surgery.recover import recover
 from mqadmin.surgery.repair import make_plan, repair, repair_in_place
 
 LOG_FILE = 65536
@@ -241,6 +242,39 @@ def test_a_time_that_is_damaged_for_good_leaves_a_sound_index(
     poke(first, 8, (struct.unpack_from(">q", data, 0)[0] - 5).to_bytes(8, "big"))
     after = verify(StoreDirectory(tmp_path / "out"), VerifyOptions())
     assert "index" in {row.kind for row in after.findings}
+
+
+@pytest.mark.parametrize("where", ["end", "middle"])
+def test_a_record_without_the_end_of_its_properties_is_not_whole(
+    base_store, kept, tmp_path: Path, where: str
+) -> None:
+    """No checksum says so: its body is what was stored."""
+    root = base_store("normal-stop-533")
+    good = kept(root)
+    at = len(good) - 1 if where == "end" else len(good) // 2
+    item = good[at]
+    start = item.start // LOG_FILE * LOG_FILE
+    gone = [item]
+    poke(log_file(root, start), item.end - start - 20, bytes(20))
+    if where == "middle":  # with a lost page behind it
+        following = good[at + 1 : at + 4]
+        assert following[-1].end < start + LOG_FILE
+        poke(log_file(root, start), item.end - start, bytes(following[-1].end - item.end))
+        gone += following
+    for way in [False, True] if has_columns() else [False]:
+        found = verify(StoreDirectory(root), VerifyOptions(columns=way))
+        (row,) = (row for row in found.findings if row.kind == "content")
+        assert (row.physical_offset, row.length) == (item.start, item.end - item.start)
+        assert row.severity == ("warning" if where == "end" else "error")
+    rescued = recover([root], None)
+    assert item.start in [row.physical_offset for row in rescued.losses]
+    assert {r.data for r in rescued.records} >= {k.data for k in good if k not in gone}
+    assert item.data[:-20] + bytes(20) not in {r.data for r in rescued.records}
+    result = repair(plan_of(root), tmp_path / "out")
+    assert result.ok, result.findings
+    assert [k.data for k in kept(tmp_path / "out") if b"mqadmin store" not in k.data] == [
+        k.data for k in good if k not in gone
+    ]
 
 
 def test_a_damaged_queue_offset_is_told_by_its_neighbours_without_a_queue(
