@@ -135,17 +135,22 @@ class Settings:
         return None
 
     def _fixed(self, key: str) -> bool:
-        field = role.FIELD_OF_KEY.get(key)
-        if field is not None:
-            return not role.SETTINGS[field].live
-        return key in engine.FIELD_OF_KEY or key in REPORTED
+        for owner in (role, engine):
+            field = owner.FIELD_OF_KEY.get(key)
+            if field is not None:
+                return not owner.SETTINGS[field].live
+        return key in REPORTED
 
     def update(self, changes: Mapping[str, str], now_ms: int) -> None:
         """Take over live settings and write them to the file; ConfigError when a value is wrong."""
-        wanted = {key: value for key, value in changes.items() if key in role.FIELD_OF_KEY}
+        known = role.FIELD_OF_KEY.keys() | engine.FIELD_OF_KEY.keys()
+        wanted = {key: value for key, value in changes.items() if key in known}
         if not wanted:
             return
-        self.broker = role.from_properties(wanted, self.broker)
+        # Both are read before one is taken: a wrong value changes nothing.
+        broker = role.from_properties(wanted, self.broker)
+        self.store = engine.from_properties(wanted, self.store)
+        self.broker = broker
         self.properties.update(wanted)
         self.origins.update(dict.fromkeys(wanted, "updated while running"))
         self.version.bump(now_ms)

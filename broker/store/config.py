@@ -125,7 +125,10 @@ SETTINGS: Final[dict[str, Setting]] = {
     ),
     "check_crc_on_recover": Setting("checkCRCOnRecover", "", "check body CRCs at recovery"),
     "delete_when": Setting(
-        "deleteWhen", "hours", "hours of the day for deletions, 00 to 23, separated by ';'"
+        "deleteWhen",
+        "hours",
+        "hours of the day for deletions, 00 to 23, separated by ';'",
+        live=True,
     ),
     "file_reserved_time": Setting(
         "fileReservedTime", "h", "keep a CommitLog file so long after its last write", live=True
@@ -133,20 +136,29 @@ SETTINGS: Final[dict[str, Setting]] = {
     "clean_resource_interval": Setting(
         "cleanResourceInterval", "ms", "between looks for files to delete"
     ),
-    "delete_file_batch_max": Setting("deleteFileBatchMax", "files", "deletions of one round"),
+    "delete_file_batch_max": Setting(
+        "deleteFileBatchMax", "files", "deletions of one round", live=True
+    ),
     "disk_max_used_space_ratio": Setting(
-        "diskMaxUsedSpaceRatio", "%", "above it expired files go at any hour (10 to 95)"
+        "diskMaxUsedSpaceRatio",
+        "%",
+        "above it expired files go at any hour (10 to 95)",
+        live=True,
     ),
     "disk_space_clean_forcibly_ratio": Setting(
         "diskSpaceCleanForciblyRatio",
         "%",
         "above it the oldest files go in any case (30 to 85)",
+        live=True,
     ),
     "disk_space_warning_level_ratio": Setting(
-        "diskSpaceWarningLevelRatio", "%", "above it nothing is stored any more (35 to 90)"
+        "diskSpaceWarningLevelRatio",
+        "%",
+        "above it nothing is stored any more (35 to 90)",
+        live=True,
     ),
     "clean_file_forcibly_enable": Setting(
-        "cleanFileForciblyEnable", "", "allow deletion of files that are not expired"
+        "cleanFileForciblyEnable", "", "allow deletion of files that are not expired", live=True
     ),
     "max_transfer_bytes_on_message_in_memory": Setting(
         "maxTransferBytesOnMessageInMemory", "bytes", "most of one pull, from the second message on"

@@ -107,7 +107,7 @@ class FlushService:
         self.failed = ""
         self.syncs = 0
         self._log = log
-        self._config = config
+        self.config = config
         self._checkpoint = checkpoint
         self._on_failed = on_failed
         self._notify = notify
@@ -126,7 +126,7 @@ class FlushService:
     def start(self) -> None:
         """Start the thread; with SYNC_FLUSH a second one that ends waits at their timeout."""
         self._threads = [threading.Thread(target=self._run, name="store-flush", daemon=True)]
-        if self._config.sync_flush:
+        if self.config.sync_flush:
             self._threads.append(
                 threading.Thread(target=self._watch, name="store-flush-watch", daemon=True)
             )
@@ -163,7 +163,7 @@ class FlushService:
         if physical_end <= self._log.flushed_where:
             callback(_PUT_OK)
             return False
-        deadline = self._clock_seconds() + self._config.sync_flush_timeout / 1000
+        deadline = self._clock_seconds() + self.config.sync_flush_timeout / 1000
         with self._lock:
             self._waiting.append((physical_end, deadline, callback))
         return True
@@ -196,7 +196,7 @@ class FlushService:
             return True
 
     def _run(self) -> None:
-        sync = self._config.sync_flush
+        sync = self.config.sync_flush
         while not self._stopping.is_set():
             self._wake.wait()
             self._wake.clear()
@@ -217,13 +217,12 @@ class FlushService:
 
     def _pace(self) -> None:
         """Flush by pages and intervals until nothing is dirty, then sleep without a timer."""
-        config = self._config
         log = self._log
-        interval = config.flush_interval_commit_log / 1000
-        thorough = config.flush_commit_log_thorough_interval / 1000
         last = self._clock_seconds()
         while not self._stopping.is_set():
-            if self._wake.wait(interval):
+            config = self.config  # it may be changed between two rounds
+            thorough = config.flush_commit_log_thorough_interval / 1000
+            if self._wake.wait(config.flush_interval_commit_log / 1000):
                 self._wake.clear()
             if self._waiting:
                 self._serve()

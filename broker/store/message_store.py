@@ -12,11 +12,19 @@ import logging
 import os
 from collections.abc import Callable, Container, Iterable, Mapping
 
+import msgspec
+
 from broker.common.clock import Clock, SystemClock
 from broker.errors import DiskFullError, StoreError, StoreStateError
 from broker.store.clean import CleanReport, run_cleaning
 from broker.store.commitlog import CommitLog
-from broker.store.config import DEFAULTS, MessageStoreConfig, check, parse_delay_levels
+from broker.store.config import (
+    DEFAULTS,
+    SETTINGS,
+    MessageStoreConfig,
+    check,
+    parse_delay_levels,
+)
 from broker.store.consumequeue import Topic
 from broker.store.files import Disk, StoreLock, make_durable_folder
 from broker.store.flush import FlushCallback, FlushService, Notify, StoreCheckpoint
@@ -140,6 +148,16 @@ class MessageStore(StoreReader, StoreWriter):
         StoreWriter.__init__(self)
         self._ends = QueueEnds(disk, root)
         self._last_thorough = 0.0
+
+    def set_config(self, config: MessageStoreConfig) -> None:
+        """Take over changed settings, of those that may change while the store is open.
+
+        ConfigError for a value nothing can work with; then nothing changes.
+        """
+        config = check(config)
+        live = {name: getattr(config, name) for name, setting in SETTINGS.items() if setting.live}
+        self.config = msgspec.structs.replace(self.config, **live)
+        self.flusher.config = self.config
 
     # --- life ---------------------------------------------------------------------------------
 

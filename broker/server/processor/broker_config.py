@@ -49,6 +49,7 @@ def update_config(
         return response(request, ResponseCode.SYSTEM_ERROR, error.message)
     before = context.config
     context.set_config(settings.broker)
+    context.store.set_config(settings.store)
     if before.broker_permission != settings.broker.broker_permission:
         context.topics.touch()
     return response(request)

@@ -6,6 +6,7 @@ import pytest
 
 from broker.common.properties import parse_properties
 from broker.remoting.protocol.codes import RequestCode, ResponseCode
+from broker.store.config import delete_hours
 
 
 def update(desk, text: str):
@@ -46,6 +47,28 @@ def test_live_setting_takes_effect_at_once(desk) -> None:
     assert desk.settings.origin("autoCreateTopicEnable") == "updated while running"
 
 
+def test_a_live_setting_of_the_store_takes_effect_at_once(desk) -> None:
+    assert desk.send(body=bytes(2000)).code == 0
+    changes = (
+        "maxMessageSize=1000\nfileReservedTime=5\ndeleteWhen=03;04\ndiskMaxUsedSpaceRatio=40\n"
+    )
+    assert update(desk, changes + "syncFlushTimeout=77\nflushIntervalCommitLog=20").code == 0
+    assert desk.send(body=bytes(2000)).code == ResponseCode.MESSAGE_ILLEGAL
+    assert desk.store.config.file_reserved_time == 5
+    assert delete_hours(desk.store.config) == {3, 4}
+    assert desk.store.config.disk_max_used_space_ratio == 40
+    assert desk.store.flusher.config.sync_flush_timeout == 77
+    assert shown(desk)["fileReservedTime"] == "5"
+
+
+def test_a_wrong_value_changes_neither_side(desk) -> None:
+    answer = update(desk, "defaultTopicQueueNums=6\ndeleteWhen=25")
+    assert answer.code == ResponseCode.SYSTEM_ERROR
+    assert "deleteWhen" in answer.remark
+    assert desk.context.config.default_topic_queue_nums == 8
+    assert shown(desk)["deleteWhen"] == "04"
+
+
 def test_change_raises_the_version(desk) -> None:
     update(desk, "longPollingEnable=false")
     assert desk.settings.version.counter == 1
@@ -72,7 +95,9 @@ def test_own_black_list(make_desk) -> None:
     assert update(desk, "longPollingEnable=false").code == ResponseCode.NO_PERMISSION
 
 
-@pytest.mark.parametrize("key", ["brokerName", "storePathRootDir", "flushDiskType", "useTLS"])
+@pytest.mark.parametrize(
+    "key", ["brokerName", "storePathRootDir", "flushDiskType", "useTLS", "mappedFileSizeCommitLog"]
+)
 def test_what_needs_a_restart_is_refused(desk, key) -> None:
     answer = update(desk, f"{key}=x\nautoCreateTopicEnable=false")
     assert answer.code == ResponseCode.NO_PERMISSION
