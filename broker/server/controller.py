@@ -18,7 +18,8 @@ from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, Final
 
 from broker.common.clock import Clock, SystemClock
-from broker.common.topic import SCHEDULE_TOPIC
+from broker.common.topic import SCHEDULE_TOPIC, is_lmq_topic, is_system_topic
+from broker.errors import StoreError
 from broker.remoting.client import RemotingClient
 from broker.remoting.daemon import shown_host
 from broker.remoting.server import Connection, LaneLimits, RemotingServer, ServerLimits
@@ -46,6 +47,7 @@ DRAIN_MS: Final = 3_000
 TICK_MS: Final = 5_000
 SCAN_CLIENTS_MS: Final = 10_000
 VIP_PORT_DISTANCE: Final = 2
+_NAMED_TOPICS: Final = 10
 
 
 class BrokerController:
@@ -114,7 +116,10 @@ class BrokerController:
         """Open the store, listen, register; what was opened is closed again when it fails."""
         self._loop = asyncio.get_running_loop()
         config = self.context.config
-        report_recovery(self.store.load())
+        assert self.context.files is not None
+        self.context.files.check()
+        # Off the loop: signals are heard during a long recovery.
+        report_recovery(await self._loop.run_in_executor(None, self.store.load))
         try:
             self._load_tables()
             self.store.start()
@@ -147,8 +152,18 @@ class BrokerController:
         context.topics.on_change.append(self._topics_changed)
         context.groups.on_change.append(self._groups_changed)
         context.on_config_change.append(self._settings_changed)
-        context.files.save_topics(context)
-        context.files.save_groups(context)
+        self._save_tables()
+        _report_unknown_topics(context)
+
+    def _save_tables(self) -> None:
+        """Write topics and groups; a disk that does not take them is no reason not to serve."""
+        context = self.context
+        assert context.files is not None
+        for save in (context.files.save_topics, context.files.save_groups):
+            try:
+                save(context)
+            except (StoreError, OSError) as error:
+                log.error("not written: %s", error)
 
     def _announce_address(self, bound_host: str) -> None:
         config = self.context.config
@@ -174,11 +189,13 @@ class BrokerController:
         await self._client.close()
         context = self.context
         assert context.files is not None
-        context.files.save_topics(context)
-        context.files.save_groups(context)
+        self._save_tables()
         if self._writing is not None:
             await asyncio.wait({self._writing})
-        context.files.save_progress(context)
+        try:
+            context.files.save_progress(context)
+        except (StoreError, OSError) as error:
+            log.error("offsets not written: %s", error)
         self.store.shutdown()
 
     # ---- seams of the store and the tables
@@ -362,6 +379,23 @@ def report_recovery(report: RecoveryReport) -> None:
         log.warning("recovery rebuilt the queue %s", queue)
     for note in report.notes:
         log.info("%s", note)
+
+
+def _report_unknown_topics(context: BrokerContext) -> None:
+    """Say which topics clients cannot see, because topics.json does not know them."""
+    unknown = [
+        name
+        for name in context.store.queues()
+        if name not in context.topics and not is_system_topic(name) and not is_lmq_topic(name)
+    ]
+    if unknown:
+        log.warning(
+            "topics.json has no entry for %d topics that have messages (%s%s): clients do not see"
+            " them; `mqadmin topic create` or `mqadmin store repair` brings them back",
+            len(unknown),
+            ", ".join(unknown[:_NAMED_TOPICS]),
+            ", …" if len(unknown) > _NAMED_TOPICS else "",
+        )
 
 
 def _with_vip(listen: Sequence[tuple[str, int]]) -> list[tuple[str, int]]:

@@ -6,20 +6,23 @@ file keeps its dialect (4.9 or 5.x) and the fields nobody here knows.
 **Source:** RocketMQ ConfigManager#load, #persist.
 """
 
+import logging
 import os
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 
 from broker.common.topic import is_lmq_topic
-from broker.errors import ConfigError, RocketMQError
+from broker.errors import ConfigError, RocketMQError, StoreError
 from broker.store.config_file import ConfigFile
 from broker.store.files import Disk
 from broker.store.format import config as files
 
 if TYPE_CHECKING:
     from broker.server.context import BrokerContext
+
+log = logging.getLogger("broker.server")
 
 Content = TypeVar("Content")
 
@@ -64,6 +67,16 @@ class ConfigStore:
             self._offsets_seen = offsets
             light = {key: {0: offset} for key, offset in (offsets.lmq_offsets or {}).items()}
             context.offsets.load({**offsets.offsets, **light}, offsets.data_version)
+
+    def check(self) -> None:
+        """Whether all files can be used, before anything else of the store is touched.
+
+        ConfigError or StoreError for the first that cannot.
+        """
+        _load(self._topics, files.decode_topics, tell=False)
+        _load(self._groups, files.decode_subscription_group, tell=False)
+        _load(self._offsets, files.decode_consumer_offset, tell=False)
+        _load(self._delays, files.decode_delay_offset, tell=False)
 
     def load_delays(self, context: "BrokerContext") -> None:
         """Fill the delay offsets; after the store is open, which bounds them."""
@@ -156,20 +169,45 @@ class ConfigStore:
         return lambda: self._delays.persist(files.encode_delay_offset(content))
 
 
-def _load(file: Any, decode: Callable[[str], Content]) -> Content | None:
-    """The decoded file, else its backup, None when neither exists."""
-    text = file.load()
-    if text is None or not text.strip():
-        return None
+def _load(
+    file: ConfigFile, decode: Callable[[str], Content], *, tell: bool = True
+) -> Content | None:
+    """The decoded file, else its backup, None when neither exists; says which it is not the file.
+
+    ConfigError when there is something and none of it can be decoded, StoreError when a file
+    cannot be read.
+    """
     try:
-        return decode(text)
-    except RocketMQError as error:
-        backup = file.load_backup()
-        if backup:
-            try:
-                return decode(backup)
-            except RocketMQError:
-                pass
-        raise ConfigError(
-            f"{file.path}: {error.message}", "neither the file nor its .bak can be read; repair it"
+        text = file.load()
+        if not text.strip():
+            return None
+        try:
+            content, reason = decode(text), "is missing or empty"
+        except RocketMQError as error:
+            backup = "" if file.backup_counts else file.load_backup()
+            content, reason = _decode_backup(file, backup, decode, error), error.message
+            file.backup_counts = True
+    except OSError as error:
+        raise StoreError(
+            f"{file.path}: {error.strerror or error}",
+            "see to the disk; nothing was changed",
+            path=file.path,
         ) from error
+    if file.backup_counts and tell:
+        log.warning("%s: %s: %s is used", file.path, reason, file.backup_path)
+    return content
+
+
+def _decode_backup(
+    file: ConfigFile, backup: str, decode: Callable[[str], Content], error: RocketMQError
+) -> Content:
+    if backup.strip():
+        try:
+            return decode(backup)
+        except RocketMQError:
+            pass
+    raise ConfigError(
+        f"{file.path}: {error.message}",
+        "neither the file nor its .bak can be read; repair one, or see what `mqadmin store repair`"
+        " can restore",
+    ) from error

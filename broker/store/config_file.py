@@ -17,6 +17,8 @@ class ConfigFile:
 
     def __init__(self, path: str, disk: Disk | None = None) -> None:
         self.path = path
+        # True when the file was of no use: the backup is then kept at the next write.
+        self.backup_counts = False
         self._disk = disk if disk is not None else Disk()
 
     @property
@@ -29,20 +31,30 @@ class ConfigFile:
 
         OSError when a file is there and cannot be read: an older text must not take its place.
         """
-        return self._read(self.path) or self._read(self.backup_path)
+        text = self._read(self.path)
+        self.backup_counts = False
+        if text.strip():
+            return text
+        backup = self._read(self.backup_path)
+        self.backup_counts = bool(backup.strip())
+        return backup
 
     def load_backup(self) -> str:
         """The text of the backup, for a caller that could not make sense of :meth:`load`."""
         return self._read(self.backup_path)
 
     def persist(self, text: str) -> None:
-        """Replace the text; on the disk when it returns. StoreError or OSError leaves the old."""
+        """Replace the text; on the disk when it returns. StoreError or OSError leaves the old.
+
+        The old text becomes the backup, unless it is one that gave way to its backup: of file and
+        backup one is good at any moment.
+        """
         disk = self._disk
         folder = os.path.dirname(self.path)
         make_durable_folder(disk, folder)
         temporary = self.path + ".tmp"
         disk.write(temporary, text.encode("utf-8"))
-        if disk.exists(self.path):
+        if not self.backup_counts and disk.exists(self.path):
             # A second name for the old text, then the new text over the first: never a moment
             # without a file.
             spare = self.backup_path + ".tmp"
@@ -51,6 +63,7 @@ class ConfigFile:
             disk.rename(spare, self.backup_path)
         disk.rename(temporary, self.path)
         disk.sync_folder(folder)
+        self.backup_counts = False
 
     def _read(self, path: str) -> str:
         try:

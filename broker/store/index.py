@@ -54,6 +54,8 @@ class IndexService:
         self.on_no_space: Callable[[DiskFullError], None] | None = None
         self.waiting: list[_Waiting] = []
         self._no_space: DiskFullError | None = None
+        # Called when a file has been made.
+        self.on_new: Callable[[], None] | None = None
         self.now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000
         self._current: IndexFile | None = None
 
@@ -380,6 +382,8 @@ class IndexService:
         index = IndexFile(file, name, self.slots, self.entries)
         index.read_header(header)
         self.files.append(index)
+        if self.on_new is not None:
+            self.on_new()
         return index
 
     def _new_name(self) -> str:

@@ -227,6 +227,16 @@ class IndexFile:
         """Whether the file can hold entries of a time range (ms)."""
         return overlaps(self.header, begin, end)
 
+    def erase_behind(self) -> None:
+        """Erase what stands behind the last entry, and wait until that is on the disk.
+
+        Entries of an earlier layout, each of them good by itself, could otherwise stand behind new
+        ones after the next power cut, with messages missing in between.
+        """
+        self.file.clear_behind(self._entries_at + self.count * ENTRY_SIZE)
+        self.synced = True
+        self.file.sync()
+
     def sync(self) -> None:
         """Wait until the file is on the disk."""
         if not self.synced:
@@ -290,4 +300,7 @@ def cut_entries(index: IndexFile, physical_end: int) -> bool:
         index.end_timestamp = index.begin_timestamp + last[2] * 1000
     index.settled = False
     repair_slots(index)
+    index.open_for_writing()
+    index.settle()
+    index.erase_behind()
     return True

@@ -211,11 +211,7 @@ class IndexHealing:
                     return self._prove(number)
             return self._end()
         if doubtful is not None:
-            end = self._prove(doubtful)
-            for file in index.files[doubtful:]:
-                # The checkpoint may speak of it as synced.
-                file.sync()
-            return end
+            return self._prove(doubtful)
         if not index.files and indexed < 0:
             return -1
         while index.files and index.files[-1].count <= 1:
@@ -249,6 +245,7 @@ class IndexHealing:
             if kept <= 1:
                 break
             proof.restore(file, kept)
+            file.erase_behind()
             number += 1
             if kept < file.max_entries:
                 self._report.notes.append(

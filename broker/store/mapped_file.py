@@ -20,7 +20,6 @@ from broker.store.format.commitlog import file_name, file_start
 
 PAGE: Final = 4096
 NOWHERE: Final = 1 << 63
-_CLEAR_BYTES: Final = 1 << 16
 _KEEP, _REMOVE, _FILL_UP = range(3)
 # Of each file: name, length, what a load does with it.
 Survey = list[tuple[str, int, int]]
@@ -152,11 +151,12 @@ class MappedFile:
     def clear_behind(self, position: int) -> None:
         """Make everything from ``position`` on zeros; what is zeros already is not stored to."""
         mapping = self.mapping
-        for start in range(position, self.size, _CLEAR_BYTES):
-            end = min(start + _CLEAR_BYTES, self.size)
-            if mapping[start:end] != bytes(end - start):
-                self.reserve()
-                mapping[start:end] = bytes(end - start)
+        start, end = self._disk.next_data(self.path, position)
+        while start >= 0:
+            self.reserve()
+            end = min(end, self.size)
+            mapping[start:end] = bytes(end - start)
+            start, end = self._disk.next_data(self.path, end)
 
     def close(self) -> None:
         """Let go of the memory and the descriptor; readers' slices keep the memory alive."""
@@ -207,6 +207,8 @@ class MappedFileQueue:
         self.surveyed: Survey | None = None
         # Whether the load will fill up a file; whether it does, or one is missing in the row.
         self.short = self.broken = False
+        # Whether there was an empty file, or none at all.
+        self.hollow = False
         self._keep_open = keep_open
 
     def load(self, *, crashed: bool = False, notes: list[str] | None = None) -> None:
@@ -284,6 +286,7 @@ class MappedFileQueue:
                     path=path,
                 )
         kept = [file_start(name) or 0 for name, _, action in survey if action != _REMOVE]
+        self.hollow = not kept or len(kept) < len(survey)
         self.short = any(action == _FILL_UP for _, _, action in survey)
         self.broken = self.short or any(
             after - before != self.file_size for before, after in pairwise(kept)

@@ -42,7 +42,7 @@ from broker.store.mapped_file import FilePreparer, MappedFileQueue
 from broker.store.query import StoreReader
 from broker.store.queue_ends import Bounds, QueueEnds
 from broker.store.queue_table import ConsumeQueueTable
-from broker.store.recovery import Recovery, StoreParts, abort_content
+from broker.store.recovery import Recovery, StoreParts, abort_content, same_kernel
 from broker.store.reput import ArrivingListener, ReputService
 from broker.store.results import (
     ConsumeQueueUnitView,
@@ -106,6 +106,7 @@ class MessageStore(StoreReader, StoreWriter):
         self._lock: StoreLock | None = None
         # Up to which begin of the log queues and index have been cleaned.
         self.followed_log_min = -1
+        self._noted_queues = 0
         self._open = False
         self._started = False
         self.boot_timestamp = self.clock.now_ms()
@@ -209,7 +210,8 @@ class MessageStore(StoreReader, StoreWriter):
         crashed = self.disk.exists(os.path.join(config.root, ABORT))
         log, queues, index = self._log_files, self.queue_table, self.index
         log.survey(crashed=crashed, known=ends.size(0) == log.file_size)
-        queues.survey(crashed=crashed, noted=(ends.size(1), ends.size(2)))
+        killed = crashed and same_kernel(self.disk, config.root)
+        queues.survey(crashed=crashed, killed=killed, noted=(ends.size(1), ends.size(2)))
         if index is not None:
             index.survey(
                 sizes_are_default=config.max_hash_slot_num == DEFAULTS.max_hash_slot_num
@@ -240,11 +242,20 @@ class MessageStore(StoreReader, StoreWriter):
             raise StoreStateError(f"{self.config.root}: load() comes before start()")
         root = self.config.root
         make_durable_folder(self.disk, self.config.commit_log_folder)
-        self.disk.write(os.path.join(root, ABORT), abort_content(self.disk, root))
-        # Syncs the folder, and by that the names of all three.
-        self._note_ends()
+        abort = os.path.join(root, ABORT)
+        try:
+            self.disk.write(abort, abort_content(self.disk, root))
+            # Syncs the folder, and by that the names of all three.
+            self._note_ends()
+        except DiskFullError as error:
+            # Reads need no space. What counts is that there is an abort file, empty or not.
+            if not self.disk.exists(abort):
+                raise
+            self.disk.sync_folder(root)
+            _log.warning("not written, the next start looks more closely: %s", error.message)
         if self.index is not None:
             self.index.on_no_space = self._disk_full
+            self.index.on_new = self._note_files
         self._worker.start()
         self.flusher.start()
         try:
@@ -271,11 +282,16 @@ class MessageStore(StoreReader, StoreWriter):
             clean_stop = self._flush_everything()
             self.log.preparer.discard()
             if clean_stop:
-                root = self.config.root
-                self._note_ends()
-                self.disk.unlink(os.path.join(root, ABORT))
+                self._leave_clean()
         self._started = False
         self._close_files()
+
+    def _leave_clean(self) -> None:
+        try:
+            self._note_ends()
+            self.disk.unlink(os.path.join(self.config.root, ABORT))
+        except (OSError, StoreError) as error:
+            _log.error("%s stays, the next start looks closely: %s", ABORT, error)
 
     def _flush_everything(self) -> bool:
         try:
@@ -502,8 +518,14 @@ class MessageStore(StoreReader, StoreWriter):
         report = run_cleaning(
             self, self.clock.now_ms() if now_ms is None else now_ms, manual=manual
         )
-        if report.removed_commit_log_files or report.removed_index_files:
-            self._note_cleaning()
+        queues = sum(len(topic.queues) for topic in self.queue_table.topics.values())
+        if (
+            report.removed_commit_log_files
+            or report.removed_index_files
+            or queues != self._noted_queues
+        ):
+            self._noted_queues = queues
+            self._note_files()
         if report.over_warning_level:
             if self._refusal is None:
                 self._disk_full(
@@ -524,12 +546,14 @@ class MessageStore(StoreReader, StoreWriter):
         self._tell_room()
         return report
 
-    def _note_cleaning(self) -> None:
-        """The files that are gone now are not lost ones."""
+    def _note_files(self) -> None:
+        """Files that are gone now are not lost ones, and new ones must be there at the next start.
+
+        What could not be noted costs the next start a reading of the log, or is not missed then.
+        """
         try:
             self._note_ends()
         except (OSError, StoreError) as error:
-            # The next start takes them for lost then, and reads the whole log once.
             _log.warning("%s: not written: %s", self._ends.path, error)
 
     def topic(self, name: str) -> Topic | None:

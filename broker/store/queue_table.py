@@ -54,14 +54,17 @@ class ConsumeQueueTable:
         if queue is None:
             if not topic.usable:
                 raise StoreError(f"{topic.name!r}: no topic can have this name")
-            base, size = self.folder, self.file_size
-            if topic.batch:
-                base, size = self.batch_folder, self.batch_file_size
-            folder = os.path.join(base, topic.name, str(queue_id))
-            files = MappedFileQueue(self.disk, folder, size)
+            size = self.batch_file_size if topic.batch else self.file_size
+            files = MappedFileQueue(self.disk, self.folder_of(topic.name, queue_id), size)
             kind = BatchConsumeQueue if topic.batch else ConsumeQueue
             queue = topic.queues[queue_id] = kind(topic, queue_id, files, self._mark_dirty)
         return queue
+
+    def folder_of(self, topic: str, queue_id: int) -> str:
+        """Path of a queue's folder, whether it is there or not."""
+        entry = self.topics.get(topic)
+        base = self.batch_folder if entry is not None and entry.batch else self.folder
+        return os.path.join(base, topic, str(queue_id))
 
     def set_batch_topics(self, names: Iterable[str]) -> None:
         """Topics whose queues are of the batch kind; one that has queues already keeps its kind."""
@@ -80,10 +83,13 @@ class ConsumeQueueTable:
         for topic in list(self.topics.values()):
             yield from list(topic.queues.values())
 
-    def survey(self, *, crashed: bool = False, noted: tuple[int, int] = (0, 0)) -> None:
+    def survey(
+        self, *, crashed: bool = False, killed: bool = False, noted: tuple[int, int] = (0, 0)
+    ) -> None:
         """Look at every queue folder, change nothing; StoreError for what cannot be loaded.
 
         ``noted`` are the lengths that files are known to have had, 0 where that is not known.
+        After a kill alone (``killed``) an empty file or folder may have held units.
 
         **Source:** RocketMQ ConsumeQueueStore#loadConsumeQueues, #loadBatchConsumeQueues.
         """
@@ -110,7 +116,8 @@ class ConsumeQueueTable:
                 known = known or queue.files.detect_size() == size
             for queue in queues:
                 queue.files.survey(crashed=crashed, known=known)
-                self.incomplete = self.incomplete or queue.files.broken
+                hollow = killed and queue.files.hollow
+                self.incomplete = self.incomplete or queue.files.broken or hollow
 
     def load(self, *, crashed: bool = False, notes: list[str] | None = None) -> None:
         """Open the queues that have a folder."""

@@ -71,6 +71,16 @@ def abort_content(disk: Disk, root: str) -> bytes:
     return f"{os.getpid()}\nboot={disk.boot_id()} folder={device}:{inode}\n".encode()
 
 
+def same_kernel(disk: Disk, root: str) -> bool:
+    """Whether the kernel that the last owner ran on still runs, and the folder is no copy."""
+    try:
+        found = disk.read(os.path.join(root, ABORT)).split(b"\n", 1)
+    except OSError:
+        return False
+    ours = abort_content(disk, root).split(b"\n", 1)
+    return bool(disk.boot_id()) and len(found) == 2 and found[1] == ours[1]
+
+
 class Recovery:
     """One run over the parts of a store that is being opened."""
 
@@ -113,7 +123,7 @@ class Recovery:
             self._reput.skip = self._is_gone
             self._reput.recovering = True
             self._reput.compare_codes = not report.clean
-            self._intact = report.clean or self._same_kernel(abort)
+            self._intact = report.clean or same_kernel(self._disk, self._config.root)
             self._check_queue_ends()
             newest = self._queues.max_physical_offset()
             start = self._start(newest)
@@ -264,14 +274,6 @@ class Recovery:
             else:
                 return position
 
-    def _same_kernel(self, abort: str) -> bool:
-        try:
-            found = self._disk.read(abort).split(b"\n", 1)
-        except OSError:
-            return False
-        ours = abort_content(self._disk, self._config.root).split(b"\n", 1)
-        return bool(self._disk.boot_id()) and len(found) == 2 and found[1] == ours[1]
-
     def _sync_failed(self, abort: str) -> bool:
         """Whether the last owner met a failed sync.
 
@@ -287,9 +289,22 @@ class Recovery:
         """Make the index fit to go on from; where dispatch to it must begin, -1: nowhere."""
         if self._index is None:
             return -1
-        return IndexHealing(self._index, IndexProof(self._log_files, self._reput), self.report).run(
+        proof = IndexProof(self._log_files, self._reput)
+        start = IndexHealing(self._index, proof, self.report).run(
             None if trusted else self._checkpoint.value, self._ends.indexed
         )
+        # Before anything new is put: no file that was removed may come back, and none that is
+        # filled again may count as synced.
+        self._settle_index_files()
+        return start
+
+    def _settle_index_files(self) -> None:
+        if self._index is not None and self._index.removed:
+            self._index.settle_removed()
+            self._checkpoint.set_index(
+                min(self._checkpoint.value.index_msg_timestamp, self._index.full_until())
+            )
+            self._checkpoint.flush()
 
     # --- queues before the scan ---------------------------------------------------------------
 
@@ -337,7 +352,6 @@ class Recovery:
 
     def _queues_missing(self) -> bool:
         """Whether a queue that was there at the last stop is gone or has lost units."""
-        begins = self._ends.begins
         missing = False
         for name, queues in self._ends.queues.items():
             topic = self._queues.topics.get(name)
@@ -349,16 +363,20 @@ class Recovery:
                     there = 0 if queue is None else queue.max_offset
                     self._tell_queue(name, queue_id, f"ends at {there}, it had come to", max_offset)
                     missing = True
-                elif begins is not None and queue.files.files:
-                    begin, was = queue.files.files[0].start, begins.get(name, {}).get(queue_id, 0)
-                    if begin > was:
-                        self._tell_queue(name, queue_id, f"begins with file {begin}, not", was)
-                        missing = True
+        # A queue that is not noted has been made since, and begins at 0.
+        begins = self._ends.begins
+        for queue in self._queues.all() if begins is not None else ():
+            name, queue_id = queue.topic.name, queue.queue_id
+            was = begins.get(name, {}).get(queue_id, 0) if begins is not None else 0
+            if queue.files.files and queue.files.files[0].start > was:
+                begin = queue.files.files[0].path
+                self._tell_queue(name, queue_id, f"begins with {begin}, not with file", was)
+                missing = True
         return missing
 
     def _tell_queue(self, topic: str, queue_id: int, what: str, value: int) -> None:
         if len(self.report.notes) < _MOST_NOTES:
-            self.report.notes.append(f"queue {topic}/{queue_id} {what} {value}")
+            self.report.notes.append(f"{self._queues.folder_of(topic, queue_id)}: {what} {value}")
 
     def _configured_topics(self) -> set[str] | None:
         """Topics of topics.json, None if it cannot be read: then every topic counts."""
@@ -504,12 +522,7 @@ class Recovery:
         for queue in self._queues.all():
             queue.files.settle_removed()
             queue.mark_dirty()
-        if self._index is not None and self._index.removed:
-            self._index.settle_removed()
-            self._checkpoint.set_index(
-                min(self._checkpoint.value.index_msg_timestamp, self._index.full_until())
-            )
-            self._checkpoint.flush()
+        self._settle_index_files()
 
 
 class StoreParts:

@@ -7,7 +7,7 @@ import pytest
 
 from broker.common.group import SubscriptionGroupConfig
 from broker.common.topic import TopicConfig
-from broker.errors import ConfigError
+from broker.errors import ConfigError, StoreError
 from broker.server.context import BrokerContext
 from broker.server.persistence import ConfigStore
 from broker.server.schedule import DelayQueues
@@ -20,6 +20,7 @@ def fresh(desk) -> BrokerContext:
     context = BrokerContext(desk.settings, desk.store, desk.clock)
     context.delays = DelayQueues(desk.store, desk.clock, {1: 1_000})
     context.files = ConfigStore(desk.settings.store.root, Disk())
+    context.files.check()
     context.files.load(context)
     context.files.load_delays(context)
     return context
@@ -113,6 +114,31 @@ def test_backup_is_read_when_the_file_is_damaged(desk) -> None:
     read = fresh(desk)
     assert "TBW102" in read.topics
     assert "Orders" not in read.topics
+
+
+def test_the_backup_that_is_used_is_told_and_stays(desk, caplog) -> None:
+    context = desk.context
+    context.files.save_topics(context)
+    context.topics.put(TopicConfig("Orders"))
+    context.files.save_topics(context)
+    file, backup = folder(desk) / "topics.json", folder(desk) / "topics.json.bak"
+    good = backup.read_bytes()
+    for broken in (b"", b"{broken"):
+        file.write_bytes(broken)
+        caplog.clear()
+        read = fresh(desk)
+        assert [record.levelname for record in caplog.records] == ["WARNING"]
+        assert str(file) in caplog.text
+        assert str(backup) in caplog.text
+        read.files.save_topics(read)
+        assert backup.read_bytes() == good
+        assert "TBW102" in fresh(desk).topics
+
+
+def test_what_cannot_be_read_is_an_error_that_names_the_file(desk) -> None:
+    (folder(desk) / "consumerOffset.json").mkdir(parents=True)
+    with pytest.raises(StoreError, match=r"consumerOffset\.json"):
+        fresh(desk).files.check()
 
 
 def test_both_damaged_is_an_error_that_names_the_file(desk) -> None:

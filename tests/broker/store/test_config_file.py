@@ -22,13 +22,39 @@ def test_the_last_text_is_read_and_the_one_before_kept(path):
     assert sorted(p.name for p in path.parent.iterdir()) == ["topics.json", "topics.json.bak"]
 
 
-@pytest.mark.parametrize("broken", [None, b""])
+@pytest.mark.parametrize("broken", [None, b"", b"\0" * 9, b" \n"])
 def test_a_missing_or_empty_file_gives_way_to_its_backup(path, broken):
     file = ConfigFile(str(path))
     file.persist("one")
     file.persist("two")
     path.unlink() if broken is None else path.write_bytes(broken)
     assert file.load() == "one"
+
+
+@pytest.mark.parametrize("broken", [b"", b" \n", b"{broken"])
+def test_a_broken_file_never_takes_the_place_of_its_backup(path, faulty_disk, broken):
+    """The next write fails at each of its calls: file or backup is good at any moment."""
+    for number in range(1, 30):
+        ConfigFile(str(path)).persist("zero")
+        ConfigFile(str(path)).persist("one")
+        path.write_bytes(broken)
+        file = ConfigFile(str(path), faulty_disk)
+        file.load()
+        file.backup_counts = True  # what a reader says that cannot make sense of the text
+        faulty_disk.calls.clear()
+        faulty_disk.fail_call = number
+        faulty_disk.failed_call = ""
+        try:
+            file.persist("two")
+        except OSError:
+            assert path.read_bytes() in (broken, b"two")
+        assert file.load_backup() == "zero"
+        if not faulty_disk.failed_call:
+            break
+    assert file.load() == "two"
+    faulty_disk.fail_call = 0
+    file.persist("three")
+    assert file.load_backup() == "two"
 
 
 def test_whichever_call_fails_a_whole_text_is_there(path, faulty_disk):

@@ -1,0 +1,277 @@
+"""A real broker over a damaged store: it starts and says so, or refuses and touches nothing.
+
+What the log holds is served, whatever has become of the files that are derived from it.
+"""
+
+import json
+import os
+import shutil
+import signal
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from broker.remoting.blocking import BlockingClient
+from broker.store.format.commitlog import LogRecord, scan_commitlog
+
+pytestmark = [pytest.mark.crash, pytest.mark.timeout(240)]
+
+SMALL = {
+    "mappedFileSizeCommitLog": "262144",
+    "mappedFileSizeConsumeQueue": "2000",
+    "maxHashSlotNum": "300",
+    "maxIndexNum": "1000",
+}
+MESSAGES = 1500
+
+
+@pytest.fixture
+def filled(make_child: Any, make_senders: Any, ledger: Any) -> Any:
+    """A broker that was killed over several files of each kind, and again stopped in order."""
+    child = make_child(**SMALL)
+    child.start()
+    senders = make_senders(child, ledger)
+    senders.run(lambda: len(ledger.acked) >= MESSAGES)
+    senders.drain()
+    child.kill()
+    return child
+
+
+def files(store: Path, kind: str) -> list[Path]:
+    return sorted(path for path in (store / kind).rglob("*") if path.is_file())
+
+
+def middle(store: Path, kind: str) -> Path:
+    found = [path for path in files(store, kind) if path.stat().st_size]
+    return found[1] if kind == "commitlog" else found[len(found) // 2]
+
+
+def empty(path: Path) -> None:
+    path.write_bytes(b"")
+
+
+def shorten(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[: path.stat().st_size * 2 // 3 + 1])
+
+
+def flip_header(path: Path) -> None:
+    data = bytearray(path.read_bytes())
+    data[30] ^= 0x10
+    path.write_bytes(data)
+
+
+def flip_entries(path: Path) -> None:
+    data = bytearray(path.read_bytes())
+    for position in range(40 + 1200 + 2000, len(data), 997):
+        data[position] ^= 4
+    path.write_bytes(data)
+
+
+def garbage(path: Path) -> None:
+    path.write_bytes(b'{"topicConfigTable":{"Und' + bytes(7))
+
+
+DERIVED: list[tuple[str, Callable[[Path], Path], Callable[[Path], None]]] = [
+    *(
+        (f"{kind}-{spoil.__name__}", lambda store, kind=kind: middle(store, kind), spoil)  # type: ignore[misc]
+        for kind in ("consumequeue", "index")
+        for spoil in (empty, shorten, Path.unlink)
+    ),
+    ("index-header", lambda store: files(store, "index")[-1], flip_header),
+    ("index-entries", lambda store: files(store, "index")[-1], flip_entries),
+    ("checkpoint", lambda store: store / "checkpoint", Path.unlink),
+    ("checkpoint-empty", lambda store: store / "checkpoint", empty),
+    ("topics", lambda store: store / "config/topics.json", garbage),
+    ("topics-gone", lambda store: store / "config/topics.json", Path.unlink),
+    ("offsets", lambda store: store / "config/consumerOffset.json", garbage),
+]
+# Nothing needs to be said where nothing was changed.
+SILENT = {"checkpoint", "index-header", "index-entries"}
+
+
+def copy(filled: Any, make_child: Any, name: str, *, other_kernel: bool) -> Any:
+    folder = filled.folder.parent / name
+    child = make_child(**SMALL, storePathRootDir=str(folder))
+    shutil.copytree(filled.store, folder)
+    child.store = folder
+    # A copy has another identity: files prove themselves. Moved in place, the kernel counts.
+    if not other_kernel:
+        abort = folder / "abort"
+        stat = folder.stat()
+        lines = abort.read_text().splitlines()
+        boot = lines[1].split(" folder=")[0]
+        abort.write_text(f"{lines[0]}\n{boot} folder={stat.st_dev}:{stat.st_ino}\n")
+    return child
+
+
+def said(child: Any) -> str:
+    return (child.folder / "broker.err").read_text()
+
+
+@pytest.mark.parametrize("other_kernel", [False, True], ids=["killed", "power-cut"])
+@pytest.mark.parametrize(("what", "where", "spoil"), DERIVED, ids=[case[0] for case in DERIVED])
+def test_what_the_log_proves_is_served_and_the_damage_told(
+    filled: Any,
+    make_child: Any,
+    make_audit: Any,
+    ledger: Any,
+    what: str,
+    where: Callable[[Path], Path],
+    spoil: Callable[[Path], None],
+    other_kernel: bool,
+) -> None:
+    if what == "index-entries":
+        # Files that hold what was stored are not read at a start: `mqadmin store verify` does that.
+        other_kernel = True
+    child = copy(filled, make_child, "copy", other_kernel=other_kernel)
+    for name in ("topics.json", "consumerOffset.json"):
+        file = child.store / "config" / name
+        backup = file.with_name(f"{name}.bak")
+        if file.exists():
+            shutil.copy(file, backup)
+        else:
+            file.write_text('{"offsetTable":{}}')
+            shutil.copy(file, backup)
+    path = where(child.store)
+    spoil(path)
+    child.start()
+    make_audit(child, ledger).check(keys=300)
+    if what not in SILENT:
+        # Of a queue that has lost its begin or its end the folder is named.
+        name = (
+            path.parent if what == "consumequeue-unlink" or what == "consumequeue-empty" else path
+        )
+        assert str(name) in said(child), said(child)
+    child.kill()
+    child.start()
+    make_audit(child, ledger).check(keys=300)
+    assert child.stop() == 0
+
+
+def zero_pages(path: Path) -> None:
+    data = bytearray(path.read_bytes())
+    data[65536:81920] = bytes(16384)
+    path.write_bytes(data)
+
+
+def places(store: Path) -> dict[tuple[int, int], int]:
+    """(queue id, queue offset) to physical offset of every record in the log."""
+    found = {}
+    for path in files(store, "commitlog"):
+        for record in scan_commitlog(path.read_bytes(), int(path.name)):
+            if isinstance(record, LogRecord):
+                message = record.message
+                found[message.queue_id, message.queue_offset] = message.physical_offset
+    return found
+
+
+@pytest.mark.parametrize("spoil", [empty, shorten, Path.unlink, zero_pages])
+def test_a_hole_in_the_log_costs_what_was_in_it_and_is_told(
+    filled: Any, make_child: Any, make_audit: Any, ledger: Any, spoil: Callable[[Path], None]
+) -> None:
+    child = copy(filled, make_child, "copy", other_kernel=True)
+    (child.store / "checkpoint").unlink()
+    before = places(child.store)
+    path = middle(child.store, "commitlog")
+    spoil(path)
+    after = places(child.store)
+    lost = set(before) - set(after)
+    assert lost
+    child.start()
+    start = int(path.name)
+    first = min(before[place] for place in lost)
+    assert start <= first < start + 262144
+    assert str(path.name) in said(child)
+    assert str(first) in said(child)
+    audit = make_audit(child, ledger)
+    with BlockingClient(timeout_ms=20_000) as client:
+        for queue_id in range(4):
+            found = audit.queue(client, queue_id, 0)
+            for (acked_queue, offset), number in ledger.acked.items():
+                if acked_queue == queue_id and (queue_id, offset) not in lost:
+                    assert found.get(offset) == number
+    assert child.stop() == 0
+
+
+# --- refusals -------------------------------------------------------------------------------------
+
+
+def tree(root: Path) -> dict[str, tuple[bytes, int]]:
+    return {
+        str(path.relative_to(root)): (path.read_bytes(), path.stat().st_mtime_ns)
+        for path in root.rglob("*")
+        if path.is_file() and path.name != "lock"
+    }
+
+
+def both_topics(store: Path) -> None:
+    for name in ("topics.json", "topics.json.bak"):
+        garbage(store / "config" / name)
+
+
+def both_offsets(store: Path) -> None:
+    for name in ("consumerOffset.json", "consumerOffset.json.bak"):
+        garbage(store / "config" / name)
+
+
+def stray_file(store: Path) -> None:
+    (store / "commitlog" / "notes.txt").write_text("mine")
+
+
+def long_file(store: Path) -> None:
+    with middle(store, "commitlog").open("ab") as file:
+        file.write(b"x")
+
+
+def no_log(store: Path) -> None:
+    shutil.rmtree(store / "commitlog")
+
+
+@pytest.mark.parametrize("spoil", [both_topics, both_offsets, stray_file, long_file, no_log])
+def test_what_is_refused_has_one_error_and_stays_as_it_is(
+    filled: Any, make_child: Any, spoil: Callable[[Path], None]
+) -> None:
+    if spoil is no_log:
+        # There was one when it was last stopped.
+        filled.start()
+        assert filled.stop() == 0
+    child = make_child(**SMALL, storePathRootDir=str(filled.store))
+    # All of these a start would change: units that lead nowhere, empty files.
+    with middle(filled.store, "consumequeue").open("r+b") as file:
+        file.write(bytes(100))
+    (filled.store / "consumequeue" / "UnderFire" / "0" / f"{10**6:020d}").touch()
+    spoil(filled.store)
+    before = tree(filled.store)
+    child.spawn()
+    assert child.wait() not in (0, -signal.SIGSEGV, -signal.SIGKILL)
+    lines = said(child).splitlines()
+    errors = [line for line in lines if line.startswith("error: ")]
+    assert len(errors) == 1, lines
+    assert str(filled.store) in errors[0]
+    assert any(line.startswith("hint: ") for line in lines)
+    assert not any("Traceback" in line for line in lines)
+    assert tree(filled.store) == before
+
+
+def test_a_store_in_use_is_refused(filled: Any, make_child: Any) -> None:
+    filled.start()
+    child = make_child(**SMALL, storePathRootDir=str(filled.store))
+    child.spawn()
+    assert child.wait() not in (0, None)
+    assert "another broker uses this store" in said(child)
+    assert filled.stop() == 0
+
+
+def test_a_signal_is_heard_during_a_recovery(filled: Any) -> None:
+    """It ends in order afterwards, or at once at the second."""
+    shutil.rmtree(filled.store / "consumequeue")
+    filled.spawn()
+    filled.lives_for(0.3)
+    filled.signal(signal.SIGTERM)
+    assert filled.wait() in (0, -signal.SIGTERM)
+    filled.start()
+    assert filled.stop() == 0
+    assert json.loads((filled.store / "queueEnds.json").read_text())["queues"]["UnderFire"]
+    assert not os.path.exists(filled.store / "abort")
