@@ -168,7 +168,13 @@ class LogWalk:
             with open_bytes(file.path, sequential=True) as opened:
                 return (yield from self._opened(file, opened, number))
         except StoreError as error:
-            row = found("unreadable", str(file.path), error.message, physical_offset=file.start)
+            row = found(
+                "unreadable",
+                str(file.path),
+                error.message,
+                physical_offset=file.start,
+                length=file.length,
+            )
             yield LogItem(FileBytes(file.path, b"", 0), damage=row)
             return True
 

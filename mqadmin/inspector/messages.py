@@ -6,7 +6,7 @@ from typing import Final
 from msgspec import structs
 
 from broker.common.sysflag import INNER_BATCH
-from broker.errors import RemoteProtocolError
+from broker.errors import RemoteProtocolError, StoreError
 from broker.message.batch import unwrap_inner_batch
 from broker.message.message import PROPERTY_KEYS, PROPERTY_UNIQ_KEY, MessageExt
 from broker.message.message import split_keys as split_words
@@ -160,10 +160,13 @@ def start_by_time(store: StoreDirectory, begin_ms: int | None) -> int:
     if begin_ms is None:
         return start
     for file in store.log_files():
-        with open_bytes(file.path) as opened:
-            if not is_plausible(opened.data, 0, file.start):
-                break
-            first = store_timestamp(opened.data, 0)
+        try:
+            with open_bytes(file.path) as opened:
+                if not is_plausible(opened.data, 0, file.start):
+                    break
+                first = store_timestamp(opened.data, 0)
+        except StoreError:
+            break  # who reads on says so
         if first > begin_ms - CLOCK_STEP_MS:
             break
         start = file.start

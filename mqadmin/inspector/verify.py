@@ -35,6 +35,7 @@ from mqadmin.inspector.directory import (
     COMMITLOG,
     CONSUMEQUEUE,
     INDEX,
+    LogFile,
     StoreDirectory,
 )
 from mqadmin.inspector.files import open_bytes
@@ -130,6 +131,7 @@ class _Run:
             self.start = start_by_time(store, options.since_ms)
         self.damaged: list[tuple[int, int]] = []
         self.damaged_bytes = 0
+        self.unreadable: list[tuple[int, int]] = []
         self.moved: DamageRow | None = None
         self.blank_end = -1
         self.torn: set[int] = set()
@@ -178,6 +180,7 @@ class _Run:
                 queues.matched_end = max(queues.matched_end, self._dispatched_end(walk.end))
             judge = Judge(queues, log, self.findings, bounds, topics)
             judge.damaged = self.damaged
+            judge.unreadable = self.unreadable
             if not self.alone:
                 judge.run(self._judged)
         if config is not None:
@@ -273,7 +276,7 @@ class _Run:
 
     def _check_behind(self, walk: LogWalk) -> None:
         """Files behind the end of the log: the one made in advance is empty."""
-        for file in self.store.log_files():
+        for file in self._readable():
             if file.start < walk.end or file.length == 0:
                 continue
             with open_bytes(file.path) as opened:
@@ -309,9 +312,14 @@ class _Run:
                 severity=WARNING,
             )
 
+    def _readable(self) -> list[LogFile]:
+        """The files of the log but those that have been said to be unreadable."""
+        gone = {start for start, _ in self.unreadable}
+        return [file for file in self.store.log_files() if file.start not in gone]
+
     def _check_torn(self, end: int, severity: str) -> None:
         """The last record before a damage, or of the log: its end may be missing, too."""
-        for file in self.store.log_files():
+        for file in self._readable():
             if not file.start < end <= file.start + file.length:
                 continue
             with open_bytes(file.path) as opened:
@@ -348,6 +356,8 @@ class _Run:
             if row.kind not in ("fileSize", *_LOST):
                 end = row.physical_offset + row.length
                 self.damaged.append((row.physical_offset, end))
+                if row.kind == "unreadable":
+                    self.unreadable.append((row.physical_offset, end))
             if row.kind != "fileSize":
                 self.damaged_bytes += row.length
         if row.kind not in ("fileSize", "name", "unreadable"):

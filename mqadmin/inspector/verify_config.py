@@ -279,6 +279,8 @@ def _ends(judge: Judge) -> dict[tuple[str, int], int]:
         for run in queue.runs:
             key = (queue.topic, queue.queue_id)
             ends[key] = max(ends.get(key, 0), run.last + 1)
+    for key, end in judge.unread_ends.items():
+        ends[key] = max(ends.get(key, 0), end)
     for (topic, queue_id), absent in judge.queues.absent.items():
         name = topic.decode("utf-8", "replace")
         ends[name, queue_id] = max(ends.get((name, queue_id), 0), absent.last + 1)

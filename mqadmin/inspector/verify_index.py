@@ -243,6 +243,7 @@ class IndexChecks:
         self.keys_indexed = 0
         self.uncovered: list[Uncovered] = []
         self.damaged: list[tuple[int, int]] = []  # parts of the log whose records are lost
+        self.unreadable = False
         self._read(store.index_files())
 
     def _read(self, paths: list[Path]) -> None:
@@ -266,6 +267,7 @@ class IndexChecks:
                     check.judge(file.data, moving=self.moving, running=live)
             except StoreError as error:
                 self.findings.add("unreadable", path, error.message)
+                self.unreadable = True
                 continue
             if check.first < 0:
                 continue
@@ -400,6 +402,8 @@ class IndexChecks:
             inside = [
                 file for file in self.files if file.first <= run.first and run.last <= file.last
             ]
+            if not inside and self.unreadable:
+                continue  # they may stand in the file that cannot be read
             where = inside[0].path if inside else folder
             detail = f"{run.keys} keys of records from physical offset {run.first} to {run.last}"
             detail += " have no entry" if inside else " are in no IndexFile"

@@ -72,6 +72,8 @@ class Judge:
         self.bounds = bounds
         self.topics = topics
         self.damaged: list[tuple[int, int]] = []
+        self.unreadable: list[tuple[int, int]] = []  # files of the log that nobody could look into
+        self.unread_ends: dict[tuple[str, int], int] = {}  # behind the last unit that leads there
         self.states: list[QueueState] = []
         self.misfits: list[Misfit] = []
         self._empty_ends: dict[tuple[str, int], list[tuple[int, int]]] = {}
@@ -302,6 +304,10 @@ class Judge:
             return
         if unit.physical_offset >= 0 and unit.size > 0:
             if any(low <= unit.physical_offset < high for low, high in self.damaged):
+                if any(low <= unit.physical_offset < high for low, high in self.unreadable):
+                    key = (queue.topic, queue.queue_id)
+                    end = max(self.unread_ends.get(key, 0), odd.queue_offset + 1)
+                    self.unread_ends[key] = end
                 return  # its record is damaged, which has been said
             found = self.log.record(unit.physical_offset)
             if found is not None and self.bounds.running:

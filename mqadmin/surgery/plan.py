@@ -85,6 +85,9 @@ def make_plan(store: StoreDirectory, progress: Progress | None = None) -> Repair
             "give the directory that holds commitlog/; for single files: mqadmin store recover",
             path=str(store.path),
         )
+    for file in store.log_files():
+        with open_bytes(file.path):
+            pass  # what cannot be read now is not lost: nothing is planned without it
     found = arrange(store)
     arranged = Arranged(store, found.files)
     survey = Survey(arranged)

@@ -115,7 +115,7 @@ def salvage(sources: Sequence[Path], *, bad_bodies: bool = False) -> Iterator[Re
                 with open_bytes(path, sequential=True) as file:
                     yield from _salvage_file(file, base, bad_bodies=bad_bodies)
             except StoreError as error:
-                yield _loss(path, base if base is not None else 0, 0, error.message)
+                yield _loss(path, base or 0, path.stat().st_size, error.message)
 
 
 def _files(source: Path) -> list[tuple[Path, int | None]]:

@@ -117,7 +117,8 @@ def repair_in_place(
         )
     root.rename(backup)
     beside.rename(root)
-    return msgspec.structs.replace(result, output=str(root), backup=str(backup))
+    summary = msgspec.structs.replace(result.summary, path=str(root))
+    return msgspec.structs.replace(result, output=str(root), backup=str(backup), summary=summary)
 
 
 def _refuse_running(store: StoreDirectory) -> None:

@@ -6,6 +6,7 @@ arranged by what they hold before the log is walked, without touching them.
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from broker.errors import StoreError
 from broker.store.format.commitlog import LogRecord, check_record, own_offset
 from mqadmin.inspector.directory import LogFile, StoreDirectory
 from mqadmin.inspector.files import FileBytes, open_bytes
@@ -86,6 +87,13 @@ def _home(file: LogFile, size: int) -> int:
     """The start that the first records of a file tell, else the one it is named after."""
     if file.length == 0:
         return file.start
+    try:
+        return _told_home(file, size)
+    except StoreError:
+        return file.start  # who reads it says what is wrong
+
+
+def _told_home(file: LogFile, size: int) -> int:
     with open_bytes(file.path) as opened:
         position = 0
         home = -1

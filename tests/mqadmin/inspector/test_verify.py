@@ -1,8 +1,10 @@
 """A clean store has no findings; every kind of finding is found where it was planted."""
 
+import errno
 import hashlib
 import itertools
 import json
+import os
 import shutil
 import struct
 from collections.abc import Callable, Iterator
@@ -11,6 +13,7 @@ from typing import NamedTuple
 
 import pytest
 
+from broker.errors import StoreError
 from broker.store.format.commitlog import LogRecord
 from mqadmin.inspector.damage import SUGGESTIONS
 from mqadmin.inspector.directory import StoreDirectory
@@ -18,6 +21,8 @@ from mqadmin.inspector.log import LogWalk
 from mqadmin.inspector.verify import Verification, VerifyOptions, verify
 from mqadmin.inspector.verify_log import has_columns
 from mqadmin.inspector.verify_rows import KINDS, LOG_KINDS, NOTICE
+from mqadmin.surgery.recover import recover
+from mqadmin.surgery.repair import make_plan
 
 RECORDED = sorted(
     path.name.removesuffix(".tar.xz")
@@ -450,6 +455,47 @@ def test_an_unreadable_file_is_said(golden_store, monkeypatch: pytest.MonkeyPatc
     gone.symlink_to(root / "nowhere")
     found = look(root, WAYS[-1])
     assert {"gap"} & {row.kind for row in found.findings}
+
+
+@pytest.fixture
+def locked(monkeypatch: pytest.MonkeyPatch) -> Callable[[Path], None]:
+    """Make files unreadable, which their modes do not do for a superuser."""
+    names: set[str] = set()
+    real = os.open
+
+    def opened(path: str | Path, flags: int, mode: int = 0o777, **more: int) -> int:
+        if str(path) in names:
+            raise PermissionError(errno.EACCES, "Permission denied", str(path))
+        return real(path, flags, mode, **more)
+
+    monkeypatch.setattr("mqadmin.inspector.files.os.open", opened)
+    return lambda path: names.add(str(path))
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("number", [1, -1])
+def test_files_that_cannot_be_read_are_said_and_nothing_about_what_is_in_them(
+    golden_store, locked: Callable[[Path], None], way: bool, number: int
+) -> None:
+    root = golden_store(N, copy=True) / "store"
+    logs = sorted((root / "commitlog").iterdir())
+    locked(logs[number])
+    for path in (root / "index").iterdir():
+        locked(path)
+    found = look(root, way)
+    expected = {"unreadable"}
+    if number < 0:
+        expected.add("checkpoint")  # nobody sees how young the last message is
+    assert {row.kind for row in found.findings} <= expected, found.findings
+    row = next(row for row in found.findings if row.path == str(logs[number]))
+    assert (row.physical_offset, row.length) == (int(logs[number].name), LOG_FILE)
+    with pytest.raises(StoreError, match="cannot read"):
+        make_plan(StoreDirectory(root))
+    rescued = recover([root], None)
+    assert [(loss.path, loss.length) for loss in rescued.losses] == [(str(logs[number]), LOG_FILE)]
+    assert {record.path for record in rescued.records} == {
+        str(path) for path in logs if path != logs[number]
+    }
 
 
 @pytest.mark.parametrize("way", WAYS)
