@@ -149,6 +149,7 @@ class Export:
         self.split_bytes = SPLIT_BYTES
         self.limits: dict[str, str] = {}
         self.max_bytes = ""
+        self.keeps_on = False
 
     def run(self) -> None:
         """Write what is there and not written yet."""
@@ -174,6 +175,7 @@ class Export:
             "splitBytes": str(self.split_bytes),
             "fresh": "true" if fresh else "false",
             "crc": "true" if "crc_ok" in self.columns else "false",
+            "failOnDataLoss": "false" if self.keeps_on else "true",
             **self.limits,
         }
         if self.max_bytes:

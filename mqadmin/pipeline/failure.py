@@ -51,9 +51,12 @@ def cause_of(error: BaseException, job: str = "") -> BaseException:
 
 
 def _cause(error: BaseException) -> BaseException:
-    if isinstance(error, errors.RocketMQError) or not _is_spark(error):
+    if isinstance(error, errors.RocketMQError) or not is_spark(error):
         return error
-    text = str(error)
+    try:
+        text = str(error)
+    except Exception as failed:  # the machine that knows the words is dead
+        text = f"{type(failed).__name__}: {failed}"
     at = text.find(MARK)
     if at >= 0:
         line = text[at + len(MARK) :].splitlines()[0]
@@ -64,7 +67,8 @@ def _cause(error: BaseException) -> BaseException:
     return errors.RemotingError(f"Spark: {_last_words(text)}", "-v shows all that Spark says")
 
 
-def _is_spark(error: BaseException) -> bool:
+def is_spark(error: BaseException) -> bool:
+    """Whether an error is one of PySpark or of its connection."""
     return type(error).__module__.split(".")[0] in ("pyspark", "py4j")
 
 

@@ -218,6 +218,13 @@ class Gateway:
         if said != 2:
             os.close(said)
 
+    def ended(self, limit_s: float = 0.0) -> int | None:
+        """The exit status (minus the signal) of a machine that has ended, None if it runs."""
+        try:
+            return self.process.wait(limit_s)
+        except subprocess.TimeoutExpired:
+            return None
+
     def last_words(self) -> str:
         """The end of what the machine said, "" if it said it on stderr."""
         try:

@@ -23,7 +23,7 @@ import msgspec
 from broker.common.times import format_time
 from broker.errors import ConfigError
 from mqadmin.pipeline.catalog import find_job
-from mqadmin.pipeline.expressions import whole_number
+from mqadmin.pipeline.expressions import switch, whole_number
 from mqadmin.pipeline.failure import cause_of
 from mqadmin.pipeline.inputs import Damages, Inputs
 from mqadmin.pipeline.job import Job, Table, camel
@@ -103,14 +103,14 @@ def run(request: Request, notify: Notify = silent) -> Result:
     for path in stores:
         log_files(path)  # a path that is not there is told before a machine is started
     notify(Progress(what="starting Spark"))
-    with spark_session(request.settings) as spark:
-        try:
+    try:
+        with spark_session(request.settings) as spark:
             return _Run(request, job, spark, notify).run()
-        except Exception as error:
-            cause = cause_of(error, job.name)
-            if cause is error:
-                raise
-            raise cause from None
+    except Exception as error:
+        cause = cause_of(error, job.name)
+        if cause is error:
+            raise
+        raise cause from None
 
 
 def _check(request: Request, job: Job) -> None:
@@ -260,6 +260,7 @@ class _Run:
         export.limits = self.request.limits()
         export.split_bytes = whole_number(self.parameters, "splitBytes")
         export.max_bytes = self.parameters["maxBytesPerTrigger"]
+        export.keeps_on = not switch(self.parameters, "failOnDataLoss")
         if self.request.stream:
             self._stream(export)
         else:

@@ -4,6 +4,7 @@ Against ``spark://…`` the same settings are used; the workers then need this p
 shipped (``ship``).
 """
 
+import logging
 import os
 import sys
 import tempfile
@@ -14,9 +15,9 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from broker.errors import ConfigError, ConnectError
+from broker.errors import ConfigError, ConnectError, RemotingError
 from mqadmin.pipeline.archive import start_flags
-from mqadmin.pipeline.failure import cause_of
+from mqadmin.pipeline.failure import cause_of, is_spark
 from mqadmin.pipeline.java import STOP_LIMIT_S, Gateway, find_java, spark_home
 
 if TYPE_CHECKING:
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
 DEFAULT_HEAP: Final = "2g"
 MASTER_LIMIT_S: Final = 5.0
+DYING_S: Final = 1.0  # from the end of a connection to the end of the process that held it
 
 
 class SparkSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -106,6 +108,10 @@ def spark_session(settings: SparkSettings | None = None) -> Iterator["SparkSessi
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
     home = find_java()
+    # What py4j logs when a machine dies would go to stderr by a root logger without handlers.
+    quiet = logging.NullHandler()
+    if not settings.verbose:
+        logging.getLogger().addHandler(quiet)
     with tempfile.TemporaryDirectory(prefix="mqadmin-spark-") as scratch:
         gateway = Gateway(
             home,
@@ -124,16 +130,17 @@ def spark_session(settings: SparkSettings | None = None) -> Iterator["SparkSessi
                 try:
                     yield session
                 finally:
-                    session.stop()
+                    if gateway.ended() is None:
+                        session.stop()
             except Exception as error:
-                # Only a living machine can tell what an error of it says.
-                cause = cause_of(error)
+                cause = _told(error, gateway)
                 if cause is error:
                     raise
                 raise cause from None
         finally:
             gateway.close(settings.stop_limit_s)
             forget_session()
+            logging.getLogger().removeHandler(quiet)
 
 
 def _begun(settings: SparkSettings, scratch: Path) -> "SparkSession":
@@ -143,10 +150,34 @@ def _begun(settings: SparkSettings, scratch: Path) -> "SparkSession":
     from mqadmin.pipeline.source import register
 
     session: SparkSession = SparkSession.builder.getOrCreate()
+    if not settings.verbose:
+        # It prints a traceback when the machine dies, which is told in words.
+        session.sparkContext._accumulatorServer.handle_error = _silent
     if settings.ship:
         ship(session, scratch)
     register(session)
     return session
+
+
+def _silent(*_: object) -> None:
+    """Say nothing."""
+
+
+def _told(error: Exception, gateway: Gateway) -> BaseException:
+    """An error in words, while the machine lives that alone can tell them; or that it has died."""
+    if not isinstance(error, RemotingError | OSError | EOFError) and not is_spark(error):
+        return error
+    status = gateway.ended(DYING_S)
+    if status is None:
+        return cause_of(error)
+    if status < 0:
+        how = f"was killed by signal {-status}"
+    else:
+        how = f"ended with status {status}: {gateway.last_words()}"
+    return RemotingError(
+        f"the Java virtual machine of Spark {how}",
+        "--memory gives it more; the kernel's log tells whether memory ran out",
+    )
 
 
 def find_master(master: str) -> None:

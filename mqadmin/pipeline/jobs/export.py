@@ -36,6 +36,7 @@ JOB: Final = Job(
         Parameter("body", "true", "false: leave the bodies out"),
         Parameter("splitBytes", "134217728", "the log is cut at multiples of this, for good"),
         Parameter("maxBytesPerTrigger", "", "bound of one batch of --stream, default 1 GiB"),
+        Parameter("failOnDataLoss", "true", "false: --stream goes on behind files removed unread"),
     ),
     tables=(
         Table(

@@ -14,7 +14,7 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from broker.errors import ConfigError
+from broker.errors import ConfigError, StoreError
 from mqadmin.pipeline import parquet
 from mqadmin.pipeline.export import PARAMETERS, ExportReader, by_partition
 from mqadmin.pipeline.jobs.export import ALL, wanted_columns
@@ -309,7 +309,8 @@ def connect(self):
 java.Gateway.connect = connect
 run(Request(job="export", stores=[store], out=out, stream=True,
             available_now=len(sys.argv) > 4, parameters={"maxBytesPerTrigger": "4000"},
-            settings=SparkSettings(master="local[2]", heap="1g")))
+            settings=SparkSettings(master="local[2]", heap="1g",
+                                   flags=("-XX:TieredStopAtLevel=1",))))
 """
 
 
@@ -368,6 +369,25 @@ def test_no_row_is_lost_or_doubled_when_the_machine_is_killed(
     assert compared(exported(out)) == compared(plain_rows(live.root))
     manifest = json.loads((out / "manifest.json").read_text())
     assert manifest["messages"] == live.count
+
+
+def test_a_stream_that_came_too_late_goes_on_where_that_is_allowed(
+    run_job: Any, make_log: Any, tmp_path: Path
+) -> None:
+    log = make_log(file_size=8192)
+    places = [log.put() for _ in range(20)]
+    out = tmp_path / "out"
+    given = {"out": str(out), "stream": True, "available_now": True}
+    run_job("export", log.root, **given)
+    places += [log.put() for _ in range(60)]
+    for start in (0, 8192):
+        log.file(start).unlink()
+    with pytest.raises(StoreError, match="were removed before they were read"):
+        run_job("export", log.root, **given)
+    result = run_job("export", log.root, **given, failOnDataLoss="false")
+    found = [row["physical_offset"] for row in exported(out)]
+    assert sorted(found) == [*places[:20], *(place for place in places[20:] if place >= 16_384)]
+    assert result.manifest["messages"] == len(found)
 
 
 def test_the_reader_plans_nothing_for_what_is_done(make_log: Any, tmp_path: Path) -> None:

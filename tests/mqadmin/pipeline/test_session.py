@@ -148,6 +148,6 @@ def test_the_packaged_java_serves_where_there_is_none_and_starts_from_its_archiv
     assert broken.returncode == 3
     assert broken.stdout == ""
     error, hint = broken.stderr.splitlines()
-    assert error.startswith("error: Spark: ")
+    assert error.startswith("error: job dlq: Spark: ")
     assert "much" in error
     assert hint.startswith("hint: ")
