@@ -11,7 +11,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
@@ -152,7 +152,8 @@ def _begun(settings: SparkSettings, scratch: Path) -> "SparkSession":
     session: SparkSession = SparkSession.builder.getOrCreate()
     if not settings.verbose:
         # It prints a traceback when the machine dies, which is told in words.
-        session.sparkContext._accumulatorServer.handle_error = _silent
+        server: Any = session.sparkContext._accumulatorServer
+        server.handle_error = _silent
     if settings.ship:
         ship(session, scratch)
     register(session)
