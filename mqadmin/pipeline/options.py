@@ -140,11 +140,19 @@ def option_paths(options: Options, source: str) -> list[str]:
 def expanded(paths: Iterable[str], source: str) -> list[str]:
     """Paths with their globs expanded, each once. StoreError for a glob that matches nothing.
 
-    They are absolute: workers run in folders of their own.
+    They are absolute: workers run in folders of their own. ConfigError for a place that is no
+    file system.
     """
     found: dict[str, None] = {}
     for path in paths:
         plain = path.removeprefix("file://")
+        if plain.startswith("file:/"):
+            plain = plain.removeprefix("file:")
+        if "://" in plain:
+            raise ConfigError(
+                f"{source}: {path}: store files are read through the file system",
+                "mount the storage under the same path on every worker, or copy the files there",
+            )
         matches = sorted(glob.glob(plain)) if glob.has_magic(plain) else [plain]
         if not matches:
             raise StoreError(f"{source}: nothing matches {path}", path=path)
