@@ -36,8 +36,9 @@ if TYPE_CHECKING:
 # Findings of one file that are told one by one; a broken chain breaks what hangs on it.
 MOST_PER_FILE: Final = 20
 _NO_COUNT: Final = 1 << 31
-# Entries of a file that are kept in memory from its own judgement to the comparison; 20 bytes each.
-MOST_KEPT: Final = 1 << 23
+# Entries of all files that are kept in memory from their own judgement to the comparison, 20 bytes
+# each; other files are read twice. One file at a time is in memory whole.
+MOST_KEPT: Final = 1 << 21
 
 
 class IndexFileCheck:
@@ -98,8 +99,7 @@ class IndexFileCheck:
         self.told_times = running
         if not running:
             self._header(entries)
-        if self.count <= MOST_KEPT:
-            self.entries = entries
+        self.entries = entries
         count = _NO_COUNT if running else self.count + moving
         for problem in chain_problems(data, entries, self.slots, count):
             self._tell("indexChain", problem.detail, problem.position, problem.length)
@@ -249,6 +249,7 @@ class IndexChecks:
     def _read(self, paths: list[Path]) -> None:
         shapes: dict[int, int] = {}
         previous: IndexFileCheck | None = None
+        kept = 0
         for path in paths:
             if not path.name.isdigit():
                 self.findings.add("name", path, "not named after a time", severity=WARNING)
@@ -265,6 +266,10 @@ class IndexChecks:
                         continue
                     shapes[len(file)] = slots
                     check.judge(file.data, moving=self.moving, running=live)
+                    kept += check.count
+                    if kept > MOST_KEPT:
+                        kept -= check.count
+                        check.drop()
             except StoreError as error:
                 self.findings.add("unreadable", path, error.message)
                 self.unreadable = True

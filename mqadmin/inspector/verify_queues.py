@@ -10,6 +10,7 @@ deleted and made again share their queue offsets with younger ones; the last one
 dispatched yet. What the rules are is said where they are applied.
 """
 
+import functools
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -65,16 +66,44 @@ class Run(NamedTuple):
 class UnitFile:
     """One file of a classic queue: its first unit's queue offset, and which units were seen.
 
-    ``count`` reaches to the last unit that is not empty.
+    ``count`` reaches to the last unit that is not empty. Of a file whose units were all seen the
+    marks are shared with others: memory does not grow with the log.
     """
 
-    __slots__ = ("count", "first", "path", "seen")
+    __slots__ = ("_left", "count", "first", "path", "seen")
 
     def __init__(self, path: Path, first: int, file: FileBytes) -> None:
         self.path = path
         self.first = first
         self.count = _written_units(file)
-        self.seen = bytearray(self.count)
+        self.seen: bytes | bytearray = bytearray(self.count)
+        self._left = self.count
+
+    def mark(self, at: int) -> None:
+        """Note that the record of a unit was met."""
+        if isinstance(self.seen, bytearray):
+            self.seen[at] = 1
+            self._seal(1)
+
+    def mark_columns(self, at: "Int64s") -> None:
+        """As :meth:`mark` for many."""
+        import numpy as np
+
+        if isinstance(self.seen, bytearray):
+            np.frombuffer(self.seen, dtype=np.uint8)[at] = 1
+            self._seal(len(at))
+
+    def _seal(self, marked: int) -> None:
+        self._left -= marked
+        if self._left <= 0:
+            self._left = self.seen.count(0)  # a unit may have been marked twice
+            if self._left == 0:
+                self.seen = _all_seen(self.count)
+
+
+@functools.lru_cache(maxsize=4)
+def _all_seen(count: int) -> bytes:
+    return b"\1" * count
 
 
 def _written_units(file: FileBytes) -> int:
@@ -185,7 +214,7 @@ class Queue:
         elif (unit.physical_offset, unit.size) != (physical_offset, size):
             code = OTHER
         else:
-            file.seen[queue_offset - file.first] = 1
+            file.mark(queue_offset - file.first)
             if tags is not None and unit.tags_code != tags:
                 code = TAGS
         if code != FINE:
@@ -220,8 +249,7 @@ class Queue:
             code[placed & (found["tags"] != tags[rows])] = TAGS
             code[(size == 0) | (size == PRE_BLANK_SIZE)] = MISSING
             codes[rows] = code
-            seen = np.frombuffer(file.seen, dtype=np.uint8)
-            seen[at[placed]] = 1
+            file.mark_columns(at[placed])
             last = rows[placed]
             end = max(end, int((physical[last] + sizes[last]).max(initial=0)))
         self._add_codes(codes, queue_offsets, physical)

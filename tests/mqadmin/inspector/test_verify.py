@@ -9,7 +9,7 @@ import shutil
 import struct
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -20,6 +20,7 @@ from mqadmin.inspector.directory import StoreDirectory
 from mqadmin.inspector.log import LogWalk
 from mqadmin.inspector.verify import Verification, VerifyOptions, verify
 from mqadmin.inspector.verify_log import has_columns
+from mqadmin.inspector.verify_queues import UnitFile
 from mqadmin.inspector.verify_rows import KINDS, LOG_KINDS, NOTICE
 from mqadmin.surgery.recover import recover
 from mqadmin.surgery.repair import make_plan
@@ -573,3 +574,35 @@ def test_our_note_of_the_log_end_is_believed(golden_store) -> None:
     root = golden_store(N, copy=True) / "store"
     (root / "queueEnds.json").write_text(json.dumps({"logEnd": 1 << 30, "queues": {}}))
     assert [row.kind for row in look(root, WAYS[-1]).findings] == ["checkpoint"]
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_marks_of_files_that_were_seen_whole_take_no_memory(
+    golden_store, monkeypatch: pytest.MonkeyPatch, way: bool
+) -> None:
+    files: list[UnitFile] = []
+    real = UnitFile.__init__
+
+    def made(self: UnitFile, *args: Any) -> None:
+        real(self, *args)
+        files.append(self)
+
+    monkeypatch.setattr(UnitFile, "__init__", made)
+    assert look(golden_store(N) / "store", way).findings == []
+    full = [file for file in files if file.count == 30]
+    assert len(full) > 3
+    assert len({id(file.seen) for file in full}) == 1
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_index_files_that_are_not_kept_are_read_again(
+    golden_store, monkeypatch: pytest.MonkeyPatch, way: bool
+) -> None:
+    root = golden_store(N, copy=True) / "store"
+    poke(sorted((root / "index").iterdir())[2], 200 + 20 * 7 + 4, struct.pack(">q", 12345))
+    kept = look(root, way)
+    assert not kept.summary.ok
+    monkeypatch.setattr("mqadmin.inspector.verify_index.MOST_KEPT", 200)
+    again = look(root, way)
+    assert again.findings == kept.findings
+    assert again.summary.index_entries_checked == kept.summary.index_entries_checked
