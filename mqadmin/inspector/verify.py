@@ -179,8 +179,7 @@ class _Run:
             if self.topic is not None and not self.alone:
                 queues.matched_end = max(queues.matched_end, self._dispatched_end(walk.end))
             judge = Judge(queues, log, self.findings, bounds, topics)
-            judge.damaged = self.damaged
-            judge.unreadable = self.unreadable
+            judge.damaged, judge.unreadable = self.damaged, self.unreadable
             if not self.alone:
                 judge.run(self._judged)
         if config is not None:

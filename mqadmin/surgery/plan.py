@@ -401,8 +401,8 @@ def _plan_configs(plan: RepairPlan) -> None:
             _say(plan, "leaveOut", folder / name, "neither it nor its backup can be read")
     wrong = {row.kind for row in plan.findings}
     for kind, name in (("offset", config.CONSUMER_OFFSET), ("delayOffset", config.DELAY_OFFSET)):
-        # A torn record was counted as one when the offsets were judged.
-        if kind in wrong or (plan.survey.torn and name in plan.configs):
+        # A record that is covered or cut was counted as one when the offsets were judged.
+        if kind in wrong or (_log_changes(plan) and name in plan.configs):
             _say(
                 plan,
                 "clampOffsets",

@@ -343,20 +343,19 @@ class _Repair:
             end = getattr(writer, "next", None)
             if end is not None:
                 ends[writer.key] = max(end, 0)
+        known = {topic for topic, _ in ends} | self._known_topics()
         path = self.made.root / state.CONFIG_DIR / config.CONSUMER_OFFSET
         data = read_all(path)
         if data is not None:
             told = config.decode_consumer_offset(data)
-            offsets = {
-                key: {
-                    queue: min(offset, ends.get((config.split_topic_group(key)[0], queue), 0))
-                    for queue, offset in queues.items()
-                }
-                for key, queues in told.offsets.items()
-            }
-            self._rewrite(
-                path, config.encode_consumer_offset(msgspec.structs.replace(told, offsets=offsets))
-            )
+            offsets = {key: dict(queues) for key, queues in told.offsets.items()}
+            for key, queues in offsets.items():
+                topic = config.split_topic_group(key)[0]
+                if topic in known:  # else it was deleted: nobody goes on from there
+                    queues.update({q: min(at, ends.get((topic, q), 0)) for q, at in queues.items()})
+            if offsets != told.offsets:
+                told = msgspec.structs.replace(told, offsets=offsets)
+                self._rewrite(path, config.encode_consumer_offset(told))
         path = self.made.root / state.CONFIG_DIR / config.DELAY_OFFSET
         data = read_all(path)
         if data is not None:
@@ -365,9 +364,13 @@ class _Repair:
                 level: min(offset, ends.get((SCHEDULE_TOPIC, level - 1), 0))
                 for level, offset in delay.offsets.items()
             }
-            self._rewrite(
-                path, config.encode_delay_offset(msgspec.structs.replace(delay, offsets=levels))
-            )
+            if levels != delay.offsets:
+                delay = msgspec.structs.replace(delay, offsets=levels)
+                self._rewrite(path, config.encode_delay_offset(delay))
+
+    def _known_topics(self) -> set[str]:
+        data = read_all(self.made.root / state.CONFIG_DIR / config.TOPICS)
+        return set() if data is None else set(config.decode_topics(data).topics)
 
     def _rewrite(self, path: Path, text: str) -> None:
         self.made.write(str(path.relative_to(self.made.root)), text.encode())

@@ -201,6 +201,28 @@ def test_offsets_behind_the_end_are_clamped(base_store, tmp_path: Path) -> None:
     assert result.ok
 
 
+def test_offsets_follow_a_queue_whose_last_message_is_lost(
+    base_store, kept, tmp_path: Path
+) -> None:
+    root = base_store("normal-stop-533")
+    queue = [k for k in kept(root) if k.topic == b"OrdersA" and k.queue_id == 0]
+    item = queue[-1]
+    start = item.start // LOG_FILE * LOG_FILE
+    poke(log_file(root, start), item.start - start + 8, bytes([item.data[8] ^ 0x40]))
+    path = root / "config" / "consumerOffset.json"
+    gone = '"offsetTable":{"GoneA@CG_gone":{0:7},'
+    path.write_text(path.read_text().replace('"offsetTable":{', gone))
+    before = loads(path.read_bytes())["offsetTable"]
+    assert before["OrdersA@CG_tagB"][0] == len(queue)
+    result = repair(plan_of(root), tmp_path / "out")
+    assert result.ok, result.findings
+    after = loads((tmp_path / "out" / "config" / "consumerOffset.json").read_bytes())["offsetTable"]
+    assert after["OrdersA@CG_tagB"][0] == len(queue) - 1
+    assert after["OrdersA@CG_tagB"][1] == before["OrdersA@CG_tagB"][1]
+    # A topic that was deleted has no queue that could have an end.
+    assert after["GoneA@CG_gone"] == before["GoneA@CG_gone"] == {0: 7}
+
+
 def test_a_damaged_field_is_set_where_another_file_tells_it(
     base_store, kept, tmp_path: Path
 ) -> None:
