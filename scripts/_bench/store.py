@@ -12,6 +12,7 @@ import platform
 import queue
 import random
 import shutil
+import subprocess
 import sys
 import tempfile
 import time
@@ -43,6 +44,7 @@ class Limits(NamedTuple):
     memcpy: float  # MiB/s
     cached_read: float  # MiB/s
     fdatasync: float  # per second
+    mapped_sum: float = 0.0  # MiB/s, adding up the same mapping as 64-bit numbers
 
 
 def best_of(runs: int, once: Callable[[], float]) -> float:
@@ -114,6 +116,7 @@ class Bench:
         self.size = 0  # of one record
         self.places: list[int] = []  # physical offset of every 64th message
         self.log_bytes = options.mib * MIB
+        self.stopping = 0.0
 
     # --- pieces -------------------------------------------------------------------------------
 
@@ -322,11 +325,149 @@ class Bench:
                 lambda: [list(store.find_key(key, query, scan="never")) for key in keys]
             )
             self.add("find by key (offline)", len(keys), elapsed, "memcpy")
-        if self.wanted("recover"):
-            self.surgery(store, count, used)
+        self.surgery(store, count, used)
+
+    def scanning(self) -> None:
+        """The scanner alone, one core, over the mapped files of the log."""
+        import numpy as np
+
+        from broker.store.format import kernels
+        from broker.store.format.columns import WITH_CRC, WITH_PROPERTIES, scan_columns
+
+        views = []
+        for path in sorted((self.root / "commitlog").iterdir()):
+            with path.open("rb") as file:
+                mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+            views.append((np.frombuffer(mapped, dtype=np.uint8), int(path.name)))
+        places = np.empty(1 << 22, dtype=np.int64)
+
+        def walk() -> list[tuple[int, int]]:
+            return [kernels.walk(v, base, 0, v.shape[0], places) for v, base in views]
+
+        found = walk()
+        count, used = sum(int(n) for n, _ in found), sum(int(end) for _, end in found)
+        parts = [(v, base, int(end)) for (v, base), (_, end) in zip(views, found, strict=True)]
+
+        def fields(what: int) -> int:
+            return sum(
+                batch.count
+                for v, base, end in parts
+                for batch in scan_columns(v, base, 0, end, what=what)
+            )
+
+        words = [v[: end // 8 * 8].view(np.uint64) for v, _, end in parts]
+        once = best_of(3, lambda: seconds(lambda: [part.sum() for part in words]))
+        summed = sum(part.nbytes for part in words) / MIB / once
+        self.limits = self.limits._replace(mapped_sum=summed)
+        print(f"    adding up the same mapping: {summed:,.0f} MiB/s")
+        everything = WITH_CRC | WITH_PROPERTIES
+        for name, job in (
+            ("scan: walk", walk),
+            ("scan: all fields", lambda: fields(WITH_PROPERTIES)),
+            ("scan: all fields + CRC", lambda: fields(everything)),
+        ):
+            job()
+            elapsed = best_of(3, lambda job=job: seconds(job))  # type: ignore[misc]
+            self.add(name, count, elapsed, "mapped_sum", used)
+
+    # --- tools that write copies --------------------------------------------------------------
 
     def surgery(self, store: object, count: float, used: int) -> None:
-        """The rows of tools that write copies, when they are there."""
+        from mqadmin.inspector.directory import Query
+        from mqadmin.surgery.export import export
+        from mqadmin.surgery.new_store import recover_store
+
+        out = self.folder / "out"
+        jobs: dict[str, Callable[[], object]] = {
+            "recover into a new store": lambda: recover_store([self.root / "commitlog"], out),
+            "export to NDJSON, no bodies": lambda: export(
+                store,
+                Query(),
+                out,
+                "ndjson",  # type: ignore[arg-type]
+            ),
+            "export to Parquet, with bodies": lambda: export(
+                store,
+                Query(body="text"),
+                out,
+                "parquet",  # type: ignore[arg-type]
+            ),
+        }
+        for name, job in jobs.items():
+            if self.wanted(name):
+                self.add(name, count, seconds(job), "memcpy", used)
+                shutil.rmtree(out) if out.is_dir() else out.unlink(missing_ok=True)
+
+    # --- beside Java --------------------------------------------------------------------------
+
+    def beside_java(self) -> None:
+        """The same killed store, opened by the Java broker and by ours: start to readiness.
+
+        What each needs for an empty store is shown beside it and taken off.
+        """
+        run = peers() / "run"
+        if not run.exists():
+            print("    (no kit for the Java broker: its recovery is not measured)")
+            return
+        shutil.rmtree(self.folder / "java", ignore_errors=True)
+        for name, prepare in (
+            ("killed", self._as_if_killed),
+            ("power cut", self._as_if_power_cut),
+        ):
+            took: dict[str, float] = {}
+            for who in ("java", "ours") * 2:
+                for what in ("empty", "full"):
+                    root = self.folder / "java" / "store"
+                    if what == "full":
+                        prepare()
+                        shutil.copytree(self.root, root)
+                        if name == "killed" and who == "ours":
+                            self._abort_of(root)
+                    else:
+                        root.mkdir(parents=True)
+                    os.sync()  # what the copy has left to write is nobody's recovery
+                    begin = time.perf_counter()
+                    self._until_ready(who, run, root)
+                    elapsed = time.perf_counter() - begin - self.stopping
+                    key = f"{who} {what}"
+                    took[key] = min(elapsed, took.get(key, elapsed))
+                    shutil.rmtree(root.parent)
+            java = took["java full"] - took["java empty"]
+            ours = max(0.0, took["ours full"] - took["ours empty"])
+            print(
+                f"beside Java: {name:10} ours {took['ours full']:.2f} s ({took['ours empty']:.2f}"
+                f" empty), Java {took['java full']:.2f} s ({took['java empty']:.2f} empty):"
+                f" recovery {ours:.2f} s against {java:.2f} s, ratio {ours / max(java, 0.01):.2f}",
+                flush=True,
+            )
+
+    def _abort_of(self, root: Path) -> None:
+        from broker.store.files import Disk
+        from broker.store.recovery import abort_content
+
+        (root / "abort").write_bytes(abort_content(Disk(), str(root)))
+
+    def _until_ready(self, who: str, run: Path, root: Path) -> None:
+        """Start a broker over ``root``, wait for its ready line, stop it; ``stopping`` is told."""
+        log_size = max([p.stat().st_size for p in root.glob("commitlog/*")] or [1 << 30])
+        if who == "java":
+            sizes = [f"mappedFileSizeCommitLog={log_size}", "flushDiskType=ASYNC_FLUSH"]
+            options = [part for setting in sizes for part in ("-c", setting)]
+            options += ["-c", "diskMaxUsedSpaceRatio=95", "-c", f"storePathRootDir={root}"]
+            command = [str(run), "broker", "5.3.3", "--store", str(root.parent), *options]
+        else:
+            command = [sys.executable, "-m", "broker.server.startup", "--store", str(root)]
+            command += ["--listen", "127.0.0.1:0"]
+        with subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+        ) as process:
+            assert process.stdout is not None
+            line = process.stdout.readline()
+            began = time.perf_counter()
+            assert "READY" in line or "boot success" in line, (who, line)
+            process.terminate()
+            process.wait()
+            self.stopping = time.perf_counter() - began
 
     # --- all ----------------------------------------------------------------------------------
 
@@ -347,13 +488,23 @@ class Bench:
             self.recovery()
         if self.wanted("pull") or self.wanted("query") or self.wanted("view"):
             self.reading()
+        if self.wanted("scan"):
+            self.scanning()
         self.inspecting()
+        if self.wanted("beside Java"):
+            self.beside_java()
+
+
+def peers() -> Path:
+    """Where real Java programs can be started from, if anywhere."""
+    kit = Path(__file__).parents[3] / "shared" / "peers"
+    return Path(os.environ.get("MQ_PEERS_KIT") or kit)
 
 
 def print_row(row: Row) -> None:
     mib = f"{row.mib:9,.0f}" if row.mib else f"{'':9}"
     share = f"{row.share:9.3f}" if row.share else f"{'':9}"
-    limit = row.limit.replace("cached_read", "cached read")
+    limit = row.limit.replace("_", " ")
     print(f"{row.name:34} {row.rate:12,.0f} {mib} {limit:>12} {share}", flush=True)
 
 
