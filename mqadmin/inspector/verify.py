@@ -112,7 +112,7 @@ class _Run:
     def __init__(
         self, store: StoreDirectory, options: VerifyOptions, progress: Progress | None
     ) -> None:
-        self.store = store
+        self.path = store.path
         self.options = options
         self.progress = progress or (lambda what, done, total: None)
         self.columns = has_columns() if options.columns is None else options.columns
@@ -120,10 +120,14 @@ class _Run:
         self.notes: list[str] = []
         # A single file, or a folder without its store around it, is judged by itself.
         self.alone = store.root is None or (store.path.is_file() and store.kind == COMMITLOG)
-        topic = options.topic
-        if store.kind == CONSUMEQUEUE and topic is None and store.root is not None:
-            topic = _topic_of(store)
-        self.topic = topic
+        self.topic = options.topic
+        if store.kind == CONSUMEQUEUE and store.root is not None:
+            # One queue alone does not tell what was deleted or not dispatched: its sisters do.
+            self.topic = options.topic or _topic_of(store)
+            store = StoreDirectory(store.root)
+            if self.topic is not None:
+                self.notes.append(f"the topic {self.topic} was looked at, with all its queues")
+        self.store = store
         files = store.log_files()
         self.log_bytes = sum(file.length for file in files)
         self.start = 0
@@ -426,7 +430,7 @@ class _Run:
         checked = max(walk.end - begin, 0)
         findings = self.findings
         return VerifySummary(
-            path=str(self.store.path),
+            path=str(self.path),
             ok=not findings.damaged,
             state="",
             bodies_checked=self.options.check_crc,

@@ -62,6 +62,7 @@ class IndexFileCheck:
         self.ends_met: set[int] = set()  # places, of first and last entry, whose record was met
         self.header = IndexHeader()
         self.previous_end: int | None = None
+        self.follows_unknown = False
 
     def read(self, data: bytes) -> bool:
         """Read the header and look whether it can be one; False if the file is no index."""
@@ -189,13 +190,16 @@ class IndexFileCheck:
     def time_of(self, place: int, store_timestamp: int, entries: Entries) -> tuple[int, set[int]]:
         """The seconds an entry says, and those that are right for its record's time.
 
-        The first entry of a file that follows a full one is reckoned from that one's end.
+        The first entry of a file that follows a full one is reckoned from that one's end, which
+        nobody knows if that file has expired.
 
         **Source:** RocketMQ ``IndexFile#putKey``.
         """
         allowed = {time_diff_seconds(store_timestamp, self.begin_timestamp)}
         if entries.number_of(place) == 1:
             allowed.add(0)
+            if self.previous_end is None and self.follows_unknown:
+                allowed.add(max(int(entries.diff[place]), 0))
             if self.previous_end is not None:
                 allowed.add(time_diff_seconds(store_timestamp, self.previous_end))
         return int(entries.diff[place]), allowed
@@ -244,6 +248,9 @@ class IndexChecks:
         self.uncovered: list[Uncovered] = []
         self.damaged: list[tuple[int, int]] = []  # parts of the log whose records are lost
         self.unreadable = False
+        logs = store.log_files()
+        # Whether there may have been a file before the first one.
+        self._expired = store.path.is_file() or (bool(logs) and logs[0].start > 0)
         self._read(store.index_files())
 
     def _read(self, paths: list[Path]) -> None:
@@ -277,6 +284,7 @@ class IndexChecks:
             if check.first < 0:
                 continue
             self.entries += check.count
+            check.follows_unknown = self._expired
             if previous is not None:
                 check.previous_end = previous.header.end_timestamp
                 if check.first < previous.last:

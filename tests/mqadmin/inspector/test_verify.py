@@ -551,6 +551,21 @@ def test_a_lone_file_is_judged_by_itself(golden_store, tmp_path: Path) -> None:
     assert look(lone, WAYS[-1]).findings
 
 
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("name", RECORDED)
+def test_parts_of_a_clean_store_have_no_findings(golden_store, name: str, way: bool) -> None:
+    for root in roots(golden_store(name)):
+        parts = [root / "checkpoint", *(root / "commitlog").iterdir(), *(root / "index").iterdir()]
+        for folder in (root / "consumequeue", root / "batchconsumequeue"):
+            parts += sorted(folder.glob("*"))[:3]
+            parts += sorted(folder.glob("*/*"))[:4]
+            parts += sorted(folder.glob("*/*/0*0"))[:4]
+        for part in parts:
+            found = look(part, way)
+            assert found.findings == [], part
+            assert found.summary.path == str(part)
+
+
 def test_progress_reaches_the_end_of_the_log(golden_store) -> None:
     steps: list[tuple[str, int, int]] = []
     verify(
@@ -606,3 +621,20 @@ def test_index_files_that_are_not_kept_are_read_again(
     again = look(root, way)
     assert again.findings == kept.findings
     assert again.summary.index_entries_checked == kept.summary.index_entries_checked
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("name", ["pair-533", "normal-stop-533", "normal-stop-498"])
+def test_what_follows_expired_files_has_no_findings(golden_store, name: str, way: bool) -> None:
+    """The first entry of an IndexFile is reckoned from the end of one that is gone."""
+    folder = golden_store(name, copy=True)
+    root = next(roots(folder))
+    first, *others = sorted((root / "commitlog").iterdir())
+    assert others
+    first.unlink()
+    least = int(others[0].name)
+    for path in (root / "index").iterdir():
+        head = INDEX_HEAD.unpack_from(path.read_bytes())
+        if head[3] < least:
+            path.unlink()
+    assert look(root, way).findings == []
