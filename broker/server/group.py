@@ -3,6 +3,7 @@
 **Source:** RocketMQ SubscriptionGroupManager.
 """
 
+import logging
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
@@ -10,9 +11,12 @@ from broker.common import group as names
 from broker.common.clock import Clock
 from broker.common.group import SubscriptionGroupConfig
 from broker.common.topic import is_system_topic
+from broker.errors import StoreError
 from broker.server.config import BrokerConfig
 from broker.server.data_version import DataVersion
 from broker.store.format.config import DataVersion as VersionOfFile
+
+log = logging.getLogger("broker.server")
 
 FORBIDDEN_READ: Final = 4  # bit index 2
 MAX_GROUPS: Final = 100_000  # automatic creation stops here: names come from the network
@@ -66,7 +70,11 @@ class GroupTable:
         if is_system_topic(group):
             return None
         made = self.configs[group] = SubscriptionGroupConfig(group_name=group)
-        self._changed()
+        try:
+            self._changed()
+        except (StoreError, OSError) as error:
+            # Defaults can be made again: a full disk is no reason to refuse a reader.
+            log.error("group %s is not written: %s", group, error)
         return made
 
     def put_all(self, configs: Iterable[SubscriptionGroupConfig]) -> None:

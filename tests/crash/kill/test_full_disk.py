@@ -139,3 +139,41 @@ def test_a_small_file_system(
     child.store = small_disk / "store"
     child.start()
     check_full_and_back(child, ledger, make_senders, make_audit, ballast.unlink)
+
+
+def test_a_full_disk_does_not_keep_a_broker_from_starting(
+    make_child: Any, make_senders: Any, make_audit: Any, ledger: Any, small_disk: Path
+) -> None:
+    """Reads need no space; what could not be written is told, and puts begin when there is some."""
+    store = small_disk / "store"
+    child = make_child(storePathRootDir=str(store), diskSpaceWarningLevelRatio="99")
+    child.store = store
+    child.start()
+    senders = make_senders(child, ledger)
+    senders.run(lambda: len(ledger.acked) > 200)
+    senders.drain()
+    assert child.stop() == 0
+    ballast = small_disk / "ballast"
+    with ballast.open("wb", buffering=0) as file:
+        try:
+            while file.write(bytes(4096)):
+                pass
+        except OSError:
+            pass
+    child.start()
+    make_audit(child, ledger).check()
+    said = (child.folder / "broker.err").read_text()
+    assert str(store / "config" / "topics.json") in said
+    assert "No space left" in said
+    ballast.unlink()
+    with BlockingClient(timeout_ms=10_000) as client:
+        for _ in range(100):
+            if refusal(client, child, "Later").code == 0:
+                break
+            child.lives_for(0.1)
+        else:
+            raise AssertionError("still refused with space to spare")
+    child.kill()
+    child.start()
+    make_audit(child, ledger).check()
+    assert child.stop() == 0
