@@ -2,6 +2,7 @@
 
 import json
 import random
+import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -22,6 +23,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        # A shell's background job ignores it, and so would the commands that tests interrupt.
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     if config.getoption("--seed") is None:
         worker_input = getattr(config, "workerinput", None)
         seed = worker_input["seed"] if worker_input else random.SystemRandom().randrange(1 << 32)
