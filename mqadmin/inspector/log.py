@@ -116,6 +116,7 @@ class LogWalk:
             if goes_on:
                 continue
             if not self._is_followed(number):
+                yield from self._behind(number)
                 return
             end = max(self.end, file.start)
             row = found(
@@ -161,6 +162,23 @@ class LogWalk:
     def _is_followed(self, number: int) -> bool:
         """Whether a later file begins with a record."""
         return any(map(_has_record, self._files[number + 1 :]))
+
+    def _behind(self, number: int) -> Iterator[LogItem]:
+        """Files behind the end of the log that hold records of another place."""
+        for file in self._files[number + 1 :]:
+            said = _foreign_record(file)
+            if said is None or said != _foreign_record(file):
+                continue  # nothing, or a broker is just writing there
+            row = found(
+                "position",
+                str(file.path),
+                "the file lies behind the end of the log and is not empty: its first record says"
+                f" physical offset {said}",
+                physical_offset=file.start,
+                length=file.length,
+                severity=WARNING,
+            )
+            yield LogItem(FileBytes(file.path, b"", 0), damage=row)
 
     def _file(self, file: LogFile, number: int) -> Generator[LogItem, None, bool]:
         """The items of one file; returns whether the log goes on behind it."""
@@ -291,6 +309,20 @@ def _has_record(file: LogFile) -> bool:
             return is_plausible(opened.data, 0, file.start)
     except StoreError:
         return False
+
+
+def _foreign_record(file: LogFile) -> int | None:
+    """The physical offset that a file's first record says, None if there is none or it fits."""
+    if file.length == 0:
+        return None
+    try:
+        with open_bytes(file.path) as opened:
+            if check_record(opened.data, 0, check_crc=False) <= 0:
+                return None
+            said = own_offset(opened.data, 0)
+    except StoreError:
+        return None
+    return None if said == file.start else said
 
 
 class LogReader:

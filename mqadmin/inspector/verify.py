@@ -27,7 +27,7 @@ import msgspec
 
 from broker.errors import RemoteProtocolError
 from broker.store.format import state
-from broker.store.format.commitlog import check_record, own_offset
+from broker.store.format.commitlog import check_record
 from broker.store.format.consumequeue import UNIT_SIZE, UNIT_STRUCT
 from mqadmin.inspector.damage import AT_END, ERROR, WARNING, found
 from mqadmin.inspector.directory import (
@@ -60,6 +60,7 @@ Progress = Callable[[str, int, int], None]
 # Damages after which the record is not there to be compared with anything.
 _LOST = frozenset({"crc"})
 _PART_KEYS = 8192
+_PAGE = 4096
 _NO_MARKERS = StateRow(
     path="", clean_stop=True, abort=False, abort_pid=None, lock=False, held_by=None
 )
@@ -81,15 +82,16 @@ class VerifyOptions(msgspec.Struct, frozen=True, kw_only=True):
 class Verification(msgspec.Struct, kw_only=True):
     """What came out: findings in the order they were met, and the summary.
 
-    For surgery also ``damages``, all of the log's one by one; ``broken_queues`` (topic, queue id);
-    when the newest record was stored; each queue's bounds; units and records that contradict each
-    other.
+    For surgery also ``damages``, all of the log's one by one; ``broken_queues`` (topic, queue id)
+    and ``behind_queues``, which the next start after a crash goes on with; when the newest record
+    was stored; each queue's bounds; units and records that contradict each other.
     """
 
     findings: list[DamageRow]
     summary: VerifySummary
     damages: list[DamageRow]
     broken_queues: set[tuple[str, int]]
+    behind_queues: set[tuple[str, int]]
     newest_timestamp: int
     queues: list[QueueState]
     misfits: list[Misfit]
@@ -193,6 +195,7 @@ class _Run:
                 bounds.start, walk.end, folder=folder, enabled=config.settings.index_enabled
             )
             config.compare(judge, records)
+            self._check_only_file(config.settings.number("mappedFileSizeCommitLog"))
             check_state(store, markers, self.findings)
             if not running and (records.records or not self.start):
                 newest = records.newest_timestamp
@@ -210,6 +213,7 @@ class _Run:
             summary=summary,
             damages=self.log_damages,
             broken_queues=self.findings.broken_queues,
+            behind_queues=judge.behind,
             newest_timestamp=records.newest_timestamp,
             queues=judge.states,
             misfits=judge.misfits,
@@ -283,17 +287,12 @@ class _Run:
             if file.start < walk.end or file.length == 0:
                 continue
             with open_bytes(file.path) as opened:
-                head = bytes(opened.data[:4096])
-                status = check_record(opened.data, 0, check_crc=False)
-                said = own_offset(opened.data, 0) if status > 0 else -1
-            if status > 0 or any(head):
-                detail = "the file lies behind the end of the log and is not empty"
-                if status > 0:
-                    detail += f": its first record says physical offset {said}"
+                if not any(opened.data[:4096]) or check_record(opened.data, 0, check_crc=False) > 0:
+                    continue  # the walk has said what a record there means
                 row = found(
-                    "position" if status > 0 else "magic",
+                    "magic",
                     str(file.path),
-                    detail,
+                    "the file lies behind the end of the log and is not empty",
                     physical_offset=file.start,
                     length=file.length,
                     severity=WARNING,
@@ -314,6 +313,26 @@ class _Run:
                 physical_offset=end,
                 severity=WARNING,
             )
+
+    def _check_only_file(self, told: int) -> None:
+        """The length of a file without neighbours: only the broker.conf tells the right one."""
+        files = self.store.log_files()
+        if len(files) != 1 or not files[0].length or files[0].length == told:
+            return
+        length = files[0].length
+        if told:
+            why = f"broker.conf says {told}"
+        elif length % _PAGE:
+            why = "a broker starts on it only if that is its mappedFileSizeCommitLog"
+        else:
+            return
+        self.findings.add(
+            "fileSize",
+            files[0].path,
+            f"the file has {length} bytes, {why}",
+            physical_offset=files[0].start + length,
+            severity=WARNING if told else NOTICE,
+        )
 
     def _readable(self) -> list[LogFile]:
         """The files of the log but those that have been said to be unreadable."""
@@ -349,6 +368,10 @@ class _Run:
 
     def _note_item(self, item: LogItem) -> None:
         row = item.damage
+        if row is not None and row.kind == "position" and row.severity == WARNING:
+            self._end_moved()
+            self.findings.take(row)  # a file behind the end of the log, no part of it
+            return
         if row is not None:
             self.log_damages.append(row)
         if item.blank is not None:

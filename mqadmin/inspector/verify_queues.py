@@ -11,6 +11,7 @@ dispatched yet. What the rules are is said where they are applied.
 """
 
 import functools
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -292,6 +293,22 @@ def unit_array(data: bytes) -> Any:
     return np.frombuffer(data, dtype=kind, count=len(data) // UNIT_SIZE)
 
 
+def usual_lengths(store: StoreDirectory) -> dict[str, int]:
+    """The length of most files of "classic" and "batch" queues, 0 where there are none.
+
+    A broker has one length for all queues and loads no file of another one.
+    """
+    lengths: dict[str, list[int]] = {"classic": [], "batch": []}
+    for queue in store.queue_files():
+        lengths[queue.kind] += [size for path, _ in queue.files if (size := path.stat().st_size)]
+    return {
+        # Of two that are equally common the shorter one was cut.
+        kind: max(found, key=lambda length: (counts[length], length), default=0)
+        for kind, found in lengths.items()
+        for counts in [Counter(found)]
+    }
+
+
 class Absent(NamedTuple):
     """Records of a queue that has no files."""
 
@@ -332,6 +349,7 @@ class QueueTable:
         self.absent: dict[tuple[bytes, int], Absent] = {}
         self.matched_end = 0
         self.root = store.root
+        self._usual = usual_lengths(store)
         for found in store.queue_files(topic):
             if self._files_are_sound(found) or found.files:
                 queue = Queue(found, self.files)
@@ -367,7 +385,7 @@ class QueueTable:
         """Report files that a broker would not load, or that leave a gap."""
         size = BATCH_UNIT_SIZE if found.kind == "batch" else UNIT_SIZE
         lengths = [path.stat().st_size for path, _ in found.files]
-        usual = max(lengths, key=lengths.count, default=0)
+        usual = self._usual[found.kind]
         sound = True
         key = (found.topic, found.queue_id)
         for path in sorted(found.path.iterdir()):

@@ -30,6 +30,7 @@ from broker.message.record import (
 from broker.store.format import config, indexfile, state
 from broker.store.format.checkpoint import Checkpoint, encode_checkpoint
 from broker.store.format.commitlog import FILE_SIZE, encode_blank, file_name, fits
+from mqadmin.inspector.damage import LAST_MS
 from mqadmin.inspector.directory import StoreDirectory
 from mqadmin.inspector.files import read_all
 from mqadmin.inspector.rows import DamageRow
@@ -187,6 +188,7 @@ class _Rewrite:
         self._file: Blocks | None = None
         self._held = bytearray()
         self._held_at = 0
+        self._last_time = 0
 
     def run(self) -> NewStore:
         for rescued in self._records():
@@ -248,6 +250,7 @@ class _Rewrite:
             raw = append_property(raw, b"INNER_BASE", b"%d" % number)
             message.properties_raw = raw + bytes(PROPERTY_CRC_SIZE * has_crc)
         self.next[key] = number + count
+        self._mend_time(message)
         self.offsets.setdefault(key, _Numbers()).add(old_offset, count)
         self.renumbered |= old_offset != number
         message.queue_offset = number
@@ -256,6 +259,13 @@ class _Rewrite:
             message.prepared_transaction_offset = self.halves.get(place, place)
         self._write(message, old_place, has_crc=has_crc)
         self.messages += 1
+
+    def _mend_time(self, message: MessageExt) -> None:
+        """A storeTimestamp that is no time becomes the one before, or when the message was born."""
+        if not 0 <= message.store_timestamp <= LAST_MS:
+            born = message.born_timestamp
+            message.store_timestamp = self._last_time or (born if 0 <= born <= LAST_MS else 0)
+        self._last_time = message.store_timestamp
 
     def _write(self, message: MessageExt, old_place: int, *, has_crc: bool) -> None:
         message.physical_offset = self._place_for(len(encode_record(message)))

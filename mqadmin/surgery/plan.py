@@ -5,7 +5,7 @@ from typing import Any, Final
 
 import msgspec
 
-from broker.common.sysflag import TRANSACTION_PREPARED
+from broker.common.sysflag import BORNHOST_V6, TRANSACTION_PREPARED
 from broker.errors import RemoteProtocolError, StoreError
 from broker.store.format import config, indexfile, state
 from broker.store.format.commitlog import RECORD, LogRecord, read_record
@@ -19,6 +19,7 @@ from mqadmin.inspector.verify import Progress, Verification, VerifyOptions, veri
 from mqadmin.inspector.verify_config import Settings, read_settings
 from mqadmin.inspector.verify_entries import shape_of
 from mqadmin.inspector.verify_judge import Misfit
+from mqadmin.inspector.verify_queues import usual_lengths
 from mqadmin.inspector.verify_rows import NOTICE
 from mqadmin.surgery.filler import LEAST
 from mqadmin.surgery.survey import Arranged, Arrangement, Survey, arrange
@@ -37,6 +38,8 @@ _QUEUE_OFFSET_AT: Final = RECORD.offset("queueOffset")
 _SYS_FLAG_AT: Final = RECORD.offset("sysFlag")
 _INT: Final = Struct(">i")
 _LONG: Final = Struct(">q")
+# How much further back fields stand behind an IPv6 born host.
+_IPV6_MORE: Final = 12
 
 
 class Step(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -189,6 +192,26 @@ def _plan_fields(plan: RepairPlan) -> None:
             unqueued = place[1].sys_flag & TRANSACTION_PREPARED
             if unqueued or not _is_at_home(plan, place[1]):
                 _plan_header(plan, misfit, place[1])
+        for at, moment in plan.survey.timeless.items():
+            place = log.record(at)
+            if place is not None:
+                _plan_time(plan, place[1], moment)
+
+
+def _plan_time(plan: RepairPlan, record: LogRecord, moment: int) -> None:
+    """A storeTimestamp that is no time: searches and an index cannot live with it."""
+    at = record.physical_offset + RECORD.offset("storeTimestamp")
+    at += _IPV6_MORE * bool(record.sys_flag & BORNHOST_V6)
+    plan.fields.append((at, _LONG.pack(moment)))
+    _say(
+        plan,
+        "setField",
+        f"{record.topic.decode('utf-8', 'replace')}/{record.queue_id}",
+        f"storeTimestamp {record.store_timestamp} is no time: it becomes {moment}, that of the"
+        " record beside it",
+        physical_offset=record.physical_offset,
+        length=record.total_size,
+    )
 
 
 def _plan_header(plan: RepairPlan, misfit: Misfit, record: LogRecord) -> None:
@@ -310,17 +333,27 @@ def _plan_tail(plan: RepairPlan) -> None:
 
 
 def _log_changes(plan: RepairPlan) -> bool:
+    is_shorter = plan.log_end < plan.before.summary.max_physical_offset
     return bool(
-        plan.patches or plan.fields or plan.gaps or plan.arrangement.moved or plan.survey.torn
+        plan.patches
+        or plan.fields
+        or plan.gaps
+        or plan.arrangement.moved
+        or plan.survey.torn
+        or is_shorter
     )
 
 
 def _plan_queues(plan: RepairPlan) -> None:
     if _log_changes(plan):
         plan.rebuild_queues |= {(item.topic, item.queue_id) for item in plan.before.queues}
+    behind = plan.before.behind_queues - plan.rebuild_queues
+    plan.rebuild_queues |= behind
     reasons = {row.kind for row in plan.findings}
     for topic, queue_id in sorted(plan.rebuild_queues):
         why = "the log was mended" if _log_changes(plan) else "units and records disagree"
+        if (topic, queue_id) in behind:
+            why = "its last records are not dispatched"
         if "queueMissing" in reasons and not any(
             (item.topic, item.queue_id) == (topic, queue_id) for item in plan.before.queues
         ):
@@ -355,9 +388,14 @@ def _plan_index(plan: RepairPlan) -> None:
     stale = any(row.kind == "stale" and "index" in row.path for row in plan.findings)
     if told.index_enabled is False or not plan.before.summary.keys:
         return
-    plan.rebuild_index = bool(wrong or stale or (_log_changes(plan) and paths))
+    summary = plan.before.summary
+    # The copy is as after a clean stop: no start goes on with what a crash left undone.
+    behind = summary.state == "crashed" and summary.keys_indexed < summary.keys
+    plan.rebuild_index = bool(wrong or stale or behind or (_log_changes(plan) and paths))
     if plan.rebuild_index:
-        why = ", ".join(wrong) or "the log was mended"
+        why = ", ".join(wrong) or (
+            "the log was mended" if _log_changes(plan) else "the last keys are missing"
+        )
         _say(
             plan,
             "rebuildIndex",
@@ -444,15 +482,8 @@ def _plan_markers(plan: RepairPlan) -> None:
 def _queue_sizes(store: StoreDirectory) -> tuple[int, int]:
     """Lengths of the files of classic and batch queues."""
     settings = read_settings(store)
-    found: dict[str, list[int]] = {"classic": [], "batch": []}
-    for queue in store.queue_files():
-        found[queue.kind] += [path.stat().st_size for path, _ in queue.files]
-    classic, batch = found["classic"], found["batch"]
+    usual = usual_lengths(store)
     return (
-        max(classic, key=classic.count, default=0)
-        or settings.number("mappedFileSizeConsumeQueue")
-        or FILE_SIZE,
-        max(batch, key=batch.count, default=0)
-        or settings.number("mapperFileSizeBatchConsumeQueue")
-        or BATCH_FILE_SIZE,
+        usual["classic"] or settings.number("mappedFileSizeConsumeQueue") or FILE_SIZE,
+        usual["batch"] or settings.number("mapperFileSizeBatchConsumeQueue") or BATCH_FILE_SIZE,
     )

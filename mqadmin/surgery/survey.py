@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from broker.errors import StoreError
 from broker.store.format.commitlog import LogRecord, check_record, own_offset
+from mqadmin.inspector.damage import LAST_MS
 from mqadmin.inspector.directory import LogFile, StoreDirectory
 from mqadmin.inspector.files import FileBytes, open_bytes
 from mqadmin.inspector.log import LogWalk, torn_record
@@ -115,6 +116,8 @@ class Survey:
     ``good`` are the extents of whole records and valid blank records, joined and in order;
     ``times`` tells for the end of each extent when its last record was stored. ``end`` is the end
     of the last good one. ``torn`` are records at the edge of damage that miss their end, too.
+    ``timeless`` are records whose storeTimestamp is no time: physical offset -> the time of the
+    record before, of the first one behind it where there is none.
     """
 
     def __init__(self, store: StoreDirectory) -> None:
@@ -123,6 +126,7 @@ class Survey:
         self.records = 0
         self._bad: set[int] = set()
         self._last_time = 0
+        self.timeless: dict[int, int] = {}
         self._walk(store)
         self.torn: list[LogRecord] = []
         self._leave_out_torn(store)
@@ -139,7 +143,7 @@ class Survey:
             elif item.record is not None and item.ok:
                 record = item.record
                 self.records += 1
-                self._last_time = record.store_timestamp
+                self._note_time(record.physical_offset, record.store_timestamp)
                 self._add(record.physical_offset, record.physical_offset + record.total_size)
 
     def _leave_out_torn(self, store: StoreDirectory) -> None:
@@ -172,10 +176,22 @@ class Survey:
         if not len(begins):
             return
         self.records += len(begins)
+        if not self._last_time or times.min() < 0 or times.max() > LAST_MS:
+            for begin, moment in zip(begins.tolist(), times.tolist(), strict=True):
+                self._note_time(begin, moment)
+            times = np.where((times < 0) | (times > LAST_MS), self._last_time, times)
         cuts = (np.flatnonzero(begins[1:] != ends[:-1]) + 1).tolist()
         for first, last in zip([0, *cuts], [*cuts, len(begins)], strict=True):
             self._last_time = int(times[last - 1])
             self._add(int(begins[first]), int(ends[last - 1]))
+
+    def _note_time(self, physical_offset: int, moment: int) -> None:
+        if not 0 <= moment <= LAST_MS:
+            self.timeless[physical_offset] = self._last_time
+            return
+        if not self._last_time:
+            self.timeless.update({at: moment for at, told in self.timeless.items() if not told})
+        self._last_time = moment
 
     def _add(self, begin: int, end: int) -> None:
         if self.good and self.good[-1][1] == begin:

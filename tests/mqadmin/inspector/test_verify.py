@@ -184,6 +184,26 @@ def short_queue_file(root: Path) -> None:
         file.truncate(500)
 
 
+def cut_only_queue_file(root: Path) -> None:
+    os.truncate(queue_file(root, "rmq_sys_REVIVE_LOG_ClusterA", 1), 300)
+
+
+def double_behind_the_end(root: Path) -> None:
+    log = root / "commitlog"
+    shutil.copyfile(log / f"{0:020d}", log / f"{LOG_FILE:020d}")
+
+
+def cut_the_unused_part(root: Path) -> None:
+    (root.parent / "broker.conf").unlink(missing_ok=True)
+    os.truncate(root / "commitlog" / f"{0:020d}", 40_000)
+
+
+def cut_what_is_configured(root: Path) -> None:
+    conf = f"storePathRootDir={root}\nmappedFileSizeCommitLog={LOG_FILE}\n"
+    (root.parent / "broker.conf").write_text(conf)
+    os.truncate(root / "commitlog" / f"{0:020d}", 40_960)
+
+
 def earlier_copy(root: Path) -> None:
     """A record's queue offset that another one has, as after a queue was cut and written anew."""
     one, two = records(root, "OrdersA")[10], None
@@ -316,6 +336,13 @@ FAULTS = [
         lambda root: queue_file(root, "OrdersA").with_name("junk").write_bytes(b""),
         "warning",
     ),
+    # The only file of its queue: the files of the other queues tell how long it was.
+    Planted("queueFiles", "pop-533", cut_only_queue_file, "warning"),
+    Planted("position", "retry-dlq-533", double_behind_the_end, "warning"),
+    Planted("fileSize", "retry-dlq-533", cut_the_unused_part, "notice"),
+    Planted("fileSize", "retry-dlq-533", cut_what_is_configured, "warning"),
+    # Java 4.9 does not register this topic of its own: it was not deleted.
+    Planted("queueMissing", "transaction-498", remove("consumequeue/RMQ_SYS_TRANS_OP_HALF_TOPIC")),
     Planted("queueMissing", N, remove("consumequeue/OrdersA/1")),
     Planted("queueMissing", N, remove("consumequeue")),
     Planted("queueMissing", "lmq-533", remove("consumequeue/%LMQ%a")),

@@ -17,6 +17,7 @@ from mqadmin.inspector.verify import VerifyOptions, verify
 from mqadmin.inspector.verify_log import has_columns
 from mqadmin.surgery import build_index, rebuild
 from mqadmin.surgery.files import Output
+from mqadmin.surgery.new_store import recover_store
 from mqadmin.surgery.recover import recover
 from mqadmin.surgery.repair import make_plan, repair, repair_in_place
 
@@ -59,6 +60,56 @@ def test_a_crashed_store_only_loses_its_abort_file(base_store, tmp_path: Path) -
     plan = plan_of(root)
     assert actions(plan) == ["leaveOut"]
     assert repair(plan, tmp_path / "out").summary.state == "clean"
+
+
+@pytest.mark.parametrize("name", ["kill9-sync-498", "kill9-sync-533"])
+def test_what_a_crash_left_undispatched_is_dispatched(
+    base_store, kept, tmp_path: Path, name: str
+) -> None:
+    """No start of a broker does it on a copy that is as after a clean stop."""
+    root = base_store(name)
+    before = verify(StoreDirectory(root), VerifyOptions()).summary
+    assert before.not_yet_dispatched
+    result = repair(plan_of(root), tmp_path / "out")
+    assert result.ok, result.findings
+    after = result.summary
+    assert (after.state, after.not_yet_dispatched) == ("clean", 0)
+    assert after.units == before.units + before.not_yet_dispatched
+    assert after.keys_indexed == after.keys
+    assert [one.data for one in kept(tmp_path / "out")] == [one.data for one in kept(root)]
+
+
+@pytest.mark.parametrize("where", ["first", "middle", "last"])
+@pytest.mark.parametrize("byte", [0xBD, 0x7F])
+def test_a_time_that_is_none_becomes_that_of_the_neighbour(
+    base_store, kept, tmp_path: Path, where: str, byte: int
+) -> None:
+    root = base_store("normal-stop-533")
+    good = kept(root)
+    item = good[{"first": 0, "middle": len(good) // 2, "last": -1}[where]]
+    start = item.start // LOG_FILE * LOG_FILE
+    poke(log_file(root, start), item.start - start + 56, bytes([byte]))
+    result = repair(plan_of(root), tmp_path / "out")
+    assert (result.ok, result.findings) == (True, [])
+    out = kept(tmp_path / "out")
+    assert [one.start for one in out] == [one.start for one in good]
+    times = [one.record.store_timestamp for one in out]
+    assert times == sorted(times)
+    new = recover_store([root], tmp_path / "new", file_size=LOG_FILE)
+    assert new.ok, new.findings
+
+
+def test_a_last_message_that_is_cut_off_takes_its_unit_along(
+    base_store, kept, tmp_path: Path
+) -> None:
+    root = base_store("batch-cq-533")
+    *rest, item = kept(root)
+    assert item.record.body_length
+    poke(log_file(root), item.start + 8, bytes([item.data[8] ^ 1]))
+    result = repair(plan_of(root), tmp_path / "out")
+    assert result.ok, result.findings
+    assert result.summary.kinds == {}
+    assert [one.data for one in kept(tmp_path / "out")] == [one.data for one in rest]
 
 
 def test_a_lost_message_leaves_a_bridge_and_its_bytes(base_store, kept, tmp_path: Path) -> None:
