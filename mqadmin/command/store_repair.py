@@ -178,9 +178,11 @@ def recover(
     """
     if not sources:
         raise UsageFault("store recover needs a directory or a file")
-    if output is not None:
-        _new_store(session, sources, output, file_size)
-        return
+    if output is not None and (damaged or raw or body != "none"):
+        raise UsageFault(
+            "--damaged, --body and --raw are for printed messages",
+            "leave them out: a new store holds every whole message, with its body",
+        )
     from pathlib import Path as FilePath
 
     from mqadmin.inspector.directory import Query
@@ -188,20 +190,23 @@ def recover(
 
     begin, end = window(session, begin, end, time)
     query = Query(topic=topic, begin_ms=begin, end_ms=end, body=body, raw=raw)
+    if output is not None:
+        _new_store(session, [FilePath(source) for source in sources], output, file_size, query)
+        return
     rows = RescuedRows([FilePath(source) for source in sources], query, bad_bodies=damaged)
     session.emit(RECOVERED, rows, nothing="no message was found")
     _tell_losses(session, rows.losses, rows.lost_messages())
     session.note(f"{rows.count} messages read, {rows.lost_bytes} bytes could not be read")
 
 
-def _new_store(session: Session, sources: list[str], output: str, file_size: int) -> None:
+def _new_store(
+    session: Session, sources: list[Any], output: str, file_size: int, query: Any
+) -> None:
     from pathlib import Path as FilePath
 
     from mqadmin.surgery.new_store import recover_store
 
-    result = recover_store(
-        [FilePath(source) for source in sources], FilePath(output), file_size=file_size
-    )
+    result = recover_store(sources, FilePath(output), file_size=file_size, query=query)
     session.emit_thing(NEW_STORE, result)
     if result.losses:
         session.note(f"{result.lost_bytes} bytes could not be read as records")

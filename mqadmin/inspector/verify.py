@@ -189,11 +189,7 @@ class _Run:
             if not self.alone:
                 judge.run(self._judged)
         if config is not None:
-            folder = store.folder(state.INDEX_DIR)
-            assert folder is not None
-            index.finish(
-                bounds.start, walk.end, folder=folder, enabled=config.settings.index_enabled
-            )
+            self._finish_index(index, config, bounds)
             config.compare(judge, records)
             self._check_only_file(config.settings.number("mappedFileSizeCommitLog"))
             check_state(store, markers, self.findings)
@@ -313,6 +309,12 @@ class _Run:
                 physical_offset=end,
                 severity=WARNING,
             )
+
+    def _finish_index(self, index: IndexChecks, config: ConfigChecks, bounds: Bounds) -> None:
+        folder = self.store.folder(state.INDEX_DIR)
+        assert folder is not None
+        enabled = config.settings.index_enabled
+        index.finish(bounds.start, bounds.end, folder=folder, enabled=enabled)
 
     def _check_only_file(self, told: int) -> None:
         """The length of a file without neighbours: only the broker.conf tells the right one."""

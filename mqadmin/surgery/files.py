@@ -19,6 +19,8 @@ _FICLONE: Final = 0x40049409
 class Output:
     """A directory that is being made; refuses one that exists and is not empty.
 
+    One that a killed run left half made is begun anew: its claim is there, and nobody holds it.
+
     ``linked``, ``copied`` and ``written`` count files; links are made only where asked for.
     """
 
@@ -28,6 +30,7 @@ class Output:
         self.linked = 0
         self.copied = 0
         self.written = 0
+        self._held = -1
         try:
             self._claim()
         except OSError as error:
@@ -36,20 +39,47 @@ class Output:
     def _claim(self) -> None:
         """Take the directory for this run alone; of two at once only one gets it."""
         root = self.root
+        if self._is_left_over():
+            for path in root.iterdir():
+                if path.name != CLAIM:
+                    shutil.rmtree(path) if path.is_dir() else path.unlink()
+            return
         if not root.exists() or (root.is_dir() and not any(root.iterdir())):
             root.mkdir(parents=True, exist_ok=True)
             marker = root / CLAIM
             try:
-                os.close(os.open(marker, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o644))
+                self._held = os.open(marker, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC)
             except FileExistsError:
                 pass
             else:
-                if [path.name for path in root.iterdir()] == [CLAIM]:
+                if [path.name for path in root.iterdir()] != [CLAIM]:
+                    self._let_go()
+                elif _lock(self._held) is not False:
                     return
-                marker.unlink()
+                else:
+                    os.close(self._held)  # another run was quicker and has it now
+                    self._held = -1
         raise ConfigError(
             f"{root} exists and is not empty", "name a directory that does not exist yet"
         )
+
+    def _is_left_over(self) -> bool:
+        """Whether a run that was killed left the directory half made; it is held from now on."""
+        try:
+            self._held = os.open(self.root / CLAIM, os.O_RDWR | os.O_CLOEXEC)
+        except (FileNotFoundError, NotADirectoryError):
+            return False
+        if _lock(self._held) is True and (self.root / CLAIM).exists():
+            return True
+        os.close(self._held)
+        self._held = -1
+        return False
+
+    def _let_go(self) -> None:
+        if self._held >= 0:
+            (self.root / CLAIM).unlink(missing_ok=True)
+            os.close(self._held)
+            self._held = -1
 
     def path(self, name: str) -> Path:
         """A path below the root; its folder exists afterwards."""
@@ -109,16 +139,20 @@ class Output:
 
     def sync(self) -> None:
         """Everything to the disk: files, then folders; the directory is whole from now on."""
-        (self.root / CLAIM).unlink(missing_ok=True)
         for folder, _, names in os.walk(self.root, topdown=False):
             for name in names:
                 _sync(os.path.join(folder, name))
             _sync(folder)
+        self._let_go()
+        _sync(str(self.root))
         _sync(str(self.root.parent))
 
     def discard(self) -> None:
         """Remove what was made."""
         shutil.rmtree(self.root, ignore_errors=True)
+        if self._held >= 0:
+            os.close(self._held)
+            self._held = -1
 
 
 class Blocks:
@@ -195,6 +229,22 @@ def copy_file(source: Path, target: Path) -> None:
     finally:
         os.close(read)
     os.utime(target, ns=(status.st_atime_ns, status.st_mtime_ns))
+
+
+def _lock(fd: int) -> bool | None:
+    """Hold a file for this process alone, until it ends; False if another one does.
+
+    None where locks are not known.
+    """
+    try:
+        import fcntl
+
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except (ImportError, OSError):
+        return None
+    return True
 
 
 def _clone(read: int, write: int) -> bool:

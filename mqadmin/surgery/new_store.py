@@ -31,7 +31,7 @@ from broker.store.format import config, indexfile, state
 from broker.store.format.checkpoint import Checkpoint, encode_checkpoint
 from broker.store.format.commitlog import FILE_SIZE, encode_blank, file_name, fits
 from mqadmin.inspector.damage import LAST_MS
-from mqadmin.inspector.directory import StoreDirectory
+from mqadmin.inspector.directory import Query, StoreDirectory
 from mqadmin.inspector.files import read_all
 from mqadmin.inspector.rows import DamageRow
 from mqadmin.inspector.verify import VerifyOptions, verify
@@ -41,7 +41,7 @@ from mqadmin.inspector.verify_rows import NOTICE, VerifySummary
 from mqadmin.surgery.build_index import IndexWriter
 from mqadmin.surgery.files import Blocks, Output
 from mqadmin.surgery.rebuild import BuildTable, OldUnits, rebuild
-from mqadmin.surgery.recover import Rescued, is_filler, salvage
+from mqadmin.surgery.recover import Rescued, is_filler, is_wanted, salvage
 
 _GATHER: Final = 1 << 20
 
@@ -68,11 +68,20 @@ class NewStore(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     summary: VerifySummary
 
 
-def recover_store(sources: Sequence[Path], output: Path, *, file_size: int = FILE_SIZE) -> NewStore:
-    """Write what can be salvaged into a new store; StoreError if there is nothing."""
+def recover_store(
+    sources: Sequence[Path],
+    output: Path,
+    *,
+    file_size: int = FILE_SIZE,
+    query: Query | None = None,
+) -> NewStore:
+    """Write what can be salvaged into a new store; StoreError if there is nothing.
+
+    Of a ``query`` topic and times count: only such messages are taken.
+    """
     made = Output(output)
     try:
-        return _Rewrite(sources, made, file_size).run()
+        return _Rewrite(sources, made, file_size, query or Query()).run()
     except BaseException:
         made.discard()
         raise
@@ -170,7 +179,8 @@ class _Numbers:
 
 
 class _Rewrite:
-    def __init__(self, sources: Sequence[Path], made: Output, file_size: int) -> None:
+    def __init__(self, sources: Sequence[Path], made: Output, file_size: int, query: Query) -> None:
+        self.query = query
         self.sources = sources
         self.made = made
         self.file_size = file_size
@@ -225,6 +235,8 @@ class _Rewrite:
                 continue
             message = item.message
             if is_filler(message) or (message.sys_flag & TRANSACTION_MASK == TRANSACTION_ROLLBACK):
+                continue
+            if not is_wanted(message, self.query):
                 continue
             if self._seen.knows(item):
                 self.duplicates += 1

@@ -255,6 +255,15 @@ def is_filler(message: MessageExt) -> bool:
     return message.topic == FILLER_TOPIC and message.body.startswith(_FILLER_WORDS)
 
 
+def is_wanted(message: MessageExt, query: Query) -> bool:
+    """Whether a message has the topic and lies within the times of a query."""
+    if query.topic not in (None, message.topic):
+        return False
+    if query.begin_ms is not None and message.store_timestamp < query.begin_ms:
+        return False
+    return query.end_ms is None or message.store_timestamp < query.end_ms
+
+
 def _loss(path: Path, physical_offset: int, length: int, detail: str) -> DamageRow:
     return DamageRow(
         kind=LOST,
@@ -341,11 +350,7 @@ class RescuedRows:
 
     def _rows(self, item: Rescued) -> Iterator[MessageRow]:
         message, query = item.message, self._query
-        if query.topic not in (None, message.topic):
-            return
-        if query.begin_ms is not None and message.store_timestamp < query.begin_ms:
-            return
-        if query.end_ms is not None and message.store_timestamp >= query.end_ms:
+        if not is_wanted(message, query):
             return
         try:
             messages = unwrap_inner_batch(message)

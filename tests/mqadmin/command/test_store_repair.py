@@ -117,6 +117,19 @@ def test_a_new_store_is_made_of_them(mqadmin: Run, store: Path, tmp_path: Path) 
     assert mqadmin("store", "verify", str(out)).status == 0
 
 
+def test_a_new_store_can_be_of_one_topic(mqadmin: Run, store: Path, tmp_path: Path) -> None:
+    new = tmp_path / "new"
+    words = ("store", "recover", str(store), "--output", str(new), "--file-size", "65536")
+    assert mqadmin(*words, "--body", "text").status == 2
+    assert not new.exists()
+    done = mqadmin(*words, "--topic", "OrdersA", "-o", "json")
+    assert done.status == 7  # something is lost, which is said
+    told = json.loads(mqadmin("store", "inspect", str(new), "--summary", "-o", "json").out)
+    assert {row["topic"] for row in told["topics"]} == {"OrdersA"}
+    rows = mqadmin("store", "recover", str(store), "--topic", "OrdersA", "-o", "ndjson").out
+    assert told["messages"] == json.loads(done.out)["messages"] == len(rows.splitlines()) > 0
+
+
 def test_nothing_to_recover_is_said(mqadmin: Run, tmp_path: Path) -> None:
     noise = tmp_path / "noise"
     noise.write_bytes(b"no log at all" * 100)

@@ -4,6 +4,8 @@ import errno
 import os
 import shutil
 import struct
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -423,6 +425,32 @@ def test_of_two_repairs_at_once_one_gets_the_directory(base_store, tmp_path: Pat
     first.discard()
     assert repair(plan, tmp_path / "out").ok
     assert not [path for path in (tmp_path / "out").iterdir() if path.name.startswith(".")]
+
+
+def test_what_a_killed_repair_left_is_begun_anew(base_store, fingerprint, tmp_path: Path) -> None:
+    """The source stays as it was; nobody holds the claim on the output any more."""
+    root = base_store("normal-stop-533")
+    shutil.rmtree(root / "consumequeue")
+    before = fingerprint(root)
+    code = (
+        "import os, signal, sys\n"
+        "from pathlib import Path\n"
+        "from mqadmin.inspector.directory import StoreDirectory\n"
+        "from mqadmin.surgery import repair\n"
+        "def die(*_): os.kill(os.getpid(), signal.SIGKILL)\n"
+        "repair.rebuild = die\n"
+        "plan = repair.make_plan(StoreDirectory(sys.argv[1]))\n"
+        "repair.repair(plan, Path(sys.argv[2]))\n"
+    )
+    out = tmp_path / "out"
+    done = subprocess.run([sys.executable, "-c", code, str(root), str(out)], check=False)
+    assert done.returncode == -9
+    assert any((out / "commitlog").iterdir())
+    assert fingerprint(root) == before
+    result = repair(plan_of(root), out)
+    assert result.ok, result.findings
+    assert not [path for path in out.iterdir() if path.name.startswith(".")]
+    assert fingerprint(root) == before
 
 
 def test_a_full_disk_leaves_nothing_behind_and_the_source_as_it_was(
