@@ -117,11 +117,15 @@ class Caller:
     ``close()`` as :class:`broker.remoting.blocking.BlockingClient` does.
     """
 
+    #: What everything together may take, where the caller knows it: no name server gets it all.
+    timeout_ms: int | None = None
+
     def __init__(self, namesrv: Sequence[str], client: Any) -> None:
         if not namesrv:
             raise ClientError("no name server is named", "give at least one host:port")
         self.namesrv_addresses = tuple(namesrv)
         self.client = client
+        self._answered = 0  # place of the name server that answered last
 
     def close(self) -> None:
         """Close every connection."""
@@ -182,17 +186,21 @@ class Caller:
     def ask_namesrv(
         self, code: int, *, accept: Sequence[int] = _SUCCESS_ONLY, **fields: Any
     ) -> Reply:
-        """Ask the name servers in turn until one answers.
+        """Ask the name servers in turn until one answers; the next question begins with that one.
 
         TOPIC_NOT_EXIST is passed on only when no name server knows better: one that has just
         started may not have heard of the topic yet. The last error is raised when none answers.
         """
         last: RocketMQError | None = None
-        limit = NAMESRV_TIMEOUT_MS if len(self.namesrv_addresses) > 1 else None
-        for address in self.namesrv_addresses:
+        limit = self._namesrv_limit_ms()
+        count = len(self.namesrv_addresses)
+        first = self._answered
+        for place in [(first + step) % count for step in range(count)]:
+            address = self.namesrv_addresses[place]
             command = build_request(code, fields)
             try:
                 answer = self._ask(address, command, limit)
+                self._answered = place
                 return self._check(address, code, answer, accept)
             except BrokerError as error:
                 last = error
@@ -203,6 +211,15 @@ class Caller:
                     last = error
         assert last is not None, "a caller has at least one name server"
         raise last
+
+    def _namesrv_limit_ms(self) -> int | None:
+        """How long one of several name servers may be silent: the others need time, too."""
+        count = len(self.namesrv_addresses)
+        if count == 1:
+            return None
+        if self.timeout_ms is None:
+            return NAMESRV_TIMEOUT_MS
+        return min(NAMESRV_TIMEOUT_MS, self.timeout_ms // count)
 
     def ask_every_namesrv(
         self, code: int, *, accept: Sequence[int] = _SUCCESS_ONLY, **fields: Any

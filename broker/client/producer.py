@@ -105,10 +105,15 @@ class Producer:
                 return self._attempt(message, chosen)
             except (BrokerError, RemotingError) as error:
                 final = isinstance(error, BrokerError) and error.code not in _RETRIED
-                if final or attempt == ATTEMPTS - 1:
+                if final or attempt == ATTEMPTS - 1 or self._is_over():
                     raise
                 failed.add(chosen.broker_name)
         raise AssertionError("the last attempt returns or raises")
+
+    def _is_over(self) -> bool:
+        """True when another attempt has no time left: it would only hide what went wrong."""
+        left_ms: float | None = getattr(self._caller.client, "remaining_ms", None)
+        return left_ms is not None and left_ms <= 0
 
     def request(
         self, message: Message, queue: MessageQueue, *, born_timestamp_ms: int | None = None

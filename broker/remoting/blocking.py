@@ -321,6 +321,11 @@ class BlockingClient:
         """Ask many at once; result i is the answer or the error of call i. Never raises for one."""
         return _Round(self, calls, self._deadline(timeout_ms)).run()
 
+    @property
+    def remaining_ms(self) -> float | None:
+        """What is left of ``total_ms``; None where nothing bounds everything."""
+        return None if self._ends is None else max(0.0, (self._ends - time.monotonic()) * 1000)
+
     def _deadline(self, timeout_ms: float | None) -> float:
         limit = self.timeout_ms if timeout_ms is None else timeout_ms
         deadline = time.monotonic() + limit / 1000

@@ -2,7 +2,7 @@
 
 import pytest
 
-from broker.client.caller import Caller, build_request, named
+from broker.client.caller import NAMESRV_TIMEOUT_MS, Caller, build_request, named
 from broker.errors import (
     BrokerError,
     ClientError,
@@ -84,6 +84,24 @@ def test_the_next_name_server_is_asked(scripted, caller) -> None:
         ConnectError("down", address=a) if a == "ns:1" else response(c, body=b"{}")
     )
     assert caller.ask_namesrv(206).address == "ns:2"
+
+
+def test_the_next_question_begins_with_the_name_server_that_answered(scripted, caller) -> None:
+    scripted.scripts[206] = lambda a, c: (
+        ConnectError("down", address=a) if a == "ns:1" else response(c, body=b"{}")
+    )
+    caller.ask_namesrv(206)
+    caller.ask_namesrv(206)
+    assert scripted.asked(206) == ["ns:1", "ns:2", "ns:2"]
+
+
+def test_a_silent_name_server_leaves_time_for_the_others(caller) -> None:
+    assert caller._namesrv_limit_ms() == NAMESRV_TIMEOUT_MS
+    caller.timeout_ms = 1_000
+    assert caller._namesrv_limit_ms() == 500
+    caller.timeout_ms = 60_000
+    assert caller._namesrv_limit_ms() == NAMESRV_TIMEOUT_MS
+    assert Caller(["ns:1"], caller.client)._namesrv_limit_ms() is None
 
 
 def test_every_name_server_can_be_asked(scripted, caller) -> None:
