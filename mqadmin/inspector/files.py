@@ -4,7 +4,7 @@ import errno
 import mmap
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final, cast
 
@@ -72,7 +72,10 @@ def open_bytes(path: Path, *, sequential: bool = False) -> Iterator[FileBytes]:
         yield file
     finally:
         if view is not None:
-            view.close()
+            # Columns over it may still be alive when an error or ^C ends a walk: the map goes
+            # with the last of them, and the error is not hidden behind another one.
+            with suppress(BufferError):
+                view.close()
         os.close(fd)
 
 

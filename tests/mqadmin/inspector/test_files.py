@@ -69,3 +69,17 @@ def test_nobody_holds_what_nobody_locked(tmp_path: Path) -> None:
     path.touch()
     assert lock_holder(path) in (0, None)
     assert lock_holder(tmp_path / "nothing") is None
+
+
+def test_an_error_is_not_hidden_by_columns_that_are_still_alive(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As when ^C ends a walk between two batches."""
+    monkeypatch.setattr(files, "READ_WHOLE_BYTES", 100)
+    path = tmp_path / "file"
+    path.write_bytes(b"abc" * 5000)
+    kept = []
+    with pytest.raises(KeyboardInterrupt), open_bytes(path) as file:
+        kept.append(memoryview(file.data))
+        raise KeyboardInterrupt
+    assert kept[0][3:6] == b"abc"
