@@ -5,6 +5,7 @@ their midst ours. So an error of ours takes a note along (:func:`noted`): one li
 fields; :func:`cause_of` finds that line again.
 """
 
+import errno
 import json
 import re
 import traceback
@@ -20,6 +21,8 @@ MARK: Final = "mqadmin-error: "
 _LINE: Final = re.compile(
     r"^(?:pyspark\.errors\.\S+\.)?([A-Za-z_][\w.]*(?:Error|Exception|Interrupt)): (.+)$"
 )
+_FULL: Final = (errno.ENOSPC, errno.EDQUOT)
+_NO_SPACE: Final = "No space left on device"
 _FIELDS: Final = ("path", "physical_offset", "reason")
 
 
@@ -39,6 +42,8 @@ def noted() -> Iterator[None]:
 def cause_of(error: BaseException, job: str = "") -> BaseException:
     """The error of ours within an error of Spark; what is no error of Spark is given back.
 
+    A full disk is a DiskFullError, whoever of the two met it.
+
     An error of ours then says in which ``job`` it was met. All that Spark said is a note of it:
     an error of py4j asks its virtual machine for its words, which is gone when ``-v`` shows them.
     """
@@ -51,6 +56,8 @@ def cause_of(error: BaseException, job: str = "") -> BaseException:
 
 
 def _cause(error: BaseException) -> BaseException:
+    if isinstance(error, OSError) and error.errno in _FULL:
+        return _disk_full(str(error.filename or ""))
     if isinstance(error, errors.RocketMQError) or not is_spark(error):
         return error
     try:
@@ -64,7 +71,18 @@ def _cause(error: BaseException) -> BaseException:
             return _rebuilt(json.loads(line))
         except (ValueError, KeyError, TypeError):
             pass
+    if _NO_SPACE in text:
+        return _disk_full("")
     return errors.RemotingError(f"Spark: {_last_words(text)}", "-v shows all that Spark says")
+
+
+def _disk_full(path: str) -> errors.DiskFullError:
+    return errors.DiskFullError(
+        f"no space left on device{f': {path}' if path else ''}",
+        "make room in --out, or in TMPDIR where Spark sorts; the same run then goes on with what"
+        " is whole",
+        path=path,
+    )
 
 
 def is_spark(error: BaseException) -> bool:

@@ -27,6 +27,7 @@ from mqadmin.pipeline.expressions import switch, whole_number
 from mqadmin.pipeline.failure import cause_of
 from mqadmin.pipeline.inputs import Damages, Inputs
 from mqadmin.pipeline.job import Job, Table, camel
+from mqadmin.pipeline.lock import held
 from mqadmin.pipeline.options import expanded
 from mqadmin.pipeline.progress import Notify, Progress, silent, streamed, watched
 from mqadmin.pipeline.session import SparkSettings, spark_session
@@ -93,7 +94,8 @@ def run(request: Request, notify: Notify = silent) -> Result:
     """Run a job to its end.
 
     ConfigError for a request that cannot be carried out (also without Spark or a Java),
-    StoreError for a path that cannot be read, RemotingError when Spark fails.
+    StoreError for a path that cannot be read, StoreLockedError while another run writes to
+    ``out``, DiskFullError if it does not fit, RemotingError when Spark fails.
     """
     job = find_job(request.job)
     job.settings(request.parameters)
@@ -104,7 +106,7 @@ def run(request: Request, notify: Notify = silent) -> Result:
         log_files(path)  # a path that is not there is told before a machine is started
     notify(Progress(what="starting Spark"))
     try:
-        with spark_session(request.settings) as spark:
+        with held(request.out), spark_session(request.settings) as spark:
             return _Run(request, job, spark, notify).run()
     except Exception as error:
         cause = cause_of(error, job.name)

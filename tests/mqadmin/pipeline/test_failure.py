@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from pyspark.errors import PySparkException
 
-from broker.errors import ConfigError, CorruptRecordError, RemotingError, StoreError
+from broker.errors import ConfigError, CorruptRecordError, DiskFullError, RemotingError, StoreError
 from mqadmin.pipeline.failure import MARK, cause_of, noted
 
 
@@ -69,6 +69,18 @@ def test_other_errors_are_one_line() -> None:
 def test_what_is_no_error_of_spark_stays_as_it_is() -> None:
     for error in (ValueError("x"), StoreError("y"), KeyboardInterrupt()):
         assert cause_of(error) is error
+
+
+def test_a_full_disk_is_that_whoever_met_it() -> None:
+    for error in (
+        OSError(28, "No space left on device", "/lake/x"),
+        travelled(OSError(28, "Error writing bytes. Detail: [errno 28] No space left on device")),
+        SparkError("Task failed.\nCaused by: java.io.IOException: No space left on device\n\tat x"),
+    ):
+        back = cause_of(error, "export")
+        assert isinstance(back, DiskFullError)
+        assert back.message.startswith("job export: no space left on device")
+        assert "--out" in back.hint
 
 
 def test_a_broken_note_is_not_trusted() -> None:
