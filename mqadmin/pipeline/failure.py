@@ -21,6 +21,7 @@ MARK: Final = "mqadmin-error: "
 _LINE: Final = re.compile(
     r"^(?:pyspark\.errors\.\S+\.)?([A-Za-z_][\w.]*(?:Error|Exception|Interrupt)): (.+)$"
 )
+_CAUSED: Final = "Caused by: "
 _FULL: Final = (errno.ENOSPC, errno.EDQUOT)
 _NO_SPACE: Final = "No space left on device"
 _FIELDS: Final = ("path", "physical_offset", "reason")
@@ -62,6 +63,8 @@ def _cause(error: BaseException) -> BaseException:
         return error
     try:
         text = str(error)
+        if _CAUSED not in text:
+            text += f"\n{getattr(error, '_stackTrace', None) or ''}"
     except Exception as failed:  # the machine that knows the words is dead
         text = f"{type(failed).__name__}: {failed}"
     at = text.find(MARK)
@@ -106,9 +109,15 @@ def _rebuilt(fields: dict[str, Any]) -> errors.RocketMQError:
 
 
 def _last_words(text: str) -> str:
-    """The most telling line of what Spark says: the last Python error, else the first line."""
+    """The most telling line of what Spark says: the last error of Python, else the cause of all
+    others of Java, else the first line.
+    """
     text, _, _ = text.partition("During handling of the above exception")
-    found = [match for line in text.splitlines() if (match := _LINE.match(line.strip(" :")))]
+    lines = text.splitlines()
+    if not any("Traceback (most recent" in line for line in lines):
+        causes = [line.partition(_CAUSED)[2] for line in lines if _CAUSED in line]
+        lines = causes[-1:] or lines
+    found = [match for line in lines if (match := _LINE.match(line.strip(" :")))]
     if found:
         return f"{found[-1][1].rpartition('.')[2]}: {found[-1][2]}"
     lines = [line.strip() for line in text.splitlines() if line.strip()]

@@ -66,6 +66,17 @@ def test_other_errors_are_one_line() -> None:
     assert str(cause_of(java)) == "Spark: SparkException: Invalid master URL: x"
 
 
+def test_the_cause_of_all_others_is_told() -> None:
+    error = SparkError("Error while instantiating 'SessionStateBuilder':")
+    error._stackTrace = (  # type: ignore[attr-defined]
+        "java.lang.IllegalArgumentException: Error while instantiating\n\tat x\n"
+        "Caused by: java.lang.reflect.InvocationTargetException: no\n\tat y\n"
+        "Caused by: org.apache.spark.SparkIllegalArgumentException: the value 'x' is no number"
+    )
+    words = "Spark: SparkIllegalArgumentException: the value 'x' is no number"
+    assert str(cause_of(error)) == words
+
+
 def test_what_is_no_error_of_spark_stays_as_it_is() -> None:
     for error in (ValueError("x"), StoreError("y"), KeyboardInterrupt()):
         assert cause_of(error) is error
