@@ -17,7 +17,7 @@ from broker.common.group import (
     group_config_to_wire,
     is_system_group,
 )
-from broker.errors import ClientError, RocketMQError
+from broker.errors import ClientError, ConfigError, RocketMQError
 from broker.remoting.protocol.codes import RequestCode
 from mqadmin.admin.failure import having, part_errors
 from mqadmin.admin.result import Change, Listing, Plan, Request, TargetError
@@ -122,7 +122,10 @@ class GroupAdmin:
     ) -> Plan:
         """Plan a patch of the group on every broker that has it, or on the ones named."""
         if not settings:
-            raise ClientError(f"nothing to change about group {group}", "name a setting")
+            raise ConfigError(
+                f"nothing to change about group {group}",
+                "name a setting: mqadmin group update --help lists them",
+            )
         changes: list[Change] = []
         found, errors = self._existing(group, cluster, broker)
         for target, config in found:
@@ -143,7 +146,10 @@ class GroupAdmin:
         """
         found, errors = self._existing(group, cluster, broker)
         if is_system_group(group):
-            raise ClientError(f"group {group} belongs to RocketMQ itself and cannot be deleted")
+            raise ClientError(
+                f"group {group} belongs to RocketMQ itself and cannot be deleted",
+                "mqadmin group list --user shows the others",
+            )
         changes = [
             Change(
                 target=target.label,

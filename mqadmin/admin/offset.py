@@ -184,6 +184,11 @@ class OffsetAdmin:
             for item in items
             if item.address in ways
         ]
+        if not online and items and all(item.current_offset is None for item in items):
+            warnings.append(
+                f"group {group} has no offset on {topic} and no client is online: does it exist? "
+                f"mqadmin group show {group} tells"
+            )
         if connections.message_model == "BROADCASTING":
             warnings.append(
                 f"{group} consumes by broadcasting: its clients keep offsets of their own"
@@ -283,6 +288,7 @@ class OffsetAdmin:
         news = target_offsets(self._admin, target, good, ranges)
         items: list[ResetItem] = []
         silent: list[str] = []
+        edged: list[str] = []
         for queue, (low_offset, high_offset, current), new in zip(good, ranges, news, strict=True):
             if isinstance(new, RocketMQError):
                 errors.append(describe(new, target=_name(queue)))
@@ -291,7 +297,14 @@ class OffsetAdmin:
             else:
                 place = (addresses[queue.broker_name], low_offset, high_offset)
                 items.append(_item(group, queue, place, current, new))
+                if target.kind == "offset" and new != target.number:
+                    edged.append(f"{_name(queue)} to {new}")
         warnings = []
+        if edged:
+            warnings.append(
+                f"offset {target.number} is outside of what is kept, so the edge is taken: "
+                + ", ".join(edged)
+            )
         if silent:
             warnings.append(
                 f"left alone, because nothing is committed or named for them: {', '.join(silent)}"

@@ -37,6 +37,8 @@ class MQAdmin(Caller):
     requests, ``tls`` wraps connections, ``trace`` is told each request and answer.
     """
 
+    timeout_ms: int
+
     def __init__(
         self,
         namesrv: Sequence[str],

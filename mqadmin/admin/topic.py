@@ -13,7 +13,7 @@ from broker.common.topic import (
     is_system_topic,
     topic_config_to_wire,
 )
-from broker.errors import BrokerError, ClientError, RemotingError, RocketMQError
+from broker.errors import BrokerError, ClientError, ConfigError, RemotingError, RocketMQError
 from broker.remoting.protocol.codes import RequestCode, ResponseCode
 from mqadmin.admin.failure import describe, having, part_errors
 from mqadmin.admin.result import Change, Listing, Plan, Request, TargetError
@@ -262,7 +262,7 @@ class TopicAdmin:
         }
         fields = {name: value for name, value in asked.items() if value is not None}
         if not fields and not attributes:
-            raise ClientError(
+            raise ConfigError(
                 f"nothing to change about topic {topic}",
                 "name at least one of queues, perm, order, attribute",
             )
@@ -298,7 +298,10 @@ class TopicAdmin:
         topic and would register it again, so its error is part of the plan.
         """
         if is_system_topic(topic):
-            raise ClientError(f"topic {topic} belongs to RocketMQ itself and cannot be deleted")
+            raise ClientError(
+                f"topic {topic} belongs to RocketMQ itself and cannot be deleted",
+                "mqadmin topic list --user shows the others",
+            )
         topology = self._admin.topology
         targets = [target for target in topology.all(cluster=cluster) if target.broker_id == 0]
         good, errors = part_errors(targets, self.configs(targets, topic))

@@ -102,7 +102,10 @@ def show_lag(
     """
     listing = session.admin.consumer.lag(group, topic=topic, clients=clients)
     found = session.emit_listing(
-        CONSUMER_LAG, listing, nothing=f"group {group} has no offset on any broker"
+        CONSUMER_LAG,
+        listing,
+        nothing=f"group {group} has no offset on any broker",
+        hint="mqadmin consumer list and mqadmin group list show the groups there are",
     )
     if found and session.is_table:
         known = [item.lag for item in listing.items if item.lag is not None]
@@ -118,6 +121,11 @@ def connections(session: Session, group: Group) -> None:
     """Show the clients of a group and what they subscribe to."""
     found = session.admin.consumer.connections(group)
     if not found.connections and not found.errors:
-        session.say(NO, "notFound", f"nobody of group {group} is online")
+        session.say(
+            NO,
+            "notFound",
+            f"nobody of group {group} is online",
+            f"mqadmin consumer lag {group} shows how far it came while it was",
+        )
     session.emit_thing(CONSUMER_CONNECTIONS, found)
     session.report_targets(found.errors, some_worked=bool(found.connections))

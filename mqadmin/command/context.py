@@ -152,13 +152,9 @@ def set_context(
     contexts.named[name] = settings
     if session.options.get("output"):
         session.form = "table"  # -o is a setting here, not a wish for this command's own output
-    rows = [
-        {"setting": word, "value": value, "origin": f"context {name}"}
-        for word, value in settings.items()
-    ]
     if not session.dry_run:
         save_contexts(path, contexts)
-    session.emit(CONTEXT_SHOW, rows)
+    session.emit(CONTEXT_SHOW, _rows(name, settings))
     if session.dry_run:
         session.end_dry_run()
     else:
@@ -166,7 +162,8 @@ def set_context(
 
 
 def _check(session: Session, settings: dict[str, Any]) -> None:
-    """Refuse what could never be used: a wrong duration is better found now."""
+    """Refuse what could never be used: a wrong duration or address is better found now."""
+    from mqadmin.command.session import check_namesrv
     from mqadmin.settings import Effective, Settings
 
     effective = {word: Effective(settings.get(word), "option") for word in CONTEXT_WORDS}
@@ -174,6 +171,8 @@ def _check(session: Session, settings: dict[str, Any]) -> None:
     if "timeout" in settings:
         _ = probe.timeout_ms
     _ = probe.address_map
+    if "namesrv" in settings:
+        check_namesrv(probe, probe.namesrv)
 
 
 @NOUN.verb("use", view=CONTEXT_SHOW, examples=["mqadmin context use test"])
@@ -189,6 +188,7 @@ def use(
     if name != "-" and name not in contexts.named:
         raise _unknown(name, sorted(contexts.named))
     contexts.current = "" if name == "-" else name
+    _show_to_programs(session, name, contexts.named.get(name, {}))
     if session.dry_run:
         session.end_dry_run()
         return
@@ -208,6 +208,7 @@ def delete(session: Session, name: Name) -> None:
         raise _unknown(name, sorted(contexts.named))
     if session.dry_run:
         session.note(f"would delete context {name}")
+        _show_to_programs(session, name, {})
         session.end_dry_run()
         return
     if not session.consent(f"delete context {name}?"):
@@ -216,7 +217,21 @@ def delete(session: Session, name: Name) -> None:
     if contexts.current == name:
         contexts.current = ""
     save_contexts(path, contexts)
+    _show_to_programs(session, name, {})
     session.note(f"context {name} is gone")
+
+
+def _show_to_programs(session: Session, name: str, settings: dict[str, Any]) -> None:
+    """Give the settings a context has now, where a program reads; a person has the sentence."""
+    if not session.is_table:
+        session.emit(CONTEXT_SHOW, _rows(name, settings))
+
+
+def _rows(name: str, settings: dict[str, Any]) -> list[dict[str, Any]]:
+    return [
+        {"setting": word, "value": value, "origin": f"context {name}"}
+        for word, value in settings.items()
+    ]
 
 
 def _unknown(name: str, known: list[str]) -> NothingFound:

@@ -28,13 +28,16 @@ KINDS: dict[str, int] = {
     "badId": USAGE,
 }
 
+# Why the rows of a window end early.
+MORE = "more messages match than --max lets through; narrow the window, or raise --max"
+
 
 def emit_found(session: Session, view: View, result: Any) -> None:
     """Print the messages of a ``QueryResult``, or say which kind of no it is."""
     errors = [target_report(error) for error in result.errors]
     outcome = Outcome(
         truncated=result.truncated,
-        reason=result.detail if result.kind == "found" else "",
+        reason=(result.detail if result.kind == "found" else "") or MORE,
         errors=[report.fields() for report in errors],
     )
     session.emit(view, result.items, outcome, quiet=True)

@@ -200,7 +200,12 @@ def list_groups(
 def show(session: Session, group: Group) -> None:
     """Show the configuration of a consumer group on each of its brokers."""
     listing = session.admin.group.show(group)
-    session.emit_listing(GROUP_SHOW, listing, nothing=f"no broker has group {group}")
+    session.emit_listing(
+        GROUP_SHOW,
+        listing,
+        nothing=f"no broker has group {group}",
+        hint="mqadmin group list shows the groups there are",
+    )
 
 
 @NOUN.verb(

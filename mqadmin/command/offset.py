@@ -84,7 +84,12 @@ def show(
 ) -> None:
     """Show the committed offsets of a group beside the range of each queue."""
     listing = session.admin.offset.show(group, topic=topic)
-    session.emit_listing(OFFSET_SHOW, listing, nothing=f"group {group} has no offset on any broker")
+    session.emit_listing(
+        OFFSET_SHOW,
+        listing,
+        nothing=f"group {group} has no offset on any broker",
+        hint="mqadmin consumer list and mqadmin group list show the groups there are",
+    )
 
 
 @NOUN.verb(
@@ -191,7 +196,7 @@ def _status(done: Any) -> int:
     statuses = {item.status for item in done.items}
     if statuses & {"differs", "moved"}:
         return MOVED
-    if statuses & {"done", "unchanged"}:
+    if statuses & {"done", "pending"}:
         return PARTLY
     errors = [item.error for item in done.items if item.error is not None] + list(done.errors)
     if not errors:

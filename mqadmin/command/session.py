@@ -47,7 +47,7 @@ def connect(settings: Settings, trace: Callable[..., None] | None) -> "MQAdmin":
 
         network["tls"] = tls_context(**files)
     namesrv = settings.namesrv
-    _check_namesrv(settings, namesrv)
+    check_namesrv(settings, namesrv)
     if namesrv[0].startswith(("http://", "https://")):
         from mqadmin.admin.access import discover_namesrv
 
@@ -61,7 +61,7 @@ def connect(settings: Settings, trace: Callable[..., None] | None) -> "MQAdmin":
     )
 
 
-def _check_namesrv(settings: Settings, addresses: list[str]) -> None:
+def check_namesrv(settings: Settings, addresses: list[str]) -> None:
     """Refuse what cannot be an address before anything is dialled; names where it comes from."""
     from broker.common.address import parse_address
     from broker.errors import LocalProtocolError
@@ -138,11 +138,13 @@ class Session:
         *,
         live: bool = False,
         nothing: str = "",
+        hint: str = "",
         quiet: bool = False,
     ) -> int:
         """Print rows, then what there is to say about them, and set the status.
 
-        ``nothing`` is the sentence for an empty answer, which then has status 1; ``quiet`` leaves
+        ``nothing`` is the sentence for an empty answer, which then has status 1, and ``hint`` its
+        next step; ``quiet`` leaves
         an empty answer to be explained by the caller.
         """
         from mqadmin.output.emit import emit
@@ -153,7 +155,7 @@ class Session:
             self.say(PARTLY, "truncated", outcome.reason or "more rows were left out")
         elif not count and not outcome.errors and not quiet:
             if nothing:
-                self.say(NO, "notFound", nothing)
+                self.say(NO, "notFound", nothing, hint)
             elif self.is_table:
                 self.note("nothing there")
         return count
@@ -168,7 +170,7 @@ class Session:
             emit_error(ErrorReport(kind, message, hint), form=self.form)
         self.status = self.status or status
 
-    def emit_listing(self, view: View, listing: Any, *, nothing: str = "") -> int:
+    def emit_listing(self, view: View, listing: Any, *, nothing: str = "", hint: str = "") -> int:
         """Print a ``Listing`` of the library: items, notes, the targets that failed."""
         outcome = Outcome(
             truncated=listing.truncated, errors=[target_report(e).fields() for e in listing.errors]
@@ -179,7 +181,9 @@ class Session:
             notes = []
         for note in notes:
             self.note(note)
-        count = self.emit(view, listing.items, outcome, nothing=nothing, quiet=bool(notes))
+        count = self.emit(
+            view, listing.items, outcome, nothing=nothing, hint=hint, quiet=bool(notes)
+        )
         self.report_targets(listing.errors, some_worked=count > 0)
         return count
 
@@ -193,8 +197,12 @@ class Session:
         """Say which targets failed; status 5 when others worked, else that of the first."""
         from mqadmin.output.errors import emit_error
 
+        said: list[dict[str, Any]] = []
         for error in errors:
-            emit_error(target_report(error), form=self.form)
+            report = target_report(error)
+            if report.fields() not in said:  # one refusal of a broker may hold for many queues
+                said.append(report.fields())
+                emit_error(report, form=self.form)
         if errors:
             alone = target_status(errors[0].kind, errors[0].response_code)
             self.status = PARTLY if some_worked else alone

@@ -20,7 +20,7 @@ DOCUMENT = View("store.verify", "mqadmin.inspector.verify_rows:VerifyReport", si
 
 @NOUN.verb(
     "verify",
-    view=(VERIFY, SUMMARY),
+    view=(DOCUMENT, SUMMARY),
     examples=[
         "mqadmin store verify /data/store",
         "mqadmin store verify /data/store --topic orders --fast",

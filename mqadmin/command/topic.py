@@ -211,7 +211,12 @@ def show(
 ) -> None:
     """Show the configuration of a topic on each of its brokers."""
     listing = session.admin.topic.show(topic)
-    session.emit_listing(TOPIC_SHOW, listing, nothing=f"no broker has topic {topic}")
+    session.emit_listing(
+        TOPIC_SHOW,
+        listing,
+        nothing=f"no broker has topic {topic}",
+        hint="mqadmin topic list shows the topics there are",
+    )
 
 
 @NOUN.verb("route", view=TOPIC_ROUTE, examples=["mqadmin topic route orders -o json"])

@@ -102,7 +102,9 @@ class StoreDirectory:
         if kind not in KINDS:
             raise StoreError(f"unknown kind of file: {kind}", f"one of {', '.join(KINDS)}")
         if not self.path.exists():
-            raise StoreError(f"no such file or directory: {path}", path=str(path))
+            raise StoreError(
+                f"no such file or directory: {path}", "is the path right?", path=str(path)
+            )
         self.root: Path | None = None
         self.kind = AUTO
         if self.path.is_dir():

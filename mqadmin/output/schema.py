@@ -18,15 +18,32 @@ ERROR_FIELDS: dict[str, Any] = {
     "physicalOffset": {"type": ["integer", "null"]},
 }
 
+# What is told beside the rows about a damaged file, in the place of an error.
+DAMAGE_FIELDS: dict[str, Any] = {
+    "severity": {"type": "string"},
+    "length": {"type": ["integer", "null"]},
+    "detail": {"type": "string"},
+    "suggestion": {"type": ["string", "null"]},
+}
+
 
 def emit_schema(views: Sequence[View]) -> None:
     """Write the schema of the output of a command that emits one of ``views``."""
     from msgspec import json
 
     documents = [view_schema(view) for view in views]
-    document = documents[0] if len(documents) == 1 else {"anyOf": documents}
+    document = documents[0] if len(documents) == 1 else _any_of(documents)
     head = {"$schema": "https://json-schema.org/draft/2020-12/schema"}
     write_out(json.format(json.encode({**head, **document}), indent=2).decode() + "\n")
+
+
+def _any_of(documents: list[dict[str, Any]]) -> dict[str, Any]:
+    """One of several outputs; definitions go to the root, where ``#/$defs/…`` looks for them."""
+    shared: dict[str, Any] = {}
+    for document in documents:
+        for name, definition in document.pop("$defs", {}).items():
+            assert shared.setdefault(name, definition) == definition, f"two structs named {name}"
+    return {"anyOf": documents, **({"$defs": shared} if shared else {})}
 
 
 def view_schema(view: View) -> dict[str, Any]:
@@ -53,7 +70,7 @@ def view_schema(view: View) -> dict[str, Any]:
                 "truncated": {"type": "boolean"},
                 "errors": {
                     "type": "array",
-                    "items": {"type": "object", "properties": ERROR_FIELDS},
+                    "items": {"type": "object", "properties": {**ERROR_FIELDS, **DAMAGE_FIELDS}},
                 },
             },
             "required": ["schema", "items", "truncated", "errors"],

@@ -3,7 +3,7 @@
 import pytest
 
 from broker.common.group import SubscriptionGroupConfig
-from broker.errors import ClientError
+from broker.errors import ClientError, ConfigError
 from broker.remoting.protocol.codes import RequestCode
 
 
@@ -69,13 +69,18 @@ def test_attributes_are_not_sent_back(admin, broker_a) -> None:
         ({"nope": 1}, "no setting nope"),
         ({"groupName": "h"}, "no setting groupName"),
         ({"retryQueueNums": -1}, "cannot be negative"),
-        ({}, "nothing to change"),
     ],
 )
 def test_bad_settings(admin, broker_a, settings, said) -> None:
     add(broker_a)
     with pytest.raises(ClientError, match=said):
         admin.group.plan_update("g", settings=settings)
+
+
+def test_nothing_to_change_is_a_matter_of_the_command_line(admin, broker_a) -> None:
+    add(broker_a)
+    with pytest.raises(ConfigError, match="nothing to change"):
+        admin.group.plan_update("g", settings={})
 
 
 def test_bad_names(admin) -> None:

@@ -3,7 +3,7 @@
 import pytest
 
 from broker.common.topic import TopicConfig
-from broker.errors import BrokerError, ClientError, RequestTimeoutError
+from broker.errors import BrokerError, ClientError, ConfigError, RequestTimeoutError
 from broker.remoting.protocol.codes import RequestCode, ResponseCode
 from mqadmin.admin.topic import merged_attributes
 
@@ -180,7 +180,7 @@ class TestUpdate:
         assert not cluster.asked(RequestCode.UPDATE_AND_CREATE_TOPIC)
 
     def test_nothing_named_is_an_error(self, admin):
-        with pytest.raises(ClientError, match="nothing to change"):
+        with pytest.raises(ConfigError, match="nothing to change"):
             admin.topic.plan_update("orders")
 
     def test_an_unknown_topic_is_an_error_with_the_next_command(self, admin):

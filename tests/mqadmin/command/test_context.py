@@ -51,6 +51,8 @@ def test_a_setting_that_could_never_be_used_is_refused_now(mqadmin: Run) -> None
     assert mqadmin("context", "set", "t", "--timeout", "soon").status == 2
     assert mqadmin("context", "set", "t", "--address-map", "x").status == 2
     assert mqadmin("context", "set", "t", "--unset", "nosuch").status == 2
+    bad = mqadmin("context", "set", "t", "--namesrv", "bad::::address")
+    assert (bad.status, "not an address" in bad.err) == (2, True)
     assert mqadmin("context", "set", "t").status == 2
     assert mqadmin("context", "list", "-o", "ndjson").out == ""
 

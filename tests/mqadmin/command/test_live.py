@@ -163,6 +163,73 @@ def test_rows_have_exactly_the_fields_of_their_schema(live: Run) -> None:
             assert list(item) == list(declared), words
 
 
+@pytest.fixture
+def silent() -> Iterator[str]:
+    """The address of a peer that takes connections and never answers."""
+    import socket
+
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        host, port = server.getsockname()
+        yield f"{host}:{port}"
+
+
+def test_a_silent_name_server_does_not_hide_the_next(live: Run, embedded: Any, silent: str) -> None:
+    both = f"{silent};{embedded.namesrv_address}"
+    done = live("topic", "list", "-n", both, "--timeout", "4s", "-o", "json")
+    assert done.status == 0, done.err
+    assert items(done)
+
+
+def test_a_silent_broker_is_named_with_the_time_it_was_given(
+    live: Run, embedded: Any, silent: str
+) -> None:
+    live("topic", "create", "orders", "-y", "--if-not-exists")
+    words = ["--timeout", "1s", "--address-map", f"{embedded.address}={silent}"]
+    for command in (["msg", "send", "orders", "--body", "x"],
+                    ["msg", "query", "--topic", "orders", "--key", "k"]):  # fmt: skip
+        done = live(*command, *words)
+        assert done.status == 3, done.err
+        assert f"(dialled as {silent}): no answer to" in done.err
+        assert "within 0 ms" not in done.err
+
+
+def test_what_a_reset_cannot_reach_is_said(live: Run) -> None:
+    live("topic", "create", "orders", "--queues", "2", "-y", "--if-not-exists")
+    live("group", "create", "far", "-y")
+    reset = ["offset", "reset", "far", "--topic", "orders", "--dry-run", "--to"]
+    assert "outside of what is kept" in live(*reset, "99999").err
+    assert "does it exist? mqadmin group show far" in live(*reset, "99999").err
+    assert "outside" not in live(*reset, "0").err
+
+
+def test_one_refusal_for_many_queues_is_said_once(
+    live: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    live("topic", "create", "orders", "--queues", "2", "-y", "--if-not-exists")
+    done = live("offset", "reset", "nosuch", "--topic", "orders", "--to", "earliest", "-y")
+    assert done.status == 1
+    assert done.err.count("error:") == 1
+
+
+def test_a_cut_window_names_the_limit(live: Run) -> None:
+    live("topic", "create", "cut", "--queues", "1", "-y")
+    for body in "abc":
+        assert live("msg", "send", "cut", "--body", body).status == 0
+    for _ in range(200):  # what is acknowledged is dispatched to its queue a moment later
+        if items(live("topic", "status", "cut", "-o", "json"))[0]["maxOffset"] == 3:
+            break
+    done = live("msg", "query", "--topic", "cut", "--begin", "-1h", "--max", "2")
+    assert done.status == 5
+    assert "truncated: " in done.err
+    assert "--max" in done.err
+
+
+def test_a_change_of_nothing_is_a_usage_error(live: Run) -> None:
+    live("topic", "create", "orders", "-y", "--if-not-exists")
+    assert live("topic", "update", "orders", "-y").status == 2
+
+
 def test_the_trace_names_request_address_and_time(live: Run) -> None:
     done = live("topic", "route", "orders", "-v")
     assert "GET_ROUTEINFO_BY_TOPIC 127.0.0.1:" in done.err

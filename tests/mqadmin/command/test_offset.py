@@ -91,6 +91,7 @@ def test_a_person_sees_every_queue_before_the_question(
         (("done", "failed"), 5),
         (("done", "differs"), 8),
         (("failed", "failed"), 3),
+        (("failed", "unchanged"), 3),
     ],
 )
 def test_the_status_says_how_it_went(

@@ -1,0 +1,327 @@
+"""What a command prints is what its ``-o schema`` says, for every command and in every form."""
+
+import csv
+import io
+import json
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from broker.remoting.blocking import BlockingClient
+from broker.remoting.protocol.body.heartbeat import HeartbeatData
+from broker.remoting.protocol.codes import RequestCode
+from broker.remoting.protocol.command import request
+from broker.server.standalone import BlockingEmbeddedBroker
+from mqadmin.command.face import load_noun
+from mqadmin.command.nouns import NOUNS
+
+Run = Callable[..., Any]
+
+SMALL = {"mappedFileSizeCommitLog": "1048576", "maxHashSlotNum": "500", "maxIndexNum": "2000"}
+
+HEARTBEAT = {
+    "clientID": "127.0.0.1@schemas",
+    "consumerDataSet": [
+        {
+            "groupName": "g",
+            "consumeType": "CONSUME_PASSIVELY",
+            "messageModel": "CLUSTERING",
+            "consumeFromWhere": "CONSUME_FROM_LAST_OFFSET",
+            "subscriptionDataSet": [
+                {"topic": "orders", "subString": "*", "subVersion": 1, "expressionType": "TAG"}
+            ],
+            "unitMode": False,
+        }
+    ],
+    "producerDataSet": [],
+}
+
+# Every command but "pipeline run", whose jobs have a test of their own below. Orders matter: what
+# a line creates, a later one changes and deletes. {…} are filled in by the test.
+LINES = [
+    "topic create made --queues 2 --yes",
+    "topic create planned --dry-run",
+    "topic update made --write-queues 1 --yes",
+    "topic perm made r --yes",
+    "topic show made",
+    "topic delete made --yes",
+    "topic list",
+    "topic show orders",
+    "topic route orders",
+    "topic status orders",
+    "msg send orders --body x --key k --tags t",
+    "msg query --topic orders --key 42",
+    "msg query --topic orders --key 42 --body text",
+    "msg query --topic orders --key none",
+    "msg query --topic nosuch --key none",
+    "msg show {id}",
+    "msg tail orders --last 3 --no-follow",
+    "msg decode-id {id}",
+    "msg decode-id {uniq}",
+    "group create made --yes",
+    "group update made --retry-max 2 --yes",
+    "group show made",
+    "group list",
+    "group delete made --yes",
+    "consumer list",
+    "consumer lag g",
+    "consumer connections g",
+    "consumer connections nobody",
+    "offset reset g --topic orders --to earliest --dry-run",
+    "offset reset idle --topic orders --to earliest --yes --undo-file {undo}",
+    "consumer lag idle --clients",
+    "offset show idle",
+    "dlq list",
+    "dlq show g",
+    "dlq replay g --to orders --dry-run --ledger {ledger}",
+    "dlq replay g --to orders --yes --ledger {ledger}",
+    "cluster list",
+    "broker status",
+    "broker config show",
+    "store inspect {store}",
+    "store inspect {store} --kind consumequeue",
+    "store inspect {store} --kind index",
+    "store inspect {store} --kind checkpoint",
+    "store inspect {store} --kind config",
+    "store inspect {store}/abort",
+    "store inspect {store} --summary",
+    "store inspect {golden}",
+    "store inspect {golden} --kind consumequeue",
+    "store inspect {golden} --kind index",
+    "store inspect {golden} --kind config",
+    "store inspect {golden} --summary",
+    "store inspect {damaged}",
+    "store inspect {damaged} --summary",
+    "store find {store} --key 42 --topic orders",
+    "store find {golden} --text a",
+    "store layout",
+    "store export {store}",
+    "store export {store} --output {out}.csv",
+    "store repair {damaged}",
+    "store repair {damaged} --output {repaired} --yes",
+    "store recover {damaged}",
+    "store recover {damaged} --output {recovered}",
+    "store verify {golden}",
+    "store verify {damaged}",
+    "store verify {damaged} --summary",
+    "store queue {store}",
+    "store queue {store} --topic orders --units",
+    "store index {store}",
+    "store index {store} --entries",
+    "store config {store}",
+    "store watch {store} --rounds 1",
+    "pipeline list",
+    "pipeline schema traffic",
+    "context set prod --namesrv 10.0.0.1:9876",
+    "context list",
+    "context show",
+    "context show --origin",
+    "context use prod",
+    "context delete prod --yes",
+]
+
+# Shown to a person only: programs get the same as part of another output.
+TABLE_ONLY = {"mqadmin.store.watch.topics/1", "mqadmin.store.find.places/1"}
+
+# A table and a CSV of these have a line per setting.
+LINE_PER_SETTING = ("broker status", "broker config show", "store config", "--kind config")
+
+# Their -o is a setting to be kept.
+FIXED_FORM = ("context set",)
+
+
+@pytest.fixture(scope="module")
+def store_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("schemas") / "store"
+
+
+@pytest.fixture(scope="module")
+def embedded(store_dir: Path) -> Iterator[BlockingEmbeddedBroker]:
+    with BlockingEmbeddedBroker(str(store_dir), SMALL) as running:
+        yield running
+
+
+@pytest.fixture
+def words(
+    mqadmin: Run,
+    embedded: BlockingEmbeddedBroker,
+    store_dir: Path,
+    golden_store: Callable[..., Path],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> Iterator[dict[str, str]]:
+    """A cluster with messages, dead letters, an online group, and what to put for ``{…}``."""
+    monkeypatch.setenv("NAMESRV_ADDR", embedded.namesrv_address)
+    monkeypatch.chdir(tmp_path)
+    mqadmin("topic", "create", "orders", "--queues", "2", "--yes")
+    mqadmin("topic", "create", "%DLQ%g", "--queues", "1", "--yes")
+    mqadmin("group", "create", "g", "--yes")
+    mqadmin("group", "create", "idle", "--yes")
+    sent = mqadmin("msg", "send", "orders", "--body", "two", "--key", "42", "-o", "json")
+    mqadmin("msg", "send", "%DLQ%g", "--body", "dead", "--property", "RETRY_TOPIC=orders")
+    damaged = golden_store("normal-stop-533", copy=True) / "store"
+    log = damaged / "commitlog" / f"{0:020d}"
+    data = bytearray(log.read_bytes())
+    data[332 + 4 : 332 + 8] = b"\0\0\0\1"
+    log.write_bytes(data)
+    place = json.loads(sent.out)
+    with BlockingClient(timeout_ms=20_000) as client:
+        body = HeartbeatData.from_bytes(json.dumps(HEARTBEAT).encode()).to_bytes()
+        client.check(embedded.address, request(RequestCode.HEART_BEAT, {}, body))
+        mqadmin("offset", "reset", "g", "--topic", "orders", "--to", "earliest", "--yes")
+        yield {
+            "id": place["offsetMsgId"],
+            "uniq": place["uniqKey"],
+            "store": str(store_dir),
+            "golden": str(golden_store("retry-dlq-533") / "store"),
+            "damaged": str(damaged),
+        } | {
+            name: str(tmp_path / name)
+            for name in ("undo", "ledger", "out", "repaired", "recovered")
+        }
+
+
+def test_every_command_has_a_line_here() -> None:
+    declared = {verb.path for name in NOUNS for verb in load_noun(name).verbs.values()}
+    covered = {path for path in declared for line in LINES if f"{line} ".startswith(f"{path} ")}
+    assert declared - covered == {"pipeline run", "pipeline warmup"}
+
+
+def test_json_and_ndjson_are_what_the_schema_says(mqadmin: Run, words: dict[str, str]) -> None:
+    seen: set[str] = set()
+    for line in LINES:
+        argv = line.format(**words).split()
+        if line.startswith(FIXED_FORM):
+            assert mqadmin(*argv).status == 0
+            continue
+        schema = schema_of(mqadmin, argv)
+        done = mqadmin(*argv, "-o", "json")
+        assert done.status in (0, 1, 5, 7), f"{line}: {done.err}"
+        if done.status == 1 and not done.out:
+            continue
+        document = json.loads(done.out)
+        assert problems(document, schema, schema) == [], line
+        seen.add(document["schema"])
+        for text in done.err.splitlines():
+            if text.startswith("{"):
+                assert list(json.loads(text)) == ["error"], line
+        forms_agree(mqadmin, argv, document, schema)
+    declared = {
+        view.schema
+        for name in NOUNS
+        for verb in load_noun(name).verbs.values()
+        if verb.path not in ("pipeline run", "pipeline warmup")
+        for view in verb.views
+    }
+    assert declared - seen - TABLE_ONLY == set()
+
+
+def forms_agree(
+    mqadmin: Run, argv: list[str], document: dict[str, Any], schema: dict[str, Any]
+) -> None:
+    """The other forms hold the same fields; commands that change something are not repeated."""
+    if "--yes" in argv or "--output" in argv or argv[:2] == ["msg", "send"]:
+        return
+    again = yaml.safe_load(mqadmin(*argv, "-o", "yaml").out)
+    assert problems(again, schema, schema) == [], argv
+    one = "items" not in document
+    rows = [document] if one else document["items"]
+    lines = [json.loads(text) for text in mqadmin(*argv, "-o", "ndjson").out.splitlines()]
+    assert len(lines) == len(rows) or argv[:2] == ["msg", "tail"], argv
+    for row, text in zip(rows, lines, strict=False):
+        assert list(text) == [name for name in row if not one or name != "schema"], argv
+    if any(words in " ".join(argv) for words in LINE_PER_SETTING):
+        return
+    head, *cells = csv.reader(io.StringIO(mqadmin(*argv, "-o", "csv").out))
+    assert all(len(row) == len(head) for row in cells), argv
+    if rows and head != list(rows[0]):
+        assert set(head) <= set(rows[0]) | {"schema"}, argv
+
+
+def schema_of(mqadmin: Run, argv: list[str]) -> dict[str, Any]:
+    for count in (3, 2):
+        done = mqadmin(*argv[:count], "-o", "schema")
+        if done.status == 0 and done.out.startswith("{"):
+            return json.loads(done.out)  # type: ignore[no-any-return]
+    raise AssertionError(f"no schema: {argv}")
+
+
+@pytest.mark.parametrize("name", sorted(NOUNS))
+def test_every_reference_of_a_schema_leads_somewhere(mqadmin: Run, name: str) -> None:
+    for verb in load_noun(name).verbs.values():
+        done = mqadmin(name, *verb.words, "-o", "schema")
+        assert done.status == 0, done.err
+        schema = json.loads(done.out)
+        for reference in re.findall(r'"\$ref": ?"([^"]*)"', done.out):
+            assert resolve(reference, schema), verb.path
+
+
+# --- a small judge of JSON schemas: it knows the words that are used, and refuses others -------
+
+IGNORED = {"$schema", "$defs", "title", "description", "default", "format"}
+TYPES: dict[str, tuple[type, ...]] = {
+    "object": (dict,),
+    "array": (list,),
+    "string": (str,),
+    "integer": (int,),
+    "number": (int, float),
+    "boolean": (bool,),
+    "null": (type(None),),
+}
+
+
+def resolve(reference: str, root: dict[str, Any]) -> dict[str, Any]:
+    found: Any = root
+    for step in reference.removeprefix("#/").split("/"):
+        found = found[step]
+    return found  # type: ignore[no-any-return]
+
+
+def is_type(value: Any, name: str) -> bool:
+    if isinstance(value, bool):
+        return name == "boolean"
+    return isinstance(value, TYPES[name])
+
+
+def problems(value: Any, schema: dict[str, Any], root: dict[str, Any], at: str = "$") -> list[str]:
+    """Where ``value`` is not what ``schema`` says; fields it does not declare are told, too."""
+    if "$ref" in schema:
+        return problems(value, resolve(schema["$ref"], root), root, at)
+    found: list[str] = []
+    for word, rule in schema.items():
+        if word in IGNORED or word in ("additionalProperties", "maxItems"):
+            continue
+        if word == "anyOf":
+            arms = [problems(value, arm, root, at) for arm in rule]
+            if all(arms):
+                found += min(arms, key=len)
+        elif word == "type":
+            names = [rule] if isinstance(rule, str) else rule
+            if not any(is_type(value, name) for name in names):
+                found.append(f"{at}: {value!r:.60} is not {rule}")
+        elif word == "const":
+            found += [] if value == rule else [f"{at}: {value!r:.60} is not {rule!r}"]
+        elif word == "enum":
+            found += [] if value in rule else [f"{at}: {value!r:.60} is none of {rule}"]
+        elif word == "required" and isinstance(value, dict):
+            found += [f"{at}: no {name}" for name in rule if name not in value]
+        elif word == "properties" and isinstance(value, dict):
+            more = schema.get("additionalProperties")
+            for name, item in value.items():
+                if name in rule:
+                    found += problems(item, rule[name], root, f"{at}.{name}")
+                elif not more:
+                    found.append(f"{at}: {name} is not declared")
+        elif word == "items" and isinstance(value, list) and isinstance(rule, dict):
+            for place, item in enumerate(value):
+                found += problems(item, rule, root, f"{at}[{place}]")
+        elif word not in ("required", "properties", "items"):
+            raise AssertionError(f"the judge does not know {word!r} at {at}")
+    if "properties" not in schema and isinstance(schema.get("additionalProperties"), dict):
+        for name, item in value.items() if isinstance(value, dict) else ():
+            found += problems(item, schema["additionalProperties"], root, f"{at}.{name}")
+    return found
