@@ -4,6 +4,7 @@ A file may stand under another one's name; its records say where it belongs. So 
 arranged by what they hold before the log is walked, without touching them.
 """
 
+import math
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from broker.errors import StoreError
@@ -56,10 +57,12 @@ def arrange(store: StoreDirectory) -> Arrangement:
     files = store.log_files()
     lengths = [file.length for file in files]
     size = max(lengths, key=lambda length: (lengths.count(length), length), default=DEFAULT_FILE)
-    if lengths.count(size) < 2:
-        # One file, or none like another: it may be cut.
+    # Files are named after what they begin with: the steps between them are whole files.
+    steps = math.gcd(*(file.start - files[0].start for file in files)) if files else 0
+    if lengths.count(size) < 2 or (size and steps % size):
+        # One file, or none like another, or none that reaches the next one: it may be cut.
         told = read_settings(store).number("mappedFileSizeCommitLog")
-        size = max(size, told or (size if _is_usual(size) else DEFAULT_FILE))
+        size = max(size, told or steps or (size if _is_usual(size) else DEFAULT_FILE))
     placed: dict[int, LogFile] = {}
     strangers: list[tuple[int, LogFile]] = []
     for file in files:

@@ -72,10 +72,10 @@ def fingerprint() -> Callable[[Path], dict[str, tuple[int, int, str]]]:
 
 
 @pytest.fixture
-def base_store(golden_store, tmp_path: Path) -> Callable[[str], Path]:
+def base_store(golden_store, tmp_path: Path) -> Callable[..., Path]:
     """A recorded store of the test's own: its root."""
 
-    def make(name: str) -> Path:
-        return golden_store(name, copy=True) / "store"
+    def make(name: str, folder: str = "store") -> Path:
+        return golden_store(name, copy=True) / folder
 
     return make

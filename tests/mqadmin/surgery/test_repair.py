@@ -206,6 +206,19 @@ def test_a_short_file_gets_its_length_back(base_store, tmp_path: Path) -> None:
     assert log_file(tmp_path / "out", 3 * LOG_FILE).stat().st_size == LOG_FILE
 
 
+def test_names_tell_the_length_where_every_file_is_cut(base_store, kept, tmp_path: Path) -> None:
+    root = base_store("pair-533", "slave")
+    (root.parent / "broker-2.conf").unlink(missing_ok=True)
+    (root.parent / "broker.conf").unlink(missing_ok=True)
+    names = sorted((root / "commitlog").iterdir())
+    for number, path in enumerate(names):
+        os.truncate(path, 14_916 if number == 0 else 3_000)
+    result = repair(plan_of(root), tmp_path / "out")
+    assert result.ok, result.findings
+    made = sorted((tmp_path / "out" / "commitlog").iterdir())
+    assert {path.stat().st_size for path in made} == {LOG_FILE}
+
+
 def test_swapped_files_go_back_and_a_double_is_left_out(base_store, kept, tmp_path: Path) -> None:
     root = base_store("normal-stop-533")
     before = [item.data for item in kept(root)]
