@@ -76,6 +76,8 @@ def run_cleaning(store: "MessageStore", now_ms: int, *, manual: bool) -> CleanRe
             break
         if not forcibly and store.disk.modified_ms(first.path) + reserved_ms > now_ms:
             break
+        if not store.secure_queues(first.start + first.size):
+            break
         files.remove_first()
         report.removed_commit_log_files.append(first.path)
     report.over_warning_level = report.disk_ratio > config.disk_space_warning_level_ratio

@@ -89,6 +89,7 @@ class ConsumeQueue:
         "next_offset",
         "queue_id",
         "room",
+        "secured",
         "topic",
     )
 
@@ -109,6 +110,7 @@ class ConsumeQueue:
         self.max_physical_offset = -1
         self.dirty = False
         self.flushed_bytes = 0
+        self.secured = 0
         self._on_dirty = on_dirty
         self._size = files.file_size
         self._file: MappedFile | None = None

@@ -383,9 +383,13 @@ class MappedFileQueue:
     def settle_removed(self) -> None:
         """See to it that files removed at the end do not come back with a power cut."""
         if self.removed:
-            self.removed = False
-            if self.disk.exists(self.folder):
-                self.disk.sync_folder(self.folder)
+            self.settle_names()
+
+    def settle_names(self) -> None:
+        """See to it that a power cut neither brings removed files back nor takes one away."""
+        self.removed = False
+        if self.disk.exists(self.folder):
+            self.disk.sync_folder(self.folder)
 
     def close(self) -> None:
         """Let go of all files."""

@@ -457,6 +457,18 @@ class MessageStore(StoreReader, StoreWriter):
         if thorough:
             self.checkpoint.set_logics(timestamp)
 
+    def secure_queues(self, log_min: int) -> bool:
+        """Before the log before ``log_min`` goes: queues that lead only there are on the disk.
+
+        False, and no more writes, when a sync fails.
+        """
+        try:
+            self.queue_table.secure(log_min)
+        except (OSError, StoreError) as error:
+            self._flush_failed(f"sync of the queues failed: {error}")
+            return False
+        return True
+
     def _index_full(self, index: IndexFile) -> None:
         assert self.index is not None
         files = self.index.files

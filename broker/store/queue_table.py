@@ -180,6 +180,25 @@ class ConsumeQueueTable:
             else:
                 self.dirty.append(queue)
 
+    def secure(self, log_min: int) -> None:
+        """Sync queues that nothing could rebuild once the log begins at ``log_min``.
+
+        With the names of their files and folders: a queue that a power cut takes away whole would
+        give its offsets a second time.
+        """
+        secured = []
+        for queue in self.all():
+            if queue.max_offset != queue.secured and queue.max_physical_offset <= log_min:
+                secured.append((queue, queue.max_offset))
+                queue.sync()
+                queue.files.settle_names()
+        topics = {os.path.dirname(queue.files.folder) for queue, _ in secured}
+        for folder in sorted({*topics, *map(os.path.dirname, topics)}, reverse=True):
+            if self.disk.exists(folder):
+                self.disk.sync_folder(folder)
+        for queue, end in secured:
+            queue.secured = end
+
     def close(self) -> None:
         """Let go of all files."""
         for queue in self.all():

@@ -514,7 +514,7 @@ class Recovery:
             for queue in self._queues.all():
                 queue.mark_flushed()
             return
-        self._log_files.files.settle_removed()
+        self._log_files.files.settle_names()
         if self._rewrite:
             self._touch_everything()
         for file in self._log_files.files.files:

@@ -5,6 +5,7 @@ covered. A kill of the process (page cache intact) must cost neither anything at
 is ``scripts/torture power``.
 """
 
+import errno
 import os
 import random
 import time
@@ -77,6 +78,79 @@ def test_a_kill_between_any_two_lines_of_the_engine_costs_nothing(
         attempt(sim, script, cutter.killed(), promise, position, again=position % 4 == 0)
 
 
+def fill(script: Any, topic: str, count: int) -> None:
+    for _ in range(count):
+        script.number += 1
+        inner = script.inner(topic, 0, b"%06d" % script.number + bytes(900))
+        script.store.put_message(inner)
+    script.store.flush()
+    script.store.dispatch()
+
+
+def cut_now(sim: Any, script: Any, rng: random.Random) -> Any:
+    """The disk after a power cut that keeps nothing but what was synced."""
+    cutter = sim.Cutter(script.disk.journal)
+    cutter.advance(len(script.disk.journal))
+    return cutter.cut(rng, 0.0)
+
+
+def test_a_queue_whose_log_was_cleaned_goes_on_where_it_was(sim: Any, rng: random.Random) -> None:
+    """No record is left that could tell: its units must be on the disk before the log goes."""
+    disk = sim.Disk()
+    script = sim.Script(disk, rng, "SYNC_FLUSH")
+    with sim.Tracer(disk):
+        script.open()
+        fill(script, "T0", 2)
+        fill(script, "T1", 20)
+        script.clean()
+        disk.sync_folder(f"{sim.root}/commitlog")
+    store = sim.reopen(cut_now(sim, script, rng), script.config)
+    assert store.log.min_offset > 0
+    assert store.get_min_offset("T0", 0) == 2
+    assert store.put_message(script.inner("T0", 0, b"next")).queue_offset == 2
+
+
+def test_the_names_of_log_files_survive_a_kill_and_then_a_power_cut(
+    sim: Any, rng: random.Random
+) -> None:
+    """What a killed process had made but not synced counts as stored from the next start on."""
+
+    def fail(name: str, path: str) -> None:
+        if name == "sync_folder" and path.endswith("commitlog"):
+            raise OSError(errno.EIO, "no names are synced", path)
+
+    disk = sim.Disk()
+    disk.fail = fail
+    script = sim.Script(disk, rng, "ASYNC_FLUSH")
+    with sim.Tracer(disk):
+        script.open()
+        script.store.put_message(script.inner("T0", 0, b"only"))
+        disk.locked = False  # killed
+        begun = len(disk.journal)
+        disk.fail = None
+        script.open()
+    cutter = sim.Cutter(disk.journal)
+    noted = False
+    for position in range(begun, len(disk.journal) + 1):
+        cutter.advance(position)
+        store = sim.reopen(cutter.cut(rng, 0.0), script.config)
+        stored = store.get_message("T0", 0, 0, 1).status.name == "FOUND"
+        assert stored or not noted, position
+        noted = stored
+    assert noted
+
+
+def copied(sim: Any, disk: Any) -> Any:
+    """The state of a disk as one that a journal begins from."""
+    base = sim.Disk(disk.boot)
+    base.folders = {path: dict(names) for path, names in disk.folders.items()}
+    base.folder_ids = dict(disk.folder_ids)
+    base.inodes = {
+        number: type(inode)(number, bytes(inode.data)) for number, inode in disk.inodes.items()
+    }
+    return base
+
+
 @pytest.mark.parametrize("run", range(RUNS))
 def test_power_cut_during_the_recovery_from_a_power_cut(
     sim: Any, rng: random.Random, run: int
@@ -87,12 +161,7 @@ def test_power_cut_during_the_recovery_from_a_power_cut(
         cutter.advance(position)
         promise = sim.Promise(cutter.marks, killed=False)
         disk = cutter.cut(rng, 0.5)
-        base = sim.Disk(disk.boot)
-        base.folders = {path: dict(names) for path, names in disk.folders.items()}
-        base.folder_ids = dict(disk.folder_ids)
-        base.inodes = {
-            number: type(inode)(number, bytes(inode.data)) for number, inode in disk.inodes.items()
-        }
+        base = copied(sim, disk)
         with sim.Tracer(disk):
             store = sim.reopen(disk, script.config)
         store.shutdown()
