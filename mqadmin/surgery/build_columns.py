@@ -40,6 +40,8 @@ class ColumnBuild(ColumnChecks):
         which, offsets, physical, sizes, tags = (
             np.concatenate([part[column] for part in parts]) for column in range(5)
         )
+        if not len(which):
+            return  # batches alone, or nothing but fillers
         order = np.lexsort((physical, which))
         cuts = np.flatnonzero(np.diff(which[order])) + 1
         for rows in np.split(order, cuts):

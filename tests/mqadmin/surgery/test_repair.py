@@ -219,6 +219,19 @@ def test_names_tell_the_length_where_every_file_is_cut(base_store, kept, tmp_pat
     assert {path.stat().st_size for path in made} == {LOG_FILE}
 
 
+def test_a_log_that_keeps_no_plain_record_is_repaired(base_store, kept, tmp_path: Path) -> None:
+    root = base_store("batch-cq-533")
+    for item in kept(root):
+        if item.topic == b"BulkPlainA":
+            poke(log_file(root), item.start + 8, bytes([item.data[8] ^ 1]))
+    good = kept(root)
+    assert good
+    shutil.rmtree(root / "batchconsumequeue")
+    result = repair(plan_of(root), tmp_path / "out")
+    assert result.ok, result.findings
+    assert {item.data for item in kept(tmp_path / "out")} >= {item.data for item in good}
+
+
 def test_swapped_files_go_back_and_a_double_is_left_out(base_store, kept, tmp_path: Path) -> None:
     root = base_store("normal-stop-533")
     before = [item.data for item in kept(root)]
