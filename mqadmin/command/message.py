@@ -7,7 +7,7 @@ from mqadmin.command.declare import Argument, Noun, Option
 from mqadmin.command.failure import UsageFault
 from mqadmin.command.found import emit_found, emit_one_found
 from mqadmin.command.session import Session
-from mqadmin.command.values import count, pair, time_ms, whole
+from mqadmin.command.values import count, pair, whole
 from mqadmin.command.window import Begin, End, Time, window
 from mqadmin.output.view import View
 
@@ -170,7 +170,7 @@ def query(
         result = messages.query_time(
             topic,
             begin or 0,
-            end if end is not None else time_ms("now"),
+            end,
             max_items=maximum,
             queue_id=queue,
             broker=broker,
