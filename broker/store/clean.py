@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from broker.errors import StoreError
 from broker.store.config import delete_hours
 
 if TYPE_CHECKING:
@@ -78,7 +79,11 @@ def run_cleaning(store: "MessageStore", now_ms: int, *, manual: bool) -> CleanRe
             break
         if not store.secure_queues(first.start + first.size):
             break
-        files.remove_first()
+        try:
+            files.remove_first()
+        except (OSError, StoreError) as error:
+            _log.error("%s: not deleted: %s", first.path, error)
+            break
         report.removed_commit_log_files.append(first.path)
     report.over_warning_level = report.disk_ratio > config.disk_space_warning_level_ratio
     if store.followed_log_min != store.log.min_offset:
@@ -100,8 +105,9 @@ def _follow(store: "MessageStore", report: CleanReport) -> None:
     """Queues and index follow the log's new minimum."""
     log_min = store.log.min_offset
     for queue in store.queue_table.all():
-        report.removed_consume_queue_files += queue.delete_expired(log_min)
         queue.correct_min_offset(log_min)
+    for queue in store.queue_table.all():
+        report.removed_consume_queue_files += queue.delete_expired(log_min)
     if store.index is not None:
         report.removed_index_files = store.index.delete_expired(log_min)
     store.followed_log_min = log_min

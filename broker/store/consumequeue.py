@@ -371,7 +371,7 @@ class ConsumeQueue:
         """Remove the queue's folder."""
         self.close()
         self.files.destroy()
-        self.max_offset = self.min_offset = self.next_offset = self.room = 0
+        self.max_offset = self.min_offset = self.next_offset = self.room = self.secured = 0
         self.max_physical_offset = -1
 
     def _place(self, queue_offset: int, unit: Unit) -> bool:

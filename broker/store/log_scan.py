@@ -106,7 +106,7 @@ class LogScan:
         self._began = start
         order = self._reput.order = QueueOrder(self._reput.place_again, self._misplaced)
         end = self._run(start)
-        order.finish(something_lost=bool(self._report.damages))
+        order.finish(something_lost=bool(self._report.damages), log_min=self._log.min_offset)
         self._reput.order = None
         return end
 

@@ -174,10 +174,14 @@ class MappedFile:
             self._fd = -1
 
     def destroy(self) -> None:
-        """Remove the file; readers' slices stay valid."""
+        """Remove the file; readers' slices stay valid. OSError: it is still there, and open."""
         self._gone = True
+        try:
+            self._disk.unlink(self.path)
+        except BaseException:
+            self._gone = False
+            raise
         self.close()
-        self._disk.unlink(self.path)
 
     def _open(self) -> None:
         if self._fd < 0:
@@ -373,7 +377,8 @@ class MappedFileQueue:
 
     def remove_first(self) -> None:
         """Remove the oldest file."""
-        self.files.pop(0).destroy()
+        self.files[0].destroy()
+        self.files.pop(0)
 
     def remove_last(self) -> None:
         """Remove the newest file."""

@@ -69,11 +69,14 @@ class QueueOrder:
         self._expected[queue] = first + count
         return True
 
-    def finish(self, *, something_lost: bool) -> None:
-        """Hand on what is held back; its offset is real only if a part of the log was lost."""
+    def finish(self, *, something_lost: bool, log_min: int = 0) -> None:
+        """Hand on what is held back; its offset is real only if a part of the log was lost.
+
+        That part may be what was cleaned away before the log's begin.
+        """
         for queue in list(self._held):
             entry, code = self._held.pop(queue)
-            if something_lost and self._has_room(entry):
+            if (something_lost or self._end_before(queue) < log_min) and self._has_room(entry):
                 self._place(entry, code)
             else:
                 self._misplaced(entry, code, self._expected[queue])
@@ -93,12 +96,18 @@ class QueueOrder:
 
     def _has_room(self, entry: Dispatch) -> bool:
         """Whether so many records can have been lost between this one and the one before it."""
-        queue, expected = entry[5], self._expected[entry[5]]
-        # Not the queue's end: it may hold units of this record and of later ones from before.
-        before = queue.unit(expected - 1) if expected > 0 else None
-        end = before[0] + before[1] if before is not None else 0
-        lost = entry[4] - expected
+        end = self._end_before(entry[5])
+        lost = entry[4] - self._expected[entry[5]]
         return lost * SHORTEST_RECORD <= entry[0] - (end if end <= entry[0] else 0)
+
+    def _end_before(self, queue: ConsumeQueue) -> int:
+        """Physical end of the record before the one expected next, 0 without one.
+
+        Not the queue's end: it may hold units of the held record and of later ones from before.
+        """
+        expected = self._expected[queue]
+        before = queue.unit(expected - 1) if expected > 0 else None
+        return before[0] + before[1] if before is not None else 0
 
 
 def _next_of(queue: ConsumeQueue, entry: Dispatch) -> int:

@@ -181,14 +181,15 @@ class ConsumeQueueTable:
                 self.dirty.append(queue)
 
     def secure(self, log_min: int) -> None:
-        """Sync queues that nothing could rebuild once the log begins at ``log_min``.
+        """Sync the units that nothing could rebuild once the log begins at ``log_min``.
 
         With the names of their files and folders: a queue that a power cut takes away whole would
         give its offsets a second time.
         """
         secured = []
         for queue in self.all():
-            if queue.max_offset != queue.secured and queue.max_physical_offset <= log_min:
+            first = queue.unit(queue.secured)
+            if queue.secured < queue.max_offset and (first is None or first[0] < log_min):
                 secured.append((queue, queue.max_offset))
                 queue.sync()
                 queue.files.settle_names()

@@ -137,6 +137,7 @@ class Recovery:
             self._reput.skip = None
         else:
             self._forget_queues()
+            self._ends.deleted.clear()  # the log begins anew, below every end noted there
             self._log_files.open_at(0, 0)
         self._settle()
         report.milliseconds = (time.monotonic() - started) * 1000
