@@ -1,5 +1,6 @@
 """Cleaning: what goes, when, and what follows the log."""
 
+import errno
 import os
 import time
 
@@ -162,6 +163,44 @@ def test_what_is_not_flushed_or_dispatched_stays(stores, inner, disk):
     assert store.clean_expired(now).removed_commit_log_files == []
     store.flush()
     assert store.clean_expired(now).removed_commit_log_files
+
+
+def test_a_file_that_cannot_be_deleted_stays_and_goes_later(store, caplog, monkeypatch):
+    now = noon_of(4)
+    age(store, now - 2 * HOUR_MS)
+    first = store.log.files.files[0]
+    bounds = store.get_min_offset("TopicA", 0), store.log.min_offset
+
+    def refuse(path):
+        raise OSError(errno.EACCES, "not now", path)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(store.disk, "unlink", refuse)
+        assert store.clean_expired(now).removed_commit_log_files == []
+    assert first.path in caplog.text
+    assert (store.get_min_offset("TopicA", 0), store.log.min_offset) == bounds
+    assert store.get_message("TopicA", 0, 0, 1).status is GetMessageStatus.FOUND
+    assert first.path in store.clean_expired(now).removed_commit_log_files
+
+
+def test_a_queue_file_that_cannot_be_deleted_keeps_no_minimum_wrong(store, monkeypatch):
+    now = noon_of(4)
+    age(store, now - 2 * HOUR_MS)
+    unlink = store.disk.unlink
+
+    def refuse(path):
+        if "consumequeue" in path:
+            raise OSError(errno.EACCES, "not now", path)
+        unlink(path)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(store.disk, "unlink", refuse)
+        with pytest.raises(OSError, match="not now"):
+            store.clean_expired(now)
+    low = store.get_min_offset("TopicA", 0)
+    assert low > 0
+    assert store.get_message("TopicA", 0, low, 1).status is GetMessageStatus.FOUND
+    assert store.clean_expired(now).removed_consume_queue_files > 0
 
 
 @pytest.mark.parametrize(

@@ -73,6 +73,16 @@ def test_at_the_end_a_jump_is_real_only_if_something_was_lost(offer, taken, lost
     assert taken[-1] == (1000, 4 if right else 1, right)
 
 
+@pytest.mark.parametrize(("log_min", "right"), [(1000, True), (301, True), (300, False)])
+def test_records_cleaned_away_count_as_lost(offer, taken, queue, log_min, right):
+    """The queue's last unit leads to where the log has been deleted: more may have stood there."""
+    for number in range(3):
+        queue.append(number, number * 100, 100, 7)
+    offer(1000, 4)
+    offer.finish(something_lost=False, log_min=log_min)
+    assert taken == [(1000, 4 if right else 3, right)]
+
+
 def test_a_jump_needs_room_for_what_was_lost(offer, taken):
     offer(0, 0)
     offer(1000, 400)
