@@ -185,6 +185,14 @@ class BatchConsumeQueue(ConsumeQueue):
     def mark_flushed(self) -> None:
         """Take everything for flushed, as it is after a clean stop."""
         self.flushed_bytes = self._units * BATCH_UNIT_SIZE
+        self.named = True
+
+    def exposed(self, log_min: int) -> bool:
+        """Whether a power cut could take units of records that lie before ``log_min``."""
+        if not self.named:
+            return self._units > 0
+        first = self._unit_at(self.flushed_bytes // BATCH_UNIT_SIZE)
+        return first is not None and first[_PHYSICAL] < log_min
 
     def dirty_pages(self) -> int:
         """Units since the last sync, in pages."""

@@ -86,10 +86,10 @@ class ConsumeQueue:
         "max_offset",
         "max_physical_offset",
         "min_offset",
+        "named",
         "next_offset",
         "queue_id",
         "room",
-        "secured",
         "topic",
     )
 
@@ -110,7 +110,7 @@ class ConsumeQueue:
         self.max_physical_offset = -1
         self.dirty = False
         self.flushed_bytes = 0
-        self.secured = 0
+        self.named = False
         self._on_dirty = on_dirty
         self._size = files.file_size
         self._file: MappedFile | None = None
@@ -188,6 +188,14 @@ class ConsumeQueue:
     def mark_flushed(self) -> None:
         """Take everything for flushed, as it is after a clean stop."""
         self.flushed_bytes = self.max_offset * UNIT_SIZE
+        self.named = True
+
+    def exposed(self, log_min: int) -> bool:
+        """Whether a power cut could take units of records that lie before ``log_min``."""
+        if not self.named:
+            return self.max_offset > 0
+        first = self.unit(self.flushed_bytes // UNIT_SIZE)
+        return first is not None and first[0] < log_min
 
     def mark_dirty(self) -> None:
         """Have the queue flushed with the next round."""
@@ -371,7 +379,7 @@ class ConsumeQueue:
         """Remove the queue's folder."""
         self.close()
         self.files.destroy()
-        self.max_offset = self.min_offset = self.next_offset = self.room = self.secured = 0
+        self.max_offset = self.min_offset = self.next_offset = self.room = 0
         self.max_physical_offset = -1
 
     def _place(self, queue_offset: int, unit: Unit) -> bool:

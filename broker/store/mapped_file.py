@@ -37,11 +37,11 @@ class MappedFile:
         "_fd",
         "_gone",
         "_mapping",
-        "_named",
         "_reserved",
         "_view",
         "flushed",
         "keep_open",
+        "named",
         "path",
         "size",
         "start",
@@ -62,7 +62,7 @@ class MappedFile:
         self._reserved = False
         self._gone = False
         # Whether the file's name is known to be on the disk too.
-        self._named = True
+        self.named = True
 
     @property
     def end(self) -> int:
@@ -95,7 +95,7 @@ class MappedFile:
             raise
         self._fd = fd
         self._reserved = True
-        self._named = False
+        self.named = False
         self._open()
         return self
 
@@ -132,9 +132,9 @@ class MappedFile:
                 self._disk.sync_data(fd)
             finally:
                 self._disk.close(fd)
-        if not self._named:
+        if not self.named:
             self._disk.sync_folder(os.path.dirname(self.path))
-            self._named = True
+            self.named = True
 
     def page_out(self) -> None:
         """Take the file's pages off this process's memory, where they are not needed soon."""
@@ -244,7 +244,10 @@ class MappedFileQueue:
                 )
                 self.short_from = min(self.short_from, start + length)
                 self._fill_up(path)
-            self.files.append(self._new(start))
+            file = self._new(start)
+            # Nobody knows what a killed process has synced: the first sync covers the name too.
+            file.named = not crashed
+            self.files.append(file)
 
     def survey(self, *, crashed: bool = False, known: bool = False) -> Survey:
         """Look at the folder and decide what :meth:`load` does with each file; changes nothing.
@@ -388,13 +391,9 @@ class MappedFileQueue:
     def settle_removed(self) -> None:
         """See to it that files removed at the end do not come back with a power cut."""
         if self.removed:
-            self.settle_names()
-
-    def settle_names(self) -> None:
-        """See to it that a power cut neither brings removed files back nor takes one away."""
-        self.removed = False
-        if self.disk.exists(self.folder):
-            self.disk.sync_folder(self.folder)
+            self.removed = False
+            if self.disk.exists(self.folder):
+                self.disk.sync_folder(self.folder)
 
     def close(self) -> None:
         """Let go of all files."""

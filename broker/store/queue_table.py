@@ -173,32 +173,35 @@ class ConsumeQueueTable:
 
         **Source:** RocketMQ FlushConsumeQueueService.
         """
+        queues = []
         for _ in range(len(self.dirty)):
             queue = self.dirty.popleft()
             if least_pages == 0 or queue.dirty_pages() >= least_pages:
-                queue.sync()
+                queues.append(queue)
             else:
                 self.dirty.append(queue)
+        self._sync(queues)
 
     def secure(self, log_min: int) -> None:
-        """Sync the units that nothing could rebuild once the log begins at ``log_min``.
+        """Sync the units that nothing could rebuild once the log begins at ``log_min``."""
+        self._sync([queue for queue in self.all() if queue.exposed(log_min)])
 
-        With the names of their files and folders: a queue that a power cut takes away whole would
-        give its offsets a second time.
+    def _sync(self, queues: Iterable[ConsumeQueue]) -> None:
+        """Sync queues, and the folders on the way to those that are new.
+
+        A power cut could take the folder of a queue away with all that is synced below it.
         """
-        secured = []
-        for queue in self.all():
-            first = queue.unit(queue.secured)
-            if queue.secured < queue.max_offset and (first is None or first[0] < log_min):
-                secured.append((queue, queue.max_offset))
-                queue.sync()
-                queue.files.settle_names()
-        topics = {os.path.dirname(queue.files.folder) for queue, _ in secured}
+        new = []
+        for queue in queues:
+            queue.sync()
+            if not queue.named:
+                new.append(queue)
+        topics = {os.path.dirname(queue.files.folder) for queue in new}
         for folder in sorted({*topics, *map(os.path.dirname, topics)}, reverse=True):
             if self.disk.exists(folder):
                 self.disk.sync_folder(folder)
-        for queue, end in secured:
-            queue.secured = end
+        for queue in new:
+            queue.named = True
 
     def close(self) -> None:
         """Let go of all files."""

@@ -137,7 +137,11 @@ class Recovery:
             self._reput.skip = None
         else:
             self._forget_queues()
-            self._ends.deleted.clear()  # the log begins anew, below every end noted there
+            if self._index is not None and self._index.files:
+                report.removed_files += self._index.drop_from(0)
+            # The log begins anew, below every end that was noted.
+            self._ends.deleted.clear()
+            self._ends.damaged.clear()
             self._log_files.open_at(0, 0)
         self._settle()
         report.milliseconds = (time.monotonic() - started) * 1000
@@ -453,6 +457,7 @@ class Recovery:
         # from here on belongs to the topic's next life.
         for topic, noted in self._ends.deleted.items():
             self._ends.deleted[topic] = min(noted, end)
+        self._ends.damaged[:] = [(s, min(e, end)) for s, e in self._ends.damaged if s < end]
         for queue in self._queues.all():
             if queue.truncate_to_log(end):
                 self.report.notes.append(f"{queue.topic.name}/{queue.queue_id}: cut to the log")
@@ -515,7 +520,7 @@ class Recovery:
             for queue in self._queues.all():
                 queue.mark_flushed()
             return
-        self._log_files.files.settle_names()
+        self._log_files.files.settle_removed()
         if self._rewrite:
             self._touch_everything()
         for file in self._log_files.files.files:
