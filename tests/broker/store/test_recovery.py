@@ -392,25 +392,29 @@ def test_the_next_life_of_a_topic_wins(stores, inner):
     assert numbers(store) == {10: (0, 0), 11: (0, 1), 12: (0, 2)}
 
 
-def test_a_deletion_noted_of_a_log_that_a_power_cut_took_is_forgotten(stores, inner):
-    """The log begins anew below the noted end: what is stored there now is nobody's past."""
+def test_what_was_noted_of_a_log_that_a_power_cut_took_is_forgotten(stores, inner):
+    """The log begins anew below deletions, damages and entries: none of them is about it."""
     store = stores.start()
     for n in range(6):
-        store.put_message(inner(body=b"%04d" % n))
+        store.put_message(inner(body=b"%04d" % n, properties={"KEYS": f"k{n}"}))
     store.delete_topics(["TopicA"])
     stores.kill(store)
     for name in ("commitlog", "consumequeue"):
         shutil.rmtree(stores.root / name)
     ends = json.loads((stores.root / QUEUE_ENDS).read_text())
     assert ends["deleted"]["TopicA"] > 300
-    (stores.root / QUEUE_ENDS).write_text(json.dumps({**ends, "logEnd": 0}))  # nothing was flushed
+    noted = {**ends, "logEnd": 0, "damaged": [[0, 500]]}  # nothing was flushed
+    (stores.root / QUEUE_ENDS).write_text(json.dumps(noted))
     crash(stores)
     store = stores.start()
     for n in range(10, 13):
-        store.put_message(inner(body=b"%04d" % n))
+        store.put_message(inner(body=b"%04d" % n, properties={"KEYS": f"k{n}"}))
     stores.close(store)
     shutil.rmtree(stores.root / "consumequeue")
-    assert numbers(stores.start()) == {10: (0, 0), 11: (0, 1), 12: (0, 2)}
+    store = stores.start()
+    assert numbers(store) == {10: (0, 0), 11: (0, 1), 12: (0, 2)}
+    hits = [len(store.query_message("TopicA", key, 9, 0, 1 << 62).buffers) for key in ("k0", "k10")]
+    assert hits == [0, 1]
 
 
 def test_system_topics_need_no_configuration(stores, inner):
