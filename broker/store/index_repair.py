@@ -264,7 +264,8 @@ class IndexHealing:
 def _is_safe(file: IndexFile, checkpoint: Checkpoint) -> bool:
     """Whether an index file was synced as a whole, and so were the records it leads to."""
     return (
-        file.count > 1
+        # One that is not full may have begun in the millisecond in which the last one ended.
+        file.full
         and file.end_timestamp <= checkpoint.index_msg_timestamp
         # A full file may be on the disk before the records that its last entries lead to.
         and file.end_timestamp < checkpoint.physic_msg_timestamp

@@ -475,6 +475,23 @@ def test_a_lost_index_comes_back(stores, filled, killed):
         assert len(store.query_message("TopicA", f"k{n}", 9, 0, 1 << 62).buffers) == 1
 
 
+def test_an_index_file_begun_in_the_checkpoints_millisecond_is_not_believed(stores, inner):
+    """The checkpoint speaks of the full file before it; of this one anything may be lost."""
+    store = stores.start()
+    for n in range(55):
+        store.put_message(inner(body=b"%04d" % n, properties={"KEYS": f"k{n}"}))
+    now = stores.clock.now_ms()
+    stores.close(store)
+    last = sorted((stores.root / "index").iterdir())[-1]
+    content = bytearray(last.read_bytes())
+    content[40 : 40 + 20 * 4] = bytes(20 * 4)  # its slots
+    last.write_bytes(content)
+    crash(stores, physic_msg_timestamp=now + 1, logics_msg_timestamp=now, index_msg_timestamp=now)
+    store = stores.start()
+    for n in range(55):
+        assert len(store.query_message("TopicA", f"k{n}", 9, 0, 1 << 62).buffers) == 1, n
+
+
 def test_without_keys_a_kill_costs_no_reading(stores, inner):
     store = stores.start()
     for n in range(40):
