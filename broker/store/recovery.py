@@ -30,6 +30,7 @@ from itertools import pairwise
 from typing import Any, Final
 
 from broker.common.topic import is_system_topic
+from broker.errors import DiskFullError
 from broker.message.properties import peek_property
 from broker.store.commitlog import CommitLog
 from broker.store.config import MessageStoreConfig
@@ -154,6 +155,7 @@ class Recovery:
         report = self.report
         log_min = self._log_files.min_offset
         if self._log_incomplete() or self._queues_missing():
+            self._announce(whole=True)
             report.notes.append("files are missing or short: the whole log is read")
             self._heal_index(trusted=self._intact)
             return log_min
@@ -175,6 +177,8 @@ class Recovery:
         report = self.report
         log_min = self._log_files.min_offset
         doubtful = self._index is not None and self._index.first_doubtful() is not None
+        if doubtful:
+            self._announce()
         index_start = self._heal_index(trusted=True) if doubtful else -1
         end = self._quick_end(newest)
         if self._index is not None:
@@ -183,19 +187,41 @@ class Recovery:
                 # A start after a clean stop may have been killed before it had noted so.
                 repair_slots(self._index.files[-1])
         if self._ends.log_end > end:
+            self._announce(whole=True)
             report.notes.append("the log has lost its end: the whole log is read")
             return log_min
         if self._ends.log_end != end:
+            self._announce(whole=True)
             report.notes.append("last stopped by another broker: the whole log is read once")
             return log_min
         if doubtful:
             report.notes.append("the index is filled from the log")
             return max(log_min, index_start)
         if self._index is not None and self._index.end_physical_offset < self._ends.indexed:
+            self._announce()
             report.notes.append("index files are missing: they are filled from the log")
             return max(log_min, self._heal_index(trusted=True))
         self._trust(newest)
-        return self._known_good(newest)
+        start = self._known_good(newest)
+        if start < end:
+            self._announce()
+        return start
+
+    def _announce(self, *, whole: bool = False) -> None:
+        """Before files of a clean stop are changed: a power cut must not leave them looking so.
+
+        ``whole``: the next start must read all of the log then.
+        """
+        if not self.report.clean:
+            return
+        try:
+            if whole and not self._ends.reread:
+                self._ends.demand_reading()
+            self._disk.write(os.path.join(self._config.root, ABORT), b"")
+            self._disk.sync_folder(self._config.root)
+        except DiskFullError as error:
+            # Reads need no space; the danger is a power cut within this start.
+            _log.warning("not noted that this start changes files: %s", error.message)
 
     def _log_incomplete(self) -> bool:
         """Whether the log must be read as a whole because of its files.

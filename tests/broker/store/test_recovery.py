@@ -123,6 +123,29 @@ def test_units_zeroed_at_the_end_of_a_queue_come_back(stores, filled):
     assert numbers(stores.start()) == ALL
 
 
+@pytest.mark.parametrize("whole", [True, False])
+def test_a_start_that_changes_files_says_so_before(stores, filled, whole):
+    """A power cut in the middle of it must not find what looks like a clean stop."""
+    if whole:
+        shutil.rmtree(stores.root / "consumequeue")
+    else:
+        shutil.rmtree(stores.root / "index")
+    store = stores.load()
+    assert store.report.clean
+    assert store.report.dispatched
+    assert (stores.root / "abort").read_bytes() == b""
+    assert json.loads((stores.root / QUEUE_ENDS).read_text()).get("reread", False) is whole
+    store.start()
+    assert json.loads((stores.root / QUEUE_ENDS).read_text()).get("reread", False) is False
+    assert numbers(store) == ALL
+
+
+def test_a_start_that_changes_nothing_leaves_no_mark(stores, filled):
+    store = stores.load()
+    assert store.report.dispatched == 0
+    assert not (stores.root / "abort").exists()
+
+
 def test_without_log_there_are_no_queues(stores, filled, inner):
     """As Java has it, where nobody noted that there was a log."""
     shutil.rmtree(stores.root / "commitlog")
