@@ -1,7 +1,7 @@
 """``mqadmin store``: queue, index, config, watch: one kind of file at a time, and growth."""
 
 from collections.abc import Iterator
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 from mqadmin.command.declare import Option
 from mqadmin.command.session import Session
@@ -30,6 +30,8 @@ QUEUES = View(
     ),
 )
 CONFIG = View("store.config", f"{ROWS}:ConfigRow", keep=("value",))
+_WINDOW_MS: Final = 3_600_000
+_INTERVAL_MS: Final = 10_000
 WATCH = View("store.watch", "mqadmin.inspector.growth:Growth", single=True)
 WATCH_TOPICS = View(
     "store.watch.topics",
@@ -146,18 +148,23 @@ def watch(
     session: Session,
     path: Path,
     window: Annotated[
-        int,
+        int | None,
         Option(
             "--window",
             metavar="DUR",
-            help="Growth is measured over this much time.",
+            help="Growth is measured over this much time, default 1h.",
             parse=duration_ms,
         ),
-    ] = 3_600_000,
+    ] = None,
     interval: Annotated[
-        int,
-        Option("--interval", metavar="DUR", help="Look again after this.", parse=duration_ms),
-    ] = 10_000,
+        int | None,
+        Option(
+            "--interval",
+            metavar="DUR",
+            help="Look again after this, default 10s.",
+            parse=duration_ms,
+        ),
+    ] = None,
     rounds: Annotated[
         int | None,
         Option(
@@ -184,11 +191,14 @@ def watch(
     done = 0
     while True:
         now = int(time.time() * 1000)
-        _show_growth(session, growth(StoreDirectory(path), now - window, now))
+        _show_growth(
+            session,
+            growth(StoreDirectory(path), now - (_WINDOW_MS if window is None else window), now),
+        )
         done += 1
         if rounds and done >= rounds:
             return
-        time.sleep(interval / 1000)
+        time.sleep((_INTERVAL_MS if interval is None else interval) / 1000)
 
 
 def _show_growth(session: Session, found: Any) -> None:
