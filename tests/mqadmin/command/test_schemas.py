@@ -85,7 +85,7 @@ LINES = [
     "store inspect {store}",
     "store inspect {store} --kind consumequeue",
     "store inspect {store} --kind index",
-    "store inspect {store} --kind checkpoint",
+    "store inspect {golden} --kind checkpoint",
     "store inspect {store} --kind config",
     "store inspect {store}/abort",
     "store inspect {store} --summary",
