@@ -24,10 +24,10 @@ class Side(NamedTuple):
         return f"till@{self.name}"
 
 
-def committed(side: Side, group: str, queue_id: int) -> str | None:
+def committed(side: Side, group: str, queue_id: int, topic: str = "Orders") -> str | None:
     header = {
         "consumerGroup": group,
-        "topic": "Orders",
+        "topic": topic,
         "queueId": str(queue_id),
         "setZeroIfNotFound": "false",
     }
@@ -82,6 +82,11 @@ def sides(
                 [committed(side, "till", n) for n in range(4)] == ["3", "4", "3", "3"]
             ),
             "the on-line group has committed what it consumed",
+        )
+        # the client commits the empty retry queue after its first held pull has come back
+        until(
+            lambda side=side: committed(side, "till", 0, "%RETRY%till") == "0",
+            "the on-line group has committed its retry queue",
         )
         # the producer that stays on-line
         peer_533.produce(namesrv=side.namesrv, topic="Empty", queue=0, group="shop", count=1)
