@@ -27,6 +27,9 @@ import org.apache.rocketmq.client.consumer.listener.ConsumeConcurrentlyStatus;
 import org.apache.rocketmq.client.consumer.listener.ConsumeOrderlyStatus;
 import org.apache.rocketmq.client.consumer.listener.MessageListenerConcurrently;
 import org.apache.rocketmq.client.consumer.listener.MessageListenerOrderly;
+import org.apache.rocketmq.client.consumer.store.OffsetStore;
+import org.apache.rocketmq.client.consumer.store.ReadOffsetType;
+import org.apache.rocketmq.client.impl.consumer.DefaultMQPushConsumerImpl;
 import org.apache.rocketmq.client.producer.DefaultMQProducer;
 import org.apache.rocketmq.client.producer.SendCallback;
 import org.apache.rocketmq.client.producer.SendResult;
@@ -52,6 +55,8 @@ public final class Peer {
     private static final Map<String, DefaultMQProducer> PRODUCERS = new ConcurrentHashMap<>();
     private static final Map<String, DefaultMQPushConsumer> CONSUMERS = new ConcurrentHashMap<>();
     private static final Map<String, DefaultMQPullConsumer> PULLERS = new ConcurrentHashMap<>();
+    /** For each push consumer and queue, the offset behind what its listener took without complaint. */
+    private static final Map<String, Map<MessageQueue, Long>> TAKEN = new ConcurrentHashMap<>();
     private static int instances;
     private static volatile boolean over;
 
@@ -377,8 +382,9 @@ public final class Peer {
         int failTimes = command.getIntValue("failTimes");
         if ("orderly".equals(command.getString("mode"))) {
             consumer.registerMessageListener((MessageListenerOrderly) (messages, context) -> {
-                report(command, name, messages);
-                if (messages.get(0).getReconsumeTimes() < failTimes) {
+                boolean fails = messages.get(0).getReconsumeTimes() < failTimes;
+                report(name, messages, fails ? null : context.getMessageQueue());
+                if (fails) {
                     context.setSuspendCurrentQueueTimeMillis(100);
                     return ConsumeOrderlyStatus.SUSPEND_CURRENT_QUEUE_A_MOMENT;
                 }
@@ -386,8 +392,9 @@ public final class Peer {
             });
         } else {
             consumer.registerMessageListener((MessageListenerConcurrently) (messages, context) -> {
-                report(command, name, messages);
-                if (messages.get(0).getReconsumeTimes() < failTimes) {
+                boolean fails = messages.get(0).getReconsumeTimes() < failTimes;
+                report(name, messages, fails ? null : context.getMessageQueue());
+                if (fails) {
                     context.setDelayLevelWhenNextConsume(1);
                     return ConsumeConcurrentlyStatus.RECONSUME_LATER;
                 }
@@ -395,6 +402,7 @@ public final class Peer {
             });
         }
         consumer.setVipChannelEnabled(command.getBooleanValue("vip"));
+        TAKEN.put(name, new ConcurrentHashMap<>());
         consumer.start();
         CONSUMERS.put(name, consumer);
     }
@@ -462,7 +470,10 @@ public final class Peer {
         });
     }
 
-    private static void report(JSONObject command, String name, List<MessageExt> messages) {
+    private static void report(String name, List<MessageExt> messages, MessageQueue takenFrom) {
+        if (takenFrom != null) {
+            TAKEN.get(name).merge(takenFrom, messages.get(messages.size() - 1).getQueueOffset() + 1, Math::max);
+        }
         for (MessageExt message : messages) {
             JSONObject event = seen(null, "message", message);
             event.put("consumer", name);
@@ -470,11 +481,27 @@ public final class Peer {
         }
     }
 
-    private static void stop(String name) {
+    /**
+     * A message counts as consumed a moment after its listener returned, and what does not count when the
+     * client shuts down comes again: so that a test may rely on what it saw, wait until everything counts.
+     */
+    private static void stop(String name) throws InterruptedException {
         DefaultMQPushConsumer consumer = CONSUMERS.remove(name);
-        if (consumer != null) {
-            consumer.shutdown();
+        if (consumer == null) {
+            return;
         }
+        DefaultMQPushConsumerImpl inside = consumer.getDefaultMQPushConsumerImpl();
+        OffsetStore offsets = inside.getOffsetStore();
+        long deadline = System.nanoTime() + TimeUnit.SECONDS.toNanos(30);
+        for (Map.Entry<MessageQueue, Long> taken : TAKEN.remove(name).entrySet()) {
+            MessageQueue queue = taken.getKey();
+            while (offsets.readOffset(queue, ReadOffsetType.READ_FROM_MEMORY) < taken.getValue()
+                && inside.getRebalanceImpl().getProcessQueueTable().containsKey(queue)
+                && System.nanoTime() < deadline) {
+                Thread.sleep(2);
+            }
+        }
+        consumer.shutdown();
     }
 
     private static DefaultMQPullConsumer puller(JSONObject command) throws Exception {
