@@ -13,7 +13,7 @@ from broker.store.format.commitlog import LogRecord, is_plausible, resync
 from broker.store.format.tally import Tally
 from mqadmin.inspector.damage import WARNING, checkpoint_damages, found
 from mqadmin.inspector.directory import LogFile, StoreDirectory
-from mqadmin.inspector.files import open_bytes
+from mqadmin.inspector.files import FileBytes, open_bytes
 from mqadmin.inspector.log import LogWalk
 from mqadmin.inspector.rows import DamageRow, Summary, TopicSummary
 
@@ -22,6 +22,8 @@ from mqadmin.inspector.rows import DamageRow, Summary, TopicSummary
 CHECK_CRC_BYTES: Final = 64 << 20
 # From this much data on a second process is worth its start (milliseconds).
 TWO_PROCESSES_BYTES: Final = 256 << 20
+_NEAR: Final = 1 << 20
+_PIECE: Final = 1 << 12
 
 
 class Part(msgspec.Struct):
@@ -152,7 +154,7 @@ def _middle(store: StoreDirectory) -> int | None:
     ends: list[tuple[LogFile, int]] = []
     for file in store.log_files():
         with open_bytes(file.path) as opened:
-            ends.append((file, opened.data_end))
+            ends.append((file, _about_written(opened)))
     rest = sum(end for _, end in ends)
     if rest < TWO_PROCESSES_BYTES:
         return None
@@ -165,6 +167,21 @@ def _middle(store: StoreDirectory) -> int | None:
             return file.start + at if is_record else None
         rest -= end
     return None
+
+
+def _about_written(opened: FileBytes) -> int:
+    """About where a file's records end: where a file system cannot say, zeros fill the rest.
+
+    Zeros may stand in a body too. Then the halves differ, nothing else.
+    """
+    low, high = 0, opened.data_end
+    while high - low > _NEAR:
+        middle = (low + high) // 2
+        if any(opened.data[middle : min(middle + _PIECE, high)]):
+            low = middle
+        else:
+            high = middle
+    return high
 
 
 def _messages_in(record: LogRecord) -> int:

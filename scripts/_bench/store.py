@@ -21,6 +21,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
+from held import held, log_files
+
 from broker.store.config import MessageStoreConfig
 from broker.store.message_store import MessageInner, MessageStore, PutMessageStatus
 
@@ -471,6 +473,9 @@ class Bench:
 
     # --- all ----------------------------------------------------------------------------------
 
+    def files_of(self, kind: str) -> list[Path]:
+        return [path for path in (self.root / kind).rglob("*") if path.is_file()]
+
     def run(self) -> None:
         limits = self.limits
         print(f"{platform.platform()}, Python {platform.python_version()}, {os.cpu_count()} CPUs")
@@ -484,13 +489,16 @@ class Bench:
         for waiters in (1, 16, 64):
             if self.wanted("sync append"):
                 self.sync_append(waiters)
-        if self.wanted("open") or self.wanted("recovery"):
-            self.recovery()
-        if self.wanted("pull") or self.wanted("query") or self.wanted("view"):
-            self.reading()
-        if self.wanted("scan"):
-            self.scanning()
-        self.inspecting()
+        with held(log_files(self.root)):
+            if self.wanted("open") or self.wanted("recovery"):
+                self.recovery()
+            derived = [p for kind in ("consumequeue", "index") for p in self.files_of(kind)]
+            with held(derived):
+                if self.wanted("pull") or self.wanted("query") or self.wanted("view"):
+                    self.reading()
+                if self.wanted("scan"):
+                    self.scanning()
+                self.inspecting()
         if self.wanted("beside Java"):
             self.beside_java()
 

@@ -116,6 +116,8 @@ _KIND_OF = {
 _PAGE = 4096
 _STARTS = re.compile(rb"\xda\xa3\x20[\xa7\xab]|\xcb\xd4\x31\x94")
 _NOT_ZERO = re.compile(rb"[^\0]")
+_STRETCH = 1 << 16
+_ZEROS = bytes(_STRETCH)
 
 
 class Shape:
@@ -367,7 +369,16 @@ def resync(buf: Buffer, start: int, base_offset: int, end: int | None = None) ->
         end = len(buf)
     # The magic stands behind the 4 bytes of the length.
     search = start + 4
-    while (hit := _STARTS.search(buf, search, end)) is not None:
+    while search < end:
+        stop = min(search + _STRETCH, end)
+        # The unused rest of a file may be a GiB of zeros, in which no magic begins.
+        if bytes(buf[search:stop]) == _ZEROS[: stop - search]:
+            search = stop
+            continue
+        hit = _STARTS.search(buf, search, min(stop + 3, end))
+        if hit is None:
+            search = stop
+            continue
         position = hit.start() - 4
         if hit[0][0] == 0xCB:
             if _HEAD.unpack_from(buf, position)[0] == len(buf) - position:

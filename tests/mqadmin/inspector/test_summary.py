@@ -126,6 +126,22 @@ def test_two_processes_count_what_one_counts(made: Any, in_two: None) -> None:
         assert summary.last_store_timestamp == alone.last_timestamp
 
 
+def test_the_middle_is_among_the_records_where_written_zeros_follow(
+    make_store: Any, in_two: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As on a file system without holes, or when someone has read the whole file."""
+    monkeypatch.setattr(summary_module, "_NEAR", 4096)
+    store = make_store(file_size=1 << 20)
+    for number in range(200):
+        store.put("TopicA", number % 4)
+    store.write()
+    path = min((store.root / "commitlog").iterdir())
+    path.write_bytes(path.read_bytes())
+    middle = summary_module._middle(StoreDirectory(store.root))
+    assert middle in [offset for offset, _ in store.places[60:140]]
+    assert both_ways(store, False)[0][0].messages == 200
+
+
 def test_damages_on_both_sides_of_the_middle_are_told_once(made: Any, in_two: None) -> None:
     middle = summary_module._middle(StoreDirectory(made.root))
     number = [offset for offset, _ in made.places].index(middle)

@@ -299,6 +299,17 @@ def test_resync_wants_magic_and_own_offset(make_record: Make) -> None:
     assert resync(b"", 0, 0) == -1
 
 
+@pytest.mark.parametrize("kind", [bytes, bytearray, memoryview])
+def test_resync_passes_long_zeros(make_record: Make, kind: Make) -> None:
+    stretch = 1 << 16
+    for gap in (0, 1, stretch - 8, *range(stretch - 6, stretch + 6), 3 * stretch + 7):
+        data = bytes(gap) + make_record(7000 + gap) + bytes(2 * stretch)
+        assert resync(kind(data), 0, 7000) == gap
+        assert resync(kind(data), gap + 1, 7000) == -1
+        assert resync(kind(data), 0, 7000, end=gap + 7) == -1
+        assert resync(kind(data), 0, 7000, end=gap + 8) == gap
+
+
 def test_random_bytes_never_break_a_scan(rng: random.Random, make_file: Make) -> None:
     for _ in range(60):
         data = make_file(0, 4096, 12, full=True)
