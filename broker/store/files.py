@@ -173,8 +173,11 @@ class Disk:
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         try:
             size = os.fstat(fd).st_size
+            position, end = _data_range(fd, position, size)
             while position < size:
-                position, end = _data_range(fd, position, size)
+                # Asked for before anything is read: what the kernel reads ahead into reserved
+                # space counts as data from then on, and we would chase it to the end of the file.
+                following = _data_range(fd, end, size)
                 while position < end:
                     block = os.pread(fd, min(len(_ZEROS), end - position), position)
                     if not block:
@@ -182,6 +185,7 @@ class Disk:
                     if block != _ZEROS[: len(block)]:
                         return position, position + len(block)
                     position += len(block)
+                position, end = following
             return -1, -1
         finally:
             os.close(fd)

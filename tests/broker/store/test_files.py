@@ -8,6 +8,7 @@ import sys
 import pytest
 
 from broker.errors import DiskFullError, StoreError, StoreLockedError
+from broker.store import files
 from broker.store.files import Disk
 
 
@@ -118,6 +119,29 @@ def test_ranges_of_data_pass_over_reserved_space(disk, tmp_path):
         position = end
     assert disk.next_data(path, 1 << 20) == (-1, -1)
     disk.close(fd)
+
+
+def test_what_the_kernel_reads_ahead_is_not_chased(disk, tmp_path, monkeypatch):
+    """Reserved space that was read ahead into counts as data; reading it would go on for ever."""
+    path = tmp_path / "f"
+    path.write_bytes(bytes(64 << 20))
+    known = 3 << 20
+    read = 0
+    pread = os.pread
+
+    def seek(fd, position, size):
+        return (position, min(known, size)) if position < known else (size, size)
+
+    def read_ahead(fd, length, position):
+        nonlocal known, read
+        read += length
+        known = max(known, position + length + (8 << 20))
+        return pread(fd, length, position)
+
+    monkeypatch.setattr(files, "_data_range", seek)
+    monkeypatch.setattr(files.os, "pread", read_ahead)
+    assert disk.next_data(str(path), 1000) == (-1, -1)
+    assert read == (3 << 20) - 1000
 
 
 def test_list_sorts_and_tells_folders(disk, tmp_path):
