@@ -84,9 +84,7 @@ _TEXTS: Final = ("topic", "tags", "keys", "uniq_key", "properties")
 _NEEDS_PROPERTIES: Final = {"tags", "keys", "uniq_key"}
 _BORN_HOST_AT: Final = field_position("bornHost")
 _STORE_HOST_AT: Final = field_position("storeHost")
-_HEX: Final = np.frombuffer(
-    b"".join(b"%02X" % number for number in range(256)), dtype=np.uint8
-).reshape(256, 2)
+_HEX: Final = np.frombuffer(b"".join(b"%02X" % number for number in range(256)), dtype=np.uint16)
 
 
 def what_for(names: Sequence[str], *, check_crc: bool) -> int:
@@ -116,8 +114,11 @@ class BatchMaker:
     ) -> None:
         self.keep_inner = keep_inner
         self.buf = buf
-        self.bytes = np.frombuffer(buf, dtype=np.uint8)
         self.values = pa.py_buffer(buf)
+        # The 8 bytes that begin at each position: a host is one number.
+        self.eights = np.ndarray(
+            max(0, len(buf) - 7), dtype=np.uint64, buffer=self.values, strides=1
+        )
         self.names = tuple(names)
         self.schema = pa.schema([SCHEMA.field(name) for name in self.names])
         self.store = store
@@ -185,7 +186,7 @@ class BatchMaker:
             ok = batch.column("crc_ok")[rows]
             return pa.array(ok == 1, mask=ok < 0)
         if name == "store":
-            return pa.array([self.store] * len(rows), type=kind)
+            return pa.repeat(pa.scalar(self.store, kind), len(rows))
         return pa.nulls(len(rows), kind)
 
     def _slices(
@@ -252,9 +253,12 @@ class BatchMaker:
             ]
             return pa.array(texts, type=pa.string())
         # Few hosts send many messages: each is made text once.
-        raw = self.bytes[at[:, None] + np.arange(8)].copy().view(">u8").ravel()
+        raw = self.eights[at]
+        if (raw == raw[0]).all():
+            one = pa.scalar(decode_host(raw[:1].tobytes(), 0, False), pa.string())
+            return pa.repeat(one, len(rows))
         unique, which = np.unique(raw, return_inverse=True)
-        texts = [decode_host(int(host).to_bytes(8, "big"), 0, False) for host in unique]
+        texts = [decode_host(host.tobytes(), 0, False) for host in unique]
         return pa.array(texts, type=pa.string()).take(pa.array(which))
 
     def _ids(self, batch: ScanBatch, rows: "NDArray[np.int64]") -> pa.Array:
@@ -265,9 +269,10 @@ class BatchMaker:
         if wide.any():
             messages = (decode_record(self.buf, int(at), read_body=False) for at in positions)
             return pa.array([message.offset_msg_id for message in messages], type=pa.string())
-        host = self.bytes[(positions + _STORE_HOST_AT + shift)[:, None] + np.arange(8)]
-        offset = batch.physical_offset[rows].astype(">i8").view(np.uint8).reshape(-1, 8)
-        text = _HEX[np.hstack([host, offset])].reshape(-1)
+        raw = np.empty((len(rows), 2), dtype=np.uint64)
+        raw[:, 0] = self.eights[positions + _STORE_HOST_AT + shift]
+        raw[:, 1] = batch.physical_offset[rows].astype(">i8").view(np.uint64)
+        text = _HEX[raw.reshape(-1).view(np.uint8)]
         ends = np.arange(0, 32 * len(rows) + 1, 32, dtype=np.int32)
         return pa.Array.from_buffers(
             pa.string(), len(rows), [None, pa.py_buffer(ends), pa.py_buffer(text)]

@@ -311,6 +311,7 @@ class Bench:
 
     def clear(self) -> None:
         shutil.rmtree(self.out, ignore_errors=True)
+        os.sync()  # what one way left to be written is not the other's to wait for
 
     def one_body(self, body: int) -> None:
         root = self.folder / f"log{body}"
@@ -375,7 +376,7 @@ class Bench:
         local, tasks = side_by_side(lambda: scan(root, CHECKED), write, before=self.clear)
         self.tell(Row("task-side Parquet", tasks, local / tasks, "one thread's scan with CRC"))
         whole, again = side_by_side(
-            lambda: spark_parquet(spark, root, self.out), write, 2, before=self.clear
+            lambda: spark_parquet(spark, root, self.out), write, 3, before=self.clear
         )
         self.tell(Row("df.write.parquet", whole, local / whole, "one thread's scan with CRC"))
         name = "task-side Parquet by df.write.parquet"
