@@ -14,6 +14,7 @@ import json
 import os
 import uuid
 from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -40,6 +41,7 @@ ROW_GROUP: Final = 131_072
 # What a task holds back before the fullest file gets a row group.
 HELD_BYTES: Final = 96 << 20
 SCAN_ROWS: Final = 32_768
+SYNCS: Final = 4
 # Bodies of one topic resemble each other: a page that holds many is quicker to pack and smaller.
 PAGE_BYTES: Final = 4 << 20
 DAY_MS: Final = 86_400_000
@@ -107,13 +109,14 @@ def read_record(out: Path, name: str) -> SplitRecord | None:
         return None
 
 
-def write_whole(path: Path, data: bytes) -> None:
-    """Write a file so that it is there whole or not at all."""
+def write_whole(path: Path, data: bytes, *, sync: bool = True) -> None:
+    """Write a file so that it is there whole or not at all; after a power cut, with ``sync``."""
     temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex}.tmp")
     with open(temporary, "wb") as file:
         file.write(data)
         file.flush()
-        os.fsync(file.fileno())
+        if sync:
+            os.fsync(file.fileno())
     os.replace(temporary, path)
 
 
@@ -161,12 +164,18 @@ class Partition:
         self.held, self.held_bytes, self.held_rows = [], 0, 0
         return size
 
-    def finish(self) -> WrittenFile:
-        """Write the rest and give the file its name."""
+    def complete(self) -> None:
+        """Write the rest."""
         self.flush()
         self._writer.close()
+
+    def sync(self) -> None:
+        """Wait until what was written is on the disk."""
         with open(self.temporary, "rb+") as file:
             os.fsync(file.fileno())
+
+    def finish(self) -> WrittenFile:
+        """Give the file its name."""
         size = self.temporary.stat().st_size
         os.replace(self.temporary, self.path)
         return WrittenFile(
@@ -207,7 +216,7 @@ class SplitWriter:
         try:
             if view is not None:
                 position, torn = self._read(view, wanted, options)
-            files = [part.finish() for part in self.partitions.values()]
+            files = self._finished()
         except BaseException:
             for part in self.partitions.values():
                 part.drop()
@@ -225,6 +234,18 @@ class SplitWriter:
         )
         self._replace(record, fresh=option_true(options, "fresh"))
         return record
+
+    def _finished(self) -> list[WrittenFile]:
+        """Write the rest of every file; while one is on its way to the disk, pack the next."""
+        parts = sorted(self.partitions.values(), key=lambda part: -part.held_bytes)
+        with ThreadPoolExecutor(SYNCS) as pool:
+            waits = []
+            for part in parts:
+                part.complete()
+                waits.append(pool.submit(part.sync))
+            for wait in waits:
+                wait.result()
+        return [part.finish() for part in parts]
 
     def _read(self, view: Any, wanted: Wanted, options: Options) -> tuple[int, bool]:
         """Read the split; where that ended, and whether at a record that is not whole."""
@@ -311,7 +332,8 @@ class SplitWriter:
                 (self.out / path).unlink(missing_ok=True)
         folder = self.out / SPLITS
         folder.mkdir(parents=True, exist_ok=True)
-        write_whole(folder / f"{self.name}.json", msgspec.json.encode(record))
+        # One that a power cut leaves empty is no record: its split is written again.
+        write_whole(folder / f"{self.name}.json", msgspec.json.encode(record), sync=False)
 
 
 def parameters_text(parameters: dict[str, Any]) -> bytes:

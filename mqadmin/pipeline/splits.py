@@ -12,6 +12,7 @@ back for it.
 import gc
 import mmap
 import os
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -150,18 +151,21 @@ def _first_time(file: LogFile) -> int | None:
         return store_timestamp(opened.data, 0)
 
 
-_settled = False
+_modules_settled = 0
 
 
 def settle() -> None:
-    """Once per worker process: keep what is loaded out of the collections after every task."""
-    global _settled
-    if not _settled:
-        from mqadmin.inspector import arrow  # noqa: F401 - loads what the tasks need
+    """Before a task: keep what is loaded out of the collection that Spark runs after every task.
 
+    The scanner is loaded by the first split that is read, so the second task has to settle again.
+    """
+    global _modules_settled
+    from mqadmin.inspector import arrow  # noqa: F401 - loads what the tasks need
+
+    if len(sys.modules) != _modules_settled:
         gc.collect()
         gc.freeze()
-        _settled = True
+        _modules_settled = len(sys.modules)
 
 
 def map_file(path: str | Path, physical_offset: int | None = None) -> Any:
