@@ -381,7 +381,14 @@ class Bench:
             os.sync()  # ours is on the disk when it ends
 
         whole, again = side_by_side(whole_write, write, 3, before=self.clear)
-        self.tell(Row("df.write.parquet, until on disk", whole, local / whole, "one thread's scan with CRC"))
+        self.tell(
+            Row(
+                "df.write.parquet, until on disk",
+                whole,
+                local / whole,
+                "one thread's scan with CRC",
+            )
+        )
         name = "task-side Parquet by df.write.parquet"
         self.tell(Row(name, again, whole / again, "df.write.parquet"))
         self.clear()

@@ -431,6 +431,8 @@ class Bench:
                     begin = time.perf_counter()
                     self._until_ready(who, run, root)
                     elapsed = time.perf_counter() - begin - self.stopping
+                    queues = [p for p in root.glob("consumequeue/Bench/*/0*") if p.is_file()]
+                    assert len(queues) >= QUEUES or what == "empty", f"{who} lost the queues"
                     key = f"{who} {what}"
                     took[key] = min(elapsed, took.get(key, elapsed))
                     shutil.rmtree(root.parent)
@@ -455,8 +457,8 @@ class Bench:
         if who == "java":
             sizes = [f"mappedFileSizeCommitLog={log_size}", "flushDiskType=ASYNC_FLUSH"]
             options = [part for setting in sizes for part in ("-c", setting)]
-            options += ["-c", "diskMaxUsedSpaceRatio=95", "-c", f"storePathRootDir={root}"]
-            command = [str(run), "broker", "5.3.3", "--store", str(root.parent), *options]
+            options += ["-c", "diskMaxUsedSpaceRatio=95"]
+            command = [str(run), "broker", "5.3.3", "--store", str(root), *options]
         else:
             command = [sys.executable, "-m", "broker.server.startup", "--store", str(root)]
             command += ["--listen", "127.0.0.1:0"]
