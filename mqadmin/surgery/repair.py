@@ -100,13 +100,15 @@ def repair_in_place(
 ) -> RepairResult:
     """Repair beside the store, then exchange: the old directory is ``backup`` afterwards.
 
-    If the copy does not verify the store stays as it is, and StoreError says so.
+    If the copy does not verify, or cannot be exchanged, the store stays as it is, and StoreError
+    says so. ConfigError for a backup that is there or lies on another file system.
     """
     root = plan.store.root
     assert root is not None
     root = root.resolve()
     if backup.exists():
         raise ConfigError(f"{backup} exists", "name a backup that does not exist")
+    _refuse_elsewhere(root, backup)
     beside = root.with_name(root.name + ".repairing")
     result = repair(plan, beside, links=links, progress=progress)
     if not result.ok:
@@ -115,10 +117,37 @@ def repair_in_place(
             f"look at it with mqadmin store verify {beside}",
             path=str(beside),
         )
-    root.rename(backup)
-    beside.rename(root)
+    try:
+        root.rename(backup)
+        try:
+            beside.rename(root)
+        except OSError:
+            backup.rename(root)
+            raise
+    except OSError as error:
+        raise StoreError(
+            f"{root} and {beside} cannot be exchanged: {error.strerror or error}",
+            f"{root} is as it was; {beside} is whole: rename both by hand",
+            path=str(root),
+        ) from error
     summary = msgspec.structs.replace(result.summary, path=str(root))
     return msgspec.structs.replace(result, output=str(root), backup=str(backup), summary=summary)
+
+
+def _refuse_elsewhere(root: Path, backup: Path) -> None:
+    """The exchange is two renames: the backup must lie on the store's file system."""
+    parent = backup.absolute().parent
+    try:
+        same = parent.stat().st_dev == root.stat().st_dev
+    except OSError as error:
+        raise ConfigError(
+            f"no backup can be made in {parent}: {error.strerror}", "name a folder that is there"
+        ) from None
+    if not same:
+        raise ConfigError(
+            f"{backup} lies on another file system than {root}",
+            "name a backup beside the store, and move it when the repair is done",
+        )
 
 
 def _refuse_running(store: StoreDirectory) -> None:

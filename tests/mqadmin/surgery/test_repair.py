@@ -406,6 +406,52 @@ def test_in_place_keeps_the_old_directory(base_store, fingerprint, tmp_path: Pat
         repair_in_place(plan_of(root), backup)
 
 
+def test_a_backup_out_of_reach_is_refused_before_anything_is_done(
+    base_store, fingerprint, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = base_store("normal-stop-533")
+    shutil.rmtree(root / "consumequeue" / "OrdersA" / "1")
+    before = fingerprint(root.parent)
+    with pytest.raises(ConfigError, match="no backup can be made in .*/absent"):
+        repair_in_place(plan_of(root), tmp_path / "absent" / "before")
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    stat = Path.stat
+
+    def other_device(path: Path, **options: Any) -> os.stat_result:
+        found = stat(path, **options)
+        if path != elsewhere:
+            return found
+        return os.stat_result((*found[:2], found.st_dev + 1, *found[3:10]))
+
+    monkeypatch.setattr(Path, "stat", other_device)
+    with pytest.raises(ConfigError, match="another file system"):
+        repair_in_place(plan_of(root), elsewhere / "before")
+    monkeypatch.undo()
+    elsewhere.rmdir()
+    assert fingerprint(root.parent) == before
+
+
+def test_an_exchange_that_fails_half_way_is_taken_back(
+    base_store, fingerprint, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = base_store("normal-stop-533")
+    shutil.rmtree(root / "consumequeue" / "OrdersA" / "1")
+    before = fingerprint(root)
+    rename = Path.rename
+
+    def refuse(path: Path, target: Path) -> Path:
+        if path.name.endswith(".repairing"):
+            raise PermissionError(13, "Permission denied", str(path))
+        return rename(path, target)
+
+    monkeypatch.setattr(Path, "rename", refuse)
+    with pytest.raises(StoreError, match="cannot be exchanged: Permission denied"):
+        repair_in_place(plan_of(root), root.with_name("before"))
+    assert fingerprint(root) == before
+    assert not root.with_name("before").exists()
+
+
 def test_a_running_broker_is_not_operated_on(base_store, tmp_path: Path) -> None:
     import subprocess
     import sys
