@@ -130,7 +130,10 @@ def repair_in_place(
             f"{root} is as it was; {beside} is whole: rename both by hand",
             path=str(root),
         ) from error
-    summary = msgspec.structs.replace(result.summary, path=str(root))
+    checkpoint = result.summary.checkpoint
+    if checkpoint is not None:
+        checkpoint = msgspec.structs.replace(checkpoint, path=str(root / state.CHECKPOINT))
+    summary = msgspec.structs.replace(result.summary, path=str(root), checkpoint=checkpoint)
     return msgspec.structs.replace(result, output=str(root), backup=str(backup), summary=summary)
 
 

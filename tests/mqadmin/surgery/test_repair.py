@@ -400,6 +400,7 @@ def test_in_place_keeps_the_old_directory(base_store, fingerprint, tmp_path: Pat
     backup = root.with_name("before")
     result = repair_in_place(plan_of(root), backup)
     assert result.backup == str(backup)
+    assert result.summary.checkpoint.path == str(root / "checkpoint")
     assert fingerprint(backup) == before
     assert verify(StoreDirectory(root), VerifyOptions()).summary.ok
     with pytest.raises(ConfigError, match="exists"):
@@ -412,7 +413,7 @@ def test_a_backup_out_of_reach_is_refused_before_anything_is_done(
     root = base_store("normal-stop-533")
     shutil.rmtree(root / "consumequeue" / "OrdersA" / "1")
     before = fingerprint(root.parent)
-    with pytest.raises(ConfigError, match="no backup can be made in .*/absent"):
+    with pytest.raises(ConfigError, match=r"no backup can be made in .*/absent"):
         repair_in_place(plan_of(root), tmp_path / "absent" / "before")
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
