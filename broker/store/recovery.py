@@ -106,6 +106,8 @@ class Recovery:
         # Whether files hold what was stored: no power cut came between.
         self._intact = False
         self._rewrite = False
+        # Queues that fill their last file to the end, and where they ended before the scan.
+        self._full: list[tuple[ConsumeQueue, int]] = []
 
     def run(self) -> RecoveryReport:
         """Find the end of the log, cut or fill what is derived from it, open the log there."""
@@ -130,6 +132,7 @@ class Recovery:
             start = self._start(newest)
             report.scanned_from = start
             end = self._scan.run(start)
+            self._tell_full()
             self._report_lost(end)
             report.scanned_bytes = max(0, end - start)
             report.removed_files += [file.path for file in files if file.start > end]
@@ -168,9 +171,9 @@ class Recovery:
             if index_start < 0:
                 # The last record that has its unit may be the first one to be indexed.
                 index_start = self._newest_record()
-            return self._known_good(min(newest, index_start))
+            return self._known_good(min(newest, index_start, self._perhaps_cut()))
         index_start = self._heal_index(trusted=False)
-        start = self._file_of_checkpoint()
+        start = min(self._file_of_checkpoint(), self._known_good(self._perhaps_cut()))
         return max(log_min, min(start, index_start) if index_start >= 0 else start)
 
     def _start_after_stop(self, newest: int) -> int:
@@ -270,6 +273,26 @@ class Recovery:
                 if 0 < stored <= limit:
                     return file.start
         return files[0].start
+
+    def _perhaps_cut(self) -> int:
+        """Where a queue whose newest file may be missing ends in the log; NOWHERE if none is so.
+
+        After a crash nobody knows how many files a queue had. One that fills its last file to the
+        end may have had another: what belongs there is looked for behind its last record.
+        """
+        self._full = [
+            (queue, queue.max_offset)
+            for queue in self._queues.all()
+            if queue.files.files and queue.files.files[-1].written == queue.files.file_size
+        ]
+        return min((queue.max_physical_offset for queue, _ in self._full), default=NOWHERE)
+
+    def _tell_full(self) -> None:
+        """Say which queues that ended where a file ends had gone on."""
+        for queue, end in self._full:
+            if queue.max_offset > end:
+                what = f"ended at {end} where a file ends, the log knows units up to"
+                self._tell_queue(queue.topic.name, queue.queue_id, what, queue.max_offset)
 
     def _known_good(self, physical_offset: int) -> int:
         """``physical_offset`` if records begin (or may begin) there, else its file's start."""

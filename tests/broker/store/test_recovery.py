@@ -225,6 +225,32 @@ def test_a_kill_right_after_a_roll(stores, inner):
     assert numbers(store) == {0: (0, 0), 1: (0, 1)}
 
 
+@pytest.mark.parametrize("cut", [False, True], ids=["killed", "power-cut"])
+@pytest.mark.parametrize("count", [20, 21, 40, 45])
+def test_the_newest_file_of_a_queue_that_is_missing_comes_back(stores, inner, cut, count):
+    """A queue that ends where a file ends may have had one more: the log tells."""
+    store = stores.start()
+    for n in range(count + 60):
+        stores.clock.advance(5000)
+        store.put_message(inner(queue_id=int(n >= count), body=b"%04d" % n * 60))
+    all_numbers = numbers(store)
+    stores.kill(store)
+    last = sorted((stores.root / "consumequeue" / "TopicA" / "0").iterdir())[-1]
+    last.unlink()
+    if cut:
+        late = 1 << 50
+        crash(
+            stores,
+            physic_msg_timestamp=late,
+            logics_msg_timestamp=late,
+            index_msg_timestamp=late,
+        )
+    store = stores.start()
+    assert numbers(store) == all_numbers
+    assert count == 20 or any(str(last.parent) in note for note in store.report.notes)
+    assert store.put_message(inner(queue_id=0)).queue_offset == count
+
+
 # --- power cut, another kernel --------------------------------------------------------------------
 
 

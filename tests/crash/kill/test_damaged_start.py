@@ -48,6 +48,11 @@ def middle(store: Path, kind: str) -> Path:
     return found[1] if kind == "commitlog" else found[len(found) // 2]
 
 
+def newest(store: Path) -> Path:
+    """The last file of a queue, with units in it."""
+    return [path for path in files(store, "consumequeue") if any(path.read_bytes()[:20])][-1]
+
+
 def empty(path: Path) -> None:
     path.write_bytes(b"")
 
@@ -79,6 +84,7 @@ DERIVED: list[tuple[str, Callable[[Path], Path], Callable[[Path], None]]] = [
         for kind in ("consumequeue", "index")
         for spoil in (empty, shorten, Path.unlink)
     ),
+    ("consumequeue-newest", newest, Path.unlink),
     ("index-header", lambda store: files(store, "index")[-1], flip_header),
     ("index-entries", lambda store: files(store, "index")[-1], flip_entries),
     ("checkpoint", lambda store: store / "checkpoint", Path.unlink),
@@ -140,9 +146,8 @@ def test_what_the_log_proves_is_served_and_the_damage_told(
     make_audit(child, ledger).check(keys=300)
     if what not in SILENT:
         # Of a queue that has lost its begin or its end the folder is named.
-        name = (
-            path.parent if what == "consumequeue-unlink" or what == "consumequeue-empty" else path
-        )
+        whole = ("consumequeue-unlink", "consumequeue-empty", "consumequeue-newest")
+        name = path.parent if what in whole else path
         assert str(name) in said(child), said(child)
     child.kill()
     child.start()
