@@ -12,7 +12,7 @@ from broker.message.message import PROPERTY_KEYS, PROPERTY_UNIQ_KEY, MessageExt
 from broker.message.message import split_keys as split_words
 from broker.message.record import decode_record
 from broker.store.format.commitlog import LogRecord, is_plausible, store_timestamp
-from mqadmin.inspector.damage import WARNING, found
+from mqadmin.inspector.damage import ERROR, WARNING, found
 from mqadmin.inspector.directory import Query, StoreDirectory
 from mqadmin.inspector.files import open_bytes
 from mqadmin.inspector.log import LogItem, LogWalk
@@ -60,8 +60,9 @@ def record_rows(
     try:
         message = decode_record(item.file.data, item.record.position)
         messages = [message]
-    except RemoteProtocolError:
-        return  # the scanner has already said what is wrong with it
+    except RemoteProtocolError as error:
+        yield _problem(item, error, "content", ERROR)
+        return
     try:
         messages = unwrap_inner_batch(message)
     except RemoteProtocolError as error:
@@ -80,14 +81,18 @@ def record_rows(
 
 
 def _undecoded(item: LogItem, error: RemoteProtocolError) -> DamageRow:
+    return _problem(item, error, "decompress", WARNING)
+
+
+def _problem(item: LogItem, error: RemoteProtocolError, kind: str, severity: str) -> DamageRow:
     assert item.record is not None
     return found(
-        "decompress",
+        kind,
         str(item.file.path),
         error.message,
         physical_offset=item.record.physical_offset,
         length=item.record.total_size,
-        severity=WARNING,
+        severity=severity,
     )
 
 
