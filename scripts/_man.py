@@ -168,8 +168,8 @@ def option_text(parameter: Parameter) -> str:
     """What an option means, with its default and its variable."""
     marker = parameter.marker
     text = marker.help
-    if parameter.default not in (None, False, "", []):
-        text += f" Default {parameter.default}."
+    if parameter.shown_default:
+        text += f" Default {parameter.shown_default}."
     if isinstance(marker, Option) and marker.env:
         text += f" Environment: {marker.env}."
     return text

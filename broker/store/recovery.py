@@ -12,7 +12,9 @@ anything else         ``abort``                                 from the checkpo
 ====================  =======================================  ==================================
 
 A killed process loses nothing that it stored: the page cache belongs to the kernel, so if the
-same kernel still runs, files hold what was stored. A copied folder has another identity.
+same kernel still runs, files hold what was stored. A copied folder has another identity. After
+either crash the log is read from further back where a queue ends exactly with its last file: one
+more file may have been there.
 
 Every record read is dispatched; queues and index drop what they have. So a lost or short queue
 comes back, where Java leaves it at [0,0]. A damage ends the log only if nothing behind it is
@@ -29,13 +31,10 @@ import time
 from itertools import pairwise
 from typing import Any, Final
 
-from broker.common.topic import is_system_topic
 from broker.errors import DiskFullError
-from broker.message.properties import peek_property
 from broker.store.commitlog import CommitLog
 from broker.store.config import MessageStoreConfig
 from broker.store.config_file import ConfigFile
-from broker.store.consumequeue import ConsumeQueue, Topic
 from broker.store.files import Disk
 from broker.store.flush import StoreCheckpoint
 from broker.store.format.commitlog import (
@@ -51,6 +50,7 @@ from broker.store.index_file import repair_slots
 from broker.store.index_repair import IndexHealing, IndexProof
 from broker.store.log_scan import LogScan
 from broker.store.mapped_file import NOWHERE
+from broker.store.queue_check import QueueCheck
 from broker.store.queue_ends import QueueEnds
 from broker.store.queue_table import ConsumeQueueTable
 from broker.store.reput import ReputService
@@ -59,8 +59,6 @@ from broker.store.results import FoundDamage, RecoveryReport
 _log = logging.getLogger(__name__)
 
 SYNC_FAILED: Final = b"sync failed\n"
-# Notes of single queues beyond so many are not worth reading.
-_MOST_NOTES: Final = 100
 
 
 def abort_content(disk: Disk, root: str) -> bytes:
@@ -102,12 +100,10 @@ class Recovery:
         self._ends = parts.ends
         self._scan = LogScan(disk, parts.log, parts.reput, parts.ends, self.report)
         self._scan.check_crc = config.check_crc_on_recover
-        self._known: set[str] | None = None
+        self._check = QueueCheck(parts.log, parts.queues, parts.reput, parts.ends, self.report)
         # Whether files hold what was stored: no power cut came between.
         self._intact = False
         self._rewrite = False
-        # Queues that fill their last file to the end, and where they ended before the scan.
-        self._full: list[tuple[ConsumeQueue, int]] = []
 
     def run(self) -> RecoveryReport:
         """Find the end of the log, cut or fill what is derived from it, open the log there."""
@@ -122,17 +118,20 @@ class Recovery:
         for file in files:
             file.written = file.size
         if files:
-            self._known = self._configured_topics()
-            self._reput.skip = self._is_gone
+            self._check.known = self._configured_topics()
+            self._reput.skip = self._check.is_gone
             self._reput.recovering = True
             self._reput.compare_codes = not report.clean
             self._intact = report.clean or same_kernel(self._disk, self._config.root)
-            self._check_queue_ends()
+            self._check.drop_unproven(intact=self._intact)
+            full = [] if report.clean else self._check.full()
             newest = self._queues.max_physical_offset()
-            start = self._start(newest)
+            # What a queue whose newest file is missing has lost lies behind its last record.
+            perhaps_lost = min((queue.max_physical_offset for queue, _ in full), default=NOWHERE)
+            start = self._start(newest, perhaps_lost)
             report.scanned_from = start
             end = self._scan.run(start)
-            self._tell_full()
+            self._check.tell_mended(full)
             self._report_lost(end)
             report.scanned_bytes = max(0, end - start)
             report.removed_files += [file.path for file in files if file.start > end]
@@ -153,11 +152,11 @@ class Recovery:
 
     # --- where to begin -----------------------------------------------------------------------
 
-    def _start(self, newest: int) -> int:
-        """Physical offset to read the log from."""
+    def _start(self, newest: int, perhaps_lost: int) -> int:
+        """Physical offset to read the log from; after a crash not behind ``perhaps_lost``."""
         report = self.report
         log_min = self._log_files.min_offset
-        if self._log_incomplete() or self._queues_missing():
+        if self._log_incomplete() or self._check.missing():
             self._announce(whole=True)
             report.notes.append("files are missing or short: the whole log is read")
             self._heal_index(trusted=self._intact)
@@ -171,9 +170,9 @@ class Recovery:
             if index_start < 0:
                 # The last record that has its unit may be the first one to be indexed.
                 index_start = self._newest_record()
-            return self._known_good(min(newest, index_start, self._perhaps_cut()))
+            return self._known_good(min(newest, index_start, perhaps_lost))
         index_start = self._heal_index(trusted=False)
-        start = min(self._file_of_checkpoint(), self._known_good(self._perhaps_cut()))
+        start = min(self._file_of_checkpoint(), self._known_good(perhaps_lost))
         return max(log_min, min(start, index_start) if index_start >= 0 else start)
 
     def _start_after_stop(self, newest: int) -> int:
@@ -274,26 +273,6 @@ class Recovery:
                     return file.start
         return files[0].start
 
-    def _perhaps_cut(self) -> int:
-        """Where a queue whose newest file may be missing ends in the log; NOWHERE if none is so.
-
-        After a crash nobody knows how many files a queue had. One that fills its last file to the
-        end may have had another: what belongs there is looked for behind its last record.
-        """
-        self._full = [
-            (queue, queue.max_offset)
-            for queue in self._queues.all()
-            if queue.files.files and queue.files.files[-1].written == queue.files.file_size
-        ]
-        return min((queue.max_physical_offset for queue, _ in self._full), default=NOWHERE)
-
-    def _tell_full(self) -> None:
-        """Say which queues that ended where a file ends had gone on."""
-        for queue, end in self._full:
-            if queue.max_offset > end:
-                what = f"ended at {end} where a file ends, the log knows units up to"
-                self._tell_queue(queue.topic.name, queue.queue_id, what, queue.max_offset)
-
     def _known_good(self, physical_offset: int) -> int:
         """``physical_offset`` if records begin (or may begin) there, else its file's start."""
         files = self._log_files.files
@@ -360,77 +339,7 @@ class Recovery:
             )
             self._checkpoint.flush()
 
-    # --- queues before the scan ---------------------------------------------------------------
-
-    def _check_queue_ends(self) -> None:
-        """Drop units at the end of each queue that no record of the log stands for."""
-        for queue in self._queues.all():
-            if self._ends.is_deleted(queue.topic.name, queue.max_physical_offset - 1):
-                # The deletion was noted and then cut short.
-                queue.destroy()
-                continue
-            if not self._intact:
-                queue.scan_end()
-            end = queue.max_offset
-            while end > 0:
-                unit = queue.unit(end - 1)
-                if unit is None or self._stands_for(queue, end - 1, unit):
-                    break
-                end -= 1
-            if end < queue.max_offset:
-                self.report.notes.append(
-                    f"{queue.topic.name}/{queue.queue_id}: {queue.max_offset - end} units behind"
-                    " the end dropped"
-                )
-                queue.truncate_units(end)
-
-    def _stands_for(
-        self, queue: ConsumeQueue, queue_offset: int, unit: tuple[int, int, int]
-    ) -> bool:
-        """Whether the unit's record is in the log and says that it belongs to the queue."""
-        physical_offset, size, _ = unit
-        if physical_offset < self._log_files.min_offset:
-            return True  # its file is gone, or it is a filler: nothing speaks against it
-        file = self._log_files.files.find(physical_offset)
-        if file is None:
-            return False
-        position = physical_offset - file.start
-        if check_record(file.mapping, position, file.size, check_crc=False) != size:
-            return False
-        entry = self._reput.read(file.mapping, position, file.start)
-        owner = entry[5]
-        if owner is queue:
-            return entry[4] == queue_offset
-        names = peek_property(entry[6], b"INNER_MULTI_DISPATCH") or b""
-        return queue.topic.data in names.split(b",")
-
-    def _queues_missing(self) -> bool:
-        """Whether a queue that was there at the last stop is gone or has lost units."""
-        missing = False
-        for name, queues in self._ends.queues.items():
-            topic = self._queues.topics.get(name)
-            if self._known is not None and self._is_unknown(topic or Topic(name)):
-                continue
-            for queue_id, max_offset in queues.items():
-                queue = self._queues.find(name, queue_id)
-                if queue is None or queue.max_offset < max_offset:
-                    there = 0 if queue is None else queue.max_offset
-                    self._tell_queue(name, queue_id, f"ends at {there}, it had come to", max_offset)
-                    missing = True
-        # A queue that is not noted has been made since, and begins at 0.
-        begins = self._ends.begins
-        for queue in self._queues.all() if begins is not None else ():
-            name, queue_id = queue.topic.name, queue.queue_id
-            was = begins.get(name, {}).get(queue_id, 0) if begins is not None else 0
-            if queue.files.files and queue.files.files[0].start > was:
-                begin = queue.files.files[0].path
-                self._tell_queue(name, queue_id, f"begins with {begin}, not with file", was)
-                missing = True
-        return missing
-
-    def _tell_queue(self, topic: str, queue_id: int, what: str, value: int) -> None:
-        if len(self.report.notes) < _MOST_NOTES:
-            self.report.notes.append(f"{self._queues.folder_of(topic, queue_id)}: {what} {value}")
+    # --- what is known ------------------------------------------------------------------------
 
     def _configured_topics(self) -> set[str] | None:
         """Topics of topics.json, None if it cannot be read: then every topic counts."""
@@ -453,21 +362,6 @@ class Recovery:
             except Exception:
                 continue
         return None
-
-    def _is_gone(self, topic: Topic, physical_offset: int) -> bool:
-        """Whether a record is of a topic that was deleted: it must not bring its queue back."""
-        if self._ends.is_deleted(topic.name, physical_offset):
-            return True
-        return self._known is not None and self._is_unknown(topic)
-
-    def _is_unknown(self, topic: Topic) -> bool:
-        """Whether topics.json does not name a topic, and no queue of it is there."""
-        assert self._known is not None
-        if topic.name in self._known:
-            return False
-        if is_system_topic(topic.name) or topic.name.startswith("%"):
-            return False
-        return not any(queue.files.files for queue in topic.queues.values())
 
     def _report_lost(self, end: int) -> None:
         """Say what the log held when it was last noted, and does not hold now."""

@@ -31,10 +31,10 @@ class Option:
     ``parse`` turns the text into the value and raises ``ValueError`` with the reason; ``env``
     names the variable that gives it when it is absent (shown in help, resolved by the settings);
     ``complete`` names a live source for completion (``topic``, ``group``, ``broker``, ``context``,
-    ``file``).
+    ``file``); ``shown`` is the default as one would type it, where the value looks otherwise.
     """
 
-    __slots__ = ("complete", "env", "help", "metavar", "names", "negative", "parse")
+    __slots__ = ("complete", "env", "help", "metavar", "names", "negative", "parse", "shown")
 
     def __init__(
         self,
@@ -44,6 +44,7 @@ class Option:
         parse: Callable[[str], Any] | None = None,
         env: str = "",
         complete: str = "",
+        shown: str = "",
     ) -> None:
         plain: list[str] = []
         self.negative = ""
@@ -57,6 +58,7 @@ class Option:
         self.parse = parse
         self.env = env
         self.complete = complete
+        self.shown = shown
 
 
 class Argument:
@@ -109,6 +111,13 @@ class Parameter:
             bare = get_args(bare)[0]
         self.choices: tuple[str, ...] = get_args(bare) if get_origin(bare) is Literal else ()
         self.kind: type = str if self.choices else bare
+
+    @property
+    def shown_default(self) -> str:
+        """The default as help and man page show it, empty where there is nothing to show."""
+        if self.default in (None, False, "", []):
+            return ""
+        return (isinstance(self.marker, Option) and self.marker.shown) or str(self.default)
 
     @property
     def is_option(self) -> bool:

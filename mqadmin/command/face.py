@@ -271,7 +271,7 @@ def _typer_parameter(
             help=marker.help,
             metavar=None if parameter.is_flag else parameter.metavar(),
             hidden=hidden,
-            show_default=parameter.default not in (None, False, [], ""),
+            show_default=marker.shown or bool(parameter.shown_default),
             envvar=None,
             parser=_parser(parameter),
         )

@@ -1,7 +1,7 @@
 """``mqadmin store``: queue, index, config, watch: one kind of file at a time, and growth."""
 
 from collections.abc import Iterator
-from typing import Annotated, Any, Final
+from typing import Annotated, Any
 
 from mqadmin.command.declare import Option
 from mqadmin.command.session import Session
@@ -30,8 +30,6 @@ QUEUES = View(
     ),
 )
 CONFIG = View("store.config", f"{ROWS}:ConfigRow", keep=("value",))
-_WINDOW_MS: Final = 3_600_000
-_INTERVAL_MS: Final = 10_000
 WATCH = View("store.watch", "mqadmin.inspector.growth:Growth", single=True)
 WATCH_TOPICS = View(
     "store.watch.topics",
@@ -148,23 +146,25 @@ def watch(
     session: Session,
     path: Path,
     window: Annotated[
-        int | None,
+        int,
         Option(
             "--window",
             metavar="DUR",
-            help="Growth is measured over this much time, default 1h.",
+            help="Growth is measured over this much time.",
             parse=duration_ms,
+            shown="1h",
         ),
-    ] = None,
+    ] = 3_600_000,
     interval: Annotated[
-        int | None,
+        int,
         Option(
             "--interval",
             metavar="DUR",
-            help="Look again after this, default 10s.",
+            help="Look again after this.",
             parse=duration_ms,
+            shown="10s",
         ),
-    ] = None,
+    ] = 10_000,
     rounds: Annotated[
         int | None,
         Option(
@@ -191,14 +191,11 @@ def watch(
     done = 0
     while True:
         now = int(time.time() * 1000)
-        _show_growth(
-            session,
-            growth(StoreDirectory(path), now - (_WINDOW_MS if window is None else window), now),
-        )
+        _show_growth(session, growth(StoreDirectory(path), now - window, now))
         done += 1
         if rounds and done >= rounds:
             return
-        time.sleep((_INTERVAL_MS if interval is None else interval) / 1000)
+        time.sleep(interval / 1000)
 
 
 def _show_growth(session: Session, found: Any) -> None:

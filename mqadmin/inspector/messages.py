@@ -61,7 +61,7 @@ def record_rows(
         message = decode_record(item.file.data, item.record.position)
         messages = [message]
     except RemoteProtocolError as error:
-        yield _problem(item, error, "content", ERROR)
+        yield _undecoded(item, error, "content", ERROR)
         return
     try:
         messages = unwrap_inner_batch(message)
@@ -80,11 +80,9 @@ def record_rows(
             yield row
 
 
-def _undecoded(item: LogItem, error: RemoteProtocolError) -> DamageRow:
-    return _problem(item, error, "decompress", WARNING)
-
-
-def _problem(item: LogItem, error: RemoteProtocolError, kind: str, severity: str) -> DamageRow:
+def _undecoded(
+    item: LogItem, error: RemoteProtocolError, kind: str = "decompress", severity: str = WARNING
+) -> DamageRow:
     assert item.record is not None
     return found(
         kind,

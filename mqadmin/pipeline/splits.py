@@ -157,11 +157,9 @@ _modules_settled = 0
 def settle() -> None:
     """Before a task: keep what is loaded out of the collection that Spark runs after every task.
 
-    The scanner is loaded by the first split that is read, so the second task has to settle again.
+    What the first split loads (Arrow, the scanner) is settled before the second one.
     """
     global _modules_settled
-    from mqadmin.inspector import arrow  # noqa: F401 - loads what the tasks need
-
     if len(sys.modules) != _modules_settled:
         gc.collect()
         gc.freeze()

@@ -135,7 +135,7 @@ def generate(root: Path, size: int, body: int, file_bytes: int = FILE_BYTES) -> 
 
 
 def log_bytes(root: Path) -> int:
-    return sum(path.stat().st_size for path in (root / "commitlog").iterdir())
+    return sum(path.stat().st_size for path in log_files(root))
 
 
 # --- one thread of this process --------------------------------------------------------------
@@ -143,7 +143,7 @@ def log_bytes(root: Path) -> int:
 
 def batches(root: Path, names: tuple[str, ...]) -> Iterator[Any]:
     """Arrow batches of a log, file after file."""
-    for path in sorted((root / "commitlog").iterdir()):
+    for path in log_files(root):
         with path.open("rb") as file:
             mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
         maker = arrow.BatchMaker(mapped, names, store=str(root))

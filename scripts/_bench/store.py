@@ -142,6 +142,9 @@ class Bench:
             **changes,  # type: ignore[arg-type]
         )
 
+    def files_of(self, kind: str) -> list[Path]:
+        return [path for path in (self.root / kind).rglob("*") if path.is_file()]
+
     @contextmanager
     def open(self, **options: object) -> Iterator[MessageStore]:
         store = MessageStore(self.config(), **options)  # type: ignore[arg-type]
@@ -305,7 +308,7 @@ class Bench:
         from mqadmin.inspector.directory import Query, StoreDirectory
         from mqadmin.inspector.verify import VerifyOptions, verify
 
-        size = sum(path.stat().st_size for path in (self.root / "commitlog").iterdir())
+        size = sum(path.stat().st_size for path in log_files(self.root))
         used = min(size, self.log_bytes)
         count = used / self.size
         store = StoreDirectory(str(self.root))
@@ -337,7 +340,7 @@ class Bench:
         from broker.store.format.columns import WITH_CRC, WITH_PROPERTIES, scan_columns
 
         views = []
-        for path in sorted((self.root / "commitlog").iterdir()):
+        for path in log_files(self.root):
             with path.open("rb") as file:
                 mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
             views.append((np.frombuffer(mapped, dtype=np.uint8), int(path.name)))
@@ -474,9 +477,6 @@ class Bench:
             self.stopping = time.perf_counter() - began
 
     # --- all ----------------------------------------------------------------------------------
-
-    def files_of(self, kind: str) -> list[Path]:
-        return [path for path in (self.root / kind).rglob("*") if path.is_file()]
 
     def run(self) -> None:
         limits = self.limits

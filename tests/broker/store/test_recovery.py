@@ -232,7 +232,8 @@ def test_the_newest_file_of_a_queue_that_is_missing_comes_back(stores, inner, cu
     store = stores.start()
     for n in range(count + 60):
         stores.clock.advance(5000)
-        store.put_message(inner(queue_id=int(n >= count), body=b"%04d" % n * 60))
+        keys = {"KEYS": f"k{n}"}
+        store.put_message(inner(queue_id=int(n >= count), body=b"%04d" % n * 60, properties=keys))
     all_numbers = numbers(store)
     stores.kill(store)
     last = sorted((stores.root / "consumequeue" / "TopicA" / "0").iterdir())[-1]
@@ -248,6 +249,8 @@ def test_the_newest_file_of_a_queue_that_is_missing_comes_back(stores, inner, cu
     store = stores.start()
     assert numbers(store) == all_numbers
     assert count == 20 or any(str(last.parent) in note for note in store.report.notes)
+    for n in range(count + 60):
+        assert len(store.query_message("TopicA", f"k{n}", 9, 0, 1 << 62).buffers) == 1
     assert store.put_message(inner(queue_id=0)).queue_offset == count
 
 
