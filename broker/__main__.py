@@ -1,4 +1,4 @@
-"""``python -m broker``: the broker daemon, as ``mqbroker``."""
+"""``python -m broker``: runs the broker daemon, like ``mqbroker``."""
 
 import sys
 

@@ -1,33 +1,36 @@
-"""Every error of the core, in one tree.
+"""The exception hierarchy of the core.
 
 ::
 
     RocketMQError                   message, hint
-    ├── ProtocolError               bytes that break the rules
-    │   ├── LocalProtocolError        ours: we were about to send or store them
-    │   └── RemoteProtocolError       theirs: a peer or a file gave them to us
-    │       └── ForeignProtocolError    another protocol altogether (HTTP, TLS, gRPC)
-    ├── RemotingError               the way to a peer
+    ├── ProtocolError               bytes that violate a format
+    │   ├── LocalProtocolError        invalid data on this side, before sending or storing
+    │   └── RemoteProtocolError       invalid data from a peer or a file
+    │       └── ForeignProtocolError    another protocol (HTTP, TLS, gRPC)
+    ├── RemotingError               communication with a peer
     │   ├── ConnectError              no connection
-    │   ├── SendRequestError          the connection broke under the request
-    │   ├── RequestTimeoutError       no answer in time
+    │   ├── SendRequestError          the connection was lost during the request
+    │   ├── RequestTimeoutError       no response before the deadline
     │   └── TooMuchRequestError       a limit on requests in flight is reached
-    ├── BrokerError                 the peer answered with an error code
-    ├── ClientError                 no route, bad argument, wrong state on our side
+    ├── BrokerError                 the peer responded with an error code
+    ├── ClientError                 no route, invalid argument, wrong state on this side
     ├── ConfigError                 an option or a configuration key cannot be used
     └── StoreError                  the files of a store
-        ├── CorruptRecordError        a file holds something that is no record
-        ├── StoreLockedError          another process owns the store
-        ├── StoreStateError           the store cannot do this now (stopped, read-only, failed sync)
-        └── DiskFullError             the disk or a limit on it is reached
+        ├── CorruptRecordError        a file contains an invalid record
+        ├── StorePathError            the path does not exist or is not part of a store
+        ├── StoreLockedError          another process holds the lock of the store
+        ├── StoreStateError           not possible now (stopped, read-only, failed sync)
+        ├── DiskFullError             the disk or a limit on it is reached
+        ├── DescriptorLimitError      no file descriptor is left; may be retried
+        └── FileNameError             a name that is not valid as a file name
 
-An error names the thing, the place and the cause; ``hint`` names the next step.
-Hot paths return statuses instead: exceptions are for surprises.
+A message states object, place and cause; ``hint`` states the next step. Hot paths return statuses;
+exceptions are for unexpected conditions.
 """
 
 
 class RocketMQError(Exception):
-    """Root of the tree: ``message`` says what, where and why, ``hint`` what to do next."""
+    """Base class: ``message`` states object, place and cause, ``hint`` the next step."""
 
     def __init__(self, message: str, hint: str = "") -> None:
         super().__init__(message)
@@ -36,17 +39,17 @@ class RocketMQError(Exception):
 
 
 class ProtocolError(RocketMQError):
-    """Bytes that break a wire or file format."""
+    """Bytes that violate a wire or file format."""
 
 
 class LocalProtocolError(ProtocolError):
-    """We were about to produce bytes that no peer could read."""
+    """A value on this side cannot be encoded in the wire or file format."""
 
 
 class RemoteProtocolError(ProtocolError):
-    """A peer or a file gave us bytes that break the format.
+    """Bytes from a peer or a file violate the format.
 
-    ``position`` is the byte in the input where reading stopped, -1 if there is none to name.
+    ``position`` is the byte in the input at which decoding stopped, -1 if unknown.
     """
 
     def __init__(self, message: str, hint: str = "", *, position: int = -1) -> None:
@@ -55,7 +58,7 @@ class RemoteProtocolError(ProtocolError):
 
 
 class ForeignProtocolError(RemoteProtocolError):
-    """The bytes belong to another protocol; ``kind`` names it ("HTTP", "TLS", "gRPC")."""
+    """The bytes belong to another protocol; ``kind`` is its name ("HTTP", "TLS", "gRPC")."""
 
     def __init__(self, kind: str) -> None:
         super().__init__(
@@ -67,9 +70,9 @@ class ForeignProtocolError(RemoteProtocolError):
 
 
 class RemotingError(RocketMQError):
-    """A request did not reach its peer, or its answer did not come back.
+    """A request did not reach its peer, or no response was received.
 
-    ``address`` is the peer as ``host:port``, ``request_code`` the code asked, -1 if none.
+    ``address`` is the peer as ``host:port``, ``request_code`` the code of the request, -1 if none.
     """
 
     def __init__(
@@ -85,11 +88,11 @@ class ConnectError(RemotingError):
 
 
 class SendRequestError(RemotingError):
-    """The connection broke before the answer came."""
+    """The connection was lost before the response arrived."""
 
 
 class RequestTimeoutError(RemotingError):
-    """The answer did not come before the deadline."""
+    """No response arrived before the deadline."""
 
 
 class TooMuchRequestError(RemotingError):
@@ -97,7 +100,7 @@ class TooMuchRequestError(RemotingError):
 
 
 class BrokerError(RocketMQError):
-    """The peer answered with an error: ``code`` (ResponseCode), ``remark``, ``address``."""
+    """The peer responded with an error: ``code`` (ResponseCode), ``remark``, ``address``."""
 
     def __init__(
         self, code: int, remark: str, address: str = "", *, request_code: int = -1, hint: str = ""
@@ -111,17 +114,17 @@ class BrokerError(RocketMQError):
 
 
 class ClientError(RocketMQError):
-    """A client-side no: no route, a bad argument, a state that does not allow the call."""
+    """A client-side error: no route, an invalid argument, a state that does not allow the call."""
 
 
 class ConfigError(RocketMQError):
-    """An option or a configuration key cannot be used; the message names key, value and file."""
+    """An option or a configuration key is invalid; the message names key, value and file."""
 
 
 class StoreError(RocketMQError):
-    """Something about the files of a store; ``path`` names the file or folder.
+    """An error concerning the files of a store; ``path`` is the file or directory.
 
-    ``physical_offset`` is the place in the log, None where there is none to name.
+    ``physical_offset`` is the position in the CommitLog, None if not applicable.
     """
 
     def __init__(
@@ -133,7 +136,7 @@ class StoreError(RocketMQError):
 
 
 class CorruptRecordError(StoreError):
-    """A file holds bytes that are no record: ``path``, ``physical_offset``, ``reason``."""
+    """A file contains an invalid record: ``path``, ``physical_offset``, ``reason``."""
 
     def __init__(self, path: str, physical_offset: int, reason: str, hint: str = "") -> None:
         message = f"{path} at physical offset {physical_offset}: {reason}"
@@ -141,13 +144,25 @@ class CorruptRecordError(StoreError):
         self.reason = reason
 
 
+class StorePathError(StoreError):
+    """The given path does not exist or is not part of a store."""
+
+
 class StoreLockedError(StoreError):
     """Another process holds the lock of the store directory."""
 
 
 class StoreStateError(StoreError):
-    """The store cannot do this in its present state."""
+    """The operation is not possible in the store's current state."""
 
 
 class DiskFullError(StoreError):
-    """No space: the disk, or a limit set on it, is reached."""
+    """The disk is full, or a configured limit on its usage is reached."""
+
+
+class DescriptorLimitError(StoreError):
+    """No file descriptor is left (EMFILE, ENFILE). Nothing was changed; the call may be retried."""
+
+
+class FileNameError(StoreError):
+    """A topic, queue or file name that is not valid as a file name."""

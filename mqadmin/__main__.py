@@ -6,7 +6,7 @@ from mqadmin.app import main as run
 
 
 def main() -> None:
-    """Run the command line of this process and leave with its status."""
+    """Run the command line of this process and exit with its status."""
     sys.exit(run())
 
 

@@ -1,13 +1,13 @@
-"""The command line of ``mqadmin``: which way a command line is read.
+"""The entry point of ``mqadmin``: selects the parser of a command line.
 
-``--version`` and completion are answered before Typer is imported; plain command lines of known
-commands go through the quick parser; everything else (help, mistakes) through the Typer face.
+``--version`` and completion are handled before Typer is imported; correct command lines of known
+commands go through the quick parser; all others (help, usage errors) through Typer.
 """
 
 import os
 import sys
 
-TYPE_CHECKING = False  # typing alone would be most of what `mqadmin --version` costs
+TYPE_CHECKING = False  # importing typing would take most of the time of `mqadmin --version`
 if TYPE_CHECKING:
     from typing import Any
 
@@ -15,14 +15,14 @@ COMPLETE_VARIABLE = "_MQADMIN_COMPLETE"
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Run one command line and give its exit status."""
+    """Run one command line and return its exit status."""
     words = list(sys.argv[1:] if argv is None else argv)
     try:
         return _run(words)
     except KeyboardInterrupt:
-        from mqadmin.command.session import say_interrupted
+        from mqadmin.command.session import report_interrupted
 
-        return say_interrupted()
+        return report_interrupted()
     except OSError as error:  # the output of --version or a completion cannot be written
         from mqadmin.output.stdio import silence_closed_pipe, write_err
 
@@ -58,8 +58,8 @@ def _run(words: list[str]) -> int:
 def _import_msgspec() -> None:
     """Import msgspec without typing_extensions, a third of a short command's start-up.
 
-    msgspec asks typing_extensions for three names and takes them from typing when it is absent;
-    from Python 3.11 on both are the same. So it is absent for the length of this import.
+    msgspec imports three names from typing_extensions, or from typing when it is absent; from
+    Python 3.11 on both are the same. So the module is hidden during this import.
     """
     if "msgspec" in sys.modules or "typing_extensions" in sys.modules:
         return
@@ -72,7 +72,7 @@ def _import_msgspec() -> None:
 
 
 def _full(words: list[str]) -> int:
-    from mqadmin.command.face import root_command
+    from mqadmin.command.typer_app import root_command
 
     try:
         root_command()(words)

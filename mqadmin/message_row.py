@@ -1,7 +1,7 @@
-"""The row of one message, as every command shows it: online, offline, exported.
+"""The row of one message, the same in every command: online, offline, exported.
 
-The one description of a message's fields for people and programs; ``admin`` makes it from what a
-broker answers, ``inspector`` from what stands in a file.
+The only declaration of a message's output fields; ``admin`` builds it from a broker's response,
+``inspector`` from a store file.
 """
 
 import msgspec
@@ -10,13 +10,13 @@ from broker.message.message import MessageExt
 
 
 class MessageRow(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """One stored message with its place in log and queue.
+    """One stored message with its location in CommitLog and queue.
 
-    ``body`` is what the application sent (decompressed; as stored if asked for raw), in
-    ``bodyEncoding`` ("utf-8", "hex", "base64"), None unless asked for; ``bodySize`` and
-    ``bodyCrc`` are of the stored body, ``crcOk`` compares the two. Times are epoch ms, ``keys``
-    the words of KEYS, ``magic`` eight hex digits. The messages of an inner batch carry the
-    record's physical offset and size.
+    ``body`` is the body as the application sent it (decompressed; as stored with --raw), in
+    ``bodyEncoding`` ("utf-8", "hex", "base64"), None unless requested; ``bodySize`` and
+    ``bodyCrc`` refer to the stored body, ``crcOk`` is true when its CRC matches. Times are epoch
+    ms, ``keys`` the words of KEYS, ``magic`` eight hex digits. The messages of an inner batch have
+    the physical offset and size of the record.
     """
 
     topic: str
@@ -54,7 +54,7 @@ def row_of(
     body: str | None = None,
     body_encoding: str | None = None,
 ) -> MessageRow:
-    """The row of a decoded message; the body comes ready for showing."""
+    """Build the row of a decoded message; ``body`` is already encoded as text."""
     return MessageRow(
         topic=message.topic,
         broker_name=broker_name,
@@ -85,9 +85,9 @@ def row_of(
 
 
 def body_text(data: bytes, form: str) -> tuple[str, str]:
-    """A body in the form asked for (text, hex, base64) and the encoding that was used.
+    """Return a body in the requested form (text, hex, base64) and the encoding used.
 
-    Text that is no UTF-8 is shown in hex.
+    Text that is not valid UTF-8 is returned in hex.
     """
     if form == "text":
         try:

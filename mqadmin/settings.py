@@ -1,6 +1,10 @@
-"""The settings of a run: option, environment, context, default, and which of them won.
+"""The settings of a run and their origin: option, context, environment or default.
 
-Named contexts live in ``$XDG_CONFIG_HOME/mqadmin/config.toml``::
+Precedence: the option, then the context named by ``--context``, then the environment, then the
+context named by ``MQADMIN_CONTEXT`` or ``context use``, then the default. A context named on the
+command line is chosen for this command, so an exported variable must not override it.
+
+Named contexts are stored in ``$XDG_CONFIG_HOME/mqadmin/config.toml``::
 
     current = "test"
 
@@ -9,9 +13,8 @@ Named contexts live in ``$XDG_CONFIG_HOME/mqadmin/config.toml``::
     timeout = "5s"
     secret-key-file = "/home/me/.config/mqadmin/test.key"
 
-A context holds the long option words without dashes in front. Secrets are never in it: it names
-the file that holds the secret. This module is the only one that touches the file system for the
-command line.
+The keys of a context are the long option names without the leading dashes. A context never
+contains a secret, only the path of the file that does.
 """
 
 import os
@@ -23,11 +26,11 @@ from broker.errors import ConfigError
 DEFAULT_NAMESRV = "127.0.0.1:9876"
 DEFAULT_TIMEOUT = "10s"
 
-FILE_LIMIT_BYTES = 64 * 1024 * 1024  # a file named on a command line is read whole
+FILE_LIMIT_BYTES = 64 * 1024 * 1024  # a file named on a command line is read into memory
 
 
 class Setting:
-    """One setting: its word in options and contexts, its variable, its default."""
+    """One setting: its name in options and contexts, its environment variable, its default."""
 
     __slots__ = ("default", "env", "in_context", "is_flag", "secret", "word")
 
@@ -56,33 +59,55 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("address-map", "MQADMIN_ADDRESS_MAP"),
     Setting("access-key", "MQADMIN_ACCESS_KEY"),
     Setting("secret-key", "MQADMIN_SECRET_KEY", in_context=False, secret=True),
-    Setting("secret-key-file"),
+    Setting("secret-key-file", "MQADMIN_SECRET_KEY_FILE"),
     Setting("tls", "MQADMIN_TLS", is_flag=True),
-    Setting("tls-ca"),
-    Setting("tls-cert"),
-    Setting("tls-key"),
+    Setting("tls-ca", "MQADMIN_TLS_CA"),
+    Setting("tls-cert", "MQADMIN_TLS_CERT"),
+    Setting("tls-key", "MQADMIN_TLS_KEY"),
     Setting("no-color", "NO_COLOR", is_flag=True),
 )
 
 CONTEXT_WORDS = tuple(s.word for s in SETTINGS if s.in_context)
 
+#: Settings that have no influence on which cluster a command uses, and with which credentials.
+LOCAL_WORDS = frozenset({"output", "timeout", "no-color"})
+
+#: Settings that are text on the wire or in messages; secrets and file names may be any bytes.
+_TEXT_WORDS = ("namesrv", "output", "timeout", "address-map", "access-key")
+
+# Origins in order of precedence, the highest last.
+_DEFAULT, _CURRENT, _ENVIRONMENT, _NAMED, _OPTION = range(5)
+
+
+#: The origin of a context chosen by ``context use``.
+CURRENT_CONTEXT = "current context"
+
 
 class Effective:
-    """The value of one setting and where it comes from.
+    """The value of one setting and its origin.
 
     ``origin`` is ``option``, ``environment NAME``, ``context NAME`` or ``default``; ``value`` is
-    text, True for a flag that is set, None where nothing gives one.
+    text, True for a flag that is set, None if not set. ``rank`` orders origins; ``overridden`` is
+    the value in the context in use that the environment replaced, else None.
     """
 
-    __slots__ = ("origin", "value")
+    __slots__ = ("origin", "overridden", "rank", "value")
 
-    def __init__(self, value: str | bool | None, origin: str) -> None:
+    def __init__(
+        self,
+        value: str | bool | None,
+        origin: str,
+        rank: int = _DEFAULT,
+        overridden: str | bool | None = None,
+    ) -> None:
         self.value = value
         self.origin = origin
+        self.rank = rank
+        self.overridden = overridden
 
 
 class Settings:
-    """All settings of a run; ``context`` is the name of the context in force, "" for none."""
+    """All settings of a run; ``context`` is the name of the context in use, "" for none."""
 
     def __init__(self, effective: dict[str, Effective], context: str, context_origin: str) -> None:
         self.effective = effective
@@ -90,12 +115,12 @@ class Settings:
         self.context_origin = context_origin
 
     def text(self, word: str) -> str | None:
-        """Give a setting as text, None where nothing gives one."""
+        """Return a setting as text, None if it is not set."""
         value = self.effective[word].value
         return value if isinstance(value, str) else None
 
     def flag(self, word: str) -> bool:
-        """Give a setting that is on or off."""
+        """Return whether a flag is set."""
         return self.effective[word].value is True
 
     @property
@@ -106,7 +131,7 @@ class Settings:
 
     @property
     def timeout_ms(self) -> int:
-        """The total deadline of the run."""
+        """The total deadline of the run, in milliseconds."""
         from broker.common.times import parse_duration_ms
 
         effective = self.effective["timeout"]
@@ -122,7 +147,7 @@ class Settings:
 
     @property
     def address_map(self) -> dict[str, str]:
-        """Where to dial instead of the advertised address."""
+        """Advertised address → address to connect to."""
         effective = self.effective["address-map"]
         pairs: dict[str, str] = {}
         for part in (str(effective.value) if effective.value else "").split(","):
@@ -138,21 +163,39 @@ class Settings:
         return pairs
 
     def secret(self) -> str | None:
-        """Give the secret key: the variable, else the content of the secret key file."""
+        """Return the secret key: the variable, or the content of a file of higher precedence."""
         direct = self.text("secret-key")
-        if direct:
-            return direct
         path = self.text("secret-key-file")
+        if direct and self.effective["secret-key"].rank >= self.effective["secret-key-file"].rank:
+            return direct
         if not path:
             return None
         return read_file(path).decode("utf-8", "surrogateescape").strip()
 
+    @property
+    def overrides(self) -> list[str]:
+        """One sentence for each setting of the context in use that the environment replaced.
+
+        Only settings that select the cluster and the credentials.
+        """
+        return [
+            f"{effective.origin} ({effective.value}) overrides {word} of the {self._context_in_use}"
+            f" ({effective.overridden})"
+            for word, effective in self.effective.items()
+            if effective.overridden is not None and word not in LOCAL_WORDS
+        ]
+
+    @property
+    def _context_in_use(self) -> str:
+        current = self.context_origin == CURRENT_CONTEXT
+        return f"{'current ' if current else ''}context {self.context}"
+
 
 def resolve(options: Mapping[str, Any], environ: Mapping[str, str]) -> Settings:
-    """Find each setting: option, environment, context, default.
+    """Resolve each setting in order of precedence.
 
-    ``options`` uses Python names (``address_map``). The context file is read only if there is
-    one; a context that is named but not there is a ``ConfigError``.
+    ``options`` uses Python names (``address_map``). The context file is read only if it exists
+    or a context is named; ConfigError for a named context that does not exist.
     """
     name, name_origin = "", "default"
     if options.get("context"):
@@ -164,17 +207,21 @@ def resolve(options: Mapping[str, Any], environ: Mapping[str, str]) -> Settings:
     if name or os.path.exists(path):
         contexts = load_contexts(path)
         if not name and contexts.current:
-            name, name_origin = contexts.current, "current context"
-        if name and name not in contexts.named and name_origin != "current context":
+            name, name_origin = contexts.current, CURRENT_CONTEXT
+        if name and name not in contexts.named and name_origin != CURRENT_CONTEXT:
             known = ", ".join(sorted(contexts.named)) or "none"
             raise ConfigError(
                 f"context {name!r} ({name_origin}): not in {path}; it has: {known}",
                 f"mqadmin context set {name} --namesrv ADDR",
             )
         chosen = contexts.named.get(name, {})
-    effective = {}
-    for setting in SETTINGS:
-        effective[setting.word] = _effective(setting, options, environ, chosen, name)
+    rank = _NAMED if name_origin == "option" else _CURRENT
+    effective = {
+        setting.word: _effective(setting, options, environ, (chosen, name, rank))
+        for setting in SETTINGS
+    }
+    for word in _TEXT_WORDS:
+        _check_text(word, effective[word])
     return Settings(effective, name, name_origin)
 
 
@@ -182,27 +229,42 @@ def _effective(
     setting: Setting,
     options: Mapping[str, Any],
     environ: Mapping[str, str],
-    chosen: Mapping[str, Any],
-    context: str,
+    context: tuple[Mapping[str, Any], str, int],
 ) -> Effective:
     given = options.get(setting.word.replace("-", "_"))
     if given not in (None, False):
-        return Effective(given, "option")
+        return Effective(given, "option", _OPTION)
+    chosen, name, rank = context
+    kept = chosen.get(setting.word) if setting.in_context else None
+    from_context = None if kept is None else Effective(kept, f"context {name}", rank)
+    if from_context is not None and rank == _NAMED:
+        return from_context
     from_env = environ.get(setting.env, "") if setting.env else ""
     if from_env:
-        if not setting.is_flag:
-            return Effective(from_env, f"environment {setting.env}")
-        # NO_COLOR counts whatever its text; other flags can be switched off by words
-        if setting.env == "NO_COLOR" or from_env.lower() not in ("0", "false", "no", "off"):
-            return Effective(True, f"environment {setting.env}")
-        return Effective(None, f"environment {setting.env}")
-    if setting.in_context and setting.word in chosen:
-        return Effective(chosen[setting.word], f"context {context}")
-    return Effective(setting.default, "default")
+        value = _flag_value(setting, from_env) if setting.is_flag else from_env
+        overridden = kept if kept not in (None, value) else None
+        return Effective(value, f"environment {setting.env}", _ENVIRONMENT, overridden)
+    return from_context or Effective(setting.default, "default")
+
+
+def _check_text(word: str, effective: Effective) -> None:
+    try:
+        str(effective.value).encode("utf-8")
+    except UnicodeEncodeError:
+        raise ConfigError(
+            f"{word} ({effective.origin}): {effective.value!r:.80} is not valid UTF-8"
+        ) from None
+
+
+def _flag_value(setting: Setting, text: str) -> bool | None:
+    """Read a flag variable: 0, false, no and off unset a flag, except NO_COLOR."""
+    if setting.env == "NO_COLOR" or text.lower() not in ("0", "false", "no", "off"):
+        return True
+    return None
 
 
 class Contexts:
-    """The context file: the name in use ("" for none) and the settings by context name."""
+    """The context file: the current context ("" for none) and the settings by context name."""
 
     def __init__(self, current: str, named: dict[str, dict[str, Any]]) -> None:
         self.current = current
@@ -210,7 +272,10 @@ class Contexts:
 
 
 def config_path(environ: Mapping[str, str]) -> str:
-    """Name the context file: ``$XDG_CONFIG_HOME/mqadmin/config.toml``, else under ``~/.config``."""
+    """Return the path of the context file.
+
+    ``$XDG_CONFIG_HOME/mqadmin/config.toml``, else ``~/.config/mqadmin/config.toml``.
+    """
     base = environ.get("XDG_CONFIG_HOME") or os.path.join(
         environ.get("HOME") or os.path.expanduser("~"), ".config"
     )
@@ -218,7 +283,7 @@ def config_path(environ: Mapping[str, str]) -> str:
 
 
 def load_contexts(path: str) -> Contexts:
-    """Read the context file; no file gives no contexts, a broken one a ``ConfigError``."""
+    """Read the context file; a missing file has no contexts, ConfigError for an invalid one."""
     import tomllib
 
     try:
@@ -245,7 +310,7 @@ def load_contexts(path: str) -> Contexts:
 
 
 def save_contexts(path: str, contexts: Contexts) -> None:
-    """Write the context file whole, readable by its owner only, and swap it in by a rename."""
+    """Write the context file atomically by a rename, readable only by its owner."""
     lines = []
     if contexts.current:
         lines.append(f"current = {_toml_text(contexts.current)}\n")
@@ -254,7 +319,7 @@ def save_contexts(path: str, contexts: Contexts) -> None:
         for word in CONTEXT_WORDS:
             if word in contexts.named[name]:
                 value = contexts.named[name][word]
-                shown = "true" if value is True else _toml_text(str(value))
+                shown = str(value).lower() if isinstance(value, bool) else _toml_text(value)
                 lines.append(f"{word} = {shown}\n")
     folder = os.path.dirname(path)
     temporary = f"{path}.{os.getpid()}.tmp"
@@ -276,7 +341,7 @@ def _toml_text(text: str) -> str:
 
 
 def read_file(path: str, limit_bytes: int = FILE_LIMIT_BYTES) -> bytes:
-    """Read a file named on the command line whole, up to ``limit_bytes``."""
+    """Read a file named on the command line into memory, up to ``limit_bytes``."""
     try:
         with open(path, "rb") as file:
             data = file.read(limit_bytes + 1)

@@ -1,7 +1,7 @@
 """The man pages, generated: commands, options, settings and layouts come from their declarations.
 
-Prose that nothing in the program says stands here, in :data:`PROSE`. Pages carry no date, so that
-they change only when the program does.
+Text that is not generated is in ``scripts/_man_text.py``. Pages carry no date, so that they change
+only when the program does.
 """
 
 import argparse
@@ -9,6 +9,17 @@ import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+
+from _man_text import (
+    CLUSTER_EXAMPLE,
+    EXIT_STATUSES,
+    PROSE,
+    REPAIR_EXAMPLE,
+    SOURCE_EXAMPLE,
+    SOURCE_OPTIONS,
+    STORE_FILES,
+    TABLES,
+)
 
 from broker import __version__
 from broker.namesrv import config as namesrv_config
@@ -19,100 +30,15 @@ from broker.store import config as store_config
 from broker.store.format.layout import LAYOUTS, layout_troff
 from mqadmin.command.declare import Argument, Noun, Option, Parameter, Verb
 from mqadmin.command.declare import paragraphs as split
-from mqadmin.command.face import ROOT_SENTENCE, ROOT_TEXT, load_noun
 from mqadmin.command.nouns import NOUNS
 from mqadmin.command.options import GLOBALS
+from mqadmin.command.typer_app import ROOT_SENTENCE, ROOT_TEXT, load_noun
+from mqadmin.pipeline.catalog import JOBS
+from mqadmin.pipeline.job import Job
 from mqadmin.settings import SETTINGS
 
 ROOT = Path(__file__).resolve().parent.parent
 MAN = ROOT / "man"
-
-EXIT_STATUSES = [
-    ("0", "done"),
-    ("1", "the answer is no: nothing found, gate not met, files differ"),
-    ("2", "usage; a change without --yes where nobody can be asked"),
-    ("3", "unreachable or out of time"),
-    ("4", "refused: the peer answered with an error code, which the message names"),
-    ("5", "done in part: some targets failed, or the result was cut"),
-    ("6", "not authenticated or not permitted"),
-    ("7", "a store file is damaged or unreadable"),
-    ("8", "the state moved since the plan was made, or the read-back differs"),
-    ("70", "a defect of the program itself"),
-    ("130", "interrupted"),
-]
-
-PROSE = {
-    "output": """
-    Data goes to stdout, everything else to stderr. A table is drawn for people; no cell is cut
-    when stdout is no terminal, and an absent value is a dash.
-
-    With -o json the answer is one object with schema, items, truncated and errors, one item per
-    line; a command about one thing gives that thing beside schema. -o ndjson gives one item per
-    line without an envelope, written as it comes. Absent is null, 64-bit numbers are numbers,
-    names are RocketMQ's own. Each time is given in epoch milliseconds (storeTimestamp) and as RFC
-    3339 in UTC beside it (storeTime). -o schema prints the JSON schema of what a command emits.
-
-    Errors are two lines on stderr, error: and hint:, or one JSON object with -o json and -o
-    ndjson. A closed pipe is no error.
-    """,
-    "change": """
-    A command that changes something first makes a plan: what each target has and what it would
-    have. --dry-run shows the plan and ends. On a terminal the plan is shown and a yes is asked
-    for; elsewhere --yes is needed, otherwise nothing is changed and the status is 2. After the
-    change the result is read back and shown.
-    """,
-    "times": """
-    Durations: 500ms, 10s, 5m, 2h, 7d. Times: RFC 3339, '2026-01-02 03:04' (local),
-    yyyy-MM-dd#HH:mm:ss:SSS, now, -2h, and the epoch in seconds or milliseconds. The zone a time
-    was read in is printed back.
-    """,
-    "mqbroker": """
-    mqbroker stores messages and hands them to consumers. It speaks RocketMQ's remoting protocol,
-    so RocketMQ clients of any language use it, and it reads and writes RocketMQ's store files: a
-    store directory may move between this broker and a Java broker that is stopped.
-
-    With --standalone a name server runs in the same process and nothing else is needed. Without
-    --listen only loopback is served. SIGTERM stops in order: requests under way are answered,
-    everything is flushed, the checkpoint is written and the abort file removed; a second SIGTERM
-    ends at once.
-
-    Settings come from the command line, then from the file of -c, then from the defaults; -p
-    prints each with its origin. The keys are those of broker.conf(5).
-    """,
-    "mqnamesrv": """
-    mqnamesrv keeps the routes of topics: brokers register with it every 30 seconds, and clients
-    ask it which brokers have the queues of a topic. It keeps nothing on disk but its key-value
-    entries.
-
-    Settings come from the command line, then from the file of -c (Java properties), then from the
-    defaults; -p prints each with its origin.
-    """,
-    "broker.conf": """
-    broker.conf is a Java properties file: one key=value per line, # begins a comment, a backslash
-    at the end of a line continues it. Keys are RocketMQ's, in camelCase. Keys that this broker
-    does not read are kept and named once in a warning, so the file of a Java broker can be used
-    as it is.
-
-    A key marked (live) may be changed while the broker runs.
-    """,
-    "store": """
-    A store directory holds what a broker has stored. The CommitLog has every message once, in the
-    order of arrival; ConsumeQueues and IndexFiles are derived from it and can be built again. All
-    integers are big-endian. Record files are named by the offset of their first byte, in 20
-    decimal digits, IndexFiles by the local time of their making.
-    """,
-}
-
-STORE_FILES = [
-    ("commitlog/", "the CommitLog: files of mappedFileSizeCommitLog bytes, 1 GiB unless set"),
-    ("consumequeue/TOPIC/QUEUE/", "one unit of 20 bytes per message: where it stands in the log"),
-    ("batchconsumequeue/TOPIC/QUEUE/", "the same for topics of batches, units of 46 bytes (5.x)"),
-    ("index/", "IndexFiles: hash tables from topic and key to the log"),
-    ("checkpoint", "up to which time log, queues and index are surely on disk"),
-    ("abort", "there while a broker runs: its absence says that it was stopped cleanly"),
-    ("lock", "locked by the broker that owns the store"),
-    ("config/", "topics, groups, consumer offsets and more as JSON, each with its last .bak"),
-]
 
 
 def roff(text: str) -> str:
@@ -123,7 +49,12 @@ def roff(text: str) -> str:
 
 def head(name: str, section: int, title: str, sentence: str) -> Iterator[str]:
     """The opening of a page: header line, NAME."""
-    manual = {1: "User Commands", 5: "File Formats", 8: "System Administration"}[section]
+    manual = {
+        1: "User Commands",
+        5: "File Formats",
+        7: "Miscellaneous Information",
+        8: "System Administration",
+    }[section]
     yield f'.TH "{name.upper()}" "{section}" "" "mqadmin {__version__}" "{manual}"'
     yield from (".SH NAME", f"{roff(title)} \\- {roff(sentence)}")
 
@@ -132,6 +63,25 @@ def running(texts: list[str]) -> Iterator[str]:
     """Running text."""
     for text in texts:
         yield from (".PP", roff(text))
+
+
+def prose(key: str) -> Iterator[str]:
+    """A text of :data:`PROSE`: paragraphs, and list items marked by a dash."""
+    for text in split(PROSE[key]):
+        if text.startswith("- "):
+            yield from ('.IP "\\(bu" 2', roff(text[2:]))
+        else:
+            yield from running([text])
+
+
+def grid(rows: list[tuple[str, ...]]) -> Iterator[str]:
+    """A table for tbl(1): the first row is the head, long cells are filled."""
+    yield from (".ad l", ".TS", "tab(@);", " ".join(["lb"] * len(rows[0])))
+    yield " ".join(["l", *["lx"] * (len(rows[0]) - 1)]) + "."
+    yield "@".join(roff(cell) for cell in rows[0])
+    for row in rows[1:]:
+        yield "@".join(f"T{{\n{roff(cell)}\nT}}" if len(cell) > 16 else roff(cell) for cell in row)
+    yield from (".TE", ".ad")
 
 
 def sentence(text: str) -> str:
@@ -165,7 +115,7 @@ def option_term(parameter: Parameter) -> str:
 
 
 def option_text(parameter: Parameter) -> str:
-    """What an option means, with its default and its variable."""
+    """The meaning of an option, with its default and its variable."""
     marker = parameter.marker
     text = marker.help
     if parameter.shown_default:
@@ -189,7 +139,7 @@ def synopsis(verb: Verb) -> str:
 
 
 def verb_section(verb: Verb) -> Iterator[str]:
-    """One command: what it does, its options, its examples."""
+    """One command: its effect, its options, its examples."""
     yield from (".TP", f"\\fB{roff(synopsis(verb))}\\fR", roff(verb.paragraphs[0]))
     yield ".RS"
     yield from running(verb.paragraphs[1:])
@@ -213,6 +163,15 @@ def noun_section(noun: Noun) -> Iterator[str]:
         yield from verb_section(verb)
 
 
+def noun_summary(noun: Noun, page: str) -> Iterator[str]:
+    """A noun with a separate page: its first paragraph and its verbs."""
+    yield f".SS mqadmin {noun.name}"
+    yield from running([noun.paragraphs[0]])
+    for verb in noun.verbs.values():
+        yield from tagged(verb.path, verb.paragraphs[0])
+    yield from running([f"See {page}."])
+
+
 def mqadmin_page() -> Iterator[str]:
     """mqadmin(1)."""
     yield from head("mqadmin", 1, "mqadmin", ROOT_SENTENCE[0].lower() + ROOT_SENTENCE[1:-1])
@@ -226,21 +185,117 @@ def mqadmin_page() -> Iterator[str]:
     yield from tagged("--show-completion SHELL", "Print the completion script: bash, zsh or fish.")
     yield ".SH COMMANDS"
     for name in NOUNS:
-        yield from noun_section(load_noun(name))
+        noun = load_noun(name)
+        page = f"mqadmin-{name}"
+        own = f"{page}.1" in PAGES
+        yield from noun_summary(noun, f"{page}(1)") if own else noun_section(noun)
     for title, key in (("CHANGES", "change"), ("OUTPUT", "output"), ("TIMES", "times")):
         yield f".SH {title}"
-        yield from running(split(PROSE[key]))
+        yield from prose(key)
     yield ".SH EXIT STATUS"
     for status, meaning in EXIT_STATUSES:
         yield from tagged(status, meaning)
     yield ".SH ENVIRONMENT"
     for setting in SETTINGS:
         if setting.env:
-            yield from tagged(setting.env, f"Sets {setting.word}; an option beats it.")
-    yield from tagged("MQADMIN_CONTEXT", "Names the context; --context beats it.")
+            yield from tagged(setting.env, f"Sets {setting.word}; an option takes precedence.")
+    yield from tagged("MQADMIN_CONTEXT", "Names the context; --context takes precedence.")
     yield ".SH FILES"
     yield from tagged("$XDG_CONFIG_HOME/mqadmin/config.toml", "Contexts: named settings.")
-    yield from (".SH SEE ALSO", "mqbroker(8), mqnamesrv(8), broker.conf(5), rocketmq\\-store(5)")
+    yield from see_also(
+        "mqadmin-store(1)", "mqadmin-pipeline(1)", "mqbroker(8)", "mqnamesrv(8)",
+        "broker.conf(5)", "rocketmq-store(5)",
+    )  # fmt: skip
+
+
+def see_also(*pages: str) -> Iterator[str]:
+    """The last section of a page."""
+    yield from (".SH SEE ALSO", roff(", ".join(pages)))
+
+
+def noun_page(name: str, title: str) -> Iterator[str]:
+    """The opening of the page of one noun, with its commands."""
+    noun = load_noun(name)
+    yield "'\\\" t"
+    yield from head(f"mqadmin-{name}", 1, f"mqadmin-{name}", title)
+    yield from (".SH SYNOPSIS", f"\\fBmqadmin {name}\\fR \\fIVERB\\fR [\\fIOPTIONS\\fR]")
+    yield ".SH DESCRIPTION"
+    yield from running(noun.paragraphs)
+    yield from running(["Global options, output, times and exit statuses: mqadmin(1)."])
+    yield ".SH COMMANDS"
+    for verb in noun.verbs.values():
+        yield from verb_section(verb)
+
+
+def mqadmin_store_page() -> Iterator[str]:
+    """mqadmin-store(1)."""
+    yield from noun_page("store", "inspect, verify and repair store files offline")
+    yield ".SH REPAIR AND RECOVERY"
+    yield from prose("repair")
+    yield from verbatim(REPAIR_EXAMPLE)
+    yield ".SH LIMITS OF VERIFICATION"
+    yield from prose("limits")
+    yield from see_also("mqadmin(1)", "mqbroker(8)", "rocketmq-store(5)", "mqbroker-performance(7)")
+
+
+def job_section(job: Job) -> Iterator[str]:
+    """One job: its result, its parameters, its tables, its example."""
+    yield from (f".SS {roff(job.name)}", *running([job.summary, job.text]))
+    for parameter in job.parameters:
+        default = f" Default {parameter.default}." if parameter.default else ""
+        yield from tagged(f"--param {parameter.name}=VALUE", sentence(parameter.meaning) + default)
+    for table in job.tables:
+        names = ", ".join(column.name for column in table.columns)
+        yield from tagged(f"table {table.name}", f"{sentence(table.meaning)} Columns: {names}.")
+    yield from verbatim([job.example])
+
+
+def mqadmin_pipeline_page() -> Iterator[str]:
+    """mqadmin-pipeline(1)."""
+    yield from noun_page("pipeline", "analyse message history in store files with Spark")
+    yield ".SH RUNNING A JOB"
+    yield from prose("pipeline")
+    yield ".SH JOBS"
+    for job in JOBS.values():
+        yield from job_section(job)
+    yield ".SH DATA SOURCES"
+    yield from prose("sources")
+    yield from verbatim(SOURCE_EXAMPLE)
+    for name, meaning in SOURCE_OPTIONS:
+        yield from tagged(name, sentence(meaning))
+    yield ".SH CLUSTERS"
+    yield from prose("cluster")
+    yield from verbatim(CLUSTER_EXAMPLE)
+    yield ".SH PERFORMANCE"
+    for text, table in (
+        ("pipeline-performance", "pipeline"),
+        ("pipeline-commands", "pipeline-commands"),
+    ):
+        yield from prose(text)
+        yield from grid(TABLES[table])
+    yield from prose("break-even")
+    yield from see_also("mqadmin(1)", "mqadmin-store(1)", "rocketmq-store(5)")
+
+
+def performance_page() -> Iterator[str]:
+    """mqbroker-performance(7)."""
+    yield "'\\\" t"
+    yield from head(
+        "mqbroker-performance", 7, "mqbroker-performance", "measured rates and crash tests"
+    )
+    yield ".SH DESCRIPTION"
+    yield from prose("performance")
+    yield ".SH BROKER"
+    yield from prose("bench-java")
+    yield from grid(TABLES["java"])
+    yield ".SH STORE"
+    yield from prose("bench-store")
+    yield from grid(TABLES["store"])
+    yield ".SH COMMANDS"
+    yield from prose("bench-cli")
+    yield ".SH CRASH TESTS"
+    yield from prose("torture")
+    yield from see_also("mqbroker(8)", "mqadmin-store(1)", "mqadmin-pipeline(1)")
 
 
 def daemon_options(parser: argparse.ArgumentParser) -> Iterator[str]:
@@ -250,20 +305,23 @@ def daemon_options(parser: argparse.ArgumentParser) -> Iterator[str]:
         value = action.metavar or ("|".join(map(str, action.choices)) if action.choices else "")
         term = ", ".join(action.option_strings)
         text = (action.help or "").replace("%(default)s", str(action.default))
-        text = text.replace("show program's version number and exit", "print the version and end")
-        text = text.replace("show this help message and exit", "print a short help and end")
+        text = text.replace("show program's version number and exit", "print the version and exit")
+        text = text.replace("show this help message and exit", "print a short help and exit")
         yield from tagged(f"{term} {value}".strip() if action.nargs != 0 else term, sentence(text))
 
 
 def settings_list(values: object, declared: object) -> Iterator[str]:
-    """Settings with default, unit and meaning, by key."""
+    """Settings with default, unit, meaning and bounds, by key."""
     assert isinstance(declared, dict)
     for field, setting in sorted(declared.items(), key=lambda item: item[1].key.lower()):
         default = getattr(values, field)
         shown = str(default).lower() if isinstance(default, bool) else str(default)
         unit = f" {setting.unit}" if setting.unit else ""
         term = f"{setting.key}={shown}{unit}"
-        yield from tagged(term, sentence(setting.meaning) + (" (live)" if setting.live else ""))
+        notes = [] if setting.bounds is None else ["{} to {}".format(*setting.bounds)]
+        notes += ["live"] if setting.live else []
+        note = f" ({', '.join(notes)})" if notes else ""
+        yield from tagged(term, sentence(setting.meaning) + note)
 
 
 def mqbroker_page() -> Iterator[str]:
@@ -271,7 +329,7 @@ def mqbroker_page() -> Iterator[str]:
     yield from head("mqbroker", 8, "mqbroker", "the broker daemon")
     yield from (".SH SYNOPSIS", "\\fBmqbroker\\fR [\\fIOPTIONS\\fR]")
     yield ".SH DESCRIPTION"
-    yield from running(split(PROSE["mqbroker"]))
+    yield from prose("mqbroker")
     yield from daemon_options(broker_startup.argument_parser())
     yield ".SH EXAMPLES"
     yield from verbatim(
@@ -289,7 +347,7 @@ def mqnamesrv_page() -> Iterator[str]:
     yield from head("mqnamesrv", 8, "mqnamesrv", "the name server daemon")
     yield from (".SH SYNOPSIS", "\\fBmqnamesrv\\fR [\\fIOPTIONS\\fR]")
     yield ".SH DESCRIPTION"
-    yield from running(split(PROSE["mqnamesrv"]))
+    yield from prose("mqnamesrv")
     yield from daemon_options(namesrv_startup.argument_parser())
     yield ".SH SETTINGS"
     yield from settings_list(namesrv_config.NamesrvConfig(), namesrv_config.SETTINGS)
@@ -300,7 +358,7 @@ def broker_conf_page() -> Iterator[str]:
     """broker.conf(5)."""
     yield from head("broker.conf", 5, "broker.conf", "settings of the broker")
     yield ".SH DESCRIPTION"
-    yield from running(split(PROSE["broker.conf"]))
+    yield from prose("broker.conf")
     yield ".SH BROKER"
     yield from settings_list(broker_config.BrokerConfig(), broker_config.SETTINGS)
     yield ".SH STORE"
@@ -313,7 +371,7 @@ def store_page() -> Iterator[str]:
     yield "'\\\" t"
     yield from head("rocketmq-store", 5, "rocketmq-store", "files of a broker's store")
     yield ".SH DESCRIPTION"
-    yield from running(split(PROSE["store"]))
+    yield from prose("store")
     yield ".SH FILES"
     for name, meaning in STORE_FILES:
         yield from tagged(name, sentence(meaning))
@@ -325,6 +383,9 @@ def store_page() -> Iterator[str]:
 
 PAGES = {
     "mqadmin.1": mqadmin_page,
+    "mqadmin-store.1": mqadmin_store_page,
+    "mqadmin-pipeline.1": mqadmin_pipeline_page,
+    "mqbroker-performance.7": performance_page,
     "mqbroker.8": mqbroker_page,
     "mqnamesrv.8": mqnamesrv_page,
     "broker.conf.5": broker_conf_page,
@@ -333,12 +394,12 @@ PAGES = {
 
 
 def main() -> int:
-    """Write the pages, or say which are stale."""
+    """Write the pages, or name those that are stale."""
     check = sys.argv[1:] == ["--check"]
     if sys.argv[1:] and not check:
         sys.stderr.write("usage: scripts/man [--check]\n")
         return 2
-    # a default that depends on the person who generates has no place in a page
+    # defaults must not depend on the user who generates the pages
     os.environ["HOME"] = "/nonexistent"
     MAN.mkdir(exist_ok=True)
     stale = []
@@ -351,9 +412,9 @@ def main() -> int:
         else:
             path.write_text(text, encoding="utf-8")
     for name in stale:
-        sys.stderr.write(f"error: man/{name}: not what the program says\n")
+        sys.stderr.write(f"error: man/{name}: differs from the declarations\n")
     if stale:
-        sys.stderr.write("hint: scripts/man writes the pages anew\n")
+        sys.stderr.write("hint: scripts/man regenerates the pages\n")
     return 1 if stale else 0
 
 

@@ -1,19 +1,19 @@
-"""The client role: what asks name servers and brokers, sends messages and pulls them.
+"""The client role: requests to name servers and brokers, producing and pulling.
 
-Duty: routes, sending and pulling for programs of ours that have no event loop: the operations
-toolkit, tests, benchmarks. Everything is blocking, single-threaded and bounded by the deadline of
-the connections it is given.
+Duty: routes, sending and pulling for programs of this project without an event loop: the
+operations toolkit, tests, benchmarks. All calls are blocking, single-threaded and bounded by the
+timeouts of the ``BlockingClient``.
 
-Theory of operation: :mod:`~broker.client.caller` turns a request code and typed fields into a
-frame and its answer into typed values, both by the switchboard of the protocol;
-:mod:`~broker.client.route_cache` keeps routes and derives message queues from them;
-:mod:`~broker.client.producer` picks a queue and retries elsewhere;
-:mod:`~broker.client.pull_consumer` reads queues by offset. Nothing here registers with a broker:
-there are no heartbeats, so a pull carries its subscription with it.
+Theory of operation: :mod:`~broker.client.caller` encodes a request code and typed fields as a
+frame and decodes the response into typed values, both by the RPC table;
+:mod:`~broker.client.route_cache` caches routes and derives message queues from them;
+:mod:`~broker.client.producer` selects a queue and retries on other brokers;
+:mod:`~broker.client.pull_consumer` reads queues by offset. The client sends no heartbeats, so a
+pull request contains its subscription.
 
-Limits: one request in flight per producer; a pull returns what one answer holds (at most 32
-messages or 256 KiB on a broker with default settings).
+Limits: one request in flight per producer; a pull returns the messages of one response (at most
+32 messages or 256 KiB from a broker with default settings).
 
 **Source:** RocketMQ ``client`` module (DefaultMQProducerImpl, DefaultMQPullConsumerImpl,
-MQClientInstance); group membership, rebalance and push consumption are not here.
+MQClientInstance); group membership, rebalance and push consumption are not implemented.
 """

@@ -1,7 +1,7 @@
-"""Requests by code and typed fields, answers as typed values.
+"""Caller: requests by code and typed fields, responses as typed values.
 
-Both directions come from the switchboard (:data:`broker.remoting.protocol.rpc.RPC`): it names the
-header and body types of each request code, and only the types of codes in use are loaded.
+The RPC table (:data:`broker.remoting.protocol.rpc.RPC`) defines the header and body types of each
+request code; only the types of the codes in use are imported.
 """
 
 from collections.abc import Mapping, Sequence
@@ -19,17 +19,17 @@ from broker.remoting.protocol.codes import ResponseCode
 from broker.remoting.protocol.command import RemotingCommand, request
 from broker.remoting.protocol.rpc import RPC, decode_header_fields, encode_header_fields
 
-#: How long one of several name servers may keep us from the next one.
+#: Timeout for one of several name servers, after which the next one is tried.
 NAMESRV_TIMEOUT_MS = 3_000
 
-#: The answer that every accept list holds unless told otherwise.
+#: Default of every ``accept`` list.
 _SUCCESS_ONLY = (ResponseCode.SUCCESS,)
 
 
 def build_request(code: int, fields: Mapping[str, Any], body: bytes = b"") -> RemotingCommand:
-    """A request frame for ``code``; ``fields`` are its header's, snake_case, None left out.
+    """Build a request; ``fields`` are its header's in snake_case, None is omitted.
 
-    ClientError when the code takes no such field.
+    Raises ClientError if the code has no header fields.
     """
     ext: dict[str, str] = {}
     if fields:
@@ -41,7 +41,7 @@ def build_request(code: int, fields: Mapping[str, Any], body: bytes = b"") -> Re
 
 
 class Reply:
-    """One accepted answer of ``address`` to request ``code``."""
+    """One accepted response of ``address`` to request ``code``."""
 
     def __init__(self, address: str, code: int, command: RemotingCommand) -> None:
         self.address = address
@@ -55,12 +55,12 @@ class Reply:
 
     @property
     def body(self) -> bytes:
-        """The body in one piece."""
+        """The body as one bytes object."""
         return self.command.body_bytes()
 
     @cached_property
     def header(self) -> Any:
-        """The typed response header; RemoteProtocolError for a missing field."""
+        """The typed response header; raises RemoteProtocolError for a missing or invalid field."""
         header = RPC[self.request_code].response_header_type
         if header is None:
             raise ClientError(f"request {self.request_code} has no response header")
@@ -71,18 +71,22 @@ class Reply:
 
     @cached_property
     def value(self) -> Any:
-        """The typed response body; RemoteProtocolError when it cannot be read."""
+        """The typed response body; raises RemoteProtocolError if it is invalid."""
         body = RPC[self.request_code].response_body_type
         if body is None:
             raise ClientError(f"request {self.request_code} has no typed response body")
+        from broker.remoting.protocol.body.base import (
+            RESPONSE_LIMITS,
+        )  # imported with the body type
+
         try:
-            return body.from_bytes(self.body)
+            return body.from_bytes(self.body, RESPONSE_LIMITS)
         except RemoteProtocolError as error:
             raise self._misread(error) from error
 
     @cached_property
     def properties(self) -> dict[str, str]:
-        """The body as ``key=value`` lines; RemoteProtocolError when it is no text."""
+        """The body as ``key=value`` lines; raises RemoteProtocolError if it is not UTF-8."""
         from broker.common.properties import parse_properties
 
         try:
@@ -91,9 +95,9 @@ class Reply:
             raise self._misread(RemoteProtocolError(f"not UTF-8 text: {error}")) from error
 
     def read(self) -> None:
-        """Decode now what will be used: RemoteProtocolError here instead of at the first use."""
+        """Decode body or header now, to raise RemoteProtocolError here, not at the first use."""
         if self.code != ResponseCode.SUCCESS:
-            return  # what else an answer carries depends on its code
+            return  # other codes have different content
         row = RPC[self.request_code]
         if row.response_body == "text":
             _ = self.properties
@@ -111,13 +115,13 @@ class Reply:
 
 
 class Caller:
-    """Asks name servers and brokers over one set of blocking connections.
+    """Calls name servers and brokers over one set of blocking connections.
 
     ``client`` offers ``call(address, command, timeout_ms=None)``, ``call_all(pairs)`` and
     ``close()`` as :class:`broker.remoting.blocking.BlockingClient` does.
     """
 
-    #: What everything together may take, where the caller knows it: no name server gets it all.
+    #: Total timeout of a command, if known: it is divided among the name servers.
     timeout_ms: int | None = None
 
     def __init__(self, namesrv: Sequence[str], client: Any) -> None:
@@ -125,7 +129,7 @@ class Caller:
             raise ClientError("no name server is named", "give at least one host:port")
         self.namesrv_addresses = tuple(namesrv)
         self.client = client
-        self._answered = 0  # place of the name server that answered last
+        self._answered = 0  # index of the name server that answered last
 
     def close(self) -> None:
         """Close every connection."""
@@ -140,9 +144,9 @@ class Caller:
         accept: Sequence[int] = _SUCCESS_ONLY,
         **fields: Any,
     ) -> Reply:
-        """Ask one peer; ``fields`` are the typed header's, in snake_case.
+        """Call one peer; ``fields`` are the typed header's, in snake_case.
 
-        BrokerError for an answer whose code is not in ``accept``, RemotingError without answer.
+        Raises BrokerError for a response code not in ``accept``, RemotingError without a response.
         """
         return self.send(address, build_request(code, fields, body), accept=accept)
 
@@ -153,7 +157,7 @@ class Caller:
         *,
         accept: Sequence[int] = _SUCCESS_ONLY,
     ) -> Reply:
-        """Send a request that is already built; as :meth:`call` otherwise."""
+        """Send a request built by ``build_request``; otherwise as :meth:`call`."""
         return self._check(address, command.code, self._ask(address, command), accept)
 
     def call_all(
@@ -162,16 +166,14 @@ class Caller:
         *,
         accept: Sequence[int] = _SUCCESS_ONLY,
     ) -> list[Reply | RocketMQError]:
-        """Ask many peers at once; each place holds its answer or its error.
+        """Call many peers at once; result i is the reply or the error of request i.
 
-        An answer that cannot be read is an error of its own place, not of the whole.
+        An invalid response becomes the error of its request and does not affect the others.
         """
         answers: list[Reply | RocketMQError] = []
         if not requests:
             return answers
-        for (address, command), answer in zip(
-            requests, self.client.call_all(list(requests)), strict=True
-        ):
+        for (address, command), answer in zip(requests, self._ask_all(requests), strict=True):
             if isinstance(answer, RocketMQError):
                 answers.append(named(answer, address, command.code))
                 continue
@@ -186,10 +188,10 @@ class Caller:
     def ask_namesrv(
         self, code: int, *, accept: Sequence[int] = _SUCCESS_ONLY, **fields: Any
     ) -> Reply:
-        """Ask the name servers in turn until one answers; the next question begins with that one.
+        """Call the name servers in turn until one responds; the next call starts with that one.
 
-        TOPIC_NOT_EXIST is passed on only when no name server knows better: one that has just
-        started may not have heard of the topic yet. The last error is raised when none answers.
+        TOPIC_NOT_EXIST is raised only if no name server has the topic: brokers may not yet have
+        registered at one that has just started. If none responds, the last error is raised.
         """
         last: RocketMQError | None = None
         limit = self._namesrv_limit_ms()
@@ -213,7 +215,7 @@ class Caller:
         raise last
 
     def _namesrv_limit_ms(self) -> int | None:
-        """How long one of several name servers may be silent: the others need time, too."""
+        """Return the timeout for one of several name servers, which leaves time for the others."""
         count = len(self.namesrv_addresses)
         if count == 1:
             return None
@@ -224,7 +226,7 @@ class Caller:
     def ask_every_namesrv(
         self, code: int, *, accept: Sequence[int] = _SUCCESS_ONLY, **fields: Any
     ) -> list[Reply | RocketMQError]:
-        """Ask every name server: they share nothing, so each has its own answer."""
+        """Call every name server: they share no state, so their responses may differ."""
         return self.call_all(
             [(address, build_request(code, fields)) for address in self.namesrv_addresses],
             accept=accept,
@@ -239,6 +241,13 @@ class Caller:
             raise named(error, address, command.code) from error
         return answer
 
+    def _ask_all(
+        self, requests: Sequence[tuple[str, RemotingCommand]]
+    ) -> list[RemotingCommand | RocketMQError]:
+        """Send all requests; subclasses may limit the time or skip requests."""
+        answers: list[RemotingCommand | RocketMQError] = self.client.call_all(list(requests))
+        return answers
+
     def _check(
         self, address: str, code: int, answer: RemotingCommand, accept: Sequence[int]
     ) -> Reply:
@@ -247,14 +256,14 @@ class Caller:
         return Reply(address, code, answer)
 
     def refusal(self, address: str, code: int, answer: RemotingCommand) -> BrokerError:
-        """The error for an answer that is not accepted; subclasses add their hints."""
+        """Return the error for a response that is not accepted; subclasses add hints."""
         return BrokerError(answer.code, answer.remark or "", address, request_code=code)
 
 
 def named(error: RocketMQError, address: str, code: int) -> RocketMQError:
-    """The error with the peer and the request it is about, where the way there did not say.
+    """Return the error with address and request code filled in if they are missing.
 
-    One broken connection is one error for every request on it, so a copy is filled in.
+    A broken connection gives all its requests the same error object, so a copy is returned.
     """
     if not isinstance(error, RemotingError) or (error.address and error.request_code >= 0):
         return error

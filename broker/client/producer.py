@@ -1,7 +1,9 @@
-"""Sending messages one by one and waiting for each.
+"""Producer: sends messages synchronously, one at a time.
 
 **Source:** RocketMQ ``DefaultMQProducerImpl#sendDefaultImpl``, ``TopicPublishInfo``.
 """
+
+import random
 
 import msgspec
 
@@ -28,7 +30,7 @@ COMPRESS_LEVEL = 5
 #: Largest body, after compression. **Source:** DefaultMQProducer#maxMessageSize.
 MAX_BODY_BYTES = 4 * 1024 * 1024
 
-#: Queues of a topic that the broker makes on the first send.
+#: Number of queues of a topic that the broker creates on the first send.
 DEFAULT_TOPIC_QUEUE_NUMS = 4
 
 _SEND_STATUS = {
@@ -39,7 +41,7 @@ _SEND_STATUS = {
 }
 SEND_ACCEPTS = tuple(_SEND_STATUS)
 
-#: Answers after which another broker may still take the message.
+#: Response codes after which the send is retried on another broker.
 #: **Source:** DefaultMQProducer#retryResponseCodes.
 _RETRIED = frozenset(
     {
@@ -56,7 +58,7 @@ _RETRIED = frozenset(
 
 
 class SendResult(msgspec.Struct, frozen=True, kw_only=True):
-    """Where a message landed. Other than SEND_OK: stored, but less safe."""
+    """Where a message was stored. Statuses other than SEND_OK: stored, but with less durability."""
 
     send_status: str
     queue: MessageQueue
@@ -66,9 +68,9 @@ class SendResult(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Producer:
-    """Sends messages to any topic, each to the next queue in turn.
+    """Sends messages to any topic, round-robin over its queues from a random start.
 
-    ``create`` lets the broker make an unknown topic (by the route of TBW102) as Java clients do.
+    ``create`` lets the broker create an unknown topic (by the route of TBW102) as Java clients do.
     """
 
     def __init__(
@@ -85,13 +87,14 @@ class Producer:
         self._clock = clock or SystemClock()
         self.routes = routes or RouteCache(caller, self._clock)
         self._create = create
-        self._turn = -1
+        # topic -> position of the next queue. **Source:** TopicPublishInfo#sendWhichQueue.
+        self._turns: dict[str, int] = {}
         self._counter = 0
 
     def send(self, message: Message, queue: MessageQueue | None = None) -> SendResult:
-        """Send and wait. With ``queue`` there is one attempt, without up to three.
+        """Send and wait for the response; one attempt with ``queue``, else up to ``ATTEMPTS``.
 
-        ClientError for a bad message or a topic without a writable queue; BrokerError or
+        Raises ClientError for an invalid message or a topic without writable queue, BrokerError or
         RemotingError of the last attempt.
         """
         if queue is not None:
@@ -100,7 +103,7 @@ class Producer:
         queues = self._queues(message.topic)
         failed: set[str] = set()
         for attempt in range(ATTEMPTS):
-            chosen = self._pick(queues, failed)
+            chosen = self._pick(message.topic, queues, failed)
             try:
                 return self._attempt(message, chosen)
             except (BrokerError, RemotingError) as error:
@@ -110,18 +113,24 @@ class Producer:
                 failed.add(chosen.broker_name)
         raise AssertionError("the last attempt returns or raises")
 
+    def queues(self, message: Message) -> list[MessageQueue]:
+        """Return the queues from which :meth:`send` selects; same ClientErrors, sends nothing."""
+        self._check(message)
+        self._stored_body(message.body)
+        return self._queues(message.topic)
+
     def _is_over(self) -> bool:
-        """True when another attempt has no time left: it would only hide what went wrong."""
+        """Whether no time is left: another attempt would hide the error of the last one."""
         left_ms: float | None = getattr(self._caller.client, "remaining_ms", None)
         return left_ms is not None and left_ms <= 0
 
     def request(
         self, message: Message, queue: MessageQueue, *, born_timestamp_ms: int | None = None
     ) -> tuple[str, RemotingCommand]:
-        """The address and the frame of a send, for sending many at once.
+        """Return address and request of a send, for sending many at once.
 
-        Gives the message a unique key if it has none. ``born_timestamp_ms`` is for messages that
-        are sent again, None for now. ClientError as :meth:`send`.
+        Adds a unique key to the message if it has none. ``born_timestamp_ms`` is for messages that
+        are sent again; None means now. Raises ClientError as :meth:`send`.
         """
         self._check(message)
         message.properties.setdefault(PROPERTY_UNIQ_KEY, self._uniq_key())
@@ -175,7 +184,7 @@ class Producer:
         return queues
 
     def _template(self, topic: str) -> Route | None:
-        """The route an unknown topic would get. **Source:** #updateTopicRouteInfoFromNameServer."""
+        """The route of a topic to create. **Source:** #updateTopicRouteInfoFromNameServer."""
         template = self.routes.find(TBW102)
         if template is None:
             return None
@@ -190,19 +199,24 @@ class Producer:
         ]
         return Route(topic, msgspec.structs.replace(data, queue_datas=queues))
 
-    def _pick(self, queues: list[MessageQueue], failed: set[str]) -> MessageQueue:
-        self._turn += 1
-        if self._turn == 0:
-            # a fixed start would put every one-message command into queue 0
-            self._turn = self._clock.now_ms() % len(queues)
+    def _pick(self, topic: str, queues: list[MessageQueue], failed: set[str]) -> MessageQueue:
+        turn = self._turns.get(topic)
+        if turn is None:
+            # with a fixed start, commands that send one message would all use queue 0
+            turn = random.randrange(len(queues))
+        self._turns[topic] = turn + 1
         good = [queue for queue in queues if queue.broker_name not in failed] or queues
-        return good[self._turn % len(good)]
+        return good[turn % len(good)]
 
-    def _master(self, queue: MessageQueue) -> str:
+    def master(self, queue: MessageQueue) -> str | None:
+        """Return the master's address for a queue, None if its broker has no master."""
         route = self.routes.find(queue.topic)
         if route is None and self._create:
             route = self._template(queue.topic)
-        address = route.master(queue.broker_name) if route else None
+        return route.master(queue.broker_name) if route else None
+
+    def _master(self, queue: MessageQueue) -> str:
+        address = self.master(queue)
         if address is None:
             raise ClientError(f"broker {queue.broker_name} has no master for topic {queue.topic}")
         return address
@@ -213,7 +227,7 @@ class Producer:
         return read_send(reply, queue, message.properties[PROPERTY_UNIQ_KEY])
 
     def _uniq_key(self) -> str:
-        """A fresh unique key. **Source:** RocketMQ ``MessageClientIDSetter#createUniqID``."""
+        """Create a unique key. **Source:** RocketMQ ``MessageClientIDSetter#createUniqID``."""
         import os
 
         from broker.message.message_id import compose_uniq_key
@@ -225,7 +239,7 @@ class Producer:
 
 
 def _month_start_ms(now_ms: int) -> int:
-    """When the month of ``now_ms`` began in the local zone, epoch ms."""
+    """Return the start of the month of ``now_ms`` in the local zone, epoch ms."""
     import time
 
     now = time.localtime(now_ms / 1000)
@@ -233,7 +247,7 @@ def _month_start_ms(now_ms: int) -> int:
 
 
 def _own_ip() -> str:
-    """Our address as others see it, from the route a datagram would take; nothing is sent."""
+    """Return this host's address on the default route; no packet is sent."""
     import socket
 
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
@@ -245,7 +259,7 @@ def _own_ip() -> str:
 
 
 def read_send(reply: Reply, queue: MessageQueue, uniq_key: str) -> SendResult:
-    """A send's answer as a value."""
+    """Decode the response of a send."""
     header = reply.header
     return SendResult(
         send_status=_SEND_STATUS[reply.code],

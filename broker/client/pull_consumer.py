@@ -1,7 +1,8 @@
-"""Reading queues by offset, without joining a group.
+"""PullConsumer: reads queues by offset, without joining a group.
 
-A pull carries its subscription (flag SUBSCRIPTION), so no heartbeat is needed before it, and
-never commits. The group is only a name the broker checks: TOOLS_CONSUMER exists everywhere.
+A pull request contains its subscription (flag SUBSCRIPTION), so no heartbeat is required, and it
+never commits an offset. The broker only checks that the group exists: TOOLS_CONSUMER exists on
+every broker.
 
 **Source:** RocketMQ ``DefaultMQPullConsumerImpl``, ``PullAPIWrapper``, ``MQClientAPIImpl``.
 """
@@ -20,7 +21,7 @@ from broker.errors import ClientError, RocketMQError
 from broker.message.message import MessageExt
 from broker.remoting.protocol.codes import RequestCode, ResponseCode
 
-#: Messages asked for in one pull. **Source:** MessageStoreConfig#maxTransferCountOnMessageInMemory.
+#: Messages requested per pull. **Source:** MessageStoreConfig#maxTransferCountOnMessageInMemory.
 PULL_BATCH = 32
 
 FOUND = "FOUND"
@@ -38,10 +39,10 @@ PULL_ACCEPTS = tuple(_STATUS)
 
 
 class PullResult(msgspec.Struct, frozen=True, kw_only=True):
-    """One answer to a pull.
+    """One response to a pull.
 
-    ``status`` is FOUND, NO_NEW_MSG, NO_MATCHED_MSG or OFFSET_ILLEGAL; ``remark`` the store's own
-    word; ``messages`` those whose tags really match, in queue order.
+    ``status`` is FOUND, NO_NEW_MSG, NO_MATCHED_MSG or OFFSET_ILLEGAL; ``remark`` the broker's
+    remark; ``messages`` those whose tag text matches, in queue order.
     """
 
     status: str
@@ -63,7 +64,7 @@ class PullConsumer:
         self.routes = routes or RouteCache(caller)
 
     def address(self, queue: MessageQueue) -> str:
-        """Where the queue is read; ClientError when its broker has no address."""
+        """Return the address to read a queue from; ClientError if its broker has none."""
         address = self.routes.get(queue.topic).reader(queue.broker_name)
         if address is None:
             raise ClientError(f"broker {queue.broker_name} of topic {queue.topic} has no address")
@@ -80,8 +81,9 @@ class PullConsumer:
     ) -> PullResult:
         """Read up to ``max_messages`` from ``queue_offset`` on.
 
-        With ``suspend_ms`` the broker holds an unfilled pull that long. BrokerError for a refusal
-        (no such topic or queue, no permission), RemotingError without answer.
+        With ``suspend_ms`` the broker suspends a pull without messages for up to that time. Raises
+        BrokerError for a refusal (no such topic or queue, no permission), RemotingError without a
+        response.
         """
         address, command = self.pull_request(
             queue, queue_offset, max_messages=max_messages, tags=tags, suspend_ms=suspend_ms
@@ -98,7 +100,7 @@ class PullConsumer:
         tags: str = "*",
         suspend_ms: int = 0,
     ) -> tuple[str, Any]:
-        """The address and the frame of a pull, for asking many queues at once."""
+        """Return address and request of a pull, for reading many queues at once."""
         flag = sysflag.PULL_SUBSCRIPTION | (sysflag.PULL_SUSPEND if suspend_ms else 0)
         fields = {
             "consumer_group": self._group,
@@ -116,20 +118,20 @@ class PullConsumer:
         return self.address(queue), build_request(RequestCode.PULL_MESSAGE, fields)
 
     def min_offsets(self, queues: Sequence[MessageQueue]) -> list[int | RocketMQError]:
-        """The oldest queue offset of each queue, all asked at once."""
+        """Return the min offset of each queue; the requests are sent together."""
         return self._offsets(queues, RequestCode.GET_MIN_OFFSET)
 
     def max_offsets(self, queues: Sequence[MessageQueue]) -> list[int | RocketMQError]:
-        """The next queue offset of each queue, all asked at once."""
+        """Return the max offset (one past the last message) of each queue; sent together."""
         return self._offsets(queues, RequestCode.GET_MAX_OFFSET)
 
     def search_offsets(
         self, queues: Sequence[MessageQueue], timestamp_ms: int
     ) -> list[int | RocketMQError]:
-        """The first queue offset stored at or after a time, of each queue.
+        """Return the first queue offset stored at or after a time, of each queue.
 
-        **Source:** ``AdminBrokerProcessor#searchOffsetByTimestamp``. A 4.9 broker answers the
-        nearest message instead, so a caller that needs the exact bound looks at store times.
+        **Source:** ``AdminBrokerProcessor#searchOffsetByTimestamp``. A 4.9 broker returns the
+        nearest message instead; a caller that needs the exact bound must check store times.
         """
         return self._offsets(queues, RequestCode.SEARCH_OFFSET_BY_TIMESTAMP, timestamp=timestamp_ms)
 
@@ -157,9 +159,9 @@ class PullConsumer:
         tags: str = "*",
         max_messages: int = PULL_BATCH,
     ) -> Iterator[MessageExt]:
-        """Yield messages with ``begin <= queue offset < end`` (``end`` None: the present end).
+        """Yield messages with ``begin <= queue offset < end``; ``end`` None: current max offset.
 
-        Holes (expired or filtered messages) are stepped over.
+        Gaps (expired or filtered messages) are skipped.
         """
         position = begin
         while end is None or position < end:
@@ -176,7 +178,7 @@ class PullConsumer:
 
 
 def read_pull(reply: Reply, tags: str = "*") -> PullResult:
-    """A pull's answer as a value; the broker compares tag hashes only, so tags are checked here.
+    """Decode the response of a pull and compare tag texts: the broker compares only hashes.
 
     **Source:** RocketMQ ``PullAPIWrapper#processPullResult``.
     """
@@ -201,6 +203,6 @@ def read_pull(reply: Reply, tags: str = "*") -> PullResult:
 
 
 def wanted_tags(expression: str) -> frozenset[str] | None:
-    """The tags of ``A || B``, None for every tag."""
+    """Return the tags of ``A || B``, None for all tags."""
     words = frozenset(word.strip() for word in expression.split("||")) - {""}
     return None if not words or "*" in words else words

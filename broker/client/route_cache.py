@@ -1,4 +1,4 @@
-"""Routes: asked once, kept for a while, and the message queues they stand for.
+"""RouteCache: cached topic routes and the message queues derived from them.
 
 **Source:** RocketMQ ``MQClientInstance#topicRouteData2TopicPublishInfo`` and
 ``#topicRouteData2TopicSubscribeInfo``.
@@ -13,17 +13,17 @@ from broker.common.topic import is_readable, is_writable
 from broker.errors import BrokerError, ClientError
 from broker.remoting.protocol.codes import RequestCode, ResponseCode
 
-#: A route is asked again after this time. **Source:** ClientConfig#pollNameServerInterval.
+#: A cached route expires after this time. **Source:** ClientConfig#pollNameServerInterval.
 ROUTE_TTL_MS = 30_000
 
-#: Routes kept at most; the oldest is dropped. Far above what one command asks.
+#: Largest number of cached routes; the oldest is dropped. Far above the need of one command.
 ROUTE_LIMIT = 4_096
 
 MASTER_ID = 0
 
 
 class Route:
-    """One topic's route, as the queues and addresses a client needs."""
+    """One topic's route: the queues and broker addresses that a client needs."""
 
     def __init__(self, topic: str, data: Any) -> None:
         """``data`` is a ``TopicRouteData``."""
@@ -35,20 +35,23 @@ class Route:
         }
 
     def broker_names(self) -> list[str]:
-        """Brokers of the route, sorted by name."""
+        """Return the broker names of the route, sorted."""
         return sorted(self._addresses)
 
     def master(self, broker_name: str) -> str | None:
-        """The address with id 0, None when the broker has no master now."""
+        """Return the address with id 0, None if the broker currently has no master."""
         return self._addresses.get(broker_name, {}).get(MASTER_ID)
 
     def reader(self, broker_name: str) -> str | None:
-        """Where to read: the master, else the slave with the smallest id, None without any."""
+        """Return the address to read from: the master, else the slave with the lowest id."""
         addresses = self._addresses.get(broker_name)
         return addresses[min(addresses)] if addresses else None
 
     def publish_queues(self) -> list[MessageQueue]:
-        """Queues to send to: writable, on brokers with a master, in order."""
+        """Return the queues to send to: writable, on brokers with a master, in order.
+
+        An order configuration (``order_topic_conf``) takes precedence.
+        """
         order = self.data.order_topic_conf
         if order:
             return _order_queues(self.topic, order)
@@ -60,7 +63,7 @@ class Route:
         ]
 
     def subscribe_queues(self) -> list[MessageQueue]:
-        """Queues to read: readable, in order."""
+        """Return the readable queues, in order."""
         return [
             MessageQueue(self.topic, queue.broker_name, queue_id)
             for queue in sorted(self.data.queue_datas, key=lambda item: item.broker_name)
@@ -70,7 +73,7 @@ class Route:
 
 
 class RouteCache:
-    """Routes by topic, each kept for ``ROUTE_TTL_MS``."""
+    """Routes by topic, each cached for ``ROUTE_TTL_MS``."""
 
     def __init__(self, caller: Caller, clock: Clock | None = None) -> None:
         self._caller = caller
@@ -78,7 +81,7 @@ class RouteCache:
         self._routes: dict[str, tuple[float, Route]] = {}
 
     def find(self, topic: str) -> Route | None:
-        """The route, None when no name server knows the topic; RemotingError without answer."""
+        """Return the route, None if no name server has it; RemotingError without a response."""
         now = self._clock.monotonic_ms()
         kept = self._routes.get(topic)
         if kept is not None and now - kept[0] < ROUTE_TTL_MS:
@@ -99,7 +102,7 @@ class RouteCache:
         return route
 
     def get(self, topic: str) -> Route:
-        """The route; ClientError when no name server knows the topic."""
+        """Return the route; ClientError if no name server has it."""
         route = self.find(topic)
         if route is None:
             raise ClientError(
@@ -108,12 +111,12 @@ class RouteCache:
         return route
 
     def forget(self, topic: str) -> None:
-        """Ask again next time."""
+        """Drop the cached route."""
         self._routes.pop(topic, None)
 
 
 def _order_queues(topic: str, order: str) -> list[MessageQueue]:
-    """``broker-a:4;broker-b:4`` as message queues; pairs that cannot be read are left out."""
+    """Return the message queues of ``broker-a:4;broker-b:4``; invalid pairs are skipped."""
     queues: list[MessageQueue] = []
     for pair in order.split(";"):
         broker_name, _, count = pair.strip().partition(":")

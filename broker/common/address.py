@@ -1,11 +1,11 @@
-"""host:port as text and in the 8/20-byte form that records and ids carry.
+"""host:port as text and in the 8/20-byte form of records and message ids.
 
 ::
 
     IPv4   |address 4|port 4|          8 bytes
     IPv6   |address 16     |port 4|   20 bytes
 
-IPv6 text stands in brackets before a port: ``[::1]:10911``.
+In text an IPv6 address before a port is written in brackets: ``[::1]:10911``.
 """
 
 from struct import pack, unpack_from
@@ -19,8 +19,8 @@ IPV6_HOST_SIZE = 20
 def parse_address(text: str) -> tuple[str, int]:
     """Split ``host:port`` or ``[v6]:port`` into host and port.
 
-    A leading ``/`` (Java prints ``/1.2.3.4:567``) is taken off. LocalProtocolError when there is
-    no port, the port is not 0..65535, or an IPv6 host has no brackets.
+    A leading ``/`` (Java prints ``/1.2.3.4:567``) is removed. Raises LocalProtocolError if there
+    is no port, the port is not 0..65535, or an IPv6 host has no brackets.
     """
     stripped = text.strip().lstrip("/")
     host, colon, port_text = stripped.rpartition(":")
@@ -42,11 +42,11 @@ def format_address(host: str, port: int) -> str:
 
 
 def encode_ip(host: str) -> bytes:
-    """An IP literal as 4 or 16 bytes. LocalProtocolError if ``host`` is a name.
+    """Encode an IP literal as 4 or 16 bytes. LocalProtocolError if ``host`` is a name.
 
-    An IPv4 address mapped into IPv6 becomes IPv4 and a zone (``%eth0``) is dropped.
+    An IPv4-mapped IPv6 address becomes IPv4, and a zone (``%eth0``) is dropped.
 
-    **Source:** java.net.InetAddress#getByAddress makes the same IPv4 of a mapped address.
+    **Source:** java.net.InetAddress#getByAddress, which also converts mapped addresses.
     """
     parts = host.split(".")
     if len(parts) == 4 and ":" not in host:
@@ -68,7 +68,7 @@ def encode_ip(host: str) -> bytes:
 
 
 def decode_ip(data: bytes) -> str:
-    """4 or 16 address bytes as text, IPv6 in its short form without brackets."""
+    """Decode 4 or 16 address bytes to text, IPv6 in short form without brackets."""
     if len(data) == 4:
         return f"{data[0]}.{data[1]}.{data[2]}.{data[3]}"
     if len(data) == 16:
@@ -79,7 +79,7 @@ def decode_ip(data: bytes) -> str:
 
 
 def encode_host(host: str, port: int) -> bytes:
-    """An IP literal and a port (0..2^31-1) as 8 or 20 bytes. LocalProtocolError for a name.
+    """Encode an IP literal and a port (0..2^31-1) as 8 or 20 bytes. LocalProtocolError for a name.
 
     **Source:** RocketMQ MessageExt#socketAddress2ByteBuffer.
     """
@@ -87,7 +87,7 @@ def encode_host(host: str, port: int) -> bytes:
 
 
 def encode_address(text: str) -> bytes:
-    """``ip:port`` text as 8 or 20 bytes. LocalProtocolError as parse_address and encode_ip."""
+    """Encode ``ip:port`` as 8 or 20 bytes. LocalProtocolError as parse_address and encode_ip."""
     host, port = parse_address(text)
     return encode_ip(host) + pack(">i", port)
 
@@ -95,9 +95,9 @@ def encode_address(text: str) -> bytes:
 def decode_host(
     buffer: bytes | bytearray | memoryview, position: int = 0, ipv6: bool = False
 ) -> str:
-    """Read 8 (IPv4) or 20 (IPv6) bytes at ``position``; returns ``1.2.3.4:567`` / ``[::1]:567``.
+    """Decode 8 (IPv4) or 20 (IPv6) bytes at ``position`` to ``1.2.3.4:567`` / ``[::1]:567``.
 
-    RemoteProtocolError when the buffer ends before.
+    Raises RemoteProtocolError if the buffer is too short.
     """
     size = IPV6_HOST_SIZE if ipv6 else IPV4_HOST_SIZE
     if position < 0 or position + size > len(buffer):

@@ -1,11 +1,11 @@
-"""Time as a parameter: the Clock seam, the system's clock, and one that tests move by hand."""
+"""Time as a parameter: the Clock protocol, the system clock, and a manual clock for tests."""
 
 import time
 from typing import Protocol
 
 
 class Clock(Protocol):
-    """What a room that must know the time is given; it never asks the system itself."""
+    """The source of time that is passed to components which need the time."""
 
     def now_ms(self) -> int:
         """Wall-clock time, milliseconds since 1970 UTC; may jump."""
@@ -17,7 +17,7 @@ class Clock(Protocol):
 
 
 class SystemClock:
-    """The machine's own clock."""
+    """The system's clocks."""
 
     __slots__ = ()
 
@@ -31,7 +31,7 @@ class SystemClock:
 
 
 class ManualClock:
-    """A clock that stands still until :meth:`advance`; both readings move together."""
+    """A clock that changes only by :meth:`advance` (both readings) and :meth:`jump`."""
 
     __slots__ = ("_monotonic_ms", "_now_ms")
 
@@ -40,11 +40,11 @@ class ManualClock:
         self._monotonic_ms = 0.0
 
     def now_ms(self) -> int:
-        """The wall-clock time it was set to, plus every advance."""
+        """Return the start time plus all advances and jumps."""
         return self._now_ms
 
     def monotonic_ms(self) -> float:
-        """The sum of all advances."""
+        """Return the sum of all advances."""
         return self._monotonic_ms
 
     def advance(self, ms: int) -> None:
@@ -55,5 +55,5 @@ class ManualClock:
         self._monotonic_ms += ms
 
     def jump(self, ms: int) -> None:
-        """Step the wall clock only, forward or back, as an administrator or NTP does."""
+        """Change the wall clock only, forward or back, as an administrator or NTP does."""
         self._now_ms += ms

@@ -39,7 +39,7 @@ PRESET_GROUPS = (
     ONSAPI_OWNER_GROUP,
     SYS_TRANS_GROUP,
 )
-"""Groups that exist on every broker from its first start."""
+"""Groups that exist on every broker from the first start on."""
 
 DEFAULT_PRODUCER_GROUP = "DEFAULT_PRODUCER"
 DEFAULT_CONSUMER_GROUP = "DEFAULT_CONSUMER"
@@ -48,8 +48,8 @@ SELF_TEST_PRODUCER_GROUP = "SELF_TEST_P_GROUP"
 MONITOR_CONSUMER_GROUP = "__MONITOR_CONSUMER"
 SCHEDULE_CONSUMER_GROUP = "SCHEDULE_CONSUMER"
 
-GROUP_MAX_LENGTH = 120  # so that %RETRY%group stays below 127 with Java's own prefix
-GROUP_MAX_LENGTH_OLD = 255  # what clients up to 5.3.3 allow
+GROUP_MAX_LENGTH = 120  # so that %RETRY%group has at most 127 characters
+GROUP_MAX_LENGTH_OLD = 255  # the limit of clients up to 5.3.3
 
 
 def is_system_group(group: str) -> bool:
@@ -58,7 +58,7 @@ def is_system_group(group: str) -> bool:
 
 
 def check_group_name(group: str, *, max_length: int = GROUP_MAX_LENGTH_OLD) -> str | None:
-    """Why ``group`` is no valid group name, None if it is.
+    """Return why ``group`` is not a valid group name, None if it is valid.
 
     Letters, digits and ``% | - _``, length 1..``max_length``.
 
@@ -81,7 +81,7 @@ class SubscriptionGroupConfig(msgspec.Struct, frozen=True, rename="camel"):
     """Configuration of a consumer group on one broker; the defaults are Java's.
 
     ``group_retry_policy`` and ``subscription_data_set`` keep their wire form. ``extra`` keeps
-    fields that this program does not know, so that they survive reading and writing. Fields
+    unknown fields, so that they survive a round trip. Fields
     since 5.x: consume_message_orderly, group_retry_policy, group_sys_flag,
     consume_timeout_minute, subscription_data_set, attributes.
 
@@ -122,9 +122,9 @@ _FIELDS_SINCE_5 = (
 def group_config_to_wire(
     config: SubscriptionGroupConfig, *, version_4: bool = False
 ) -> dict[str, object]:
-    """The JSON object of a group configuration, fields in Java's (alphabetical) order.
+    """Return the JSON object of a group configuration, fields in Java's (alphabetical) order.
 
-    ``version_4`` leaves out what 4.9 does not know. An absent subscriptionDataSet is not written.
+    ``version_4`` omits the fields unknown to 4.9. An absent subscriptionDataSet is not written.
     """
     wire: dict[str, object] = {
         "attributes": dict(config.attributes),
@@ -156,8 +156,8 @@ def group_config_to_wire(
 def group_config_from_wire(wire: Mapping[str, object]) -> SubscriptionGroupConfig:
     """Read a group configuration; absent or null fields get Java's defaults.
 
-    Numbers and booleans may be given as text, as fastjson allows. RemoteProtocolError names
-    the field that cannot be read.
+    Numbers and booleans may be given as text, as fastjson allows. Raises RemoteProtocolError
+    naming the invalid field.
     """
     known: dict[str, object] = {}
     extra: dict[str, object] = {}

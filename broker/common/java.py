@@ -1,23 +1,25 @@
 """Java arithmetic and text: wrap, divide, hash and print numbers as the JVM does.
 
-Every place where RocketMQ's bytes depend on Java integer overflow, ``String.hashCode`` or
-``Double.toString`` goes through here, so that it is written (and tested) once.
+All code that depends on Java integer overflow, ``String.hashCode`` or ``Double.toString`` uses this
+module, so that each rule is implemented and tested once.
 """
 
 from operator import mul
 from struct import unpack
 
-_POWER_COUNT = 1024  # longest text hashed in one pass; longer text is hashed piece by piece
+_POWER_COUNT = 1024  # longest text hashed in one pass; longer text is hashed in pieces
 _powers = [1]
 while len(_powers) <= _POWER_COUNT:
     _powers.append(_powers[-1] * 31 & 0xFFFFFFFF)
 _POWERS = tuple(_powers)
 del _powers
 
+INT16_MAX = (1 << 15) - 1
 INT32_MIN = -(1 << 31)
 INT32_MAX = (1 << 31) - 1
 INT64_MIN = -(1 << 63)
 INT64_MAX = (1 << 63) - 1
+_LONGEST_NUMBER = 19  # digits of INT64_MAX
 
 
 def to_int32(number: int) -> int:
@@ -31,19 +33,41 @@ def to_int64(number: int) -> int:
 
 
 def java_div(dividend: int, divisor: int) -> int:
-    """Divide as Java does: the quotient is cut towards zero. ZeroDivisionError for divisor 0."""
+    """Divide as Java does: the quotient is rounded to zero. ZeroDivisionError for divisor 0."""
     quotient = abs(dividend) // abs(divisor)
     return quotient if (dividend < 0) == (divisor < 0) else -quotient
 
 
 def java_mod(dividend: int, divisor: int) -> int:
-    """Remainder as Java's ``%``: its sign is the dividend's. ZeroDivisionError for divisor 0."""
+    """Remainder as Java's ``%``, with the dividend's sign. ZeroDivisionError for divisor 0."""
     remainder = abs(dividend) % abs(divisor)
     return -remainder if dividend < 0 else remainder
 
 
+def parse_number(
+    text: str | bytes, minimum: int = INT64_MIN, maximum: int = INT64_MAX
+) -> int | None:
+    """Parse a decimal number; None if ``text`` is not a number or not within the bounds.
+
+    For all numbers that peers or files contain as text: ``int`` also accepts "1_0" and "\u0661",
+    and raises ValueError beyond 4,300 digits, which ``isdigit`` does not catch. ASCII digits only.
+
+    **Source:** java.lang.Long#parseLong.
+    """
+    digits = text[1:] if text[:1] in ("-", "+", b"-", b"+") else text
+    if not (digits.isascii() and digits.isdigit()):
+        return None
+    if len(digits) > _LONGEST_NUMBER:
+        zero = "0" if isinstance(digits, str) else b"0"
+        digits = digits.lstrip(zero) or zero  # type: ignore[arg-type]
+        if len(digits) > _LONGEST_NUMBER:
+            return None
+    number = -int(digits) if text[:1] in ("-", b"-") else int(digits)
+    return number if minimum <= number <= maximum else None
+
+
 def _units(text: str) -> tuple[int, ...]:
-    """UTF-16 code units of ``text``, the characters Java counts and hashes."""
+    """Return the UTF-16 code units of ``text``, which Java counts and hashes."""
     data = text.encode("utf-16-le", "surrogatepass")
     return unpack(f"<{len(data) // 2}H", data)
 
@@ -51,7 +75,7 @@ def _units(text: str) -> tuple[int, ...]:
 def string_hash(text: str | bytes) -> int:
     """``String.hashCode`` of ``text`` (bytes are UTF-8): a signed 32-bit integer.
 
-    h = 31 * h + unit over the UTF-16 units, wrapping at 32 bits. ASCII goes the fast way.
+    h = 31 * h + unit over the UTF-16 units, wrapping at 32 bits. Short ASCII text uses a fast path.
 
     **Source:** java.lang.String#hashCode; RocketMQ MessageExtBrokerInner#tagsString2tagsCode.
     """
@@ -63,10 +87,10 @@ def string_hash(text: str | bytes) -> int:
 
 
 def extend_hash(prefix_hash: int, text: str | bytes) -> int:
-    """``hashCode`` of prefix + ``text``, from the prefix's hash alone; signed 32 bits.
+    """``hashCode`` of prefix + ``text``, computed from the prefix's hash; signed 32 bits.
 
-    The hash of ``topic#key`` needs the topic's part only once per topic
-    (see :func:`key_hash_prefix`). Bytes are UTF-8; broken UTF-8 hashes as Java decodes it.
+    For ``topic#key`` the hash of the topic is computed only once per topic
+    (see :func:`key_hash_prefix`). Bytes are UTF-8; invalid UTF-8 is decoded as in Java.
     """
     units: bytes | tuple[int, ...]
     if text.isascii():
@@ -84,7 +108,7 @@ def extend_hash(prefix_hash: int, text: str | bytes) -> int:
 
 
 def key_hash_prefix(topic: str) -> int:
-    """Hash of ``topic#``, the part that all index keys of a topic share; feed to ``extend_hash``.
+    """Hash of ``topic#``, the common prefix of a topic's index keys, for ``extend_hash``.
 
     **Source:** RocketMQ IndexService#buildKey.
     """
@@ -94,7 +118,7 @@ def key_hash_prefix(topic: str) -> int:
 def double_text(number: float) -> str:
     """``Double.toString``: ``0.0``, ``12.5``, ``1.0E10``, ``1.0E-5``, ``NaN``, ``-Infinity``.
 
-    Digits are the shortest that read back as the same double (as JDK 19 and later print them).
+    The digits are the shortest that parse to the same double (as in JDK 19 and later).
     """
     if number != number:
         return "NaN"

@@ -1,13 +1,14 @@
-"""The tolerant JSON reader behind ``java_json.loads``, and the resolver of ``$ref``.
+"""The tolerant JSON reader used by ``java_json.loads``, and the resolver of ``$ref``.
 
-Imported only when a text is not standard JSON. The grammar is JSON plus what fastjson accepts:
+Imported only for text that is not standard JSON or contains ``$ref``. The grammar is JSON plus the
+extensions that fastjson accepts:
 
 ======================  =====================================================================
-key                     string, bare integer (int), object (FrozenObject), array, bare name
+key                     string, unquoted integer (int) or name, object (FrozenObject), array
 string                  double or single quotes; escapes also \\' \\v \\0..\\7 \\xHH; raw controls
-number                  JSON's, and a type letter behind it (L S B F D)
+number                  JSON's, with optional type suffix (L S B F D)
 value                   true false null, NaN and undefined (None)
-between                 // and /* */ comments, spare commas
+between                 // and /* */ comments, extra commas
 ======================  =====================================================================
 
 **Source:** fastjson 1.2.83 JSONLexerBase, DefaultJSONParser#parseObject, JSONPath.
@@ -19,7 +20,7 @@ from collections.abc import Hashable
 from broker.common.java_json import MAX_DEPTH, MAX_REF_NODES, FrozenObject, freeze
 from broker.errors import RemoteProtocolError
 
-_MAX_DIGITS = 1000  # of one integer; Java's longest field has 19
+_MAX_DIGITS = 1000  # per integer; Java's longest type has 19
 
 _BLANK = re.compile(r"(?:[\s\x08]+|//[^\n]*|/\*.*?\*/)*", re.DOTALL)
 _NUMBER = re.compile(r"(-?\d+)(\.\d*)?([eE][+-]?\d+)?[LSBFD]?")
@@ -55,7 +56,7 @@ _WORDS: dict[str, object] = {
 def read_text(text: str) -> object:
     """Read one JSON value that fills ``text``.
 
-    RemoteProtocolError names the position (in characters) and what was expected there.
+    Raises RemoteProtocolError with the position (in characters) and the cause.
     """
     reader = _Reader(text)
     value = reader.value(0)
@@ -81,7 +82,7 @@ class _Reader:
         )
 
     def blank(self) -> str:
-        """Skip white space and comments; the character there, "" at the end."""
+        """Skip white space and comments; returns the next character, "" at the end."""
         text, position = self.text, self.position
         char = text[position : position + 1]
         if char and char not in " \t\r\n\f\b/":
@@ -216,14 +217,15 @@ _SEGMENT = re.compile(r"\.((?:\\.|[^.\[\\])*)|\[(\d{1,9})\]", re.DOTALL)
 _MISSING = object()
 
 
-def resolve_references(root: object) -> object:
-    """Copy ``root`` with every ``{"$ref": path}`` replaced by what the path names.
+def resolve_references(root: object, input_size: int) -> object:
+    """Copy ``root`` with every ``{"$ref": path}``, also as a key, replaced by its target.
 
-    In key position too. A path that names nothing (or a parent, which would make a circle)
-    gives None. RemoteProtocolError when references run in a circle or the result has more than
-    MAX_REF_NODES values.
+    A path without target is replaced by None. Raises RemoteProtocolError if references form a
+    cycle, or if the result has more than ``input_size + MAX_REF_NODES`` values. A reference takes
+    at least 12 bytes of text, so Java's references to repeated values stay far below this limit;
+    it stops references to references, whose expansion would grow exponentially.
     """
-    return _Resolver(root).copy(root, 0)
+    return _Resolver(root, input_size + MAX_REF_NODES).copy(root, 0)
 
 
 def _reference_path(node: object) -> str | None:
@@ -237,20 +239,29 @@ def _reference_path(node: object) -> str | None:
 
 
 class _Resolver:
-    __slots__ = ("nodes", "root")
+    """Copies at most ``node_limit`` values.
 
-    def __init__(self, root: object) -> None:
+    Each path and each table of object keys is resolved once, so that the time is linear in the
+    sizes of text and result.
+    """
+
+    __slots__ = ("node_limit", "nodes", "object_keys", "root", "targets")
+
+    def __init__(self, root: object, node_limit: int) -> None:
         self.root = root
         self.nodes = 0
+        self.node_limit = node_limit
+        self.targets: dict[str, object] = {}
+        self.object_keys: dict[int, dict[str, FrozenObject]] = {}
 
     def copy(self, node: object, depth: int) -> object:
         self.nodes += 1
-        if self.nodes > MAX_REF_NODES:
-            raise RemoteProtocolError(f"JSON: $ref expands to more than {MAX_REF_NODES} values")
+        if self.nodes > self.node_limit:
+            raise RemoteProtocolError(f"JSON: $ref expands to more than {self.node_limit} values")
         if not isinstance(node, (dict, list, FrozenObject)):
             return node
         if depth > 2 * MAX_DEPTH:
-            raise RemoteProtocolError("JSON: $ref runs in a circle")
+            raise _circle()
         path = _reference_path(node)
         if path is not None:
             target = self.locate(path, depth)
@@ -267,7 +278,15 @@ class _Resolver:
         return freeze(self.copy(key, depth + 1))
 
     def locate(self, path: str, depth: int) -> object:
-        """Follow ``$.name[0]...``; _MISSING if there is nothing, or no path from the root."""
+        """Follow ``$.name[0]...``; _MISSING if there is no target or the path is invalid."""
+        target = self.targets.get(path)
+        if target is None:
+            if depth > 2 * MAX_DEPTH:
+                raise _circle()
+            target = self.targets[path] = self.walk(path, depth)
+        return target
+
+    def walk(self, path: str, depth: int) -> object:
         if not path.startswith("$"):
             return _MISSING
         node, position = self.root, 1
@@ -277,49 +296,55 @@ class _Resolver:
                 return _MISSING
             position = match.end()
             name, number = match.groups()
-            node = self.follow(node, depth)
+            reference = _reference_path(node)
+            if reference is not None:
+                node = self.locate(reference, depth + 1)
             if number is not None and isinstance(node, list):
                 node = node[int(number)] if int(number) < len(node) else _MISSING
             elif isinstance(node, dict):
                 plain = re.sub(r"\\(.)", r"\1", name if number is None else number)
-                node = _entry(node, plain)
+                node = self.entry(node, plain)
             else:
                 return _MISSING
             if node is _MISSING:
                 return _MISSING
         return node
 
-    def follow(self, node: object, depth: int) -> object:
-        """If ``node`` is itself a reference, what it names."""
-        path = _reference_path(node)
-        if path is None:
-            return node
-        if depth > 2 * MAX_DEPTH:
-            raise RemoteProtocolError("JSON: $ref runs in a circle")
-        return self.locate(path, depth + 1)
+    def entry(self, fields: dict[Hashable, object], name: str) -> object:
+        """Return a field by name, by number, by the ``toString`` of an object key, or a key.
+
+        The path of a key written as reference ends with ``null``, because fastjson has no name for
+        it; it denotes the first object key of the map.
+        """
+        if name in fields:
+            return fields[name]
+        if name.lstrip("-").isascii() and name.lstrip("-").isdigit() and len(name) < 20:
+            return fields.get(int(name), _MISSING)
+        keys = self.object_keys.get(id(fields))
+        if keys is None:
+            keys = self.object_keys[id(fields)] = _object_keys(fields)
+        key = keys.get(name)
+        if key is None:
+            return _MISSING
+        return key if name == "null" else fields[key]
 
 
-def _entry(fields: dict[Hashable, object], name: str) -> object:
-    """A field by name, by number, by the ``toString`` of an object key, or the first key.
+def _circle() -> RemoteProtocolError:
+    return RemoteProtocolError("JSON: $ref runs in a circle")
 
-    A key written as reference has ``null`` as last word of its path (fastjson knows no name for
-    it): then the first object key of the map is meant.
-    """
-    if name in fields:
-        return fields[name]
-    if name.lstrip("-").isascii() and name.lstrip("-").isdigit() and len(name) < 20:
-        return fields.get(int(name), _MISSING)
-    objects = [key for key in fields if isinstance(key, FrozenObject)]
-    if name == "null":
-        return next((key for key in objects if _reference_path(key) is None), _MISSING)
-    for key in objects:
-        if _queue_to_string(key) == name:
-            return fields[key]
-    return _MISSING
+
+def _object_keys(fields: dict[Hashable, object]) -> dict[str, FrozenObject]:
+    """Return the object keys by their names in paths; the first one also as ``null``."""
+    keys: dict[str, FrozenObject] = {}
+    for key in fields:
+        if isinstance(key, FrozenObject) and _reference_path(key) is None:
+            keys.setdefault("null", key)
+            keys.setdefault(_queue_to_string(key), key)
+    return keys
 
 
 def _queue_to_string(key: FrozenObject) -> str:
-    """``toString`` of a MessageQueue key, which fastjson uses as its name in paths."""
+    """Return Java's ``toString`` of a MessageQueue key, its name in fastjson's paths."""
     return (
         f"MessageQueue [topic={key.get('topic')}, brokerName={key.get('brokerName')},"
         f" queueId={key.get('queueId')}]"

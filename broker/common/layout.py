@@ -1,7 +1,7 @@
-"""FieldSpec: one row of a binary layout table, the form in which every format is declared.
+"""FieldSpec: one row of a layout table, by which every binary format is declared.
 
 A layout is a tuple of FieldSpec in byte order. Codecs compile ``struct`` formats from it,
-``mqadmin store layout`` and the man page print it, tests walk its borders.
+``mqadmin store layout`` and the man page print it, and tests check its boundaries.
 """
 
 import msgspec
@@ -20,8 +20,8 @@ class FieldSpec(msgspec.Struct, frozen=True):
     """One field: wire ``name``, ``type``, ``width`` in bytes, ``meaning``, ``since`` version.
 
     ``type`` is a key of STRUCT_CODES, or ``host`` (8 or 20 bytes by a flag), ``bytes``, ``text``
-    (UTF-8). ``width`` is 0 where the length varies (a length field before it says how long);
-    ``optional`` names the condition under which the field is there at all.
+    (UTF-8). ``width`` is 0 if the length varies (a preceding length field defines it);
+    ``optional`` is the condition under which the field exists.
     """
 
     name: str
@@ -33,7 +33,7 @@ class FieldSpec(msgspec.Struct, frozen=True):
 
 
 def struct_format(fields: "tuple[FieldSpec, ...]") -> str:
-    """Big-endian ``struct`` format of fixed-width fields; ``bytes`` of width n become ``ns``."""
+    """Return the big-endian ``struct`` format of fixed-width fields; n bytes become ``ns``."""
     codes = ""
     for field in fields:
         code = STRUCT_CODES.get(field.type)

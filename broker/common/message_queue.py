@@ -1,9 +1,12 @@
-"""MessageQueue: the name of one queue of one topic on one broker."""
+"""MessageQueue: the identity of one queue of one topic on one broker."""
 
 import msgspec
 
 from broker.common import java_json
 from broker.errors import RemoteProtocolError
+
+MAX_KEY_BYTES = 4 * 1024
+"""Longest text of a queue as map key in non-standard JSON."""
 
 
 class MessageQueue(msgspec.Struct, frozen=True, order=True, rename="camel"):
@@ -18,19 +21,19 @@ class MessageQueue(msgspec.Struct, frozen=True, order=True, rename="camel"):
 
 
 def message_queue_to_wire(queue: MessageQueue) -> dict[str, object]:
-    """The JSON object of a queue, fields in Java's (alphabetical) order."""
+    """Return the JSON object of a queue, fields in Java's (alphabetical) order."""
     return {"brokerName": queue.broker_name, "queueId": queue.queue_id, "topic": queue.topic}
 
 
 def message_queue_from_wire(value: object) -> MessageQueue:
     """Read a queue from a decoded JSON value or map key.
 
-    Takes a dict, a ``java_json.FrozenObject`` (an object in key position), or a string that
-    holds the object's JSON (which Java accepts as a key too). Absent text fields read as ""
-    and an absent queueId as 0, as Java's bean does. RemoteProtocolError for anything else.
+    Accepts a dict, a ``java_json.FrozenObject`` (an object in key position), or a string with
+    the object's JSON (which Java also accepts as a key). Missing text fields become "" and a
+    missing queueId 0, as in Java's bean. Raises RemoteProtocolError for any other value.
     """
     if isinstance(value, str):
-        value = java_json.loads(value)
+        value = java_json.loads(value, tolerant_limit_bytes=MAX_KEY_BYTES)
     if isinstance(value, java_json.FrozenObject):
         value = dict(value)
     if not isinstance(value, dict):
@@ -39,7 +42,7 @@ def message_queue_from_wire(value: object) -> MessageQueue:
     queue_id = value.get("queueId") or 0
     try:
         number = int(queue_id)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise RemoteProtocolError(f"not a queue id: {queue_id!r:.80}") from None
     return MessageQueue(
         "" if topic is None else str(topic),

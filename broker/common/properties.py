@@ -6,9 +6,9 @@ from broker.errors import ConfigError
 
 
 def parse_properties(text: str) -> dict[str, str]:
-    """Read ``.properties`` text: last of equal keys wins, order of first appearance is kept.
+    """Read ``.properties`` text: of equal keys the last is used, at the position of the first.
 
-    ConfigError with the cause for a broken ``\\u`` escape.
+    Raises ConfigError with the cause for an invalid ``\\u`` escape.
 
     **Source:** java.util.Properties#load; RocketMQ MixAll#string2Properties.
     """
@@ -21,7 +21,7 @@ def parse_properties(text: str) -> dict[str, str]:
 
 
 def format_properties(values: Mapping[str, str], *, sort_keys: bool = False) -> str:
-    """Write ``key=value`` lines, escaped so that Java and parse_properties read them back.
+    """Write ``key=value`` lines with the escapes that Java and parse_properties decode.
 
     No timestamp comment is written: equal values give equal text.
     """

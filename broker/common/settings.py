@@ -1,11 +1,11 @@
-"""Settings: how a room's configuration values meet the keys of a Java properties file.
+"""Settings: map configuration values to the keys of a Java properties file.
 
-Each room declares its values as a Struct (types and defaults) and one :class:`Setting` per field;
-what is read from text, written back, printed and documented comes from these two.
+Each role declares its values as a Struct (types and defaults) and one :class:`Setting` per field;
+parsing, writing, printing and documentation use these two.
 """
 
-from collections.abc import Mapping
-from typing import TypeVar
+from collections.abc import Callable, Iterable, Mapping
+from typing import Final, TypeVar
 
 import msgspec
 
@@ -14,17 +14,28 @@ from broker.errors import ConfigError
 Config = TypeVar("Config", bound=msgspec.Struct)
 
 
+HOUR_MS: Final = 3_600_000
+DAY_MS: Final = 24 * HOUR_MS
+INT_MAX: Final = (1 << 31) - 1
+LONG_MAX: Final = (1 << 63) - 1
+
+
 class Setting(msgspec.Struct, frozen=True):
-    """What a field means: file ``key``, ``unit``, ``meaning``; ``live``: may change at run time."""
+    """The description of a field: ``key``, ``unit``, ``meaning``; ``live``: may change at run time.
+
+    ``bounds`` (lowest, highest) are declared for every number, so that an invalid value is
+    rejected when it is read.
+    """
 
     key: str
     unit: str
     meaning: str
     live: bool = False
+    bounds: tuple[int, int] | None = None
 
 
 def parse_value(key: str, default: object, text: str) -> object:
-    """``text`` as the type of ``default``; ConfigError names key and value when it does not fit."""
+    """Convert ``text`` to the type of ``default``; ConfigError names key and invalid value."""
     text = text.strip()
     if isinstance(default, bool):
         if text.lower() in ("true", "false"):
@@ -39,7 +50,7 @@ def parse_value(key: str, default: object, text: str) -> object:
 
 
 def format_value(value: object) -> str:
-    """A setting's value as the file writes it: ``true``, ``10911``, text as it is."""
+    """Format a setting's value for a file: ``true``, ``10911``, text unchanged."""
     if isinstance(value, bool):
         return "true" if value else "false"
     return str(value)
@@ -48,9 +59,9 @@ def format_value(value: object) -> str:
 def read_settings(
     settings: Mapping[str, Setting], properties: Mapping[str, str], base: Config
 ) -> Config:
-    """``base`` with every key of ``properties`` that ``settings`` knows; others are not looked at.
+    """Return ``base`` with the known keys of ``properties``; other keys are ignored.
 
-    ConfigError names key and value where one does not fit.
+    Raises ConfigError naming key and value of an invalid one.
     """
     field_of_key = {setting.key: field for field, setting in settings.items()}
     changes = {
@@ -61,6 +72,60 @@ def read_settings(
     return msgspec.structs.replace(base, **changes) if changes else base
 
 
+def check_bounds(settings: Mapping[str, Setting], config: Config) -> Config:
+    """Return ``config``; ConfigError names key, value and bounds of the first one out of bounds."""
+    for field, setting in settings.items():
+        if setting.bounds is None:
+            continue
+        low, high = setting.bounds
+        value = getattr(config, field)
+        if not low <= value <= high:
+            unit = f" {setting.unit}" if setting.unit else ""
+            raise ConfigError(
+                f"{setting.key}={value}: must be between {low} and {high}{unit}",
+                f"default: {setting.key}={format_value(getattr(type(config)(), field))}",
+            )
+    return config
+
+
 def write_settings(settings: Mapping[str, Setting], config: msgspec.Struct) -> dict[str, str]:
-    """Every setting as key → text, in the order of the table."""
+    """Return every setting as key → text, in the order of the table."""
     return {setting.key: format_value(getattr(config, name)) for name, setting in settings.items()}
+
+
+class UnservedKey(msgspec.Struct, frozen=True):
+    """A key of Java RocketMQ that is not implemented here except for some values.
+
+    ``accepts`` decides which values are allowed; ``default`` is one of them; ``reason`` describes
+    the missing guarantee.
+    """
+
+    key: str
+    default: str
+    accepts: Callable[[str], bool]
+    reason: str
+
+
+def unserved(key: str, accepted: Iterable[str], reason: str) -> UnservedKey:
+    """Create an UnservedKey with accepted values, in lower case; the first one is the default."""
+    values = tuple(accepted)
+    return UnservedKey(key, values[0], values.__contains__, reason)
+
+
+def refuse_unserved(keys: Iterable[UnservedKey], properties: Mapping[str, str]) -> None:
+    """Raise ConfigError naming every configured value that is not accepted; ignores empty ones.
+
+    A daemon that ignored such a value would be less durable or less secure than configured.
+    """
+    refused = [
+        key
+        for key in keys
+        if (value := properties.get(key.key, "").strip()) and not key.accepts(value.lower())
+    ]
+    if refused:
+        raise ConfigError(
+            "; ".join(f"{key.key}={properties[key.key].strip()}: {key.reason}" for key in refused),
+            "set "
+            + ", ".join(f"{key.key}={key.default}" for key in refused)
+            + ", or run Java RocketMQ",
+        )

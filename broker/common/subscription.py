@@ -1,4 +1,4 @@
-"""SubscriptionData: what a consumer group wants of a topic.
+"""SubscriptionData: the subscription of a consumer group to a topic.
 
 **Source:** RocketMQ SubscriptionData, FilterAPI, ExpressionType.
 """
@@ -19,8 +19,8 @@ class SubscriptionData(msgspec.Struct, frozen=True, rename="camel"):
     """One topic of a group's subscription.
 
     ``sub_string`` is the expression as written, ``tags_set`` its tags, ``code_set`` their Java
-    hashes (signed 32 bits), ``sub_version`` the client's time of subscribing in ms: a larger
-    one replaces a smaller one. For SQL92 both sets are empty.
+    hashes (signed 32 bits), ``sub_version`` the time of the subscription in ms: a larger one
+    replaces a smaller one. For SQL92 both sets are empty.
     """
 
     topic: str = ""
@@ -33,7 +33,7 @@ class SubscriptionData(msgspec.Struct, frozen=True, rename="camel"):
 
 
 def is_tag_type(expression_type: str | None) -> bool:
-    """Whether the type means tags: absent, empty or ``TAG``.
+    """Whether the expression type is by tags: absent, empty or ``TAG``.
 
     **Source:** RocketMQ ExpressionType#isTagType.
     """
@@ -41,9 +41,9 @@ def is_tag_type(expression_type: str | None) -> bool:
 
 
 def split_tag_expression(expression: str) -> list[str]:
-    """The tags of ``a || b``, in order, trimmed, empty ones dropped.
+    """Return the tags of ``a || b``, in order, trimmed, without empty ones.
 
-    RemoteProtocolError when there is nothing but separators. ``*`` is not special here.
+    Raises RemoteProtocolError if there are only separators. ``*`` is not special here.
 
     **Source:** RocketMQ FilterAPI#buildSubscriptionData.
     """
@@ -63,9 +63,9 @@ def build_subscription(
     expression_type: str = EXPRESSION_TAG,
     sub_version: int = 0,
 ) -> SubscriptionData:
-    """Make the subscription of ``topic``: a tag expression, or SQL92 text kept as it is.
+    """Build the subscription of ``topic``: a tag expression, or unchanged SQL92 text.
 
-    An absent, empty or ``*`` tag expression means everything. RemoteProtocolError as
+    An absent, empty or ``*`` tag expression means all messages. Raises RemoteProtocolError as
     split_tag_expression, and for an empty SQL92 expression.
     """
     if not is_tag_type(expression_type):
@@ -90,7 +90,7 @@ def build_subscription(
 
 
 def subscription_to_wire(data: SubscriptionData) -> dict[str, object]:
-    """The JSON object, fields in Java's (alphabetical) order, sets as sorted lists."""
+    """Return the JSON object, fields in Java's (alphabetical) order, sets as sorted lists."""
     return {
         "classFilterMode": data.class_filter_mode,
         "codeSet": sorted(data.code_set),

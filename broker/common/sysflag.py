@@ -14,17 +14,17 @@ TRANSACTION_MASK = 0xC
 BORNHOST_V6 = 0x10
 STOREHOST_V6 = 0x20
 NEED_UNWRAP = 0x40  # the body is a batch (5.x)
-INNER_BATCH = 0x80  # one record holds many messages (5.x)
+INNER_BATCH = 0x80  # one record contains several messages (5.x)
 COMPRESSION_LZ4 = 0x100  # LZ4 frame format
 COMPRESSION_ZSTD = 0x200
 COMPRESSION_ZLIB = 0x300
-COMPRESSION_MASK = 0x700  # 0 means zlib: clients from before the type bits
+COMPRESSION_MASK = 0x700  # 0 means zlib: clients older than the type bits
 
 # pull sysFlag ------------------------------------------------------------------------------
 PULL_COMMIT_OFFSET = 0x1  # commitOffset of the request is valid
-PULL_SUSPEND = 0x2  # the broker may hold the request
-PULL_SUBSCRIPTION = 0x4  # the request carries its subscription
-PULL_CLASS_FILTER = 0x8  # history: filter servers
+PULL_SUSPEND = 0x2  # the broker may suspend the request
+PULL_SUBSCRIPTION = 0x4  # the request contains its subscription
+PULL_CLASS_FILTER = 0x8  # obsolete: filter servers
 PULL_LITE_PULL = 0x10
 
 # topic and group sysFlag -------------------------------------------------------------------
@@ -34,17 +34,17 @@ GROUP_UNIT = 0x1
 
 
 def transaction_type(sys_flag: int) -> int:
-    """The transaction bits: one of TRANSACTION_NOT_TYPE, _PREPARED, _COMMIT, _ROLLBACK."""
+    """Return the transaction bits: one of TRANSACTION_NOT_TYPE, _PREPARED, _COMMIT, _ROLLBACK."""
     return sys_flag & TRANSACTION_MASK
 
 
 def with_transaction_type(sys_flag: int, kind: int) -> int:
-    """``sys_flag`` with its transaction bits replaced by ``kind``."""
+    """Return ``sys_flag`` with its transaction bits replaced by ``kind``."""
     return (sys_flag & ~TRANSACTION_MASK) | kind
 
 
 def clear_compressed(sys_flag: int) -> int:
-    """``sys_flag`` without the compressed bit and the compression type (the body is plain now)."""
+    """Return ``sys_flag`` without compressed bit and compression type, after decompression."""
     return sys_flag & ~(COMPRESSED | COMPRESSION_MASK)
 
 
@@ -69,7 +69,7 @@ _COMPRESSION_NAMES = {
 
 
 def message_flag_names(sys_flag: int) -> list[str]:
-    """The set bits of a message sysFlag by name; unknown bits as one hexadecimal number."""
+    """Return the names of a message sysFlag's set bits; unknown bits as one hex number."""
     names = [name for bit, name in _MESSAGE_FLAG_NAMES if sys_flag & bit]
     kind = sys_flag & TRANSACTION_MASK
     if kind:

@@ -1,4 +1,4 @@
-"""Durations and times as people write them, and RFC 3339 as programs print it.
+"""Parse durations and times in command-line notation; format durations, RFC 3339 and Java times.
 
 =========================================  ====================================================
 duration                                   ``500ms 10s 5m 2h 7d`` (also ``1.5h``, ``1h30m``)
@@ -8,8 +8,8 @@ time                                       RFC 3339, ``2026-01-02 03:04``,
 range                                      ``START..END``, either side may be empty
 =========================================  ====================================================
 
-A time without zone is local time unless the caller asks for UTC; the zone that was used comes
-back with the result, because it is to be shown.
+A time without zone is local time unless the caller requests UTC; the result includes the zone that
+was used, so that it can be shown.
 """
 
 import time
@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from datetime import datetime, timezone
 
 MILLIS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
-_MAX_TEXT = 64  # no duration or time is longer
+_MAX_TEXT = 64  # longest accepted text
 _MAX_DURATION_MS = 1 << 53
-_MAX_TIME_MS = 253_402_300_799_999  # 9999-12-31T23:59:59.999Z, the last that text can show
+_MAX_TIME_MS = 253_402_300_799_999  # 9999-12-31T23:59:59.999Z, the last with a four-digit year
 _EPOCH_SECONDS_DIGITS = 11  # up to year 5138; more digits are milliseconds
 
 _DURATION_HINT = "write a number and ms, s, m, h or d: 500ms, 10s, 5m, 2h, 7d"
@@ -34,9 +34,9 @@ _TIME_HINT = (
 
 
 def parse_duration_ms(text: str) -> int:
-    """Read a duration as whole milliseconds >= 0; ConfigError with a hint otherwise.
+    """Parse a duration as whole milliseconds >= 0; ConfigError with a hint otherwise.
 
-    A bare number is refused, except ``0``: nobody knows its unit.
+    A number without unit is refused, except ``0``.
     """
     word = text.strip().lower()
     if word == "0":
@@ -61,7 +61,7 @@ def _is_decimal(text: str) -> bool:
 
 
 def format_duration(ms: int) -> str:
-    """A duration in the one or two largest units: ``2h5m``, ``1m30s``, ``12s``, ``500ms``."""
+    """Format a duration in its one or two largest units: ``2h5m``, ``1m30s``, ``500ms``."""
     if ms < 0:
         return "-" + format_duration(-ms)
     units = [(name, MILLIS[name]) for name in ("d", "h", "m", "s", "ms")]
@@ -78,16 +78,16 @@ def format_duration(ms: int) -> str:
 
 
 class ParsedTime(NamedTuple):
-    """A moment in epoch ms, and the zone it was read in: ``UTC``, ``+02:00``, or "" for epochs."""
+    """A time in epoch ms and its zone: ``UTC``, ``+02:00``, or "" for epoch and relative times."""
 
     ms: int
     zone: str
 
 
 def parse_time(text: str, now_ms: int, *, utc: bool = False) -> ParsedTime:
-    """Read a time; a text without zone is local time, or UTC if ``utc``.
+    """Parse a time; a text without zone is local time, or UTC if ``utc``.
 
-    ConfigError with a hint when it is none of the known forms or outside 1970..9999.
+    Raises ConfigError with a hint if it has no known form or is outside 1970..9999.
     """
     word = text.strip()
     lower = word.lower()
@@ -99,9 +99,10 @@ def parse_time(text: str, now_ms: int, *, utc: bool = False) -> ParsedTime:
             return _checked(text, now_ms + (offset_ms if word[0] == "+" else -offset_ms), "")
         if lower.endswith(" ago"):
             return _checked(text, now_ms - parse_duration_ms(lower[:-4]), "")
-        if word.isascii() and word.isdigit():
-            number = int(word)
-            scale = 1000 if len(word) <= _EPOCH_SECONDS_DIGITS else 1
+        digits = word.removeprefix("@")
+        if digits.isascii() and digits.isdigit():
+            number = int(digits)
+            scale = 1000 if len(digits) <= _EPOCH_SECONDS_DIGITS else 1
             return _checked(text, number * scale, "")
         moment = _parse_calendar(word)
         if moment is not None:
@@ -125,7 +126,7 @@ def _parse_calendar(word: str) -> "datetime | None":
             clock = ":".join(parts[:3]) + "." + parts[3].ljust(3, "0")
         word = f"{day}T{clock}"
     if len(word) < 10 or word[4:5] != "-" or word[7:8] != "-":
-        return None  # fromisoformat also takes weeks and undivided digits
+        return None  # fromisoformat also accepts week dates and dates without separators
     try:
         return datetime.fromisoformat(word.upper())
     except ValueError:
@@ -153,16 +154,16 @@ def _zoned(text: str, moment: "datetime", utc: bool) -> ParsedTime:
 
 
 def parse_time_ms(text: str, now_ms: int, *, utc: bool = False) -> int:
-    """:func:`parse_time`, the moment alone."""
+    """Return the ``ms`` of :func:`parse_time`."""
     return parse_time(text, now_ms, utc=utc).ms
 
 
 def parse_time_range(
     text: str, now_ms: int, *, utc: bool = False
 ) -> tuple[ParsedTime | None, ParsedTime | None]:
-    """Read ``START..END``; an empty side is None (open).
+    """Parse ``START..END``; an empty side is None (open).
 
-    ConfigError when there is no ``..``, a side is no time, or the end lies before the start.
+    Raises ConfigError if there is no ``..``, a side is not a time, or the end is before the start.
     """
     start_text, dots, end_text = text.partition("..")
     if not dots:
@@ -175,9 +176,9 @@ def parse_time_range(
 
 
 def format_time(ms: int, *, zone: "timezone | None" = None) -> str:
-    """RFC 3339 with milliseconds, in UTC (``Z``) or in ``zone`` (``+02:00``).
+    """Format as RFC 3339 with milliseconds, in UTC (``Z``) or in ``zone`` (``+02:00``).
 
-    Moments that a calendar cannot show (before 1970 or after 9999) come as ``@`` and the number.
+    Times before 1970 or after 9999 are formatted as ``@`` and the number.
     """
     if not 0 <= ms <= _MAX_TIME_MS:
         return f"@{ms}"
@@ -194,7 +195,7 @@ def format_time(ms: int, *, zone: "timezone | None" = None) -> str:
 
 
 def format_java_time(ms: int) -> str:
-    """``yyyy-MM-dd#HH:mm:ss:SSS`` in local time, as RocketMQ prints and reads times.
+    """Format as ``yyyy-MM-dd#HH:mm:ss:SSS`` in local time, as RocketMQ prints and reads times.
 
     **Source:** RocketMQ UtilAll#timeMillisToHumanString, YYYY_MM_DD_HH_MM_SS_SSS.
     """
@@ -203,9 +204,9 @@ def format_java_time(ms: int) -> str:
 
 
 def month_start_ms(now_ms: int, months_back: int = 0) -> int:
-    """When the month of ``now_ms`` (or one before it) began, local time, epoch ms.
+    """Return the start of the month of ``now_ms`` (or an earlier one), local time, epoch ms.
 
-    The zero of the time inside a uniqKey (see ``broker.message.message_id``).
+    The time in a uniqKey counts from it (see ``broker.message.message_id``).
     """
     year, month = time.localtime(now_ms // 1000)[:2]
     months = year * 12 + month - 1 - months_back

@@ -9,10 +9,10 @@ import msgspec
 
 from broker.errors import ConfigError, RemoteProtocolError
 
-PERM_INHERIT = 1  # the topic may be the template of automatic creation
+PERM_INHERIT = 1  # the topic may be the template for automatic creation
 PERM_WRITE = 2
 PERM_READ = 4
-PERM_PRIORITY = 8  # declared by Java, used by nobody
+PERM_PRIORITY = 8  # declared in Java, not used
 
 RETRY_PREFIX = "%RETRY%"
 DLQ_PREFIX = "%DLQ%"
@@ -59,13 +59,13 @@ NOT_ALLOWED_SEND_TOPICS = frozenset(
     }
 )
 
-TOPIC_MAX_LENGTH = 127  # v1 records hold the length in a signed byte
+TOPIC_MAX_LENGTH = 127  # v1 records store the length in a signed byte
 RETRY_OR_DLQ_TOPIC_MAX_LENGTH = 255
 _NAME_CHARACTERS = frozenset("%|-_0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ")
 
 
 def perm_text(perm: int) -> str:
-    """Three characters, as Java prints a permission: ``RWX``, ``RW-``, ``R--``, ``---``.
+    """Format a permission as Java does: ``RWX``, ``RW-``, ``R--``, ``---``.
 
     **Source:** RocketMQ PermName#perm2String (X is the inherit bit).
     """
@@ -77,9 +77,9 @@ def perm_text(perm: int) -> str:
 
 
 def parse_perm(text: str) -> int:
-    """Read ``6``, ``rw``, ``RW-``, ``r``, ``rwx``, ``---`` as permission bits 0..7.
+    """Parse ``6``, ``rw``, ``RW-``, ``r``, ``rwx``, ``---`` as permission bits 0..7.
 
-    ConfigError for anything else.
+    Raises ConfigError for any other text.
     """
     word = text.strip().lower()
     if word.isascii() and word.isdigit() and len(word) < 4 and int(word) <= 7:
@@ -104,51 +104,51 @@ def is_writable(perm: int) -> bool:
 
 
 def is_inherited(perm: int) -> bool:
-    """Whether the topic may be the template of automatic creation."""
+    """Whether the topic may be the template for automatic creation."""
     return bool(perm & PERM_INHERIT)
 
 
 def retry_topic(group: str) -> str:
-    """The topic that holds a consumer group's failed messages: ``%RETRY%group``."""
+    """Return the retry topic of a consumer group: ``%RETRY%group``."""
     return RETRY_PREFIX + group
 
 
 def dlq_topic(group: str) -> str:
-    """The topic that holds what a consumer group gave up: ``%DLQ%group``."""
+    """Return the dead-letter topic of a consumer group: ``%DLQ%group``."""
     return DLQ_PREFIX + group
 
 
 def is_retry_topic(topic: str) -> bool:
-    """Whether ``topic`` is some group's retry topic."""
+    """Whether ``topic`` is a retry topic."""
     return topic.startswith(RETRY_PREFIX)
 
 
 def is_dlq_topic(topic: str) -> bool:
-    """Whether ``topic`` is some group's DLQ topic."""
+    """Whether ``topic`` is a DLQ topic."""
     return topic.startswith(DLQ_PREFIX)
 
 
 def is_lmq_topic(topic: str) -> bool:
-    """Whether ``topic`` names a light queue (``%LMQ%...``), which has no configuration."""
+    """Whether ``topic`` is a light message queue, LMQ (``%LMQ%...``), without configuration."""
     return topic.startswith(LMQ_PREFIX)
 
 
 def group_of_retry_topic(topic: str) -> str | None:
-    """The group of a retry topic, None for another topic.
+    """Return the group of a retry topic, None for another topic.
 
-    For a POP retry topic (``%RETRY%group_topic``) the result still has the ``_topic`` part:
-    both may contain underscores, so the text alone cannot tell.
+    For a POP retry topic (``%RETRY%group_topic``) the result includes the ``_topic`` part: both
+    names may contain underscores, so they cannot be separated.
     """
     return topic[len(RETRY_PREFIX) :] if topic.startswith(RETRY_PREFIX) else None
 
 
 def group_of_dlq_topic(topic: str) -> str | None:
-    """The group of a DLQ topic, None for another topic."""
+    """Return the group of a DLQ topic, None for another topic."""
     return topic[len(DLQ_PREFIX) :] if topic.startswith(DLQ_PREFIX) else None
 
 
 def pop_retry_topic(topic: str, group: str, *, version_2: bool = False) -> str:
-    """The retry topic of POP consumption: ``%RETRY%group_topic``, in version 2 ``group+topic``.
+    """Return the POP retry topic: ``%RETRY%group_topic``, in version 2 ``%RETRY%group+topic``.
 
     **Source:** RocketMQ KeyBuilder#buildPopRetryTopic (5.x).
     """
@@ -156,25 +156,25 @@ def pop_retry_topic(topic: str, group: str, *, version_2: bool = False) -> str:
 
 
 def reply_topic(cluster_name: str) -> str:
-    """The topic of request-reply answers of a cluster."""
+    """Return the topic for replies to request messages in a cluster."""
     return f"{cluster_name}_{REPLY_TOPIC_SUFFIX}"
 
 
 def revive_topic(cluster_name: str) -> str:
-    """The topic of POP check points and acknowledgements of a cluster (5.x)."""
+    """Return the topic of POP check points and acknowledgements of a cluster (5.x)."""
     return REVIVE_TOPIC_PREFIX + cluster_name
 
 
 def sync_member_topic(broker_name: str) -> str:
-    """The topic by which members of one broker find each other (5.x)."""
+    """Return the topic by which members of one broker group find each other (5.x)."""
     return SYNC_MEMBER_PREFIX + broker_name
 
 
 def is_system_topic(topic: str) -> bool:
-    """Whether the name belongs to RocketMQ itself (fixed list or prefix ``rmq_sys_``).
+    """Whether the name is reserved by RocketMQ (fixed list or prefix ``rmq_sys_``).
 
-    A broker also treats its cluster name, its own name and the reply topic so; those depend on
-    its configuration and are the broker's to add. Retry and DLQ topics are not in this set.
+    A broker also reserves its cluster name, its own name and the reply topic; the broker checks
+    those, because they depend on its configuration. Retry and DLQ topics are not system topics.
 
     **Source:** RocketMQ TopicValidator#isSystemTopic.
     """
@@ -182,7 +182,7 @@ def is_system_topic(topic: str) -> bool:
 
 
 def is_not_allowed_send_topic(topic: str) -> bool:
-    """Whether a client may not send to the topic (answered NO_PERMISSION).
+    """Whether clients must not send to the topic (response NO_PERMISSION).
 
     **Source:** RocketMQ TopicValidator#isNotAllowedSendTopic.
     """
@@ -190,14 +190,14 @@ def is_not_allowed_send_topic(topic: str) -> bool:
 
 
 def illegal_name_character(name: str) -> str | None:
-    """The first character that no topic or group may have, None if all are fine."""
+    """Return the first character not allowed in topic and group names, None if all are."""
     if name.isascii() and _NAME_CHARACTERS.issuperset(name):
         return None
     return next(c for c in name if c not in _NAME_CHARACTERS)
 
 
 def check_topic_name(topic: str) -> str | None:
-    """Why ``topic`` is no valid topic name, None if it is.
+    """Return why ``topic`` is not a valid topic name, None if it is valid.
 
     Length 1..127, retry and DLQ topics up to 255; letters, digits and ``% | - _``.
 
@@ -222,8 +222,8 @@ class TopicConfig(msgspec.Struct, frozen=True, rename="camel"):
     """Configuration of a topic on one broker.
 
     Queue counts are per broker; ``perm`` are permission bits; ``topic_filter_type`` SINGLE_TAG
-    or MULTI_TAG; ``attributes`` (5.x) e.g. ``message.type``; ``extra`` keeps fields that this
-    program does not know, so that they survive reading and writing.
+    or MULTI_TAG; ``attributes`` (5.x) e.g. ``message.type``; ``extra`` keeps unknown fields, so
+    that they survive a round trip.
 
     **Source:** RocketMQ TopicConfig.
     """
@@ -243,9 +243,9 @@ _TOPIC_FIELDS = frozenset(TopicConfig.__struct_encode_fields__) - {"extra"}
 
 
 def topic_config_to_wire(config: TopicConfig, *, with_attributes: bool = True) -> dict[str, object]:
-    """The JSON object of a topic configuration, fields in Java's (alphabetical) order.
+    """Return the JSON object of a topic configuration, fields in Java's (alphabetical) order.
 
-    ``with_attributes=False`` gives the 4.9 form, which has no ``attributes``.
+    ``with_attributes=False`` returns the 4.9 form, which has no ``attributes``.
     """
     wire: dict[str, object] = {
         "attributes": dict(config.attributes),
@@ -268,8 +268,8 @@ def topic_config_to_wire(config: TopicConfig, *, with_attributes: bool = True) -
 def topic_config_from_wire(wire: Mapping[str, object]) -> TopicConfig:
     """Read a topic configuration; absent or null fields get Java's defaults.
 
-    Numbers and booleans may be given as text, as fastjson allows. RemoteProtocolError names
-    the field that cannot be read.
+    Numbers and booleans may be given as text, as fastjson allows. Raises RemoteProtocolError
+    naming the invalid field.
     """
     known: dict[str, object] = {}
     extra: dict[str, object] = {}

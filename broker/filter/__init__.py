@@ -1,12 +1,12 @@
-"""Message filters: tags by hash, SQL92 over properties, and the Bloom filter beside them.
+"""Message filters: tags by hash, SQL92 over properties, and the Bloom filter of SQL92 groups.
 
-Duty: turn the expression of a subscription into a function that says whether a message
-matches. Pure: nothing here reads a queue or a record.
+Duty: compile the expression of a subscription to a function that decides whether a message
+matches. No I/O: the package reads neither queues nor records.
 
 Theory of operation: a tag expression becomes a set of 32-bit hashes, compared with the tag code
-of a ConsumeQueue unit (the client compares the text again: hashes collide). An SQL92
-expression is parsed once, by a Pratt parser, into nested closures over the property map; it knows
-three truth values, and only TRUE matches. Nothing of it is ever evaluated as Python.
+of a ConsumeQueue unit (the client also compares the text, because hashes collide). An SQL92
+expression is parsed once, by a Pratt parser, into nested closures over the property map. It has
+three truth values, and only TRUE matches. No part of it is evaluated as Python code.
 
 Limits: expression length and nesting (``sql92.MAX_EXPRESSION_LENGTH``, ``sql92.MAX_DEPTH``).
 

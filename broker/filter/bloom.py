@@ -1,8 +1,8 @@
-"""The Bloom filter of SQL92 subscriptions: which bits of a unit's bit map are a group's.
+"""The Bloom filter of SQL92 subscriptions: the bits of each group in a unit's bit map.
 
-Each live SQL92 subscription ``group#topic`` owns a few bit positions; at dispatch the broker sets
-them in the unit's bit map when the message matches (5.x and 4.9: enableCalcFilterBitMap). Here
-are the positions, which also stand in ``config/consumerFilter.json``.
+Each live SQL92 subscription ``group#topic`` has a few bit positions; at dispatch the broker sets
+them in the unit's bit map if the message matches (4.9 and 5.x: enableCalcFilterBitMap). This module
+computes the positions, which are also stored in ``config/consumerFilter.json``.
 
 **Source:** RocketMQ BloomFilter#calcBitPositions, Guava murmur3_128.
 """
@@ -28,9 +28,9 @@ class BloomShape(NamedTuple):
 
 
 def bloom_shape(error_percent: int = MAX_ERROR_RATE, expected: int = EXPECTED_GROUPS) -> BloomShape:
-    """The shape for an error rate and a number of groups; the defaults give 3 and 112.
+    """Return the shape for an error rate and a number of groups; the defaults give 3 and 112.
 
-    ValueError for a rate outside 1..99 or no groups.
+    Raises ValueError for a rate outside 1..99 or fewer than one group.
     """
     if not 1 <= error_percent < 100 or expected < 1:
         raise ValueError(f"no Bloom filter for {error_percent} % and {expected} groups")
@@ -41,7 +41,7 @@ def bloom_shape(error_percent: int = MAX_ERROR_RATE, expected: int = EXPECTED_GR
 
 
 def murmur3_128_low(data: bytes) -> int:
-    """The first 64 bits of MurmurHash3 x64-128 with seed 0, signed, as Guava's ``asLong``."""
+    """Return the first 64 bits of MurmurHash3 x64-128, seed 0, signed, as Guava's ``asLong``."""
     h1 = h2 = 0
     end = len(data) & ~15
     for at in range(0, end, 16):
@@ -75,7 +75,7 @@ def _finish(number: int) -> int:
 
 
 def bit_positions(text: str, shape: BloomShape | None = None) -> list[int]:
-    """The bits that belong to ``text`` (``group#topic``), in Java's order; repeats are possible."""
+    """Return the bits of ``text`` (``group#topic``) in Java's order; may contain duplicates."""
     hash_count, bit_count = shape or bloom_shape()
     whole = murmur3_128_low(text.encode("utf-8", "replace"))
     low, high = to_int32(whole), to_int32(whole >> 32)
@@ -87,7 +87,7 @@ def bit_positions(text: str, shape: BloomShape | None = None) -> list[int]:
 
 
 def set_bits(bit_map: bytearray, positions: list[int]) -> None:
-    """Set bits in a bit map; bit n is in byte n / 8, lowest first. IndexError beyond its end.
+    """Set bits in a bit map; bit n is in byte n / 8, lowest first. IndexError past its end.
 
     **Source:** RocketMQ BitsArray#setBit.
     """
@@ -96,7 +96,7 @@ def set_bits(bit_map: bytearray, positions: list[int]) -> None:
 
 
 def has_bits(bit_map: bytes | bytearray, positions: list[int]) -> bool:
-    """Whether all bits are set; bits beyond the map's end count as not set."""
+    """Whether all bits are set; bits past the map's end count as not set."""
     return all(
         position >> 3 < len(bit_map) and bit_map[position >> 3] >> (position & 7) & 1
         for position in positions

@@ -1,4 +1,4 @@
-"""SQL92 filters over message properties: text to closures, evaluated with three truth values.
+"""SQL92 filters over message properties, compiled to closures with three truth values.
 
 Precedence, lowest first (keywords in any case)::
 
@@ -10,13 +10,13 @@ Precedence, lowest first (keywords in any case)::
     +  -  NOT                                                                    (prefix)
     'text'  12  12L  1.5  TRUE  FALSE  NULL  property  ( ... )
 
-Every property is a string; it is read as the type of what it is compared with. ``>`` and its kin
-between two properties need numbers on both sides. A property that is no number where one is
-needed makes the whole expression unknown, as Java's exception does. Only TRUE is a match.
+Every property is a string, converted to the type of the other operand. ``>``, ``>=``, ``<`` and
+``<=`` between two properties require numbers on both sides. A property that is not a number where
+one is required makes the whole expression unknown, like the exception in Java. Only TRUE matches.
 
-Where this differs from Java on purpose: integers have 64 bits throughout (Java compares with 32
-when the literal is small, so ``3000000000`` is not greater than 5 there), and text behind the
-expression is an error (Java ignores it, so ``a LIKE 'x'`` is accepted and never matches).
+Intentional differences to Java: all integers have 64 bits (Java compares with 32 bits if the
+literal is small, so there ``3000000000`` is not greater than 5), and text after the end of the
+expression is an error (Java ignores it, so it accepts ``a LIKE 'x'``, which never matches).
 
 **Source:** RocketMQ SelectorParser, ComparisonExpression, UnaryExpression, LogicExpression,
 ConstantExpression, MessageEvaluationContext.
@@ -29,8 +29,8 @@ from typing import NamedTuple
 from broker.common.java import INT64_MAX
 from broker.errors import RemoteProtocolError
 
-MAX_EXPRESSION_LENGTH = 65536  # characters; a heartbeat may carry many expressions
-MAX_DEPTH = 64  # of nesting: bounds the recursion of parsing and of every evaluation
+MAX_EXPRESSION_LENGTH = 65536  # characters; a heartbeat may contain many expressions
+MAX_DEPTH = 64  # nesting levels: bounds the recursion of parsing and of each evaluation
 
 Value = str | int | float | bool | None
 Properties = Mapping[str, str]
@@ -93,14 +93,14 @@ _CONSTANT, _PROPERTY, _BOOLEAN, _NUMBER = "constant", "property", "condition", "
 
 
 class _IncomparableError(Exception):
-    """A property that is no number where one is needed: the whole expression is unknown."""
+    """A property is not a number where one is required: the expression is unknown."""
 
 
 def compile_sql(text: str) -> Callable[[Properties], bool | None]:
     """Compile an expression to a function of the properties: True, False or None (unknown).
 
-    The function never raises. RemoteProtocolError, with the position, when the text is no valid
-    expression, is longer than MAX_EXPRESSION_LENGTH or nests deeper than MAX_DEPTH.
+    The function never raises. Raises RemoteProtocolError, with the position, if the text is not a
+    valid expression, is longer than MAX_EXPRESSION_LENGTH or nests deeper than MAX_DEPTH.
     """
     if len(text) > MAX_EXPRESSION_LENGTH:
         raise RemoteProtocolError(
@@ -126,15 +126,15 @@ class _Node(NamedTuple):
     kind: str
     evaluate: Evaluate
     height: int
-    value: Value = None  # of a constant; the name of a property
+    value: Value = None  # the value of a constant, or the name of a property
 
 
 class _Parser:
-    """A cursor over the tokens; one token is looked at ahead."""
+    """A cursor over the tokens with one token of lookahead."""
 
     def __init__(self, text: str) -> None:
         self.text = text
-        self.position = 0  # of the current token
+        self.position = 0  # start of the current token
         self.next_position = 0
         self.kind = ""
         self.token = ""
@@ -182,8 +182,8 @@ class _Parser:
         return node
 
     def condition(self, node: _Node) -> _Node:
-        """``node`` where a truth value is needed."""
-        if node.kind == _PROPERTY:  # a string is no boolean: false if present, else unknown
+        """Return ``node`` as an operand that must be a truth value."""
+        if node.kind == _PROPERTY:  # a string is not a boolean: false if present, else unknown
             get = node.evaluate
             return _Node(_BOOLEAN, lambda p: None if get(p) is None else False, node.height + 1)
         if node.kind == _BOOLEAN or (node.kind == _CONSTANT and not _is_plain(node.value)):
@@ -266,7 +266,7 @@ class _Parser:
         return _text_test(left, _TEXT_TESTS[token], self.string(), negative)
 
     def logic(self, token: str, left: _Node, binding: int, depth: int) -> _Node:
-        """A chain of one operator becomes one loop, however long it is."""
+        """Compile a chain of one operator to one loop, so that its length adds no recursion."""
         operands = [self.condition(left)]
         while self.accept(token):
             operands.append(self.condition(self.expression(binding + 1, depth + 1)))
@@ -341,7 +341,7 @@ _TEXT_TESTS: dict[str, Callable[[str, str], bool]] = {
 
 
 def _is_plain(value: Value) -> bool:
-    """A constant that is neither TRUE, FALSE nor NULL."""
+    """Whether a constant is neither TRUE, FALSE nor NULL."""
     return value is not None and not isinstance(value, bool)
 
 
@@ -356,7 +356,7 @@ def _negate(node: _Node) -> _Node:
         value = inner(properties)
         if isinstance(value, (int, float)) and not isinstance(value, bool):
             return -value
-        return None  # properties are strings, and those have no negative
+        return None  # properties are strings, which cannot be negated
 
     return _Node(_NUMBER, negate, node.height + 1)
 
@@ -372,7 +372,7 @@ def _not(node: _Node) -> _Node:
 
 
 def _logic(operands: list[_Node], decisive: bool) -> _Node:
-    """OR (a True decides) or AND (a False decides); unknown if undecided and one is unknown."""
+    """OR (``decisive`` True) or AND (False): unknown if no operand decides and one is unknown."""
     tests = tuple(node.evaluate for node in operands)
 
     def chain(properties: Properties) -> Value:
@@ -400,7 +400,7 @@ def _is_null(node: _Node, negative: bool) -> _Node:
 def _text_test(
     node: _Node, matches: Callable[[str, str], bool], word: str, negative: bool
 ) -> _Node:
-    """CONTAINS and its kin: an absent value and an empty word are False, also with NOT."""
+    """CONTAINS, STARTSWITH, ENDSWITH: False for an absent value or empty word, also with NOT."""
     inner = node.evaluate
 
     def test(properties: Properties) -> Value:
@@ -495,7 +495,7 @@ def _compare(a: str | int | float | bool, b: str | int | float | bool) -> int:
 
 
 def _compare_doubles(a: float, b: float) -> int:
-    """``Double.compareTo``: NaN is above everything and equal to itself."""
+    """``Double.compareTo``: NaN is greater than any other value and equal to itself."""
     if a != a or b != b:
         return (a != a) - (b != b)
     return (a > b) - (a < b)

@@ -1,4 +1,4 @@
-"""Tag filters: ``TagA || TagB`` as a set of hash codes, and the match on a unit's tag code.
+"""Tag filters: ``TagA || TagB`` as a set of hash codes, matched with a unit's tag code.
 
 **Source:** RocketMQ FilterAPI#buildSubscriptionData, ExpressionMessageFilter
 #isMatchedByConsumeQueue.
@@ -11,9 +11,9 @@ from broker.common.subscription import SUB_ALL, split_tag_expression
 
 
 def parse_tag_expression(expression: str | None) -> frozenset[int] | None:
-    """The hash codes of the tags, None for "everything" (``*``, empty, absent).
+    """Return the hash codes of the tags, None for all messages (``*``, empty, absent).
 
-    RemoteProtocolError when there are only separators.
+    Raises RemoteProtocolError if the expression contains only separators.
     """
     if not expression or expression == SUB_ALL:
         return None
@@ -21,14 +21,14 @@ def parse_tag_expression(expression: str | None) -> frozenset[int] | None:
 
 
 def match_everything(tags_code: int) -> bool:
-    """The matcher of ``*``."""
+    """Match any tag code: the matcher of ``*``."""
     return True
 
 
 def tag_matcher(codes: Collection[int] | None) -> Callable[[int], bool]:
-    """A function from a unit's tag code (64 bits) to match or no match.
+    """Return a function that matches a unit's tag code (64 bits).
 
-    None matches everything, an empty set nothing. Only the low 32 bits of the code count.
+    None matches every code, an empty set none. A code also matches by its low 32 bits.
     """
     if codes is None:
         return match_everything
@@ -41,9 +41,9 @@ def tag_matcher(codes: Collection[int] | None) -> Callable[[int], bool]:
 
 
 def match_tags(tags: str | None, wanted: Collection[str]) -> bool:
-    """The client's second look: whether a message's tag text is one of ``wanted``.
+    """Whether a message's tag text is one of ``wanted``, as the client checks after the broker.
 
-    An empty ``wanted`` takes everything; otherwise a message without tag is dropped.
+    An empty ``wanted`` matches every message; otherwise a message without tag does not match.
 
     **Source:** RocketMQ PullAPIWrapper#processPullResult.
     """

@@ -1,11 +1,11 @@
-"""Batch bodies: many messages of one topic in one request, and the inner batch record (5.x).
+"""Batch bodies: several messages of one topic in one request, and the inner batch record (5.x).
 
 ::
 
     |totalSize 4|magic 4 = 0|bodyCRC 4 = 0|flag 4|bodyLength 4|body|propsLen 2|properties|  item
 
-A broker stores each item as a record of its own, or (topic attribute queue.type=BatchCQ, 5.x) the
-whole body as one inner-batch record, which the reader takes apart.
+A broker stores each item as a separate record, or (topic attribute queue.type=BatchCQ, 5.x) the
+whole body as one inner-batch record, which the consumer splits.
 
 **Source:** RocketMQ MessageDecoder#encodeMessages, #decodeMessage, MessageExtEncoder#encode
 (batch), MessageExtBrokerInner.
@@ -47,7 +47,7 @@ class BatchItem(NamedTuple):
 
 
 def encode_batch_item(flag: int, body: bytes, properties_raw: bytes) -> bytes:
-    """Encode one item; LocalProtocolError when the properties exceed 32767 bytes."""
+    """Encode one item; raises LocalProtocolError if the properties exceed 32767 bytes."""
     size = len(properties_raw)
     if size > PROPERTIES_MAX_SIZE:
         raise LocalProtocolError(f"{size} bytes of properties, at most {PROPERTIES_MAX_SIZE} fit")
@@ -63,10 +63,11 @@ def encode_batch(messages: Iterable[Message]) -> bytes:
 
 
 def scan_batch(body: bytes | memoryview) -> Iterator[BatchItem]:
-    """Take a batch body apart.
+    """Yield the items of a batch body.
 
-    RemoteProtocolError with position when an item is cut or its lengths do not add up; items
-    before it were yielded. Magic and CRC are not checked: nobody sets them.
+    Raises RemoteProtocolError with position if an item is truncated or its lengths are
+    inconsistent, after yielding the items before it. Magic and CRC are not checked: clients do
+    not set them.
     """
     position, end = 0, len(body)
     while position < end:
@@ -94,11 +95,12 @@ def _broken(position: int, what: str) -> RemoteProtocolError:
 
 
 def unwrap_inner_batch(record: MessageExt) -> list[MessageExt]:
-    """The messages of an inner-batch record; ``[record]`` if it is an ordinary one.
+    """Return the messages of an inner-batch record; ``[record]`` for any other record.
 
-    Message i has queue offset record + i and its own flag, body and properties; the other fields
-    (physical offset too) are the record's, without the batch bits. A compressed body is expanded
-    first. RemoteProtocolError as scan_batch and MessageExt.payload.
+    Message i has the record's queue offset + i and its own flag, body and properties; the other
+    fields, including the physical offset, are the record's, without the batch and compression
+    bits. A compressed body is decompressed first. Raises RemoteProtocolError as scan_batch and
+    MessageExt.payload.
 
     **Source:** RocketMQ MessageDecoder#decodeMessagesFromInnerBatch.
     """

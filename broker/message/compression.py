@@ -1,7 +1,7 @@
-"""Compressed bodies: zlib, LZ4 (frame format), zstd; never more than the caller's limit.
+"""Compressed bodies: zlib, LZ4 (frame format), zstd; output is bounded by the caller's limit.
 
-A record of 4 MiB may claim to hold gigabytes, so every decompressor is asked for at most one
-byte more than the limit and gives up there. lz4 and zstd are imported at first use.
+A compressed record of 4 MiB can expand to gigabytes, so decompression stops one byte above the
+limit. lz4 and zstd are imported at first use.
 
 **Source:** RocketMQ CompressorFactory, CompressionType (sysFlag bits 0x700).
 """
@@ -17,7 +17,7 @@ from broker.common.sysflag import (
 )
 from broker.errors import LocalProtocolError, RemoteProtocolError
 
-DEFAULT_LEVEL = 5  # what Java producers use
+DEFAULT_LEVEL = 5  # the default of Java producers
 
 _NAMES = {0: "zlib", COMPRESSION_ZLIB: "zlib", COMPRESSION_LZ4: "lz4", COMPRESSION_ZSTD: "zstd"}
 _TYPES = {"zlib": COMPRESSION_ZLIB, "lz4": COMPRESSION_LZ4, "zstd": COMPRESSION_ZSTD}
@@ -31,12 +31,12 @@ class _Decompressor(Protocol):
 
 
 def compression_name(sys_flag: int) -> str:
-    """``zlib``, ``lz4``, ``zstd`` or ``unknown`` for the type bits (0 means zlib, old clients)."""
+    """Return ``zlib``, ``lz4``, ``zstd`` or ``unknown`` for the type bits (0: zlib)."""
     return _NAMES.get(sys_flag & COMPRESSION_MASK, "unknown")
 
 
 def compression_bits(name: str) -> int:
-    """The sysFlag type bits for ``zlib``, ``lz4`` or ``zstd``; LocalProtocolError otherwise."""
+    """Return the type bits for ``zlib``, ``lz4`` or ``zstd``; LocalProtocolError otherwise."""
     bits = _TYPES.get(name.lower())
     if bits is None:
         raise LocalProtocolError(f"unknown compression {name!r:.40}", "use zlib, lz4 or zstd")
@@ -68,11 +68,11 @@ def _decompressor_factory(name: str) -> Callable[[], _Decompressor]:
 
 
 def decompress(body: bytes | memoryview, sys_flag: int, limit_bytes: int) -> bytes:
-    """Expand a body by the type in its sysFlag.
+    """Decompress a body by the compression type in its sysFlag.
 
-    Bytes behind a zlib stream are ignored and LZ4 or zstd frames in a row are joined, as Java's
-    streams do. RemoteProtocolError for an unknown type, a broken or cut stream, or a result
-    above ``limit_bytes``; an empty body stays empty.
+    As in Java's streams, bytes after the end of a zlib stream are ignored and consecutive LZ4 or
+    zstd frames are joined. Raises RemoteProtocolError for an unknown type, an invalid or truncated
+    stream, or a result above ``limit_bytes``; an empty body stays empty.
     """
     name = compression_name(sys_flag)
     if name == "unknown":
@@ -107,7 +107,7 @@ def decompress(body: bytes | memoryview, sys_flag: int, limit_bytes: int) -> byt
 
 
 def compress(body: bytes, name: str = "zlib", level: int = DEFAULT_LEVEL) -> bytes:
-    """Compress a body with ``zlib``, ``lz4`` or ``zstd``; LocalProtocolError for another name."""
+    """Compress a body with ``zlib``, ``lz4`` or ``zstd``; LocalProtocolError for other names."""
     bits = compression_bits(name)
     if bits == COMPRESSION_ZLIB:
         import zlib

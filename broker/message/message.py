@@ -1,4 +1,4 @@
-"""Message (what an application sends) and MessageExt (what a store holds), and property names.
+"""Message (as sent by an application), MessageExt (as stored), and property names.
 
 **Source:** RocketMQ Message, MessageExt, MessageConst.
 """
@@ -7,15 +7,16 @@ from collections.abc import Iterable, Mapping
 
 from broker.common import sysflag
 from broker.common.address import decode_host
+from broker.common.java import INT32_MAX, parse_number
 from broker.message.properties import decode_properties, peek_property
 
-# Property names, spelled as stored. Who sets them: (p) producer, (b) broker, (c) consumer client.
-PROPERTY_KEYS = "KEYS"  # p: index keys, blank separated
+# Property names as stored. Set by: (p) producer, (b) broker, (c) consumer client.
+PROPERTY_KEYS = "KEYS"  # p: index keys, separated by blanks
 PROPERTY_TAGS = "TAGS"  # p: one tag
 PROPERTY_WAIT_STORE_MSG_OK = "WAIT"  # p: wait for flush and replication
 PROPERTY_DELAY_TIME_LEVEL = PROPERTY_DELAY = "DELAY"  # p, b: delay level 1..18
 PROPERTY_RETRY_TOPIC = "RETRY_TOPIC"  # b: first topic of a retried message
-PROPERTY_REAL_TOPIC = "REAL_TOPIC"  # b: topic of a message parked elsewhere
+PROPERTY_REAL_TOPIC = "REAL_TOPIC"  # b: original topic of a message stored in a system topic
 PROPERTY_REAL_QUEUE_ID = "REAL_QID"
 PROPERTY_TRANSACTION_PREPARED = "TRAN_MSG"
 PROPERTY_PRODUCER_GROUP = "PGROUP"
@@ -29,12 +30,12 @@ PROPERTY_MQ2_FLAG = "MQ2_FLAG"
 PROPERTY_RECONSUME_TIME = "RECONSUME_TIME"
 PROPERTY_MSG_REGION = "MSG_REGION"  # b
 PROPERTY_TRACE_SWITCH = "TRACE_ON"  # b
-PROPERTY_UNIQ_KEY = "UNIQ_KEY"  # p, b: the id clients show
+PROPERTY_UNIQ_KEY = "UNIQ_KEY"  # p, b: the message id that clients show
 PROPERTY_EXTEND_UNIQ_INFO = "EXTEND_UNIQ_INFO"
 PROPERTY_MAX_RECONSUME_TIMES = "MAX_RECONSUME_TIMES"
 PROPERTY_CONSUME_START_TIMESTAMP = "CONSUME_START_TIME"  # c: never stored
 PROPERTY_INNER_NUM = "INNER_NUM"  # b: messages in an inner batch
-PROPERTY_INNER_BASE = "INNER_BASE"  # b: queue offset of its first
+PROPERTY_INNER_BASE = "INNER_BASE"  # b: queue offset of the first of them
 PROPERTY_DUP_INFO = "DUP_INFO"
 PROPERTY_CHECK_IMMUNITY_TIME_IN_SECONDS = "CHECK_IMMUNITY_TIME_IN_SECONDS"
 PROPERTY_TRANSACTION_PREPARED_QUEUE_OFFSET = "TRAN_PREPARED_QUEUE_OFFSET"
@@ -80,14 +81,14 @@ KEY_SEPARATOR = " "
 RESERVED_PROPERTIES = frozenset(
     value for name, value in tuple(globals().items()) if name.startswith("PROPERTY_")
 )
-"""Names that applications may not use for their own properties."""
+"""Property names that applications must not use."""
 
 
 class Message:
-    """What a producer sends: topic, body and properties (tags and keys are two of them).
+    """A message as sent by a producer: topic, body and properties (including tags and keys).
 
-    ``flag`` is the application's own number. ``wait`` asks the broker to answer only after the
-    flush and replication its configuration promises.
+    ``flag`` is a number defined by the application. With ``wait`` the broker responds only after
+    the flush and replication that its configuration requires.
 
     **Source:** RocketMQ Message.
     """
@@ -128,26 +129,25 @@ class Message:
 
     @property
     def uniq_key(self) -> str | None:
-        """The client's message id, once a producer has set it."""
+        """The client's message id, None until a producer sets it."""
         return self.properties.get(PROPERTY_UNIQ_KEY)
 
     @property
     def wait(self) -> bool:
-        """Whether the broker is to answer only after flush and replication."""
+        """Whether the broker must respond only after flush and replication."""
         return self.properties.get(PROPERTY_WAIT_STORE_MSG_OK, "true") == "true"
 
     @property
     def delay_level(self) -> int:
-        """The delay level, 0 for none or for text that is no number."""
-        text = self.properties.get(PROPERTY_DELAY, "0")
-        return int(text) if text.isascii() and text.isdigit() else 0
+        """The delay level, 0 for none or for text that is not a number."""
+        return parse_number(self.properties.get(PROPERTY_DELAY, "0"), 0, INT32_MAX) or 0
 
     def __repr__(self) -> str:
         return f"Message({self.topic!r}, {len(self.body)} bytes, {self.properties!r})"
 
 
 def split_keys(text: str | None) -> list[str]:
-    """The words of a KEYS property; empty words are dropped.
+    """Split a KEYS property into keys; empty keys are dropped.
 
     **Source:** RocketMQ IndexService#buildIndex splits at single blanks.
     """
@@ -155,11 +155,11 @@ def split_keys(text: str | None) -> list[str]:
 
 
 class MessageExt:
-    """One stored record, decoded; hosts, properties and payload are computed when asked for.
+    """One decoded record; hosts, properties and payload are computed at access.
 
-    ``body`` is as stored (compressed if the sysFlag says so), ``body_size`` its length even when
-    a decoder was told not to read it. ``topic`` is text, ``properties_raw`` the property string
-    as stored. Times are ms, hosts 8 or 20 bytes. The values are not checked here: record.py does.
+    ``body`` is as stored (compressed if the sysFlag bit is set), ``body_size`` its length even if
+    the decoder skipped it. ``topic`` is text, ``properties_raw`` the property string as stored.
+    Times are ms, hosts 8 or 20 bytes. The values are not checked here but in record.py.
 
     **Source:** RocketMQ MessageExt.
     """
@@ -242,7 +242,7 @@ class MessageExt:
 
     @property
     def properties(self) -> dict[str, str]:
-        """All properties; split once and kept, so changes to the dict stay with this object."""
+        """All properties; decoded once and cached, so changes to the dict affect this object."""
         properties = self._properties
         if properties is None:
             properties = self._properties = decode_properties(self.properties_raw)
@@ -253,7 +253,7 @@ class MessageExt:
         self._properties = value
 
     def get_property(self, name: str) -> str | None:
-        """One property, without splitting the others."""
+        """Return one property, without splitting the others; None if absent."""
         if self._properties is not None:
             return self._properties.get(name)
         raw = peek_property(self.properties_raw, name.encode("utf-8", "replace"))
@@ -282,18 +282,18 @@ class MessageExt:
 
     @property
     def is_compressed(self) -> bool:
-        """Whether ``body`` must be decompressed."""
+        """Whether ``body`` is compressed."""
         return bool(self.sys_flag & sysflag.COMPRESSED)
 
     @property
     def is_inner_batch(self) -> bool:
-        """Whether ``body`` holds many messages (see batch.unwrap_inner_batch)."""
+        """Whether ``body`` contains several messages (see batch.unwrap_inner_batch)."""
         return bool(self.sys_flag & sysflag.INNER_BATCH)
 
     def payload(self, limit_bytes: int = 64 * 1024 * 1024) -> bytes:
-        """What the application sent: the body, decompressed.
+        """Return the body, decompressed if necessary.
 
-        RemoteProtocolError when it cannot be decompressed or would exceed ``limit_bytes``.
+        Raises RemoteProtocolError if it cannot be decompressed or exceeds ``limit_bytes``.
         """
         if not self.sys_flag & sysflag.COMPRESSED:
             return self.body

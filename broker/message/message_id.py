@@ -5,8 +5,8 @@
     offsetMsgId  |address 4 or 16|port 4|physicalOffset 8|                     upper-case hex
     uniqKey      |address 4 or 16|pid 2|loader hash 4|ms in month 4|counter 2| upper-case hex
 
-Both have 32 digits (IPv4) or 56 (IPv6); only the context, or an implausible port, tells them
-apart.
+Both have 32 digits (IPv4) or 56 (IPv6); they can be distinguished only by context or by an invalid
+port.
 
 **Source:** RocketMQ MessageDecoder#createMessageId, #decodeMessageId, MessageClientIDSetter.
 """
@@ -24,7 +24,7 @@ _IPV6_ID_SIZE = 28
 def offset_msg_id(host: str | bytes, physical_offset: int) -> str:
     """Compose an offsetMsgId from the store host (``ip:port`` or its 8/20 bytes).
 
-    LocalProtocolError if the text is no IP address with port.
+    Raises LocalProtocolError if the text is not an IP address with port.
     """
     raw = encode_address(host) if isinstance(host, str) else bytes(host)
     return (raw + physical_offset.to_bytes(8, "big", signed=True)).hex().upper()
@@ -42,8 +42,8 @@ def _id_bytes(text: str, what: str) -> bytes:
 def parse_offset_msg_id(text: str) -> tuple[str, int, int]:
     """Split an offsetMsgId (either case) into (ip, port, physical offset).
 
-    RemoteProtocolError if it has not 32 or 56 hex digits, or the port is not 0..65535 or the
-    offset negative: then it is some other id.
+    Raises RemoteProtocolError if it does not have 32 or 56 hex digits, or if the port is not
+    0..65535 or the offset is negative: then it is not an offsetMsgId.
     """
     raw = _id_bytes(text, "an offsetMsgId")
     port, physical_offset = unpack(">iq", raw[-12:])
@@ -56,7 +56,7 @@ def parse_offset_msg_id(text: str) -> tuple[str, int, int]:
 
 
 class UniqKeyParts(NamedTuple):
-    """What a uniqKey is made of; ``time_diff_ms`` counts from the 1st of the producer's month."""
+    """The parts of a uniqKey; ``time_diff_ms`` counts from the 1st of the producer's month."""
 
     ip: str
     pid: int
@@ -66,10 +66,10 @@ class UniqKeyParts(NamedTuple):
 
 
 def compose_uniq_key(ip: str, pid: int, loader_hash: int, time_diff_ms: int, counter: int) -> str:
-    """Compose a uniqKey; pid and counter keep their low 16 bits, the others their low 32.
+    """Compose a uniqKey; pid and counter are cut to 16 bits, the other numbers to 32.
 
     ``time_diff_ms`` is the time since 00:00 of the 1st of the month, producer's local time.
-    LocalProtocolError if ``ip`` is no IP address.
+    Raises LocalProtocolError if ``ip`` is not an IP address.
     """
     tail = pack(
         ">HIIH",
@@ -82,9 +82,9 @@ def compose_uniq_key(ip: str, pid: int, loader_hash: int, time_diff_ms: int, cou
 
 
 def parse_uniq_key(text: str) -> UniqKeyParts:
-    """Split a uniqKey (either case); RemoteProtocolError if it has not 32 or 56 hex digits.
+    """Split a uniqKey (either case); RemoteProtocolError without 32 or 56 hex digits.
 
-    Producers that are not Java may compose it otherwise: the parts are a guess.
+    Producers in other languages may compose it differently: the parts are not reliable.
     """
     raw = _id_bytes(text, "a uniqKey")
     pid, loader_hash, time_diff_ms, counter = unpack(">HIIH", raw[-12:])
@@ -94,9 +94,9 @@ def parse_uniq_key(text: str) -> UniqKeyParts:
 def uniq_key_born_ms(
     parts: UniqKeyParts, *, month_start_ms: int, last_month_start_ms: int, now_ms: int
 ) -> int:
-    """When a uniqKey was made, in epoch ms: this month, or last month if that lies ahead.
+    """Return when a uniqKey was created, epoch ms: this month, or last month if in the future.
 
-    The caller says when the months began in the zone it believes in.
+    The caller passes the starts of both months in the assumed time zone.
 
     **Source:** RocketMQ MessageClientIDSetter#getNearlyTimeFromID.
     """

@@ -4,8 +4,8 @@
 
     |KEYS|01|key1 key2|02|TAGS|01|TagA|02|        5.x; 4.9 stores it without the last 02
 
-Reading follows Java to the byte: a piece without 0x01, with an empty name or an empty value is
-dropped, further 0x01 belong to the value, of equal names the last wins.
+Decoding follows Java exactly: a piece without 0x01, with an empty name or an empty value is
+dropped, further 0x01 belong to the value, of equal names the last is used.
 
 **Source:** RocketMQ MessageDecoder#string2messageProperties, #messageProperties2String.
 """
@@ -20,10 +20,10 @@ PROPERTIES_MAX_SIZE = 32767  # the length field of a record is a signed short
 
 
 def encode_properties(properties: Mapping[str, str]) -> bytes:
-    """Write properties in the order given, each ending with 0x02.
+    """Encode properties in the given order, each terminated by 0x02.
 
-    LocalProtocolError when a name holds 0x01 or 0x02 or is empty, or a value holds 0x02. The size
-    is not checked: the record that carries the string does that.
+    Raises LocalProtocolError if a name contains 0x01 or 0x02 or is empty, or a value contains
+    0x02. The size is checked when the record is encoded.
     """
     text = "".join([f"{name}\x01{value}\x02" for name, value in properties.items()])
     if text.count("\x02") != len(properties) or text.count("\x01") != len(properties):
@@ -38,9 +38,9 @@ def encode_properties(properties: Mapping[str, str]) -> bytes:
 
 
 def decode_properties(raw: bytes | memoryview | str) -> dict[str, str]:
-    """Split a property string (bytes, or text as in a request header) by Java's rules.
+    """Decode a property string (bytes, or text as in a request header) by Java's rules.
 
-    Broken UTF-8 reads as U+FFFD, as in Java. Never raises.
+    Invalid UTF-8 is decoded as U+FFFD, as in Java. Never raises.
     """
     text = raw if isinstance(raw, str) else bytes(raw).decode("utf-8", "replace")
     properties: dict[str, str] = {}
@@ -52,7 +52,7 @@ def decode_properties(raw: bytes | memoryview | str) -> dict[str, str]:
 
 
 def peek_property(raw: bytes, name: bytes) -> bytes | None:
-    """The value of one property in the raw string, None if absent; same rules, no splitting."""
+    """Return one property of the raw string, None if absent; same rules, without splitting."""
     needle = b"\x02" + name + b"\x01"
     end = len(raw)
     while True:
@@ -77,14 +77,14 @@ def peek_property(raw: bytes, name: bytes) -> bytes | None:
 
 
 def append_property(raw: bytes, name: bytes, value: bytes) -> bytes:
-    """The string with one more pair behind, which wins over an earlier one of that name."""
+    """Append a pair to the string; it overrides an earlier one with the same name."""
     if raw and raw[-1] != 2:
         raw += b"\x02"
     return b"%b%b\x01%b\x02" % (raw, name, value)
 
 
 def remove_property(raw: bytes, name: bytes) -> bytes:
-    """The string without any pair of that name; the others keep their bytes."""
+    """Remove all pairs with that name; the bytes of the others are unchanged."""
     start = name + b"\x01"
     if start not in raw:
         return raw
@@ -93,5 +93,5 @@ def remove_property(raw: bytes, name: bytes) -> bytes:
 
 
 def set_property(raw: bytes, name: bytes, value: bytes) -> bytes:
-    """The string with exactly one pair of that name, at the end."""
+    """Replace all pairs with that name by one pair at the end."""
     return append_property(remove_property(raw, name), name, value)

@@ -1,4 +1,4 @@
-"""The message record: the bytes of the CommitLog, of pull and query answers; one table.
+"""The message record: the format of the CommitLog and of pull and query responses, as a table.
 
 ::
 
@@ -6,9 +6,9 @@
     |size|magic|crc|qid |flag|qoff|phys|sysf|born |bornHost |stored|host|recon|prep|blen|body|
     |topicLen 1 (v1) / 2 (v2)|topic|propsLen 2|properties|
 
-Offsets are for IPv4 hosts; an IPv6 born host shifts what follows by 12, an IPv6 store host
-shifts the rest by 12 more. The fixed part (up to blen) has therefore four shapes; its ``struct``
-for each comes from RECORD_LAYOUT, index ``sysFlag >> 4 & 3``.
+The positions are for IPv4 hosts; an IPv6 born host shifts the following fields by 12, an IPv6
+store host by 12 more. The fixed part (up to blen) therefore has four shapes, indexed by
+``sysFlag >> 4 & 3``; the ``struct`` of each is built from RECORD_LAYOUT.
 
 **Source:** RocketMQ MessageDecoder#decode, MessageExtEncoder (5.x), CommitLog (4.9),
 MessageVersion (5.x).
@@ -60,7 +60,7 @@ HOST_SHAPES = 4  # (sysFlag >> 4) & 3: bit 0 = born host IPv6, bit 1 = store hos
 
 
 def _shape(fields: tuple[FieldSpec, ...], shape: int) -> tuple[FieldSpec, ...]:
-    """``fields`` with the host widths of one of the four shapes."""
+    """Return ``fields`` with the host widths of one of the four shapes."""
     wide = {"bornHost": shape & 1, "storeHost": shape & 2}
     return tuple(
         FieldSpec(f.name, f.type, 20 if wide.get(f.name) else f.width, f.meaning, f.since)
@@ -72,23 +72,23 @@ FIXED_STRUCTS: tuple[Struct, ...] = tuple(
     Struct(struct_format(_shape(RECORD_LAYOUT[:FIXED_FIELD_COUNT], shape)))
     for shape in range(HOST_SHAPES)
 )
-"""``struct`` of the fixed part per host shape; its values come in RECORD_LAYOUT's order."""
+"""``struct`` of the fixed part per host shape; values in the order of RECORD_LAYOUT."""
 
 FIXED_SIZES: tuple[int, ...] = tuple(shape.size for shape in FIXED_STRUCTS)
 """Length of the fixed part per host shape: 88, 100, 100, 112."""
 
 MIN_RECORD_SIZE = FIXED_SIZES[0] + 1 + 2
-"""The shortest record: v1, IPv4, nothing in it."""
+"""The shortest record: v1, IPv4, with empty body, topic and properties."""
 
 TOPIC_MAX_SIZE_V1 = 127
 TOPIC_MAX_SIZE = 255
 
-_SYS_FLAG_LAST_BYTE = 39  # of sysFlag, the byte that tells the shape
+_SYS_FLAG_LAST_BYTE = 39  # last byte of sysFlag, whose bits define the shape
 _UNPACKS = tuple(shape.unpack_from for shape in FIXED_STRUCTS)
 
 
 def field_position(name: str, sys_flag: int = 0) -> int:
-    """Where a field of the fixed part begins in a record with that sysFlag; KeyError if unknown."""
+    """Return a fixed field's position in a record with that sysFlag; KeyError if unknown."""
     position = 0
     for field in _shape(RECORD_LAYOUT[:FIXED_FIELD_COUNT], sys_flag >> 4 & 3):
         if field.name == name:
@@ -98,7 +98,7 @@ def field_position(name: str, sys_flag: int = 0) -> int:
 
 
 def body_crc(body: Buffer) -> int:
-    """The CRC a record keeps of its stored body: IEEE CRC-32 without the top bit, 0 if empty.
+    """Return the CRC of a stored body: IEEE CRC-32 without the top bit, 0 if empty.
 
     **Source:** RocketMQ UtilAll#crc32.
     """
@@ -129,10 +129,10 @@ _new_head = RecordHead._make
 
 
 def peek_record(buffer: Buffer, position: int = 0) -> RecordHead | None:
-    """Read the fixed part of a record, or None if no whole record can begin here.
+    """Read the fixed part of a record; None if no complete record can start here.
 
-    None means: too few bytes, another magic, or lengths that do not fit the buffer. The rest of
-    the record is not looked at, so a head is no promise that decode_record succeeds.
+    None means too few bytes, an unknown magic, or lengths that exceed the buffer. The rest of the
+    record is not checked, so decode_record may still raise.
     """
     left = len(buffer) - position
     if left < MIN_RECORD_SIZE or position < 0:
@@ -153,11 +153,11 @@ def peek_record(buffer: Buffer, position: int = 0) -> RecordHead | None:
 def decode_record(
     buffer: Buffer, position: int = 0, *, check_crc: bool = False, read_body: bool = True
 ) -> MessageExt:
-    """Decode the record at ``position``; the buffer may go on behind it.
+    """Decode the record at ``position``; the buffer may extend past its end.
 
-    Without ``read_body`` the body stays empty (``body_size`` tells its length).
-    RemoteProtocolError with position and field when the buffer ends too early, the magic is
-    another, a length does not fit, the parts do not add up to totalSize, the topic is no UTF-8,
+    Without ``read_body`` the body is left empty (``body_size`` is set). Raises
+    RemoteProtocolError with position and field if the buffer ends too early, the magic is
+    unknown, a length does not fit, the parts do not add up to totalSize, the topic is not UTF-8,
     or (``check_crc``) the body does not match its CRC.
     """
     left = len(buffer) - position
@@ -214,7 +214,7 @@ def decode_record(
 def _decode_tail(
     buffer: Buffer, position: int, end: int, topic_length_size: int
 ) -> tuple[str, bytes]:
-    """Topic and properties, which must end exactly at ``end``."""
+    """Decode topic and properties, which must end exactly at ``end``."""
     topic_size = buffer[position]
     topic_start = position + topic_length_size
     if topic_length_size == 2:
@@ -242,9 +242,9 @@ def _broken(position: int, what: str) -> RemoteProtocolError:
 
 
 def peek_properties(record: Buffer, position: int = 0) -> bytes:
-    """The raw property string of the record at ``position``, without decoding the rest.
+    """Return the raw property string of the record at ``position``, without decoding the rest.
 
-    For filters over records that the store already checked: empty bytes if it is no record.
+    For filters on records that the store has already checked; empty if there is no record.
     """
     head = peek_record(record, position)
     if head is None:
@@ -259,9 +259,10 @@ def peek_properties(record: Buffer, position: int = 0) -> bytes:
 
 
 def scan_records(buffer: Buffer, *, check_crc: bool = False) -> Iterator[MessageExt]:
-    """Decode the records of a pull, query or view answer: they fill the buffer, back to back.
+    """Yield the records of a pull, query or view response, which fill the buffer.
 
-    RemoteProtocolError at the first one that is broken or cut; those before it were yielded.
+    Raises RemoteProtocolError at the first invalid or truncated record, after yielding those
+    before it.
     """
     position, end = 0, len(buffer)
     while position < end:
@@ -273,9 +274,9 @@ def scan_records(buffer: Buffer, *, check_crc: bool = False) -> Iterator[Message
 def encode_record(message: MessageExt) -> bytes:
     """Encode a record; size, CRC, host bits and (if ``magic`` is 0) the version are computed.
 
-    Version 2 is taken when the topic is longer than 127, as a 5.x broker does. The properties are
-    written as they are (``properties_raw``). LocalProtocolError when topic, properties or a host
-    do not fit the layout.
+    Version 2 is used if the topic is longer than 127 bytes, as in a 5.x broker. The properties
+    are written unchanged (``properties_raw``). Raises LocalProtocolError if topic, properties or
+    a host do not fit the layout.
     """
     topic = message.topic.encode("utf-8", "replace")
     body, properties = message.body, message.properties_raw
@@ -326,7 +327,7 @@ _PROPERTY_CRC_NAME = b"__CRC32#\x01"
 
 
 def encode_property_crc(record_before: Buffer) -> bytes:
-    """The 20 bytes that close a record with property CRC, over all bytes before them.
+    """Return the 20 bytes at the end of a record with property CRC, computed over all others.
 
     Ten decimal digits, least significant first. **Source:** RocketMQ MessageExtEncoder,
     MessageDecoder#createCrc32 (5.x).
@@ -336,7 +337,7 @@ def encode_property_crc(record_before: Buffer) -> bytes:
 
 
 def check_property_crc(record: Buffer) -> bool | None:
-    """Whether a whole record matches its property CRC; None if it carries none."""
+    """Whether a complete record matches its property CRC; None if it has none."""
     tail = bytes(record[-PROPERTY_CRC_SIZE:])
     if len(tail) < PROPERTY_CRC_SIZE or not tail.startswith(_PROPERTY_CRC_NAME):
         return None

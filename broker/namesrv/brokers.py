@@ -1,4 +1,4 @@
-"""What a name server knows of brokers: groups, signs of life, what they say of themselves.
+"""The broker records of a name server: groups, liveness, registrations.
 
 **Source:** RocketMQ BrokerData, BrokerLiveInfo, RegisterBrokerRequestHeader, RegisterBrokerResult.
 """
@@ -39,7 +39,7 @@ class BrokerGroup:
         return MASTER_ID in self.addresses
 
     def data(self) -> BrokerData:
-        """The group as it travels in routes."""
+        """Return the group as the BrokerData of a route."""
         return BrokerData(
             cluster=self.cluster,
             broker_name=self.name,
@@ -50,7 +50,7 @@ class BrokerGroup:
 
 
 class BrokerLive:
-    """Signs of life of one broker address; ``channel`` is the connection it registered on."""
+    """The liveness of one broker address; ``channel`` is the connection of its registration."""
 
     __slots__ = ("channel", "data_version", "ha_address", "timeout_ms", "updated_ms")
 
@@ -70,10 +70,10 @@ class BrokerLive:
 
 
 class Registration(msgspec.Struct, frozen=True, kw_only=True):
-    """What a broker says of itself: REGISTER_BROKER's header and body together.
+    """The registration of a broker: header and body of REGISTER_BROKER.
 
-    ``enable_acting_master`` None means the broker is older than 5.0; ``timeout_ms`` None means the
-    default; ``filter_servers`` None means nothing was said about them.
+    ``enable_acting_master`` None: the broker is older than 5.0; ``timeout_ms`` None: default;
+    ``filter_servers`` None: not included in the registration.
     """
 
     cluster: str
@@ -91,19 +91,19 @@ class Registration(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def key(self) -> tuple[str, str]:
-        """What a live entry is found by."""
+        """The key of the broker's entry in ``RouteInfoManager.live``."""
         return self.cluster, self.address
 
 
 class RegisterResult(msgspec.Struct, frozen=True):
-    """What a slave learns from its registration: where its master is; empty texts otherwise."""
+    """The result of a registration: the addresses of a slave's master, "" if not applicable."""
 
     master_address: str = ""
     ha_address: str = ""
 
 
 class MinBrokerIdChange(msgspec.Struct, frozen=True, kw_only=True):
-    """The lowest id of a broker group has changed; ``notify`` are the addresses to tell."""
+    """A changed lowest id of a broker group; ``notify`` contains the addresses to notify."""
 
     broker_name: str
     min_broker_id: int

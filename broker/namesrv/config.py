@@ -1,8 +1,8 @@
 """The name server's settings: every namesrv.conf key it reads, with default and meaning.
 
-``NamesrvConfig`` holds the values, ``SETTINGS`` says for each field its key, unit and meaning, and
-whether UPDATE_NAMESRV_CONFIG may change it while the name server runs. Keys nobody here reads are
-kept, shown, and named once in a warning.
+``NamesrvConfig`` contains the values; ``SETTINGS`` defines key, unit and meaning of each field and
+whether UPDATE_NAMESRV_CONFIG may change it at run time. Unknown keys are kept, listed with the
+settings, and reported in one warning.
 
 **Source:** RocketMQ NamesrvConfig, NettyServerConfig (names and defaults).
 """
@@ -14,8 +14,16 @@ from typing import Final
 
 import msgspec
 
-from broker.common.settings import Setting, read_settings, write_settings
-from broker.errors import ConfigError
+from broker.common.settings import (
+    DAY_MS,
+    Setting,
+    check_bounds,
+    read_settings,
+    unserved,
+    write_settings,
+)
+from broker.remoting.access import AccessRules
+from broker.remoting.unserved import UNSERVED_TLS
 
 
 class NamesrvConfig(msgspec.Struct, frozen=True, kw_only=True):
@@ -41,16 +49,18 @@ class NamesrvConfig(msgspec.Struct, frozen=True, kw_only=True):
     default_thread_pool_queue_capacity: int = 10_000
     server_channel_max_idle_time_seconds: int = 120
     max_connections: int = 20_000
+    admin_hosts: str = ""
+    cluster_members: str = ""
     allow_remote_admin: bool = False
 
     @property
     def kv_path(self) -> str:
-        """The KV file; ``~/namesrv/kvConfig.json`` when none is set."""
+        """Path of the KV file; default ``~/namesrv/kvConfig.json``."""
         return self.kv_config_path or os.path.expanduser("~/namesrv/kvConfig.json")
 
     @property
     def store_path(self) -> str:
-        """Where changed settings go; ``~/namesrv/namesrv.properties`` when none is set."""
+        """Path for changed settings; default ``~/namesrv/namesrv.properties``."""
         return self.config_store_path or os.path.expanduser("~/namesrv/namesrv.properties")
 
 
@@ -58,14 +68,18 @@ SETTINGS: Final[dict[str, Setting]] = {
     "bind_address": Setting(
         "bindAddress", "", "address to listen on; others than loopback by --listen"
     ),
-    "listen_port": Setting("listenPort", "", "port to listen on"),
+    "listen_port": Setting("listenPort", "", "port to listen on", bounds=(0, 65_535)),
     "kv_config_path": Setting("kvConfigPath", "", "KV file; empty: ~/namesrv/kvConfig.json"),
     "config_store_path": Setting(
         "configStorePath", "", "where changed settings are written; empty: the -c file"
     ),
     "rocketmq_home": Setting("rocketmqHome", "", "accepted, not used"),
     "scan_not_active_broker_interval": Setting(
-        "scanNotActiveBrokerInterval", "ms", "between looks for silent brokers", live=True
+        "scanNotActiveBrokerInterval",
+        "ms",
+        "between looks for silent brokers",
+        live=True,
+        bounds=(100, DAY_MS),
     ),
     "support_acting_master": Setting(
         "supportActingMaster",
@@ -92,7 +106,7 @@ SETTINGS: Final[dict[str, Setting]] = {
         "needWaitForService", "", "refuse route queries while starting", live=True
     ),
     "wait_seconds_for_service": Setting(
-        "waitSecondsForService", "s", "how long starting lasts", live=True
+        "waitSecondsForService", "s", "how long starting lasts", live=True, bounds=(0, 86_400)
     ),
     "delete_topic_with_broker_registration": Setting(
         "deleteTopicWithBrokerRegistration",
@@ -104,58 +118,86 @@ SETTINGS: Final[dict[str, Setting]] = {
         "configBlackList", "", "keys that cannot be changed from afar, separated by ';'"
     ),
     "client_request_thread_pool_queue_capacity": Setting(
-        "clientRequestThreadPoolQueueCapacity", "requests", "route queries in work"
+        "clientRequestThreadPoolQueueCapacity",
+        "requests",
+        "route queries in work",
+        bounds=(1, 10_000_000),
     ),
     "default_thread_pool_queue_capacity": Setting(
-        "defaultThreadPoolQueueCapacity", "requests", "other requests in work"
+        "defaultThreadPoolQueueCapacity",
+        "requests",
+        "other requests in work",
+        bounds=(1, 10_000_000),
     ),
     "server_channel_max_idle_time_seconds": Setting(
-        "serverChannelMaxIdleTimeSeconds", "s", "close connections idle for so long"
+        "serverChannelMaxIdleTimeSeconds",
+        "s",
+        "close connections idle for so long",
+        bounds=(1, 86_400),
     ),
-    "max_connections": Setting("maxConnections", "connections", "open connections at most"),
-    "allow_remote_admin": Setting(
-        "allowRemoteAdmin", "", "let other machines destroy and reconfigure"
+    "max_connections": Setting(
+        "maxConnections", "connections", "open connections at most", bounds=(1, 10_000_000)
     ),
+    "admin_hosts": Setting(
+        "adminHosts",
+        "",
+        "hosts besides loopback that may administer: IP addresses or networks separated by ';'",
+    ),
+    "cluster_members": Setting(
+        "clusterMembers",
+        "",
+        "hosts that may register brokers (form as adminHosts); empty: any host, for brokers "
+        "at its own address",
+    ),
+    "allow_remote_admin": Setting("allowRemoteAdmin", "", "every host may administer"),
 }
 
 FIELD_OF_KEY: Final[dict[str, str]] = {setting.key: name for name, setting in SETTINGS.items()}
 DEFAULTS: Final = NamesrvConfig()
 ALWAYS_BLACK: Final = frozenset({"rocketmqHome", "configBlackList"})
 
+UNSERVED_KEYS: Final = (
+    *UNSERVED_TLS,
+    unserved("enableControllerInNamesrv", ["false"], "no controller is served: no failover"),
+)
+"""Keys with which this name server refuses to start, because it does not implement them."""
+
 
 def from_properties(properties: Mapping[str, str], base: NamesrvConfig = DEFAULTS) -> NamesrvConfig:
-    """``base`` with every known key of ``properties``; the rest is ignored here.
+    """Return ``base`` with the known keys of ``properties``; other keys are ignored.
 
-    ConfigError when a value does not fit.
+    Raises ConfigError for an invalid value.
     """
     return check(read_settings(SETTINGS, properties, base))
 
 
 def to_properties(config: NamesrvConfig) -> dict[str, str]:
-    """Every setting as key → text, in the order of the table."""
+    """Return every setting as key → text, in the order of the table."""
     return write_settings(SETTINGS, config)
 
 
 def unknown_keys(properties: Mapping[str, str]) -> list[str]:
-    """The keys no field reads, sorted."""
+    """Return the keys without a setting, sorted."""
     return sorted(key for key in properties if key not in FIELD_OF_KEY)
 
 
 def check(config: NamesrvConfig) -> NamesrvConfig:
-    """``config`` itself, or ConfigError when a value cannot be used."""
-    if not 0 <= config.listen_port <= 65535:
-        raise ConfigError(f"listenPort={config.listen_port}: not a port")
-    if config.scan_not_active_broker_interval < 100:
-        raise ConfigError(
-            f"scanNotActiveBrokerInterval={config.scan_not_active_broker_interval}: below 100 ms"
-        )
-    if config.server_channel_max_idle_time_seconds < 1:
-        raise ConfigError("serverChannelMaxIdleTimeSeconds: below 1 s")
-    return config
+    """Return ``config``; raise ConfigError for an invalid value."""
+    access_rules(config)
+    return check_bounds(SETTINGS, config)
+
+
+def access_rules(config: NamesrvConfig) -> AccessRules:
+    """Return the access rules; raise ConfigError for an invalid address list."""
+    return AccessRules(
+        admin_hosts=config.admin_hosts,
+        cluster_members=config.cluster_members,
+        allow_remote_admin=config.allow_remote_admin,
+    )
 
 
 def black_list(config: NamesrvConfig) -> frozenset[str]:
-    """Keys that no request may change.
+    """Return the keys that no request may change.
 
     **Source:** RocketMQ DefaultRequestProcessor#updateConfig, #initConfigBlackList
     """
@@ -164,10 +206,10 @@ def black_list(config: NamesrvConfig) -> frozenset[str]:
 
 
 def patch_properties(text: str, changes: Mapping[str, str]) -> str:
-    """Properties text with ``changes`` in it; every other line, comments included, stays.
+    """Return properties text with ``changes`` applied; all other lines are kept.
 
-    A changed key's last line gets the new value (that is the one readers take); new keys follow
-    at the end.
+    The last line of a changed key gets the new value, because readers use the last one; new keys
+    are appended.
     """
     from broker.common.properties import format_properties
 

@@ -1,11 +1,11 @@
-"""Small files of the name server, replaced as a whole or not at all.
+"""Small files of the name server, replaced atomically.
 
 ::
 
     path.tmp written and synced → path copied aside as path.bak → path.tmp renamed to path
 
-**Source:** RocketMQ MixAll#string2File, #file2String (the .bak beside the file); the sync and the
-rename are ours, so that a cut of power leaves the old or the new file.
+**Source:** RocketMQ MixAll#string2File, #file2String (the .bak file); Java neither syncs nor
+renames atomically. Here a power failure leaves the old or the new file.
 """
 
 import contextlib
@@ -16,7 +16,7 @@ from broker.errors import StoreError
 
 
 def write_atomically(path: str, text: str) -> None:
-    """Replace the file by ``text`` (UTF-8); its former content stays beside it as ``.bak``.
+    """Replace the file's content by ``text`` (UTF-8); a ``.bak`` file keeps the old content.
 
     Raises StoreError naming the path.
     """
@@ -45,9 +45,9 @@ def write_atomically(path: str, text: str) -> None:
 
 
 def read_texts(path: str) -> list[str]:
-    """The file's text, then its ``.bak``'s: the first that makes sense is the one to take.
+    """Return the text of the file and of its ``.bak``; callers use the first valid one.
 
-    Files that are not there are left out. Raises StoreError when one is there and unreadable.
+    Missing files are skipped. Raises StoreError for an existing file that cannot be read.
     """
     texts = []
     for candidate in (path, f"{path}.bak"):

@@ -1,7 +1,7 @@
-"""KV tables: namespace → key → value, kept in one small file.
+"""KV tables: namespace → key → value, stored in one small file.
 
-In use are the namespace ORDER_TOPIC_CONFIG (topic → ``broker-a:4;broker-b:4``) and whatever
-administrators put there.
+RocketMQ uses the namespace ORDER_TOPIC_CONFIG (topic → ``broker-a:4;broker-b:4``); administrators
+may add others.
 
 ::
 
@@ -19,26 +19,28 @@ from broker.namesrv import files
 
 ORDER_TOPIC_CONFIG = "ORDER_TOPIC_CONFIG"
 
-VALUE_LIMIT_BYTES = 64 * 1024
-"""Longest value accepted, in UTF-8 bytes: the file is rewritten with every change."""
+VALUE_LIMIT_BYTES = 32 * 1024
+"""Longest accepted value, in UTF-8 bytes: every change rewrites the file, and requests and
+responses contain the value in a header of at most 64 KiB, where JSON escapes may double its
+size."""
 
 ENTRY_LIMIT = 100_000
-"""Entries over all namespaces: bounds the file and its rewriting."""
+"""Entries over all namespaces: bounds the file size and the time to rewrite it."""
 
 log = logging.getLogger("broker.namesrv")
 
 
 class KVConfig:
-    """The tables; ``path`` empty keeps them in memory only."""
+    """The tables; with an empty ``path`` they are kept in memory only."""
 
     def __init__(self, path: str = "") -> None:
         self.path = path
         self.tables: dict[str, dict[str, str]] = {}
 
     def load(self) -> None:
-        """Read the file, or its ``.bak`` when the file is damaged.
+        """Read the file, or its ``.bak`` if the file is corrupt.
 
-        Raises StoreError when a file is there and neither makes sense: an empty table would
+        Raises StoreError if a file exists but none is valid: starting with empty tables would
         overwrite it at the next change.
         """
         if not self.path:
@@ -61,7 +63,7 @@ class KVConfig:
             )
 
     def put(self, namespace: str, key: str, value: str) -> None:
-        """Set one value and write the file. Raises ClientError for a blank name or a limit."""
+        """Set one value and write the file. Raises ClientError for a blank name or at a limit."""
         if not namespace.strip() or not key.strip():
             raise ClientError("namespace and key must not be blank")
         if len(value.encode()) > VALUE_LIMIT_BYTES:
@@ -77,11 +79,11 @@ class KVConfig:
         log.info("kv %s/%s: %r -> %r", namespace, key, before, value)
 
     def get(self, namespace: str, key: str) -> str | None:
-        """The value, None when there is none."""
+        """Return the value, None if the key does not exist."""
         return self.tables.get(namespace, {}).get(key)
 
     def delete(self, namespace: str, key: str) -> None:
-        """Take one key out and write the file; a key that is not there is no error."""
+        """Delete one key and write the file; a missing key is ignored."""
         table = self.tables.get(namespace)
         if table is None or key not in table:
             return
@@ -90,12 +92,12 @@ class KVConfig:
         log.info("kv %s/%s: %r -> deleted", namespace, key, table[key])
 
     def namespace(self, namespace: str) -> dict[str, str] | None:
-        """All keys of a namespace, None when it does not exist."""
+        """Return keys and values of a namespace, None if it does not exist."""
         table = self.tables.get(namespace)
         return None if table is None else dict(table)
 
     def _replace(self, namespace: str, table: dict[str, str]) -> None:
-        """Write first, then show: what a reader sees is on disk."""
+        """Write the file before the tables change: readers see only stored values."""
         tables = {**self.tables, namespace: table}
         if self.path:
             files.write_atomically(self.path, java_json.dumps({"configTable": tables}))

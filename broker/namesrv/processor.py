@@ -1,13 +1,16 @@
-"""Requests to a name server: each code's handler, from frame to table and back.
+"""The request handlers of a name server.
 
-A handler decodes header and body, calls the tables, encodes the answer. What a table refuses
-becomes a BrokerError with code and remark; the endpoint answers with it.
+A handler decodes header and body, calls the tables and encodes the response. A refusal is raised
+as BrokerError with code and remark, from which the endpoint builds the response.
 
 **Source:** RocketMQ DefaultRequestProcessor, ClientRequestProcessor.
 """
 
+import asyncio
 import logging
 import zlib
+from collections.abc import Awaitable
+from functools import partial
 
 from broker.common.clock import Clock
 from broker.common.properties import parse_properties
@@ -49,18 +52,22 @@ from broker.remoting.protocol.header.route import (
     WipeWritePermResponseHeader,
 )
 from broker.remoting.protocol.header.topic import TopicNameRequestHeader
+from broker.remoting.protocol.rpc import Access
 from broker.remoting.server import Connection, Handler
 
 STANDARD_JSON_VERSION = 401
-"""From this header version (4.9.4) on a requester reads quoted broker ids in routes."""
+"""From this header version (4.9.4) on clients support quoted broker ids in routes."""
 
 CRC_MASK = 0x7FFFFFFF
+
+DECODED_AT_ONCE_BYTES = 64 * 1024
+"""Larger registrations (some hundred topics) are decoded in a thread: 10,000 topics take 80 ms."""
 
 log = logging.getLogger("broker.namesrv")
 
 
 class NamesrvProcessor:
-    """The handlers of one name server over its tables."""
+    """The handlers of one name server."""
 
     def __init__(
         self, routes: RouteInfoManager, kv: KVConfig, settings: LiveSettings, clock: Clock
@@ -72,11 +79,11 @@ class NamesrvProcessor:
         self.started_ms = clock.monotonic_ms()
 
     def started(self) -> None:
-        """The name server begins to serve now; ``needWaitForService`` counts from here."""
+        """Record the start time, from which ``waitSecondsForService`` is counted."""
         self.started_ms = self.clock.monotonic_ms()
 
     def handlers(self) -> dict[int, Handler]:
-        """Request code → handler: everything a name server answers."""
+        """Return the handlers of all supported codes: request code → handler."""
         return {
             RequestCode.PUT_KV_CONFIG: self.put_kv,
             RequestCode.GET_KV_CONFIG: self.get_kv,
@@ -105,8 +112,10 @@ class NamesrvProcessor:
 
     # ---- brokers
 
-    def register_broker(self, connection: Connection, command: RemotingCommand) -> RemotingCommand:
-        """REGISTER_BROKER: the broker's address and topics; a slave learns its master.
+    def register_broker(
+        self, connection: Connection, command: RemotingCommand
+    ) -> RemotingCommand | Awaitable[RemotingCommand]:
+        """REGISTER_BROKER: register address and topics; a slave receives its master address.
 
         **Source:** RocketMQ DefaultRequestProcessor#registerBroker
         """
@@ -117,9 +126,35 @@ class NamesrvProcessor:
                 ResponseCode.SYSTEM_ERROR,
                 f"the body of {len(data)} bytes does not match bodyCrc32={header.body_crc32}",
             )
-        body = RegisterBrokerBody.decode(
-            data, version=command.version, compressed=header.compressed
+        decode = partial(
+            RegisterBrokerBody.decode, data, version=command.version, compressed=header.compressed
         )
+        if len(data) > DECODED_AT_ONCE_BYTES:
+            return self._register_large(connection, command, header, decode)
+        return self._register(connection, command, header, decode())
+
+    async def _register_large(
+        self,
+        connection: Connection,
+        command: RemotingCommand,
+        header: RegisterBrokerRequestHeader,
+        decode: "partial[RegisterBrokerBody]",
+    ) -> RemotingCommand:
+        body = await asyncio.get_running_loop().run_in_executor(None, decode)
+        if connection.closed:
+            # The end of a connection unregisters its broker; that has happened already.
+            raise BrokerError(
+                ResponseCode.SYSTEM_ERROR, f"{header.broker_name} has closed its connection"
+            )
+        return self._register(connection, command, header, body)
+
+    def _register(
+        self,
+        connection: Connection,
+        command: RemotingCommand,
+        header: RegisterBrokerRequestHeader,
+        body: RegisterBrokerBody,
+    ) -> RemotingCommand:
         wrapper = body.topic_config_serialize_wrapper
         result = self.routes.register(
             Registration(
@@ -157,13 +192,13 @@ class NamesrvProcessor:
         )
 
     def unregister_broker(self, _: Connection, command: RemotingCommand) -> RemotingCommand:
-        """UNREGISTER_BROKER: a broker says goodbye."""
+        """UNREGISTER_BROKER: remove a broker that shuts down."""
         header = decode_header_fields(UnregisterBrokerRequestHeader, command.ext_fields)
         self.routes.unregister(header.cluster_name, header.broker_name, header.broker_addr)
         return response(command)
 
     def query_data_version(self, _: Connection, command: RemotingCommand) -> RemotingCommand:
-        """QUERY_DATA_VERSION: must the broker register anew? Also a sign of life.
+        """QUERY_DATA_VERSION: whether the broker must register again; counts as a heartbeat.
 
         **Source:** RocketMQ DefaultRequestProcessor#queryBrokerTopicConfig
         """
@@ -180,13 +215,13 @@ class NamesrvProcessor:
         )
 
     def broker_heartbeat(self, _: Connection, command: RemotingCommand) -> RemotingCommand:
-        """BROKER_HEARTBEAT: a sign of life, nothing else."""
+        """BROKER_HEARTBEAT: refresh the broker's liveness."""
         header = decode_header_fields(BrokerHeartbeatRequestHeader, command.ext_fields)
         self.routes.heard_from(header.cluster_name, header.broker_addr)
         return response(command)
 
     def broker_member_group(self, _: Connection, command: RemotingCommand) -> RemotingCommand:
-        """GET_BROKER_MEMBER_GROUP: the addresses behind one broker name."""
+        """GET_BROKER_MEMBER_GROUP: the addresses of one broker name."""
         header = decode_header_fields(GetBrokerMemberGroupRequestHeader, command.ext_fields)
         group = BrokerMemberGroup(
             cluster=header.cluster_name,
@@ -220,7 +255,7 @@ class NamesrvProcessor:
     # ---- routes and topics
 
     def route(self, _: Connection, command: RemotingCommand) -> RemotingCommand:
-        """GET_ROUTEINFO_BY_TOPIC: where the queues of a topic are.
+        """GET_ROUTEINFO_BY_TOPIC: the route of a topic.
 
         **Source:** RocketMQ ClientRequestProcessor#getRouteInfoByTopic
         """
@@ -263,7 +298,7 @@ class NamesrvProcessor:
         return _topics(command, self.routes.topics_of_cluster(header.cluster))
 
     def system_topics(self, _: Connection, command: RemotingCommand) -> RemotingCommand:
-        """GET_SYSTEM_TOPIC_LIST_FROM_NS: cluster and broker names, and a broker to ask further."""
+        """GET_SYSTEM_TOPIC_LIST_FROM_NS: cluster and broker names, and the address of a broker."""
         names, address = self.routes.system_topics()
         return _topics(command, names, address)
 
@@ -283,13 +318,13 @@ class NamesrvProcessor:
         return _topics(command, self.routes.unit_topics(unit=False, unit_sub=True))
 
     def delete_topic(self, _: Connection, command: RemotingCommand) -> RemotingCommand:
-        """DELETE_TOPIC_IN_NAMESRV: forget a topic until a broker registers it again."""
+        """DELETE_TOPIC_IN_NAMESRV: remove a topic until a broker registers it again."""
         header = decode_header_fields(DeleteTopicFromNamesrvRequestHeader, command.ext_fields)
         self.routes.delete_topic(header.topic, header.cluster_name or "")
         return response(command)
 
     def register_topic(self, _: Connection, command: RemotingCommand) -> RemotingCommand:
-        """REGISTER_TOPIC_IN_NAMESRV: a topic on brokers that are all registered.
+        """REGISTER_TOPIC_IN_NAMESRV: add a topic if all its brokers are registered.
 
         **Source:** RocketMQ DefaultRequestProcessor#registerTopicToNamesrv (5.x)
         """
@@ -343,7 +378,7 @@ class NamesrvProcessor:
         return response(command, body=KVTable(table=table).to_bytes())
 
     def update_config(self, connection: Connection, command: RemotingCommand) -> RemotingCommand:
-        """UPDATE_NAMESRV_CONFIG: properties text; all of it is taken or nothing."""
+        """UPDATE_NAMESRV_CONFIG: properties text; either all changes are applied or none."""
         try:
             changes = parse_properties(command.body_bytes().decode("utf-8"))
         except (UnicodeDecodeError, ConfigError) as error:
@@ -352,9 +387,10 @@ class NamesrvProcessor:
         self.settings.update(changes)
         return response(command)
 
-    def get_config(self, _: Connection, command: RemotingCommand) -> RemotingCommand:
-        """GET_NAMESRV_CONFIG: every key in force as properties text."""
-        return response(command, body=self.settings.as_text().encode())
+    def get_config(self, connection: Connection, command: RemotingCommand) -> RemotingCommand:
+        """GET_NAMESRV_CONFIG: all effective settings as properties text, secrets masked."""
+        administrator = connection.access >= Access.ADMINISTRATOR
+        return response(command, body=self.settings.as_text(administrator=administrator).encode())
 
 
 def _topics(

@@ -1,17 +1,17 @@
-"""RouteInfoManager: which broker is where, which topic lies on which broker, and since when.
+"""RouteInfoManager: broker addresses, topic routes and broker liveness.
 
 ::
 
     topics     topic → broker name → QueueData
     groups     broker name → BrokerGroup (cluster, broker id → address)
     clusters   cluster → broker names
-    live       (cluster, address) → BrokerLive (last sign, timeout, DataVersion, connection)
-    mappings   topic → broker name → static-topic mapping (carried, not interpreted)
+    live       (cluster, address) → BrokerLive (last heartbeat, timeout, DataVersion, connection)
+    mappings   topic → broker name → static-topic mapping (stored, not interpreted)
 
-Pure state: it is told of registrations, signs of life, closed connections and the time, and
-answers questions. Order in answers is by name, so that equal state gives equal answers.
+The class does no I/O: callers pass in registrations, heartbeats, closed connections and a clock.
+Results are sorted by name, so that equal state gives equal responses.
 
-**Source:** RocketMQ RouteInfoManager (5.3; differences to 4.9 are named where they matter).
+**Source:** RocketMQ RouteInfoManager (5.3; relevant differences to 4.9 are documented).
 """
 
 import logging
@@ -40,7 +40,7 @@ from broker.remoting.protocol.body.route import (
 from broker.remoting.protocol.body.version import DataVersion
 
 BROKER_TIMEOUT_MS = 120_000
-"""How long a broker may be silent unless its registration says otherwise."""
+"""Default time without heartbeat after which a broker is removed."""
 
 UNIT = 1
 UNIT_SUB = 2
@@ -49,10 +49,10 @@ log = logging.getLogger("broker.namesrv")
 
 
 class RouteInfoManager:
-    """The tables and the rules; see the module for what they hold.
+    """The route tables and their rules; the module docstring describes the tables.
 
-    ``config`` may be replaced while running. ``on_min_id_change`` hears of a changed lowest id when
-    ``notifyMinBrokerIdChanged`` is on.
+    ``config`` may be replaced at run time. ``on_min_id_change`` is called after a change of a
+    group's lowest id if ``notifyMinBrokerIdChanged`` is true.
     """
 
     def __init__(
@@ -74,11 +74,11 @@ class RouteInfoManager:
     # ---- registration
 
     def register(self, said: Registration, channel: object) -> RegisterResult | None:
-        """Take in a registration; None when it is refused.
+        """Apply a registration; None if it is refused.
 
-        Refused is a lone topic from a broker id that is not registered yet: it would make a broker
-        out of an addition. Ignored (with an empty result) is a second holder of an id whose
-        state version is older than the first one's.
+        A registration with a single topic from an unregistered broker id is refused: it is an
+        incremental update and must not create a broker. A registration for an id that another
+        address holds with a newer state version is ignored, with an empty result.
 
         **Source:** RocketMQ RouteInfoManager#registerBroker
         """
@@ -100,7 +100,7 @@ class RouteInfoManager:
                 next(iter(said.topics)),
             )
             return None
-        # the same address under another id: a slave was promoted, or a master demoted
+        # the address was registered under another id: slave promoted or master demoted
         for broker_id in [i for i, a in addresses.items() if a == said.address]:
             if broker_id != said.broker_id:
                 del addresses[broker_id]
@@ -114,11 +114,11 @@ class RouteInfoManager:
             self._take_topics(said, group, first)
         self._refresh(said, channel, first)
         if said.broker_id < min_before:
-            self._tell_min_id(group, None, said.ha_address)
+            self._notify_min_broker_id(group, None, said.ha_address)
         return self._master_of(said, group)
 
     def _outranked(self, said: Registration, holder: str) -> bool:
-        """Whether the present holder of the id has a newer state (a new master was elected)."""
+        """Whether the current holder of the id has a newer state version (master election)."""
         known = self.live.get((said.cluster, holder))
         if known is None or known.data_version.state_version <= said.data_version.state_version:
             return False
@@ -135,7 +135,7 @@ class RouteInfoManager:
 
     @staticmethod
     def _is_prime_slave(said: Registration, group: BrokerGroup) -> bool:
-        """Whether the lowest id speaks for a group without master (5.x brokers only)."""
+        """Whether this slave defines the topics of a group without master (5.x brokers)."""
         return (
             said.enable_acting_master is not None
             and said.broker_id != MASTER_ID
@@ -212,17 +212,17 @@ class RouteInfoManager:
         return RegisterResult(master, live.ha_address)
 
     def is_changed(self, cluster: str, address: str, data_version: DataVersion) -> bool:
-        """Whether a broker's topics differ from what was registered, or nothing was."""
+        """Whether a broker's DataVersion differs from the registered one, or none exists."""
         live = self.live.get((cluster, address))
         return live is None or live.data_version != data_version
 
     def data_version_of(self, cluster: str, address: str) -> DataVersion | None:
-        """The DataVersion last registered by this address."""
+        """Return the DataVersion last registered by this address, None if unregistered."""
         live = self.live.get((cluster, address))
         return None if live is None else live.data_version
 
     def heard_from(self, cluster: str, address: str) -> None:
-        """A sign of life; of an address that never registered it means nothing.
+        """Refresh the liveness of a broker; ignored for an unregistered address.
 
         **Source:** RocketMQ RouteInfoManager#updateBrokerInfoUpdateTimestamp
         """
@@ -230,10 +230,10 @@ class RouteInfoManager:
         if live is not None:
             live.updated_ms = self.clock.now_ms()
 
-    # ---- departure
+    # ---- removal
 
     def unregister(self, cluster: str, broker_name: str, address: str) -> None:
-        """Take one broker address out, and everything that only it carried.
+        """Remove one broker address; with the last address of a name, its queues and mappings.
 
         **Source:** RocketMQ RouteInfoManager#unRegisterBroker
         """
@@ -254,7 +254,7 @@ class RouteInfoManager:
             if group.acting_master and not group.has_master:
                 self._change_perm(broker_name, lambda perm: perm & ~PERM_WRITE)
             if was_min and group.acting_master:
-                self._tell_min_id(group, address, None)
+                self._notify_min_broker_id(group, address, None)
 
     def _drop_group(self, cluster: str, group: BrokerGroup) -> None:
         del self.groups[group.name]
@@ -272,7 +272,7 @@ class RouteInfoManager:
                 del self.mappings[topic]
 
     def channel_closed(self, channel: object) -> list[str]:
-        """Remove every broker whose registration came over ``channel``; returns their addresses.
+        """Remove every broker registered on ``channel``; returns their addresses.
 
         **Source:** RocketMQ RouteInfoManager#onChannelDestroy
         """
@@ -282,7 +282,7 @@ class RouteInfoManager:
         return [address for _, address in gone]
 
     def expire(self) -> list[object]:
-        """Remove brokers that were silent too long; returns their connections, to be closed.
+        """Remove brokers whose heartbeat timed out; returns their connections, to be closed.
 
         **Source:** RocketMQ RouteInfoManager#scanNotActiveBroker
         """
@@ -308,7 +308,9 @@ class RouteInfoManager:
                 return group.name
         return ""
 
-    def _tell_min_id(self, group: BrokerGroup, offline: str | None, ha: str | None) -> None:
+    def _notify_min_broker_id(
+        self, group: BrokerGroup, offline: str | None, ha: str | None
+    ) -> None:
         """Report a changed lowest id to the group's members.
 
         **Source:** RocketMQ RouteInfoManager#notifyMinBrokerIdChanged, #chooseBrokerAddrsToNotify
@@ -331,7 +333,7 @@ class RouteInfoManager:
     # ---- routes
 
     def route(self, topic: str) -> TopicRouteData | None:
-        """The route of a topic; None when no queue or no broker is known for it.
+        """Return the route of a topic; None if it has no queue or no registered broker.
 
         **Source:** RocketMQ RouteInfoManager#pickupTopicRouteData
         """
@@ -350,10 +352,10 @@ class RouteInfoManager:
         )
 
     def _presented(self, group: BrokerGroup, queues: QueueData, topic: str) -> BrokerData:
-        """The group as a client of this topic shall see it.
+        """Return the BrokerData of a group for the route of ``topic``.
 
-        With ``supportActingMaster`` the lowest slave of a group without master stands at id 0, so
-        that clients read from it as from a master; never where its queues can still be written.
+        With ``supportActingMaster`` the lowest slave of a group without master is presented with
+        id 0, so that clients read from it as from a master; not while its queues are writable.
         """
         data = group.data()
         if (
@@ -372,7 +374,7 @@ class RouteInfoManager:
         return data
 
     def _filter_table(self, groups: Iterable[BrokerGroup]) -> dict[str, list[str]]:
-        """Filter servers by broker address; only 4.x brokers ever had them."""
+        """Return the filter servers by broker address; only 4.x brokers have them."""
         found = {}
         for group in groups:
             for address in group.addresses.values():
@@ -382,7 +384,7 @@ class RouteInfoManager:
         return found
 
     def cluster_info(self) -> ClusterInfo:
-        """Every broker and every cluster."""
+        """Return all brokers and clusters, sorted by name."""
         return ClusterInfo(
             broker_addr_table={name: self.groups[name].data() for name in sorted(self.groups)},
             cluster_addr_table={
@@ -391,25 +393,33 @@ class RouteInfoManager:
         )
 
     def members(self, broker_name: str) -> dict[int, str]:
-        """The addresses of one broker group by id, whatever its cluster; empty if unknown.
+        """Return the addresses of a broker group by id, in any cluster; empty if unknown.
 
         **Source:** RocketMQ RouteInfoManager#getBrokerMemberGroup
         """
         group = self.groups.get(broker_name)
         return {} if group is None else dict(sorted(group.addresses.items()))
 
+    def live_holder(self, broker_name: str, broker_id: int) -> str | None:
+        """Return the address registered for a broker id if it is still live, else None."""
+        group = self.groups.get(broker_name)
+        address = None if group is None else group.addresses.get(broker_id)
+        if address is None or not any(live == address for _, live in self.live):
+            return None
+        return address
+
     # ---- topics
 
     def all_topics(self) -> list[str]:
-        """Every topic with a queue anywhere, sorted."""
+        """Return all topics with queues, sorted."""
         return sorted(self.topics)
 
     def topics_of_cluster(self, cluster: str) -> list[str]:
-        """Topics with a queue on a broker of the cluster, sorted."""
+        """Return the topics with queues on brokers of the cluster, sorted."""
         return self._topics_of(self.clusters.get(cluster, set()))
 
     def system_topics(self) -> tuple[list[str], str | None]:
-        """Names that are topics by being names (clusters, brokers), and one broker's address.
+        """Return cluster and broker names, which are system topics, and one broker's address.
 
         **Source:** RocketMQ RouteInfoManager#getSystemTopicList
         """
@@ -420,7 +430,7 @@ class RouteInfoManager:
         return names, None
 
     def unit_topics(self, *, unit: bool | None, unit_sub: bool | None) -> list[str]:
-        """Topics whose first queue data has the given flags; None means either."""
+        """Return the topics whose first QueueData has the given flags; None: not checked."""
         found = []
         for topic, table in sorted(self.topics.items()):
             flags = next(iter(table.values())).topic_sys_flag
@@ -432,7 +442,7 @@ class RouteInfoManager:
         return found
 
     def register_topic(self, topic: str, queues: Iterable[QueueData]) -> bool:
-        """Add a topic on brokers that are all known; False (and nothing done) otherwise.
+        """Add a topic; False, without a change, unless all its brokers are registered.
 
         **Source:** RocketMQ RouteInfoManager#registerTopic
         """
@@ -445,7 +455,7 @@ class RouteInfoManager:
         return True
 
     def delete_topic(self, topic: str, cluster: str = "") -> int:
-        """Forget a topic, everywhere or on one cluster's brokers; returns the brokers it was on.
+        """Remove a topic, on all brokers or those of one cluster; returns the number of brokers.
 
         **Source:** RocketMQ RouteInfoManager#deleteTopic (with cluster since 5.0)
         """
@@ -458,14 +468,16 @@ class RouteInfoManager:
         return len(names)
 
     def wipe_write_perm(self, broker_name: str) -> int:
-        """Make a broker's topics read-only; returns how many. Undone by its next changed config.
+        """Make a broker's topics read-only; returns their number.
+
+        The broker's next registration with a new DataVersion restores the permissions.
 
         **Source:** RocketMQ RouteInfoManager#operateWritePermOfBroker
         """
         return self._change_perm(broker_name, lambda perm: perm & ~PERM_WRITE)
 
     def add_write_perm(self, broker_name: str) -> int:
-        """Make a broker's topics readable and writable; returns how many."""
+        """Make a broker's topics readable and writable; returns their number."""
         return self._change_perm(broker_name, lambda _: PERM_READ | PERM_WRITE)
 
     def _change_perm(self, broker_name: str, change: Callable[[int], int]) -> int:

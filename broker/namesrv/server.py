@@ -1,4 +1,4 @@
-"""NameServer: the role as one object — a listener, the tables, the expiry scan.
+"""NameServer: listener, tables and expiry scan of a name server in one object.
 
 ::
 
@@ -18,9 +18,11 @@ import msgspec
 
 from broker.common.clock import Clock, SystemClock
 from broker.errors import RemotingError
+from broker.namesrv import config as keys
 from broker.namesrv.brokers import MinBrokerIdChange
 from broker.namesrv.config import NamesrvConfig
 from broker.namesrv.kv import KVConfig
+from broker.namesrv.membership import MembershipCheck
 from broker.namesrv.processor import NamesrvProcessor
 from broker.namesrv.route import RouteInfoManager
 from broker.namesrv.settings import LiveSettings
@@ -33,10 +35,10 @@ from broker.remoting.protocol.header.fields import encode_header_fields
 from broker.remoting.server import Connection, RemotingServer, ServerLimits
 
 DRAIN_MS = 1_000
-"""How long a stop waits for answers under way."""
+"""Time that ``close`` waits for requests in flight."""
 
 NOTIFY_TIMEOUT_MS = 300
-"""How long telling a broker of a changed lowest id may take; Java's own."""
+"""Timeout of notifying a broker of a changed lowest id; Java's value."""
 
 log = logging.getLogger("broker.namesrv")
 
@@ -44,9 +46,9 @@ log = logging.getLogger("broker.namesrv")
 class NameServer:
     """A name server that can be started and closed once.
 
-    ``settings`` may be given in place of ``config`` when keys and origins are known (the program).
-    Raises StoreError from ``start`` when the KV file is damaged, ConnectError when an address
-    cannot be bound.
+    ``startup`` passes ``settings``, which includes unknown keys and origins, instead of ``config``.
+    ``start`` raises StoreError for a corrupt KV file, ConnectError for an address that cannot
+    be bound.
     """
 
     def __init__(
@@ -69,7 +71,8 @@ class NameServer:
             clock=clock,
             name="name server",
             on_close=self._connection_closed,
-            allow_remote_admin=config.allow_remote_admin,
+            access=keys.access_rules(config),
+            check_member=MembershipCheck(self.routes, listed_only=bool(config.cluster_members)),
         )
         self.client: RemotingClient | None = None
         self._scan: asyncio.TimerHandle | None = None
@@ -77,11 +80,11 @@ class NameServer:
 
     @property
     def addresses(self) -> list[str]:
-        """Where it listens, as "host:port"."""
+        """The listening addresses as "host:port"."""
         return self.server.addresses
 
     async def start(self, listen: Sequence[tuple[str, int]] | None = None) -> None:
-        """Load the KV file, listen, begin to look for silent brokers."""
+        """Load the KV file, listen and start the expiry scan."""
         config = self.settings.config
         self.kv.load()
         self.processor.started()

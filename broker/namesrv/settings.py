@@ -1,4 +1,4 @@
-"""LiveSettings: the settings in force, their origin, and their change while running.
+"""LiveSettings: the effective settings, their origins, and changes at run time.
 
 **Source:** RocketMQ Configuration, DefaultRequestProcessor#updateConfig.
 """
@@ -8,6 +8,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from broker.common.properties import format_properties
+from broker.common.secrets import MASK, mask_secrets
+from broker.common.text import escape_control
 from broker.errors import BrokerError, ConfigError
 from broker.namesrv import config as keys
 from broker.namesrv import files
@@ -18,10 +20,10 @@ log = logging.getLogger("broker.namesrv")
 
 
 class LiveSettings:
-    """``config`` in force; ``unknown`` keys kept as they came; ``on_change`` hears of changes.
+    """The effective ``config``; ``unknown`` keys are kept unchanged.
 
-    ``origins`` says for a key where its value came from (file or option); keys not in it are
-    defaults.
+    ``origins`` maps a key to the origin of its value (file or option); other keys have their
+    default. ``on_change`` is called with the new config after a change.
     """
 
     def __init__(
@@ -35,22 +37,27 @@ class LiveSettings:
         self.origins = dict(origins or {})
         self.on_change: Callable[[NamesrvConfig], None] | None = None
 
-    def as_text(self) -> str:
-        """Every key in force, unknown ones included, as properties text."""
-        return format_properties({**self.unknown, **keys.to_properties(self.config)})
+    def as_text(self, *, administrator: bool) -> str:
+        """Return all effective keys, including unknown ones, as properties text.
+
+        Secrets are masked; for peers other than administrators also the values of unknown keys.
+        """
+        unknown = self.unknown if administrator else dict.fromkeys(self.unknown, MASK)
+        return format_properties(mask_secrets({**unknown, **keys.to_properties(self.config)}))
 
     def lines(self) -> list[str]:
-        """``key=value  # origin`` for each key, as ``-p`` prints them."""
-        values = {**keys.to_properties(self.config), **self.unknown}
+        """Return ``key=value  # origin`` for each key, for ``-p``; secrets are masked."""
+        values = mask_secrets({**keys.to_properties(self.config), **self.unknown})
         return [
-            f"{key}={value}  # {self.origins.get(key, 'default')}" for key, value in values.items()
+            escape_control(f"{key}={value}  # {self.origins.get(key, 'default')}")
+            for key, value in values.items()
         ]
 
     def update(self, changes: Mapping[str, str]) -> None:
-        """Change settings for good: all of them or none.
+        """Change and store settings: either all of them or none.
 
-        Raises BrokerError: NO_PERMISSION for a key on the black list or one that cannot change
-        while running, SYSTEM_ERROR for a value that does not fit.
+        Raises BrokerError: NO_PERMISSION for an unknown key, a key on the black list or one that
+        cannot change at run time, SYSTEM_ERROR for an invalid value.
         """
         black = keys.black_list(self.config)
         for key in changes:

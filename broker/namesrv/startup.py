@@ -1,7 +1,7 @@
-"""mqnamesrv: the name server as a program.
+"""mqnamesrv: the name server program.
 
-Settings come from the command line, then the ``-c`` file, then the defaults; ``-p`` shows each
-with its origin and ends.
+Command-line options take precedence over the ``-c`` file, which takes precedence over the defaults;
+``-p`` prints each setting with its origin and exits.
 
 **Source:** RocketMQ NamesrvStartup (options -c and -p, the ready line).
 """
@@ -17,6 +17,7 @@ import msgspec
 
 from broker import __version__
 from broker.common.properties import parse_properties
+from broker.common.settings import refuse_unserved
 from broker.errors import ConfigError, RocketMQError
 from broker.namesrv import config as keys
 from broker.namesrv.config import NamesrvConfig
@@ -26,11 +27,11 @@ from broker.remoting import daemon
 log = logging.getLogger("broker.namesrv")
 
 OPEN_FILES_SPARE = 1_000
-"""Files and sockets besides the connections of peers."""
+"""Descriptors reserved for files and sockets other than peer connections."""
 
 
 def argument_parser() -> argparse.ArgumentParser:
-    """The options of mqnamesrv."""
+    """Return the argument parser of mqnamesrv."""
     parser = argparse.ArgumentParser(
         prog="mqnamesrv",
         description="RocketMQ name server: keeps the routes that brokers register.",
@@ -57,7 +58,10 @@ def argument_parser() -> argparse.ArgumentParser:
 
 
 def read_settings(path: str | None) -> LiveSettings:
-    """The settings of a file over the defaults. ConfigError names file, key and value."""
+    """Read the settings of a file; missing keys get defaults.
+
+    Raises ConfigError naming file, key and value.
+    """
     if path is None:
         return LiveSettings(_with_paths(NamesrvConfig()))
     try:
@@ -66,6 +70,7 @@ def read_settings(path: str | None) -> LiveSettings:
         reason = getattr(error, "strerror", None) or str(error)
         raise ConfigError(f"{path}: {reason}", "name a readable properties file") from error
     try:
+        refuse_unserved(keys.UNSERVED_KEYS, properties)
         config = keys.from_properties(properties)
     except ConfigError as error:
         raise ConfigError(f"{path}: {error.message}", error.hint) from error
@@ -76,14 +81,14 @@ def read_settings(path: str | None) -> LiveSettings:
 
 
 def _with_paths(config: NamesrvConfig) -> NamesrvConfig:
-    """Spell the default paths out, so that every listing of the settings shows them."""
+    """Fill in the default paths, so that every listing of the settings shows them."""
     return msgspec.structs.replace(
         config, kv_config_path=config.kv_path, config_store_path=config.store_path
     )
 
 
 def bind(settings: LiveSettings, said: Sequence[str]) -> list[tuple[str, int]]:
-    """The addresses to listen on; the first one stands in the settings from now on."""
+    """Return the addresses to listen on; the settings are updated with the first one."""
     config = settings.config
     listen = daemon.choose_listen(
         said, port=config.listen_port, configured_host=config.bind_address
@@ -98,7 +103,7 @@ def bind(settings: LiveSettings, said: Sequence[str]) -> list[tuple[str, int]]:
 async def serve(
     settings: LiveSettings, listen: Sequence[tuple[str, int]], stop: asyncio.Event
 ) -> int:
-    """Run a name server until ``stop``; returns the exit status."""
+    """Run a name server until ``stop`` is set; returns the exit status."""
     from broker.namesrv.server import NameServer
     from broker.remoting.server import raise_file_limit
 
@@ -121,7 +126,7 @@ async def serve(
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """The program; returns its exit status."""
+    """Run mqnamesrv; returns its exit status."""
     options = argument_parser().parse_args(argv)
     try:
         settings = read_settings(options.config)

@@ -1,44 +1,50 @@
-"""Remoting: how RocketMQ peers talk to each other.
+"""Remoting: the transport between RocketMQ peers.
 
 Duty
     Carry ``RemotingCommand`` frames between peers: listen, connect, pass requests to handlers,
-    match answers to calls, keep every peer within its limits. What the bytes mean stands one floor
-    below, in ``protocol/``, which never touches a socket; who answers a request is decided by the
-    roles above, who hand in a table ``code → handler``. ``signing`` is pure as well: it computes
-    the ACL signature of one request. ``daemon`` holds what every program of ours does at its start
-    and its end.
+    match responses to calls, keep every peer within its limits. The wire format is defined in the
+    package ``protocol``, which does no I/O. The handlers come from the roles (broker, name server),
+    each of which passes a table ``code → handler``. ``signing`` does no I/O either: it computes the
+    ACL signature of one request. ``daemon`` contains start-up and shutdown code common to all
+    daemons.
 
 Theory of operation
-    One TCP connection carries any number of requests in both directions; answers are matched by
-    ``opaque``; one-way requests are never answered. One event loop, no threads. ``connection``
-    carries the bytes of one peer: it feeds what arrived to the frame decoder, hands **all** frames
-    of that read to the handlers one after another and writes all answers that are ready at once.
-    ``endpoint`` is what a server and a client share: routes, lanes, refusals, the idle scan.
-    ``server`` listens, ``client`` keeps one connection per address; either may call and be called.
-    ``blocking`` is a second client without a loop, for programs that ask a little and end.
+    One TCP connection carries any number of requests in both directions; responses are matched by
+    ``opaque``; one-way requests are never answered. There is one event loop and no threads.
+    ``connection`` handles the bytes of one peer: it feeds received bytes to the frame decoder,
+    passes **all** frames of one read to the handlers in order and writes all completed responses
+    together. ``endpoint`` is the base class of server and client: routes, lanes, refusals, the idle
+    scan. ``server`` listens, ``client`` keeps one connection per address; both can send and receive
+    requests. ``blocking`` is a second client without an event loop, for short-lived programs.
 
-    A handler's answer is a ready frame (bytes or a list of buffers), a RemotingCommand, None
-    ("later or never"), or something to await. Only awaited answers occupy a lane: a handler that
-    returns at once is never queued, so a full lane stops its own request family and no other.
+    A handler returns an encoded frame (bytes or a list of buffers), a RemotingCommand, None (no
+    response, or one sent later), or an awaitable. Only awaitables occupy a slot of the lane. While
+    a lane is full, the requests of its family wait in its queue; other lanes are not affected.
+
+    Each request code needs an access level (``protocol.rpc.Access``), each connection has one
+    (``access``), and ``endpoint`` compares the two before any handler is called.
 
     A peer that breaks the framing, or speaks HTTP, TLS or gRPC, loses its connection with one log
-    line: there is no error frame for that.
+    line: the protocol has no error frame for this case.
 
 Back-pressure
-    Unsent bytes reach the pause mark: the peer is not read any more and frames already decoded
-    wait; they reach the limit: the connection is closed with a log line. Held buffers (memoryviews
-    of store files) are handed to the transport uncopied. The side that dialled never stops
-    reading: if both did, two full pipes would wait for each other.
+    When the unsent bytes of a peer reach the pause mark, its connection is no longer read and
+    frames already decoded wait; when they reach the limit, the connection is closed with a log
+    line. Response buffers (memoryviews of store files) are passed to the transport uncopied. The
+    connecting side never stops reading: if both sides stopped, two full pipes would deadlock.
 
 Turns
-    ``turn_end`` runs once per pass of the loop in which requests were handled, after the answers
-    of that pass have been given to the kernel (uvloop writes right after polling), so work put
-    there, such as dispatch, is done in batches and costs no answer its latency.
+    ``turn_end`` runs once per loop iteration in which requests were handled, after the responses
+    of that iteration were passed to the kernel (uvloop writes right after polling). Work placed
+    there, such as dispatch, is batched and adds no latency to a response.
 
 Limits
-    ``limits`` names them all; a frame is at most 16 MiB.
+    ``limits`` defines all of them; a frame is at most 16 MiB, its header 64 KiB. All memory used
+    for peers, partial frames included, has one total limit: beyond it the connections that use the
+    most are closed. Log lines caused by peers are limited per host (``peer_log``), and the daemon's
+    formatters escape and truncate them.
 
 Sources
-    RocketMQ NettyRemotingServer, NettyRemotingClient, NettyRemotingAbstract. Our own: lanes in
-    place of thread pools, one idle scan in place of a timer per connection.
+    RocketMQ NettyRemotingServer, NettyRemotingClient, NettyRemotingAbstract. Differences: lanes
+    replace thread pools, and one idle scan replaces a timer per connection.
 """

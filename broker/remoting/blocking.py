@@ -1,8 +1,8 @@
-"""The blocking client: sockets and a deadline, no loop, no threads.
+"""The blocking client: sockets and a deadline, no event loop, no threads.
 
-For programs that ask a few questions and end: a command of the toolkit starts several times
-quicker without an event loop. Many questions can be under way at once: ``call_all`` keeps one
-connection per address, sends everything, and collects answers as they come.
+For short-lived programs: a command of the toolkit starts several times faster without an event
+loop. Many calls can be in flight at once: ``call_all`` keeps one connection per address, sends
+all requests, and collects responses as they arrive.
 
 ::
 
@@ -10,10 +10,10 @@ connection per address, sends everything, and collects answers as they come.
         answer = client.call("127.0.0.1:9876", request(106))
         answers = client.call_all([(master, request(202, {"topic": "T"})) for master in masters])
 
-Per connection: TCP (and TLS) handshake → bytes out as the peer takes them → frames in, matched by
-opaque. Every wait ends at the deadline. A connection that a peer closed while nobody used it is
-replaced before a request is sent; once bytes have been sent nothing is ever repeated, except after
-GO_AWAY, which says the peer did not act.
+Per connection: TCP (and TLS) handshake → requests written as the socket accepts them → response
+frames matched by opaque. Every wait ends at the deadline. An idle connection that the peer closed
+is replaced before a request is sent. Once bytes have been sent, a request is never repeated, except
+after GO_AWAY, which means that the peer did not execute it.
 
 **Source:** RocketMQ NettyRemotingClient#invokeSync, #getAndCreateChannel.
 """
@@ -38,6 +38,7 @@ from broker.remoting.limits import CONNECT_TIMEOUT_MS, FRAME_LIMIT_BYTES
 from broker.remoting.protocol.codes import ResponseCode, request_name
 from broker.remoting.protocol.command import RemotingCommand, next_opaque, response
 from broker.remoting.protocol.framing import FrameDecoder, encode_frame
+from broker.remoting.protocol.serialize import MAX_RESPONSE_HEADER_BYTES
 
 if TYPE_CHECKING:
     import ssl
@@ -47,18 +48,18 @@ Signer = Callable[[RemotingCommand], None]
 Trace = Callable[[str, int | None, str, float], None]
 
 READ_BYTES = 256 * 1024
-"""How much is read from a socket at once."""
+"""Largest number of bytes read from a socket at once."""
 
 _CONNECTING = {errno.EINPROGRESS, errno.EWOULDBLOCK, errno.EALREADY}
 
 
 def _wants_more(error: OSError) -> bool:
-    """Whether TLS merely asks to be called again (the ssl module may not even be loaded)."""
+    """Whether TLS only asks to be called again (compares names: ssl may not be loaded)."""
     return type(error).__name__ in ("SSLWantReadError", "SSLWantWriteError")
 
 
 class _Pending:
-    """One call on its way: where its result goes and when it began."""
+    """One call in flight: the index of its result and its start time."""
 
     __slots__ = ("address", "began", "command", "place", "repeated")
 
@@ -71,7 +72,7 @@ class _Pending:
 
 
 class _Channel:
-    """One non-blocking connection: handshake state, bytes to send, calls that wait."""
+    """One non-blocking connection: handshake state, unsent bytes, pending calls."""
 
     __slots__ = (
         "address",
@@ -93,7 +94,7 @@ class _Channel:
         self.address = address
         self.dialled = dialled
         self.tls = tls
-        self.decoder = FrameDecoder(FRAME_LIMIT_BYTES)
+        self.decoder = FrameDecoder(FRAME_LIMIT_BYTES, MAX_RESPONSE_HEADER_BYTES)
         self.out = bytearray()
         self.waiting: dict[int, _Pending] = {}
         self.open = False
@@ -102,7 +103,7 @@ class _Channel:
         self.began = time.monotonic()
         try:
             host, port = parse_address(dialled)
-            # as bytes: a text would load the codec for international names, 2 ms for nothing
+            # as bytes: a str would load the idna codec, which costs 2 ms
             name = host.encode() if host.isascii() else host
             self.addresses = socket.getaddrinfo(name, port, type=socket.SOCK_STREAM)
         except RocketMQError as error:
@@ -118,7 +119,7 @@ class _Channel:
 
     @property
     def name(self) -> str:
-        """The address for messages; shows where it was mapped to."""
+        """The address for messages, with the dialled address if the two differ."""
         if self.address == self.dialled:
             return self.address
         return f"{self.address} (dialled as {self.dialled})"
@@ -135,7 +136,7 @@ class _Channel:
         return sock
 
     def _next_address(self, status: int) -> socket.socket:
-        """Try the host's next address, or say why there is no connection."""
+        """Try the host's next address; raise ConnectError after the last one."""
         if self.addresses:
             return self._dial()
         import os
@@ -150,7 +151,7 @@ class _Channel:
         )
 
     def interest(self) -> int:
-        """Selector events this channel needs now."""
+        """Return the selector events that this channel waits for."""
         if self.handshaking:
             return self.wants
         if not self.open:
@@ -158,7 +159,7 @@ class _Channel:
         return selectors.EVENT_READ | (selectors.EVENT_WRITE if self.out else 0)
 
     def ready(self) -> list[RemotingCommand]:
-        """Do what the socket allows now; returns the frames that came."""
+        """Advance the connect, the handshake, writes and reads; returns the received frames."""
         if not self.open:
             status = self.sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
             if status:
@@ -221,7 +222,7 @@ class _Channel:
                     return frames
                 raise self._broken(error) from error
             if not data:
-                if frames:  # the end is seen again at the next read, if anyone still waits
+                if frames:  # the next read returns EOF again, if a call is still pending
                     return frames
                 raise self._broken("the peer closed the connection")
             try:
@@ -242,7 +243,10 @@ class _Channel:
         )
 
     def stale(self) -> bool:
-        """Whether the peer has closed a connection that nobody waits on."""
+        """Whether the peer has closed this idle connection.
+
+        A TLS connection counts as open: its bytes cannot be peeked.
+        """
         if not self.open or self.handshaking:
             return True
         try:
@@ -260,13 +264,13 @@ class _Channel:
 class BlockingClient:
     """Calls with a deadline over plain sockets, one connection per address.
 
-    ``timeout_ms`` bounds each ``call`` or ``call_all``; ``total_ms``, if given, bounds everything
-    from construction on. ``address_map`` dials another address than the one named (advertised →
-    reachable). ``signer`` may change each request before it is sent. ``trace`` is told each
-    finished call: request name, response code (None when there was no answer), address, ms.
+    ``timeout_ms`` bounds each ``call`` or ``call_all``; ``total_ms``, if given, bounds all calls
+    together, counted from construction. ``address_map`` maps advertised to reachable addresses.
+    ``signer`` may change each request before it is sent. ``trace`` is called after each call with
+    request name, response code (None without a response), address and duration in ms.
 
-    Raises ConnectError, SendRequestError, RequestTimeoutError, RemoteProtocolError; an answer with
-    an error code is an answer (see ``check``).
+    Raises ConnectError, SendRequestError, RequestTimeoutError, RemoteProtocolError; a response
+    with an error code is returned (see ``check``).
     """
 
     def __init__(
@@ -293,7 +297,10 @@ class BlockingClient:
     def call(
         self, address: str, command: RemotingCommand, timeout_ms: float | None = None
     ) -> RemotingCommand:
-        """Ask ``address`` and wait for the answer; ``timeout_ms`` overrides the client's."""
+        """Send a request to ``address`` and wait for the response.
+
+        ``timeout_ms`` overrides the client's.
+        """
         result = self.call_all([(address, command)], timeout_ms)[0]
         if isinstance(result, RocketMQError):
             raise result
@@ -302,14 +309,14 @@ class BlockingClient:
     def check(
         self, address: str, command: RemotingCommand, timeout_ms: float | None = None
     ) -> RemotingCommand:
-        """As ``call``; an answer with another code than SUCCESS raises BrokerError."""
+        """As ``call``; a response code other than SUCCESS raises BrokerError."""
         answer = self.call(address, command, timeout_ms)
         if answer.code != ResponseCode.SUCCESS:
             raise BrokerError(answer.code, answer.remark or "", address, request_code=command.code)
         return answer
 
     def oneway(self, address: str, command: RemotingCommand) -> None:
-        """Send a request that nobody answers; returns when the kernel has its bytes."""
+        """Send a one-way request; returns when all its bytes were passed to the kernel."""
         command.flag |= 2
         result = self.call_all([(address, command)])[0]
         if isinstance(result, RocketMQError):
@@ -318,12 +325,15 @@ class BlockingClient:
     def call_all(
         self, calls: Sequence[Call], timeout_ms: float | None = None
     ) -> list[RemotingCommand | RocketMQError]:
-        """Ask many at once; result i is the answer or the error of call i. Never raises for one."""
+        """Send many requests at once; result i is the response or the error of call i.
+
+        The error of a single call is returned, not raised.
+        """
         return _Round(self, calls, self._deadline(timeout_ms)).run()
 
     @property
     def remaining_ms(self) -> float | None:
-        """What is left of ``total_ms``; None where nothing bounds everything."""
+        """Remaining part of ``total_ms``; None without a total limit."""
         return None if self._ends is None else max(0.0, (self._ends - time.monotonic()) * 1000)
 
     def _deadline(self, timeout_ms: float | None) -> float:
@@ -332,7 +342,7 @@ class BlockingClient:
         return deadline if self._ends is None else min(deadline, self._ends)
 
     def channel(self, address: str) -> _Channel:
-        """The connection to ``address``, dialled if there is none or the peer left it."""
+        """Return the connection to ``address``; connect if none is open."""
         channel = self._channels.get(address)
         if channel is not None and not channel.waiting and not channel.out and channel.stale():
             self.drop(channel)
@@ -343,7 +353,7 @@ class BlockingClient:
         return channel
 
     def drop(self, channel: _Channel) -> None:
-        """Close a connection and forget it."""
+        """Close a connection and remove it from the table."""
         if self._channels.get(channel.address) is channel:
             del self._channels[channel.address]
         channel.close()
@@ -362,7 +372,7 @@ class BlockingClient:
 
 
 class _Round:
-    """One ``call_all``: its calls, their results, the channels it waits on."""
+    """One ``call_all``: its calls, their results, the channels with calls in flight."""
 
     def __init__(self, client: BlockingClient, calls: Sequence[Call], deadline: float) -> None:
         self.client = client
@@ -381,7 +391,7 @@ class _Round:
             while self.busy:
                 self._wait()
         except BaseException:
-            # interrupted: what is under way would be read as the answer to a later call
+            # interrupted: a late response must not reach a later call on the same connection
             for channel in list(self.busy):
                 self.client.drop(channel)
             raise
@@ -464,7 +474,7 @@ class _Round:
 
     def _take(self, channel: _Channel, frame: RemotingCommand) -> None:
         if not frame.is_response:
-            if not frame.is_oneway:  # a peer that asks back must not wait for its timeout
+            if not frame.is_oneway:  # refuse a peer's request at once, so that it does not time out
                 refusal = response(frame, ResponseCode.REQUEST_CODE_NOT_SUPPORTED, "no handlers")
                 channel.out += encode_frame(refusal)
             return
@@ -492,7 +502,7 @@ class _Round:
             self.client.trace(request_name(call.command.code), code, call.address, elapsed_ms)
 
     def _fail(self, channel: _Channel, error: RocketMQError) -> None:
-        """The connection is of no use any more: every call on it gets the error."""
+        """Drop the connection; every call on it fails with ``error``."""
         self._unregister(channel)
         self.client.drop(channel)
         calls = list(channel.waiting.values())
@@ -501,7 +511,7 @@ class _Round:
             self._finish(call, error)
 
     def _time_out(self, channel: _Channel, now: float) -> None:
-        """Late answers must not meet later calls: the connection goes with its calls."""
+        """Drop the connection with its calls: late responses must not reach later calls."""
         self._unregister(channel)
         self.client.drop(channel)
         calls = list(channel.waiting.values())

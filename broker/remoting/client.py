@@ -1,4 +1,4 @@
-"""The asyncio client: one connection per address, any number of calls on it.
+"""The asyncio client: one connection per address, any number of concurrent calls on it.
 
 ::
 
@@ -7,8 +7,8 @@
     await client.close()
 
 A call that gets GO_AWAY is repeated once on a new connection. After a timeout the connection is
-closed when nothing at all has come from the peer since the call began (Java always closes it; a
-peer that still answers others is merely slow, and closing would break their calls).
+closed if no bytes were received from the peer since the call started. Java always closes it; a
+peer that still responds to other calls is only slow, and closing would fail those calls.
 
 **Source:** RocketMQ NettyRemotingClient (channelTables, getAndCreateChannel, invokeSync,
 isCloseSocketIfTimeout, GO_AWAY since 5.3.1).
@@ -22,6 +22,7 @@ from collections.abc import Callable, Mapping
 from broker.common.address import parse_address
 from broker.common.clock import Clock
 from broker.errors import ConnectError, RequestTimeoutError, RocketMQError
+from broker.remoting.access import AccessRules
 from broker.remoting.connection import Connection
 from broker.remoting.endpoint import Endpoint, Handler
 from broker.remoting.limits import CALL_TIMEOUT_MS, CONNECT_TIMEOUT_MS, EndpointLimits
@@ -30,7 +31,7 @@ from broker.remoting.protocol.command import RemotingCommand, next_opaque
 
 
 class RemotingClient(Endpoint):
-    """An endpoint that dials; peers may send requests to its ``handlers``.
+    """An endpoint that connects to servers; peers may send requests to its ``handlers``.
 
     ``signer`` may change each outgoing request (ACL). ``tls`` is the context for every connection.
     """
@@ -53,7 +54,7 @@ class RemotingClient(Endpoint):
             clock=clock,
             name=name,
             on_close=on_close,
-            allow_remote_admin=True,  # who is dialled was chosen by the configuration
+            access=AccessRules(allow_remote_admin=True),  # the peers were configured locally
         )
         self.connect_timeout_ms = connect_timeout_ms
         self.signer = signer
@@ -66,10 +67,10 @@ class RemotingClient(Endpoint):
     async def call(
         self, address: str, command: RemotingCommand, timeout_ms: float = CALL_TIMEOUT_MS
     ) -> RemotingCommand:
-        """Ask the peer at ``address`` and wait for its answer, connecting first if needed.
+        """Send a request to ``address`` and wait for the response; connect first if needed.
 
-        ``timeout_ms`` covers connecting too. Raises ConnectError, SendRequestError,
-        RequestTimeoutError or TooMuchRequestError; an answer with an error code is returned.
+        ``timeout_ms`` includes connecting. Raises ConnectError, SendRequestError,
+        RequestTimeoutError or TooMuchRequestError; a response with an error code is returned.
         """
         deadline = self.loop.time() + timeout_ms / 1000
         if self.signer is not None:
@@ -98,16 +99,17 @@ class RemotingClient(Endpoint):
     async def oneway(
         self, address: str, command: RemotingCommand, timeout_ms: float = CALL_TIMEOUT_MS
     ) -> None:
-        """Send a request nobody answers; raises ConnectError when there is no connection."""
+        """Send a one-way request; raises ConnectError if connecting fails."""
         if self.signer is not None:
             self.signer(command)
         connection = await self.connection(address, self.loop.time() + timeout_ms / 1000)
         connection.oneway(command)
 
     async def connection(self, address: str, deadline: float | None = None) -> Connection:
-        """The open connection to ``address``, made if there is none (one attempt for all callers).
+        """Return the open connection to ``address``; connect if there is none.
 
-        ``deadline`` in loop time, at most the connect timeout from now.
+        Concurrent callers share one attempt. ``deadline`` is in loop time; the connect timeout
+        applies as well.
         """
         connection = self._peers.get(address)
         if connection is not None and not connection.closed:
@@ -129,7 +131,7 @@ class RemotingClient(Endpoint):
         if error is None:
             return task.result()
         if isinstance(error, ConnectError):
-            # one exception object per waiter, or their tracebacks grow into each other
+            # one exception object per caller: a shared one would collect all their tracebacks
             raise ConnectError(error.message, error.hint, address=address)
         raise error
 
@@ -150,7 +152,7 @@ class RemotingClient(Endpoint):
             raise ConnectError(
                 f"cannot connect to {address!r}: {error.message}", error.hint, address=address
             ) from error
-        # From here on nothing may be cancelled: it would leave a transport nobody owns.
+        # Not cancelled from here on: cancellation would leak an open transport.
         self._opening.add(address)
         try:
             _, connection = await self.loop.create_connection(
@@ -171,7 +173,7 @@ class RemotingClient(Endpoint):
         return connection
 
     async def _connect(self, host: str, port: int) -> socket.socket:
-        """A connected socket: the host's addresses are tried in order."""
+        """Return a connected socket; try the host's addresses in order."""
         infos = await self.loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
         for place, (family, kind, protocol, _, target) in enumerate(infos):
             sock = socket.socket(family, kind, protocol)
@@ -191,7 +193,7 @@ class RemotingClient(Endpoint):
         raise OSError(f"no address for {host}")
 
     def disconnected(self, connection: Connection) -> None:
-        """Forget a connection that was lost; the next call dials anew."""
+        """Remove a lost connection; the next call opens a new one."""
         self._forget(connection.dialled, connection)
         super().disconnected(connection)
 
@@ -200,7 +202,7 @@ class RemotingClient(Endpoint):
             self._peers.pop(address, None)
 
     async def close(self) -> None:
-        """Close every connection; calls under way fail with SendRequestError."""
+        """Close every connection; calls in flight fail with SendRequestError."""
         self.closed = True
         dialling = dict(self._dialling)
         for address, task in dialling.items():

@@ -1,14 +1,15 @@
-"""One peer: its bytes in, its answers out, the calls that wait for it.
+"""One connection: received bytes, responses to send, calls waiting for a response.
 
-A connection decides nothing about requests: it hands them to its endpoint one by one, in the
-order of arrival, and writes all answers of one read together.
+A connection passes requests to its endpoint one by one, in the order of arrival, and writes all
+responses of one read together. The endpoint decides how each request is handled.
 
 ::
 
     data_received ─ƒ decoder.feed→ frames ─ endpoint.answer(frame) … → one write → turn
 
-Back-pressure: when the transport holds more than the pause mark, reading stops and frames that
-were already decoded wait in ``backlog``; beyond the limit the connection is closed.
+Back-pressure: when the transport's write buffer exceeds the pause mark, reading stops and decoded
+frames wait in ``backlog``; beyond the limit the connection is closed. When serving the frames of
+one read takes longer than one time slice, the rest waits there until other peers were served.
 
 **Source:** RocketMQ NettyRemotingAbstract#processMessageReceived, #processResponseCommand,
 NettyRemotingServer.NettyConnectManageHandler.
@@ -18,10 +19,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections import deque
 from typing import TYPE_CHECKING, Any, cast
 
-from broker.common.address import encode_host, format_address, is_loopback
+from broker.common.address import encode_host, format_address
 from broker.errors import (
     ForeignProtocolError,
     RemoteProtocolError,
@@ -30,9 +32,18 @@ from broker.errors import (
     SendRequestError,
     TooMuchRequestError,
 )
-from broker.remoting.limits import CALL_TIMEOUT_MS, FLUSH_BYTES, JOIN_LIMIT_BYTES
+from broker.remoting.lag import LAG_LIMIT_S
+from broker.remoting.limits import (
+    CALL_TIMEOUT_MS,
+    FLUSH_BYTES,
+    JOIN_LIMIT_BYTES,
+    SERVE_SLICE_S,
+    UNSENT_COUNTED_BYTES,
+)
 from broker.remoting.protocol.command import RemotingCommand, next_opaque
 from broker.remoting.protocol.framing import FrameDecoder, encode_frame_parts
+from broker.remoting.protocol.rpc import Access
+from broker.remoting.protocol.serialize import MAX_HEADER_BYTES, MAX_RESPONSE_HEADER_BYTES
 
 if TYPE_CHECKING:
     from broker.remoting.endpoint import Endpoint
@@ -42,20 +53,23 @@ Frame = RemotingCommand | bytes | list[Buffer]
 
 log = logging.getLogger("broker.remoting")
 
+_now_s = time.monotonic
+
 FLAG_RESPONSE = 1
 FLAG_ONEWAY = 2
 
 
 class Connection(asyncio.Protocol):
-    """The byte carrier of one peer; handlers get it as their first argument.
+    """The asyncio protocol of one peer; handlers receive it as their first argument.
 
     Attributes for handlers: ``remote_address`` ("ip:port"), ``remote_host`` (8 or 20 bytes: address
-    and port, as a record's born host), ``is_loopback``, ``attrs`` (free for roles), ``closed``,
-    ``dialled`` (the address asked for when this side connected, else ""), ``received`` (reads with
-    bytes in them so far).
+    and port, as a record's born host), ``access`` (the peer's access level), ``attrs`` (for use by
+    roles), ``closed``, ``dialled`` (the address requested if this side connected, else ""),
+    ``received`` (number of reads that returned bytes).
     """
 
     __slots__ = (
+        "access",
         "active_tick",
         "attrs",
         "backlog",
@@ -64,7 +78,6 @@ class Connection(asyncio.Protocol):
         "decoder",
         "dialled",
         "endpoint",
-        "is_loopback",
         "lost",
         "out",
         "out_bytes",
@@ -75,12 +88,14 @@ class Connection(asyncio.Protocol):
         "serving",
         "transport",
         "unfinished",
+        "unsent",
+        "yielding",
     )
 
     def __init__(self, endpoint: Endpoint, dialled: str = "") -> None:
         self.endpoint = endpoint
         self.dialled = dialled
-        self.decoder = FrameDecoder(endpoint.limits.frame_bytes)
+        self.decoder = self._new_decoder()
         self.transport: asyncio.Transport = cast(asyncio.Transport, None)
         self.attrs: dict[str, Any] = {}
         self.calls: dict[int, asyncio.Future[RemotingCommand]] = {}
@@ -92,22 +107,24 @@ class Connection(asyncio.Protocol):
         self.serving = False
         self.received = 0
         self.unfinished = 0
+        self.unsent = 0
+        self.yielding = False
         self.lost: Exception | None = None
         self.active_tick = endpoint.tick
         self.remote_address = ""
         self.remote_host = b""
-        self.is_loopback = False
+        self.access = Access.PUBLIC
 
     # ---- transport events
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Learn who the peer is and ask the endpoint for admission."""
+        """Store the peer's address and access level; register at the endpoint."""
         self.transport = cast(asyncio.Transport, transport)
         peer = transport.get_extra_info("peername")
         host, port = _peer_address(peer)
         self.remote_address = format_address(host, port)
         self.remote_host = encode_host(host, port)
-        self.is_loopback = is_loopback(host)
+        self.access = self.endpoint.access.level_of(host)
         limits = self.endpoint.limits
         self.transport.set_write_buffer_limits(
             high=limits.unsent_pause_bytes, low=limits.unsent_resume_bytes
@@ -115,49 +132,68 @@ class Connection(asyncio.Protocol):
         self.endpoint.connected(self)
 
     def data_received(self, data: bytes) -> None:
-        """Decode what arrived, let each request be answered, write the answers together."""
+        """Decode received bytes, serve each request, write the responses together.
+
+        Never raises: the event loop would report the error without the peer's address.
+        """
         if self.closed:
             return
-        self.active_tick = self.endpoint.tick
+        endpoint = self.endpoint
+        self.active_tick = endpoint.tick
         self.received += 1
+        endpoint.lag.arm(endpoint.loop)
         try:
             commands = self.decoder.feed(data)
+            if self.unfinished or not commands:
+                self._count_unfinished()
+            if commands:
+                if self.backlog:
+                    self.backlog.extend(commands)
+                else:
+                    self._serve(commands)
+            self._refuse_broken()
         except RemoteProtocolError as error:
             self._refuse(error)
-            return
-        if self.unfinished or not commands:
-            self._count_unfinished()
-        if commands:
-            if self.backlog:
-                self.backlog.extend(commands)
-            else:
-                self._serve(commands)
-        if self.decoder.failure is not None and not self.closed:
-            self._refuse(self.decoder.failure)
+        except Exception as error:
+            endpoint.peer_log.warning(
+                self.remote_address, "its bytes could not be processed: closing", error=error
+            )
+            self.abort(error)
+
+    def _refuse_broken(self) -> None:
+        """Close a stream that cannot be decoded further, once the valid frames are served."""
+        failure = self.decoder.failure
+        if failure is not None and not self.closed and not self.backlog:
+            self._refuse(failure)
+
+    def _new_decoder(self) -> FrameDecoder:
+        longest_header = MAX_RESPONSE_HEADER_BYTES if self.dialled else MAX_HEADER_BYTES
+        return FrameDecoder(self.endpoint.limits.frame_bytes, longest_header)
 
     def _count_unfinished(self) -> None:
-        """Keep the endpoint's sum of begun frames, and close the peer that breaks its bound."""
-        endpoint = self.endpoint
+        """Update the endpoint's budget to the size of this peer's partial frame."""
         held = self.decoder.pending_bytes
-        endpoint.unfinished_bytes += held - self.unfinished
+        memory = self.endpoint.memory
+        if held > self.unfinished:
+            memory.charge(self, held - self.unfinished)
+        else:
+            memory.release(self, self.unfinished - held)
         self.unfinished = held
-        if endpoint.unfinished_bytes > endpoint.limits.unfinished_limit_bytes and held:
-            endpoint.report_refused(
-                f"{self.remote_address}: begun frames hold {endpoint.unfinished_bytes} bytes, over "
-                f"the limit of {endpoint.limits.unfinished_limit_bytes}: closing"
-            )
-            self.abort()
+
+    def _drop_unfinished(self) -> None:
+        self.endpoint.memory.release(self, self.unfinished)
+        self.unfinished = 0
+        self.decoder = self._new_decoder()
 
     def eof_received(self) -> bool:
         """Close when the peer has finished sending: RocketMQ peers never half-close."""
         return False
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Fail the calls that wait for an answer and tell the endpoint."""
+        """Fail the pending calls and notify the endpoint."""
         self.closed = True
         self.lost = self.lost or exc
-        self.endpoint.unfinished_bytes -= self.unfinished
-        self.unfinished = 0
+        self._drop_unfinished()
         self.backlog.clear()
         self.out.clear()
         calls, self.calls = self.calls, {}
@@ -167,25 +203,45 @@ class Connection(asyncio.Protocol):
         self.endpoint.disconnected(self)
 
     def pause_writing(self) -> None:
-        """Stop reading from a peer that does not take its answers.
+        """Stop reading from a peer that does not read its responses.
 
-        Only on the accepting side: if both sides did it, two full pipes would wait for each other.
+        Only on the accepting side: if both sides stopped, two full pipes would deadlock.
         """
         self.paused = True
         if not self.closed and not self.dialled:
             self.transport.pause_reading()
 
     def resume_writing(self) -> None:
-        """Go on with the frames that waited, then read again."""
+        """Serve the backlog, then resume reading."""
         self.paused = False
         self.active_tick = self.endpoint.tick
         if self.closed:
             return
-        if self.backlog and not self.serving:
+        self.count_unsent()
+        if not self.yielding and not self.serving:
+            self._serve_backlog()
+
+    def _yield(self, rest: list[RemotingCommand]) -> None:
+        """Defer the remaining frames so that other peers are served first."""
+        self.backlog.extend(rest)
+        self.yielding = True
+        if not self.dialled and not self.closed:
+            self.transport.pause_reading()
+        self.endpoint.loop.call_soon(self._end_yield)
+
+    def _end_yield(self) -> None:
+        self.yielding = False
+        if not self.closed and not self.paused:
+            self._serve_backlog()
+
+    def _serve_backlog(self) -> None:
+        """Serve the frames of ``backlog``; resume reading when it is empty."""
+        if self.backlog:
             commands = list(self.backlog)
             self.backlog.clear()
             self._serve(commands)
-        if not self.paused and not self.closed and not self.dialled:
+        self._refuse_broken()
+        if not self.paused and not self.yielding and not self.closed and not self.dialled:
             self.transport.resume_reading()
 
     # ---- requests of the peer
@@ -194,8 +250,17 @@ class Connection(asyncio.Protocol):
         endpoint = self.endpoint
         out = self.out
         self.serving = True
+        began_s = then_s = _now_s()
         try:
             for position, command in enumerate(commands):
+                if position:
+                    now_s = _now_s()
+                    if now_s - then_s > LAG_LIMIT_S:
+                        endpoint.lag.ran(commands[position - 1].code, now_s - then_s)
+                    if now_s - began_s > SERVE_SLICE_S:
+                        self._yield(commands[position:])
+                        break
+                    then_s = now_s
                 if command.flag & FLAG_RESPONSE:
                     self._answered(command)
                     continue
@@ -214,6 +279,10 @@ class Connection(asyncio.Protocol):
                     if self.paused:
                         self.backlog.extend(commands[position + 1 :])
                         break
+            else:
+                now_s = _now_s()
+                if now_s - then_s > LAG_LIMIT_S:
+                    endpoint.lag.ran(commands[-1].code, now_s - then_s)
         finally:
             self.serving = False
         if out:
@@ -233,22 +302,22 @@ class Connection(asyncio.Protocol):
             future.set_result(command)
 
     def _refuse(self, error: RemoteProtocolError) -> None:
-        """Close on bytes that are no frame; one log line says what they were."""
+        """Close a connection that sent invalid frames; log one line with the cause."""
         if isinstance(error, ForeignProtocolError):
             text = f"{error.kind} bytes on a RocketMQ remoting port: closing"
         else:
             text = f"bytes that are no remoting frame: {error.message}: closing"
-        self.endpoint.report_refused(f"{self.remote_address}: {text}")
+        self.endpoint.report_refused(self.remote_address, text)
         self.lost = error
         self.close()
         self.backlog.clear()
 
-    # ---- answers and requests of ours
+    # ---- outgoing responses and requests
 
     def send(self, frame: Frame) -> bool:
-        """Queue a command or a ready frame for this peer; False when the connection is closed.
+        """Queue a command or an encoded frame for this peer; False when the connection is closed.
 
-        Frames sent within one pass of the loop leave in one write.
+        Frames queued within one loop iteration are written together.
         """
         if self.closed:
             return False
@@ -265,7 +334,7 @@ class Connection(asyncio.Protocol):
         return True
 
     def flush(self) -> None:
-        """Hand everything queued to the transport, and judge whether the peer still reads."""
+        """Pass queued frames to the transport; abort if unsent bytes exceed the limit."""
         out = self.out
         if not out or self.closed:
             return
@@ -283,6 +352,8 @@ class Connection(asyncio.Protocol):
             out.clear()
             transport.writelines(parts)
         self.out_bytes = 0
+        if self.unsent or transport.get_write_buffer_size() > UNSENT_COUNTED_BYTES:
+            self.count_unsent()
         if not self.paused:
             self.active_tick = self.endpoint.tick
         elif not self.dialled and self._over_limit():
@@ -295,6 +366,16 @@ class Connection(asyncio.Protocol):
             )
             self.abort(None)
 
+    def count_unsent(self) -> None:
+        """Update the endpoint's budget to this peer's unsent bytes."""
+        unsent = self.transport.get_write_buffer_size()
+        memory = self.endpoint.memory
+        if unsent > self.unsent:
+            memory.charge(self, unsent - self.unsent)
+        else:
+            memory.release(self, self.unsent - unsent)
+        self.unsent = unsent
+
     def _over_limit(self) -> bool:
         limit = self.endpoint.limits.unsent_limit_bytes
         return self.transport.get_write_buffer_size() > limit
@@ -302,10 +383,10 @@ class Connection(asyncio.Protocol):
     async def call(
         self, command: RemotingCommand, timeout_ms: float = CALL_TIMEOUT_MS
     ) -> RemotingCommand:
-        """Send a request and wait for its answer.
+        """Send a request and wait for its response.
 
         Raises SendRequestError when the connection is or gets closed, RequestTimeoutError after
-        ``timeout_ms``, TooMuchRequestError when too many calls wait already.
+        ``timeout_ms``, TooMuchRequestError when too many calls or unsent bytes are pending.
 
         **Source:** RocketMQ NettyRemotingAbstract#invokeSyncImpl
         """
@@ -319,7 +400,7 @@ class Connection(asyncio.Protocol):
             self.calls.pop(command.opaque, None)
 
     def begin_call(self, command: RemotingCommand) -> asyncio.Future[RemotingCommand]:
-        """Send a request; the future gets its answer or SendRequestError, never a timeout."""
+        """Send a request; the future gets its response or SendRequestError, never a timeout."""
         if self.closed:
             raise self._broken("the connection is closed", command.code)
         limits = self.endpoint.limits
@@ -345,7 +426,7 @@ class Connection(asyncio.Protocol):
         return future
 
     def oneway(self, command: RemotingCommand) -> bool:
-        """Send a request nobody waits for; False when the connection is closed."""
+        """Send a one-way request; False when the connection is closed."""
         command.flag |= FLAG_ONEWAY
         return self.send(command)
 
@@ -368,10 +449,10 @@ class Connection(asyncio.Protocol):
             f"{address}: {reason}{cause}", address=address, request_code=request_code
         )
 
-    # ---- the end
+    # ---- closing
 
     def close(self, reason: str = "") -> None:
-        """Close after what is queued has been written; ``reason`` goes to the log."""
+        """Write queued frames, then close; ``reason`` is logged."""
         if self.closed:
             return
         if reason:
@@ -382,16 +463,17 @@ class Connection(asyncio.Protocol):
             self.transport.close()
 
     def abort(self, error: Exception | None = None) -> None:
-        """Close at once; unsent bytes are dropped."""
+        """Close immediately; unsent bytes are dropped."""
         self.closed = True
         self.lost = self.lost or error
+        self._drop_unfinished()
         self.out.clear()
         self.backlog.clear()
         self.transport.abort()
 
 
 def _peer_address(peer: Any) -> tuple[str, int]:
-    """Host and port of a peer; an IPv4 address in IPv6 clothes is shown as IPv4."""
+    """Return host and port of a peer; an IPv4-mapped IPv6 address becomes IPv4."""
     if not isinstance(peer, tuple) or len(peer) < 2:
         return "0.0.0.0", 0
     host = str(peer[0]).partition("%")[0]

@@ -1,9 +1,8 @@
-"""What every daemon of this project does at its start and its end.
+"""Start-up and shutdown code common to the daemons of this project.
 
 Duty
-    Turn a role (name server, broker) into a well-behaved process: log where it was told to, bind
-    only where it may, say when it is ready, stop in order on the first signal and at once on the
-    second.
+    Run a role (name server, broker) as a process: configure logging, choose the listen addresses,
+    report readiness, shut down cleanly on the first signal and exit immediately on the second.
 
 ::
 
@@ -21,7 +20,7 @@ Duty
         return 0
 
 stdout carries the ready line and nothing else; the log goes to stderr and, when a directory is
-given, to rotated files. systemd is told READY and STOPPING when it asks (NOTIFY_SOCKET).
+given, to rotated files. If NOTIFY_SOCKET is set, systemd is notified of READY and STOPPING.
 """
 
 import argparse
@@ -41,6 +40,7 @@ from typing import Any
 import msgspec
 
 from broker.common.address import format_address, is_loopback, parse_address
+from broker.common.text import escape_control, truncate
 from broker.errors import ConfigError, ConnectError, RocketMQError, StoreError
 from broker.remoting import loop as event_loop
 
@@ -48,7 +48,7 @@ LOG_FILE_BYTES = 64 * 1024 * 1024
 """Size at which a log file is rotated."""
 
 LOG_FILE_COUNT = 10
-"""Rotated log files kept."""
+"""Number of rotated log files kept."""
 
 STATUS_OK = 0
 STATUS_FAILED = 1
@@ -68,10 +68,10 @@ _ANY_HOSTS = {"0.0.0.0", "::", ""}
 
 
 class LogOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """Where and how a daemon logs.
+    """Log options of a daemon.
 
-    ``name`` begins the file name; ``format`` "text" or "json"; ``directory`` for rotated files,
-    empty for none; ``level`` a name of the logging module.
+    ``name`` is the file name without ``.log``; ``format`` "text" or "json"; ``directory`` for
+    rotated files, empty for none; ``level`` a level name of the logging module.
     """
 
     name: str
@@ -80,8 +80,19 @@ class LogOptions(msgspec.Struct, frozen=True, kw_only=True):
     level: str = "INFO"
 
 
+LOG_LINE_CHARS = 4_096
+"""Longest log message and longest line of a trace; longer text is truncated."""
+
+LOG_TRACE_CHARS = 32_768
+"""Longest trace."""
+
+
 class TextFormatter(logging.Formatter):
-    """``2026-01-02T03:04:05.678Z INFO broker.remoting message``: one line, UTC."""
+    """``2026-01-02T03:04:05.678Z INFO broker.remoting message``: one line, UTC.
+
+    Control and bidi characters are escaped, because peers can inject them; lines of a trace are
+    indented, so that none can be mistaken for a log entry.
+    """
 
     converter = staticmethod(time.gmtime)
 
@@ -89,28 +100,39 @@ class TextFormatter(logging.Formatter):
         super().__init__("%(asctime)s.%(msecs)03dZ %(levelname)s %(name)s %(message)s")
         self.datefmt = "%Y-%m-%dT%H:%M:%S"
 
+    def format(self, record: logging.LogRecord) -> str:
+        """Return the log line; the trace of an error follows on indented lines."""
+        record.message = escape_control(truncate(record.getMessage(), LOG_LINE_CHARS))
+        record.asctime = self.formatTime(record, self.datefmt)
+        lines = [self.formatMessage(record)]
+        if record.exc_info:
+            trace = truncate(self.formatException(record.exc_info), LOG_TRACE_CHARS)
+            for line in trace.splitlines():
+                lines.append(f"    {escape_control(truncate(line, LOG_LINE_CHARS))}")
+        return "\n".join(lines)
+
 
 class JsonFormatter(logging.Formatter):
     """One JSON object per line: time, level, logger, message, and error with its trace."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """The record as a JSON object; never more than one line."""
+        """Return the record as a JSON object on one line."""
         moment = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created))
         entry = {
             "time": f"{moment}.{int(record.msecs):03d}Z",
             "level": record.levelname,
             "logger": record.name,
-            "message": record.getMessage(),
+            "message": truncate(record.getMessage(), LOG_LINE_CHARS),
         }
         if record.exc_info:
-            entry["error"] = self.formatException(record.exc_info)
-        return json.dumps(entry, ensure_ascii=False)
+            entry["error"] = truncate(self.formatException(record.exc_info), LOG_TRACE_CHARS)
+        return escape_control(json.dumps(entry, ensure_ascii=False))
 
 
 def configure_logging(options: LogOptions) -> None:
     """Send the log to stderr and, with a directory, to ``<directory>/<name>.log``, rotated.
 
-    Replaces what an earlier call set up. Raises ConfigError when the directory cannot be used.
+    Replaces the handlers of an earlier call. Raises ConfigError when the directory cannot be used.
     """
     handlers: list[logging.Handler] = [logging.StreamHandler(sys.stderr)]
     if options.directory:
@@ -140,11 +162,11 @@ def configure_logging(options: LogOptions) -> None:
         handler._of_daemon = True  # type: ignore[attr-defined]
         root.addHandler(handler)
     root.setLevel(options.level)
-    logging.raiseExceptions = False  # a closed stderr is no reason to fail
+    logging.raiseExceptions = False  # a closed stderr must not stop the daemon
 
 
 def add_log_arguments(parser: argparse.ArgumentParser) -> None:
-    """The options every daemon has for its log."""
+    """Add the log options common to all daemons."""
     parser.add_argument(
         "--log-format", choices=("text", "json"), default="text", help="form of the log lines"
     )
@@ -159,21 +181,21 @@ def add_log_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
-# ---- where to listen
+# ---- listen addresses
 
 
 def choose_listen(
     said: Sequence[str], *, port: int, configured_host: str = "", protected: bool = False
 ) -> list[tuple[str, int]]:
-    """The addresses to bind: loopback unless another one was said on the command line.
+    """Return the addresses to bind: loopback unless ``--listen`` names others.
 
-    ``said`` are ``--listen`` values ("host:port", ":port" or "host"); ``port`` is the port when
-    none is said; ``configured_host`` is what the configuration file asks for (``bindAddress``): a
-    loopback one is taken, another one only warned about, because a file copied from a cluster
-    must not open a port by itself. A non-loopback bind without ``protected`` (authentication)
-    is allowed when said, with a warning.
+    ``said`` contains the ``--listen`` values ("host:port", ":port" or "host"); ``port`` is the
+    default port; ``configured_host`` is the ``bindAddress`` of the configuration file: a loopback
+    address is used, any other only causes a warning, because a file copied from a cluster must
+    not open a port by itself. A ``--listen`` address other than loopback without ``protected``
+    (authentication) is allowed, with a warning.
 
-    Raises ConfigError for text that is no address.
+    Raises ConfigError for an invalid address.
     """
     if said:
         chosen = [_listen_address(text, port) for text in said]
@@ -216,7 +238,7 @@ def _listen_address(text: str, port: int) -> tuple[str, int]:
 
 
 def shown_host(host: str) -> str:
-    """A bound host as peers can use it: the machine's own address in place of "any"."""
+    """Return a bound host as peers can reach it: a wildcard becomes this machine's address."""
     if host not in _ANY_HOSTS:
         return host
     from broker.remoting.server import own_address
@@ -228,7 +250,7 @@ def shown_host(host: str) -> str:
 
 
 def ready(line: str) -> None:
-    """Print the one line that says this daemon serves, and tell systemd."""
+    """Print the ready line of this daemon and notify systemd."""
     with contextlib.suppress(BrokenPipeError, ValueError):
         sys.stdout.write(line + "\n")
         sys.stdout.flush()
@@ -236,9 +258,10 @@ def ready(line: str) -> None:
 
 
 def notify(state: str) -> bool:
-    """Send a state ("READY=1", "STOPPING=1") to the service manager, if one listens.
+    """Send a state ("READY=1", "STOPPING=1") to the service manager, if one is configured.
 
-    The address is in NOTIFY_SOCKET; "@" begins an abstract one. Never raises.
+    NOTIFY_SOCKET contains the address; a leading "@" denotes an abstract socket. Returns whether
+    the state was sent; never raises.
     """
     address = os.environ.get("NOTIFY_SOCKET", "")
     if not address or not hasattr(socket, "AF_UNIX"):
@@ -254,18 +277,18 @@ def notify(state: str) -> bool:
     return True
 
 
-# ---- the life of the process
+# ---- process lifecycle
 
 
 class StopSignals:
-    """SIGTERM and SIGINT: the first sets ``stop``, the second ends the process at once."""
+    """SIGTERM and SIGINT: the first sets ``stop``, the second exits immediately."""
 
     def __init__(self, stop: asyncio.Event) -> None:
         self.stop = stop
         self.installed: list[signal.Signals] = []
 
     def install(self) -> None:
-        """Take the signals over; quietly does nothing outside the main thread."""
+        """Install the handlers; does nothing outside the main thread."""
         running = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             try:
@@ -275,14 +298,14 @@ class StopSignals:
             self.installed.append(number)
 
     def remove(self) -> None:
-        """Give the signals back."""
+        """Remove the handlers."""
         running = asyncio.get_running_loop()
         for number in self.installed:
             running.remove_signal_handler(number)
         self.installed.clear()
 
     def received(self, number: signal.Signals) -> None:
-        """First: an orderly stop. Second: the end, now."""
+        """First signal: request a clean shutdown. Second: exit with STATUS_KILLED."""
         if self.stop.is_set():
             log.warning("%s again: ending at once", number.name)
             logging.shutdown()
@@ -293,10 +316,10 @@ class StopSignals:
 
 
 def run(serve: Callable[[asyncio.Event], Coroutine[Any, Any, int]]) -> int:
-    """Run a daemon to its end; returns its exit status.
+    """Run a daemon until it stops; returns its exit status.
 
-    ``serve(stop)`` starts, prints the ready line, waits for ``stop``, closes, returns a status. A
-    project error it raises becomes two lines on stderr and a status: 2 for options and
+    ``serve(stop)`` starts the role, prints the ready line, waits for ``stop``, closes and returns
+    a status. A RocketMQError is reported on stderr and becomes a status: 2 for options and
     configuration, 3 for an address that cannot be bound, 7 for store files, else 1.
     """
 
@@ -318,10 +341,10 @@ def run(serve: Callable[[asyncio.Event], Coroutine[Any, Any, int]]) -> int:
 
 
 def report(error: RocketMQError) -> int:
-    """Say on stderr what is wrong and what to do next; returns the exit status that fits."""
-    sys.stderr.write(f"error: {error.message}\n")
+    """Print error and hint on stderr; returns the exit status for the error."""
+    sys.stderr.write(f"error: {escape_control(error.message)}\n")
     if error.hint:
-        sys.stderr.write(f"hint: {error.hint}\n")
+        sys.stderr.write(f"hint: {escape_control(error.hint)}\n")
     if isinstance(error, ConfigError):
         return STATUS_USAGE
     if isinstance(error, ConnectError):

@@ -1,7 +1,7 @@
-"""What a server and a client share: routes, lanes, answers, the idle scan.
+"""Endpoint, the base class of server and client: routes, lanes, responses, the idle scan.
 
-An endpoint owns a set of connections and answers the requests that arrive on them; it makes no
-difference who dialled.
+An endpoint owns a set of connections and handles the requests that arrive on them, regardless of
+which side connected.
 
 **Source:** RocketMQ NettyRemotingAbstract (processorTable, processRequestCommand, responseTable).
 """
@@ -16,18 +16,29 @@ from functools import partial
 from typing import Any, cast
 
 from broker.common.clock import Clock, SystemClock
+from broker.common.text import truncate
 from broker.errors import BrokerError, LocalProtocolError, RocketMQError
+from broker.remoting.access import AccessRules
+from broker.remoting.budget import MemoryBudget
 from broker.remoting.connection import Buffer, Connection
+from broker.remoting.lag import LoopLag
 from broker.remoting.lane import Lane
-from broker.remoting.limits import FOREIGN_LOG_LIMIT, EndpointLimits, LaneLimits
+from broker.remoting.limits import (
+    HELD_REQUEST_BYTES,
+    REMARK_LIMIT_CHARS,
+    EndpointLimits,
+    LaneLimits,
+)
+from broker.remoting.peer_log import PeerLog
 from broker.remoting.protocol.codes import ResponseCode, request_name
 from broker.remoting.protocol.command import RemotingCommand, response
 from broker.remoting.protocol.framing import encode_frame_parts
-from broker.remoting.protocol.rpc import RPC
+from broker.remoting.protocol.rpc import RPC, Access
 
 Answer = RemotingCommand | bytes | list[Buffer] | None
 Handler = Callable[[Connection, RemotingCommand], Answer | Awaitable[Answer]]
 Authorize = Callable[[Connection, RemotingCommand], RemotingCommand | None]
+CheckMember = Callable[[Connection, RemotingCommand], str | None]
 Encoded = bytes | list[Buffer]
 
 log = logging.getLogger("broker.remoting")
@@ -36,28 +47,30 @@ FLAG_ONEWAY = 2
 
 
 class Route:
-    """Where a request code goes: its handler, its lane, and whether only near peers may ask."""
+    """The dispatch entry of a request code: handler, lane, required access level."""
 
-    __slots__ = ("code", "dangerous", "handler", "lane")
+    __slots__ = ("access", "code", "handler", "lane")
 
-    def __init__(self, code: int, handler: Handler, lane: Lane[Parked], dangerous: str) -> None:
+    def __init__(self, code: int, handler: Handler, lane: Lane[Suspended], access: Access) -> None:
         self.code = code
         self.handler = handler
         self.lane = lane
-        self.dangerous = dangerous
+        self.access = access
 
 
-Parked = tuple[Connection, RemotingCommand, Route]
+Suspended = tuple[Connection, RemotingCommand, Route]
 
 
 class Endpoint:
-    """Connections of one kind and the answering of their requests.
+    """A set of connections and the dispatch of their requests.
 
-    ``handlers``: request code → handler. ``default_handler`` takes every other code; without it
-    they are answered REQUEST_CODE_NOT_SUPPORTED. ``authorize(connection, command)`` is asked before
-    each handler and may return a refusal. Codes the switchboard marks dangerous are refused from
-    peers that are not on loopback unless ``allow_remote_admin``. ``turn_end`` runs once per pass of
-    the loop in which requests were handled. ``on_connect`` and ``on_close`` get the connection.
+    ``handlers``: request code → handler. ``default_handler`` handles every other code; without it
+    the response is REQUEST_CODE_NOT_SUPPORTED. ``authorize(connection, command)`` runs before each
+    handler and may return a refusal. A request is refused if the peer's level (``access``) is below
+    the level in the RPC table; for a request of MEMBER level ``check_member(connection, command)``
+    then returns None to admit it or the reason for the refusal. ``turn_end`` runs once per loop
+    iteration in which requests were handled. ``on_connect`` and ``on_close`` receive the
+    connection. ``memory`` counts the bytes kept for peers; handlers of the role may share it.
     """
 
     def __init__(
@@ -72,31 +85,42 @@ class Endpoint:
         on_close: Callable[[Connection], None] | None = None,
         turn_end: Callable[[], None] | None = None,
         authorize: Authorize | None = None,
-        allow_remote_admin: bool = False,
+        access: AccessRules | None = None,
+        check_member: CheckMember | None = None,
+        memory: MemoryBudget[Connection] | None = None,
     ) -> None:
         self.limits = limits or EndpointLimits()
         self.clock = clock or SystemClock()
         self.name = name
-        self.lanes: dict[str, Lane[Parked]] = {
+        self.lanes: dict[str, Lane[Suspended]] = {
             lane: Lane(lane, lane_limits) for lane, lane_limits in self.limits.lanes.items()
         }
         self.routes: dict[int, Route] = {}
         for code, handler in handlers.items():
             self.add_handler(code, handler)
         self.default_route = (
-            Route(-1, default_handler, self._lane("admin"), "") if default_handler else None
+            Route(-1, default_handler, self._lane("admin"), Access.ADMINISTRATOR)
+            if default_handler
+            else None
         )
         self.authorize = authorize
-        self.allow_remote_admin = allow_remote_admin
+        self.access = access or AccessRules()
+        self.check_member = check_member
+        self.peer_log = PeerLog(name)
         self.on_connect = on_connect
         self.on_close = on_close
         self.turn_end = turn_end
         self.connections: set[Connection] = set()
+        if memory is None:
+            memory = peer_memory(self.limits)
+        self.memory = memory
+        self.memory.on_over = self._over_limit
+        self._evicting = False
+        self.lag = LoopLag(name)
+        self.evicted_connections = 0
         self.tick = 0
-        self.unfinished_bytes = 0
         self.refused_connections = 0
         self.refused_frames = 0
-        self._refused_this_tick = 0
         self._tasks: set[asyncio.Future[Any]] = set()
         self._dirty: list[Connection] = []
         self._turn_due = False
@@ -107,18 +131,18 @@ class Endpoint:
 
     @property
     def loop(self) -> asyncio.AbstractEventLoop:
-        """The running loop, looked up once."""
+        """The running event loop, looked up once."""
         if self._loop is None:
             self._loop = asyncio.get_running_loop()
         return self._loop
 
     def add_handler(self, code: int, handler: Handler) -> None:
-        """Answer ``code`` with ``handler``; its lane and danger come from the switchboard."""
+        """Register ``handler`` for ``code``; the RPC table defines lane and access level."""
         rpc = RPC.get(code)
         lane = self._lane(rpc.lane if rpc else "admin")
-        self.routes[code] = Route(code, handler, lane, rpc.dangerous if rpc else "")
+        self.routes[code] = Route(code, handler, lane, rpc.access if rpc else Access.ADMINISTRATOR)
 
-    def _lane(self, name: str) -> Lane[Parked]:
+    def _lane(self, name: str) -> Lane[Suspended]:
         lane = self.lanes.get(name)
         if lane is None:
             lane = self.lanes[name] = Lane(name, LaneLimits())
@@ -126,22 +150,24 @@ class Endpoint:
 
     @property
     def in_flight(self) -> int:
-        """Requests whose answer is awaited or that wait to begin, over all lanes."""
+        """Number of requests in execution or queued, over all lanes."""
         return sum(lane.running + len(lane.queue) for lane in self.lanes.values())
 
-    # ---- answering
+    # ---- dispatch
 
     def answer(self, connection: Connection, command: RemotingCommand) -> Encoded | None:
-        """Let the request be handled; returns its answer as encoded buffers, None if not yet.
+        """Handle a request; returns the encoded response, None if there is none yet.
 
-        Never raises: an error in a handler becomes a SYSTEM_ERROR answer. Oneway requests are
+        Never raises: an error in a handler becomes a SYSTEM_ERROR response. One-way requests are
         never answered.
         """
         route = self.routes.get(command.code, self.default_route)
         if route is None:
             return self._encode(command, self._unsupported(command))
-        if route.dangerous and not connection.is_loopback and not self.allow_remote_admin:
-            return self._encode(command, self._refuse_dangerous(connection, command, route))
+        if route.access > connection.access:
+            refusal = self._check_access(connection, command, route)
+            if refusal is not None:
+                return self._encode(command, refusal)
         if self.authorize is not None:
             refusal = self.authorize(connection, command)
             if refusal is not None:
@@ -168,7 +194,10 @@ class Endpoint:
             return self._result(connection, command, future)
         route.lane.running += 1
         self._tasks.add(future)
-        future.add_done_callback(partial(self._finished, connection, command, route))
+        self.lag.began(command.code)
+        held = _held_bytes(command)
+        self.memory.charge(connection, held)
+        future.add_done_callback(partial(self._finished, connection, command, route, held))
         return None
 
     def _encode(
@@ -209,10 +238,12 @@ class Endpoint:
         connection: Connection,
         command: RemotingCommand,
         route: Route,
+        held: int,
         future: asyncio.Future[Answer],
     ) -> None:
-        """An awaited answer has come: send it and let the lane's next request begin."""
+        """Send the response of a finished request and start the next ones of the lane."""
         self._tasks.discard(future)
+        self.memory.release(connection, held)
         lane = route.lane
         lane.running -= 1
         answer = self._result(connection, command, future)
@@ -220,6 +251,7 @@ class Endpoint:
             connection.send(answer)
         while (job := lane.next_job()) is not None:
             peer, request, its_route = job
+            self.memory.release(peer, _held_bytes(request))
             if not peer.closed:
                 begun = self._begin(peer, request, its_route)
                 if begun is not None:
@@ -231,21 +263,23 @@ class Endpoint:
     def failure(
         self, connection: Connection, command: RemotingCommand, error: Exception
     ) -> RemotingCommand:
-        """The answer to a request whose handler raised.
+        """Return the response to a request whose handler raised.
 
-        A BrokerError carries its own code and remark; other project errors are told in their own
-        words; everything else is logged with its trace.
+        A BrokerError supplies code and remark; the message of another RocketMQError becomes the
+        remark; any other exception is logged with its trace.
 
         **Source:** RocketMQ NettyRemotingAbstract#processRequestCommand (SYSTEM_ERROR)
         """
+        address, title = connection.remote_address, _title(command)
         if isinstance(error, BrokerError):
-            return response(command, error.code, error.remark)
+            return response(command, error.code, truncate(error.remark, REMARK_LIMIT_CHARS))
         if isinstance(error, RocketMQError):
-            log.warning("%s: %s: %s", connection.remote_address, _title(command), error.message)
-            remark = f"{type(error).__name__}: {error.message}"
+            text = truncate(error.message, REMARK_LIMIT_CHARS)
+            self.peer_log.warning(address, f"{title}: {text}")
+            remark = f"{type(error).__name__}: {text}"
         else:
-            log.error("%s: %s failed", connection.remote_address, _title(command), exc_info=error)
-            remark = f"{type(error).__name__}: {error}"
+            self.peer_log.warning(address, f"{title} failed", error=error)
+            remark = f"{type(error).__name__}: {truncate(str(error), REMARK_LIMIT_CHARS)}"
             frames = traceback.extract_tb(error.__traceback__)
             if frames:
                 last = frames[-1]
@@ -259,20 +293,29 @@ class Endpoint:
             f"request code {command.code} is not supported by this {self.name}",
         )
 
-    def _refuse_dangerous(
+    def _check_access(
         self, connection: Connection, command: RemotingCommand, route: Route
-    ) -> RemotingCommand:
-        log.warning(
-            "%s: %s refused: it %s and the peer is not on loopback",
-            connection.remote_address,
-            _title(command),
-            route.dangerous,
+    ) -> RemotingCommand | None:
+        """Return the refusal of a request above the peer's level; None if admitted."""
+        reason = (
+            "administrator access is given to loopback peers only; adminHosts or "
+            f"allowRemoteAdmin=true in the {self.name}'s configuration file gives it to other hosts"
         )
+        if route.access == Access.MEMBER:
+            try:
+                reject_reason = self.check_member(connection, command) if self.check_member else ""
+            except RocketMQError as error:
+                return self.failure(connection, command, error)
+            if reject_reason is None:
+                return None
+            reason = (
+                f"{reject_reason or 'this host is not a cluster member'}; clusterMembers in the "
+                f"{self.name}'s configuration file names the hosts that may ask"
+            )
+        reason = truncate(reason, REMARK_LIMIT_CHARS)
+        self.peer_log.warning(connection.remote_address, f"{_title(command)} refused: {reason}")
         return response(
-            command,
-            ResponseCode.NO_PERMISSION,
-            f"{_title(command)} {route.dangerous} and is answered to loopback peers only; "
-            "allowRemoteAdmin=true lets other hosts ask",
+            command, ResponseCode.NO_PERMISSION, f"{_title(command)} is refused: {reason}"
         )
 
     # ---- lanes
@@ -281,36 +324,37 @@ class Endpoint:
         self, connection: Connection, command: RemotingCommand, route: Route
     ) -> Encoded | None:
         lane = route.lane
-        if not lane.park((connection, command, route), self.clock.monotonic_ms()):
-            return self._encode(
-                command,
-                response(
-                    command,
-                    ResponseCode.SYSTEM_BUSY,
-                    f"[OVERLOAD]the {lane.name} lane is full: {len(lane.queue)} requests wait",
-                ),
-            )
-        self._watch(lane)
-        return None
+        held = _held_bytes(command)
+        if not self.memory.reserve(connection, held):
+            reason = f"{self.memory.total_bytes} bytes are held for peers"
+        elif not lane.park((connection, command, route), self.clock.monotonic_ms()):
+            self.memory.release(connection, held)
+            reason = f"the {lane.name} lane is full: {len(lane.queue)} requests wait"
+        else:
+            self._watch(lane)
+            return None
+        busy = response(command, ResponseCode.SYSTEM_BUSY, f"[OVERLOAD]{reason}")
+        return self._encode(command, busy)
 
-    def _watch(self, lane: Lane[Parked]) -> None:
-        """Keep one timer at the moment the lane's oldest waiting request is too old."""
+    def _watch(self, lane: Lane[Suspended]) -> None:
+        """Set a timer for the time at which the lane's oldest queued request expires."""
         deadline_ms = lane.next_deadline_ms()
         if deadline_ms is None or lane.name in self._lane_timers:
             return
         delay_s = max(0.0, deadline_ms - self.clock.monotonic_ms()) / 1000
         self._lane_timers[lane.name] = self.loop.call_later(delay_s, self.expire_lane, lane)
 
-    def expire_lane(self, lane: Lane[Parked]) -> None:
-        """Answer SYSTEM_BUSY to the requests of a lane that waited too long to begin."""
+    def expire_lane(self, lane: Lane[Suspended]) -> None:
+        """Respond SYSTEM_BUSY to requests that were queued longer than the lane allows."""
         timer = self._lane_timers.pop(lane.name, None)
         if timer is not None:
             timer.cancel()
         lane.expire(self.clock.monotonic_ms(), partial(self._drop_aged, lane))
         self._watch(lane)
 
-    def _drop_aged(self, lane: Lane[Parked], job: Parked, waited_ms: float) -> None:
+    def _drop_aged(self, lane: Lane[Suspended], job: Suspended, waited_ms: float) -> None:
         connection, command, _ = job
+        self.memory.release(connection, _held_bytes(command))
         remark = (
             f"[TIMEOUT_CLEAN_QUEUE]waited {waited_ms:.0f} ms in the {lane.name} lane, "
             f"size of queue: {len(lane.queue)}"
@@ -319,10 +363,10 @@ class Endpoint:
         if answer is not None:
             connection.send(answer)
 
-    # ---- turns and writes
+    # ---- turn end and writes
 
     def turn(self) -> None:
-        """Ask for ``turn_end`` once in this pass of the loop."""
+        """Schedule ``turn_end`` once for this loop iteration."""
         if self.turn_end is not None and not self._turn_due:
             self._turn_due = True
             self.loop.call_soon(self._end_turn)
@@ -333,7 +377,7 @@ class Endpoint:
             self.turn_end()
 
     def flush_soon(self, connection: Connection) -> None:
-        """Write what a connection has queued at the end of this pass of the loop."""
+        """Schedule a flush of the connection for the end of this loop iteration."""
         if not self._dirty:
             self.loop.call_soon(self._flush_dirty)
         self._dirty.append(connection)
@@ -350,8 +394,8 @@ class Endpoint:
         if len(self.connections) >= self.limits.connections:
             self.refused_connections += 1
             self.report_refused(
-                f"{connection.remote_address}: refused: "
-                f"{self.limits.connections} connections are open, the limit"
+                connection.remote_address,
+                f"refused: {self.limits.connections} connections are open, the limit",
             )
             connection.abort()
             return
@@ -362,18 +406,39 @@ class Endpoint:
             self.on_connect(connection)
 
     def disconnected(self, connection: Connection) -> None:
-        """Forget a connection and tell the role, once."""
+        """Remove a connection and call ``on_close`` once."""
         if connection in self.connections:
             self.connections.remove(connection)
             if self.on_close is not None:
                 self.on_close(connection)
+        self.memory.forget(connection)
 
-    def report_refused(self, text: str) -> None:
-        """Log one line about refused bytes; at most a few lines per idle scan."""
+    def _over_limit(self) -> None:
+        """Schedule ``evict`` for the end of this loop iteration."""
+        if not self._evicting:
+            self._evicting = True
+            self.loop.call_soon(self.evict)
+
+    def evict(self) -> None:
+        """Close the connections that use the most memory until the limits are met."""
+        self._evicting = False
+        memory = self.memory
+        for connection in self.connections:
+            connection.count_unsent()  # some bytes may have been sent since the last count
+        for connection in memory.over_limit():
+            self.evicted_connections += 1
+            self.report_refused(
+                connection.remote_address,
+                f"holds {memory.held_bytes(connection)} of {memory.total_bytes} bytes kept for "
+                f"peers, limits {memory.owner_limit_bytes} and {memory.total_limit_bytes}: closing",
+            )
+            memory.forget(connection)
+            connection.abort()
+
+    def report_refused(self, address: str, text: str) -> None:
+        """Log a refused connection or frame; PeerLog limits the lines per host and idle scan."""
         self.refused_frames += 1
-        self._refused_this_tick += 1
-        if self._refused_this_tick <= FOREIGN_LOG_LIMIT:
-            log.warning("%s: %s", self.name, text)
+        self.peer_log.warning(address, text)
         if self._scan_timer is None:
             self._arm_scan()
 
@@ -388,18 +453,15 @@ class Endpoint:
             self._arm_scan()
 
     def scan_idle(self) -> None:
-        """Advance the tick and close connections that were silent for the idle time.
+        """Advance the tick and close connections that were idle for the idle time.
 
-        Time is counted in scans: a connection keeps the tick of its last byte, so a request costs
-        no clock reading. Closing happens between the idle time and one scan later.
+        Time is counted in scans: a connection stores the tick of its last byte, so a request needs
+        no clock reading. A connection is closed between the idle time and one scan period later.
 
         **Source:** RocketMQ NettyRemotingServer (IdleStateHandler, 120 s without read and write)
         """
         self.tick += 1
-        suppressed = self._refused_this_tick - FOREIGN_LOG_LIMIT
-        self._refused_this_tick = 0
-        if suppressed > 0:
-            log.warning("%s: %d more refusals not logged", self.name, suppressed)
+        self.peer_log.next_period()
         limits = self.limits
         oldest = self.tick - 1 - -(-limits.idle_ms // limits.idle_scan_ms)
         for connection in [peer for peer in self.connections if peer.active_tick <= oldest]:
@@ -409,17 +471,17 @@ class Endpoint:
             else:
                 connection.close(f"idle for {limits.idle_ms / 1000:g} s")
 
-    # ---- the end
+    # ---- closing
 
     async def drain(self, drain_ms: float) -> None:
-        """Wait until no answer is awaited any more, at most ``drain_ms``."""
+        """Wait until no request is in flight, at most ``drain_ms``."""
         if self.in_flight and drain_ms > 0:
             self._drained = self.loop.create_future()
             await asyncio.wait({self._drained}, timeout=drain_ms / 1000)
             self._drained = None
 
     async def close_connections(self, wait_ms: float = 1_000) -> None:
-        """Close every connection after its queued bytes; what does not close in time is aborted."""
+        """Flush and close every connection; abort those still open after ``wait_ms``."""
         for timer in (*self._lane_timers.values(), self._scan_timer):
             if timer is not None:
                 timer.cancel()
@@ -442,6 +504,19 @@ class Endpoint:
             self._scan_timer = None
 
 
+def peer_memory(limits: EndpointLimits) -> MemoryBudget[Connection]:
+    """Return the budget of an endpoint's connections, grouped by the peer's host."""
+    return MemoryBudget(
+        limits.held_bytes, limits.held_total_bytes, lambda connection: connection.remote_host[:-4]
+    )
+
+
+def _held_bytes(command: RemotingCommand) -> int:
+    """Return the memory cost of a queued request in bytes."""
+    fields = sum(len(name) + len(value) for name, value in command.ext_fields.items())
+    return HELD_REQUEST_BYTES + len(command.body) + fields
+
+
 def _title(command: RemotingCommand) -> str:
-    """A request as people call it: name and code."""
+    """Return name and code of a request for messages."""
     return f"{request_name(command.code)} ({command.code})"

@@ -1,8 +1,8 @@
-"""A lane: the requests of one family that are under way, and those that wait for it.
+"""A lane: the running and the queued requests of one request family.
 
 Java gives each family of request codes a thread pool with a bounded queue. Here a lane counts
-requests whose answer is awaited; when too many are, further ones wait in a bounded queue, and
-those that waited too long are told so. Handlers that answer at once never enter the queue.
+requests whose handler awaits. When the concurrency limit is reached, further requests of the
+family wait in a bounded queue; those that wait too long are answered SYSTEM_BUSY.
 
 **Source:** RocketMQ BrokerController#registerProcessor, BrokerFastFailure#cleanExpiredRequest;
 NettyRemotingAbstract#processRequestCommand (queue full).
@@ -20,8 +20,9 @@ Job = TypeVar("Job")
 class Lane(Generic[Job]):
     """Bounded concurrency, a bounded queue and an age limit for one request family.
 
-    The owner begins a job at once when ``free``; else it calls ``park``. ``leave`` says that a job
-    has ended and returns the jobs that may begin now; ``expire`` returns jobs that waited too long.
+    The owner starts a job immediately while the queue is empty and ``running`` is below the limit,
+    else it calls ``park``. After a job has ended it takes jobs to start from ``next_job``.
+    ``expire`` drops jobs that waited too long.
     """
 
     __slots__ = ("expired", "limits", "name", "overloaded", "queue", "running")
@@ -36,11 +37,11 @@ class Lane(Generic[Job]):
 
     @property
     def free(self) -> bool:
-        """Whether a job may begin now without overtaking one that waits."""
+        """Whether a job may start now without overtaking a queued one."""
         return not self.queue and self.running < self.limits.concurrency
 
     def park(self, job: Job, now_ms: float) -> bool:
-        """Let ``job`` wait; False when the queue is full (and ``overloaded`` counts it)."""
+        """Queue ``job``; False when the queue is full (counted in ``overloaded``)."""
         if len(self.queue) >= self.limits.queue_limit:
             self.overloaded += 1
             return False
@@ -48,13 +49,13 @@ class Lane(Generic[Job]):
         return True
 
     def next_job(self) -> Job | None:
-        """Take the oldest waiting job if one may begin now, else None."""
+        """Remove and return the oldest queued job if it may start now, else None."""
         if self.queue and self.running < self.limits.concurrency:
             return self.queue.popleft()[1]
         return None
 
     def expire(self, now_ms: float, drop: Callable[[Job, float], None]) -> None:
-        """Call ``drop(job, waited_ms)`` for each job that waited longer than the lane allows."""
+        """Remove each job that waited for ``wait_ms`` and call ``drop(job, waited_ms)``."""
         limit = self.limits.wait_ms
         if limit <= 0:
             return
@@ -65,7 +66,7 @@ class Lane(Generic[Job]):
             drop(job, now_ms - parked_ms)
 
     def next_deadline_ms(self) -> float | None:
-        """Clock time (ms) at which the oldest waiting job has waited too long; None if never."""
+        """Return the clock time (ms) at which the oldest queued job expires; None if never."""
         if not self.queue or self.limits.wait_ms <= 0:
             return None
         return self.queue[0][0] + self.limits.wait_ms

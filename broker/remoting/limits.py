@@ -1,64 +1,85 @@
-"""The limits of the network rooms, each with a name, a unit and a reason.
+"""The limits of the network layer, each with a name, a unit and a reason.
 
-Nothing that a peer can make grow is unbounded: frames, connections, bytes a slow reader leaves
-unread, requests that wait, calls that wait for an answer.
+Every resource that a peer can consume is bounded: frames, connections, bytes unsent to a slow
+reader, queued requests, pending calls.
 """
 
 import msgspec
 
 FRAME_LIMIT_BYTES = 16 * 1024 * 1024
-"""Longest frame accepted, length word included; RocketMQ's own default."""
+"""Longest accepted frame, length word included; RocketMQ's default."""
 
 CONNECTION_LIMIT = 20_000
-"""Connections of one endpoint; one costs about 3 KiB, so this bounds idle peers to 60 MiB."""
+"""Connections per endpoint; at about 3 KiB each, idle peers use at most 60 MiB."""
 
 UNSENT_PAUSE_BYTES = 4 * 1024 * 1024
-"""Unsent bytes at which a peer is no longer read from: it must take answers before it may ask."""
+"""Unsent bytes at which reading from a peer pauses: it must read its responses first."""
 
 UNSENT_RESUME_BYTES = 1 * 1024 * 1024
-"""Unsent bytes at which a paused peer is read from again."""
+"""Unsent bytes at which reading from a paused peer resumes."""
 
 UNSENT_LIMIT_BYTES = 64 * 1024 * 1024
-"""Unsent bytes at which a peer that does not read is closed; held answers can pile up to here."""
+"""Unsent bytes at which the connection to a peer that does not read is closed."""
 
 FLUSH_BYTES = 1024 * 1024
-"""Answers of one read are written together, but not more than this at once."""
+"""Responses of one read are written together, up to this size per write."""
 
 JOIN_LIMIT_BYTES = 64 * 1024
-"""Answers up to this size are joined into one buffer; bigger ones are handed over uncopied."""
+"""Up to this size, responses are joined into one buffer; larger ones are passed uncopied."""
 
 IDLE_MS = 120_000
-"""A connection without a byte in or out for this long is closed, as every RocketMQ peer expects."""
+"""A connection idle in both directions for this long is closed, as RocketMQ peers expect."""
 
 IDLE_SCAN_MS = 5_000
-"""How often idle connections are looked for: one pass over all of them, the only periodic work."""
+"""Period of the idle scan, which visits all connections; the only periodic work."""
 
-UNFINISHED_LIMIT_BYTES = 256 * 1024 * 1024
-"""Bytes of frames that have begun and not ended, over all connections of an endpoint; the peer
-whose bytes go beyond it is closed. One frame is bounded, thousands of half ones would not be."""
+HELD_LIMIT_BYTES = 64 * 1024 * 1024
+"""Memory used on behalf of one peer: a partial frame, unsent responses, queued requests, suspended
+pulls, registrations."""
+
+HELD_TOTAL_LIMIT_BYTES = 256 * 1024 * 1024
+"""The same over all peers of an endpoint; beyond it the connections that use the most are closed.
+The limit per peer alone would not bound thousands of partial frames."""
+
+UNSENT_COUNTED_BYTES = 16 * 1024
+"""Unsent bytes of a connection above which they are counted in the memory budget: a peer that reads
+its responses immediately needs no accounting."""
+
+HELD_REQUEST_BYTES = 1024
+"""Memory cost of a queued request besides its body and ext fields."""
+
+SERVE_SLICE_S = 0.01
+"""Time slice for the requests of one peer; then other peers are served."""
 
 CALL_LIMIT = 65_535
-"""Calls on one connection that may wait for an answer; RocketMQ's client semaphores."""
+"""Pending calls per connection; RocketMQ bounds them with the client semaphores."""
 
 CALL_TIMEOUT_MS = 3_000
-"""How long a call waits when the caller names no time."""
+"""Default timeout of a call."""
 
 CONNECT_TIMEOUT_MS = 3_000
-"""How long connecting may take; RocketMQ's own default."""
+"""Timeout of connecting; RocketMQ's default."""
 
 ACCEPT_BACKLOG = 1_024
-"""Connections the kernel holds until they are accepted."""
+"""Connections that the kernel queues until they are accepted."""
 
-FOREIGN_LOG_LIMIT = 16
-"""Log lines about foreign or broken bytes per idle scan; what is above is only counted."""
+PEER_LOG_LIMIT = 8
+"""Log lines per host and idle scan; further ones are only counted."""
+
+PERIOD_LOG_LIMIT = 64
+"""Log lines for all hosts per idle scan; further ones are only counted."""
+
+REMARK_LIMIT_CHARS = 2_000
+"""Longest remark of a response and longest log text of a failed request: both may repeat text from
+the peer, and a remark must fit into its header."""
 
 
 class LaneLimits(msgspec.Struct, frozen=True, kw_only=True):
-    """How much of one request family may be under way.
+    """The limits of one request family.
 
-    ``concurrency``: requests begun and not yet answered. ``queue_limit``: requests that wait to
-    begin; one more is answered ``[OVERLOAD]``. ``wait_ms``: a request that waited longer is
-    answered ``[TIMEOUT_CLEAN_QUEUE]``; 0 means no age limit.
+    ``concurrency``: requests started and not yet answered. ``queue_limit``: queued requests; one
+    more is answered ``[OVERLOAD]``. ``wait_ms``: a request queued for this long is answered
+    ``[TIMEOUT_CLEAN_QUEUE]``; 0 means no age limit.
     """
 
     concurrency: int = 10_000
@@ -67,14 +88,15 @@ class LaneLimits(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class EndpointLimits(msgspec.Struct, frozen=True, kw_only=True):
-    """The limits of one endpoint (a server or a client); defaults above, lanes by name."""
+    """The limits of one endpoint (server or client); ``lanes`` maps lane names to limits."""
 
     frame_bytes: int = FRAME_LIMIT_BYTES
     connections: int = CONNECTION_LIMIT
     unsent_pause_bytes: int = UNSENT_PAUSE_BYTES
     unsent_resume_bytes: int = UNSENT_RESUME_BYTES
     unsent_limit_bytes: int = UNSENT_LIMIT_BYTES
-    unfinished_limit_bytes: int = UNFINISHED_LIMIT_BYTES
+    held_bytes: int = HELD_LIMIT_BYTES
+    held_total_bytes: int = HELD_TOTAL_LIMIT_BYTES
     idle_ms: int = IDLE_MS
     idle_scan_ms: int = IDLE_SCAN_MS
     calls_per_connection: int = CALL_LIMIT

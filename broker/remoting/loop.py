@@ -1,7 +1,7 @@
-"""The event loop of a daemon: uvloop when it can be imported, asyncio's own otherwise.
+"""The event loop of a daemon: uvloop if installed, else asyncio's default loop.
 
-uvloop handles a request about three times as fast. ``ROCKETMQ_LOOP=asyncio`` chooses asyncio's
-own loop, for comparison and for debugging.
+uvloop handles a request about three times as fast. ``ROCKETMQ_LOOP=asyncio`` selects asyncio's
+loop, for comparison and debugging.
 """
 
 import asyncio
@@ -15,7 +15,7 @@ LOOP_VARIABLE = "ROCKETMQ_LOOP"
 
 
 def loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
-    """The constructor of the loop to use; None means asyncio's default."""
+    """Return the constructor of the loop to use; None means asyncio's default."""
     if os.environ.get(LOOP_VARIABLE, "") == "asyncio":
         return None
     try:
@@ -27,6 +27,6 @@ def loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
 
 
 def run(main: Coroutine[Any, Any, Result]) -> Result:
-    """Run ``main`` to its end in a fresh loop; returns what it returns."""
+    """Run ``main`` in a new loop; returns its result."""
     with asyncio.Runner(loop_factory=loop_factory()) as runner:
         return runner.run(main)

@@ -1,4 +1,4 @@
-"""The listener: RemotingServer accepts peers and answers their requests.
+"""RemotingServer: accepts connections and handles their requests.
 
 ::
 
@@ -16,6 +16,8 @@ import logging
 import os
 import socket
 from collections.abc import Sequence
+
+import msgspec
 
 from broker.common.address import format_address
 from broker.errors import ConfigError, ConnectError
@@ -37,6 +39,10 @@ __all__ = [
 
 log = logging.getLogger("broker.remoting")
 
+ACCEPT_TURNS = 3  # loop iterations from the accept of a connection to connection_made()
+FILES_SPARE = 4_000
+"""Largest number of descriptors reserved for files that are opened later."""
+
 
 class RemotingServer(Endpoint):
     """An endpoint that listens; see Endpoint for its parameters."""
@@ -44,18 +50,15 @@ class RemotingServer(Endpoint):
     _servers: tuple[asyncio.Server, ...] = ()
 
     async def start(self, listen: Sequence[tuple[str, int]]) -> None:
-        """Listen on each (host, port); port 0 takes a free one.
+        """Listen on each (host, port); port 0 selects a free port.
 
-        Raises ConnectError naming the address that cannot be bound; then nothing listens.
+        Raises ConnectError naming the address that cannot be bound; then no address is bound.
         """
+        self._fit_connections()
         servers: list[asyncio.Server] = []
         for host, port in listen:
             try:
-                servers.append(
-                    await self.loop.create_server(
-                        lambda: Connection(self), host, port, backlog=ACCEPT_BACKLOG
-                    )
-                )
+                servers.append(await self._listen(host, port))
             except OSError as error:
                 for server in servers:
                     server.close()
@@ -67,6 +70,32 @@ class RemotingServer(Endpoint):
                 ) from error
         self._servers = (*self._servers, *servers)
         log.info("%s: listening on %s", self.name, " ".join(self.addresses))
+
+    async def _listen(self, host: str, port: int) -> asyncio.Server:
+        """Create one listener that accepts one connection per loop iteration.
+
+        asyncio tries to accept ``backlog`` connections at once. When no descriptor is left
+        (EMFILE), each attempt logs a line and starts a timer that repeats all of them: 730,000
+        lines in 10 s. With a backlog of 1 it logs one line and makes one attempt per second. The
+        kernel's queue is enlarged afterwards. (libuv keeps a spare descriptor for this case.)
+        """
+        server = await self.loop.create_server(lambda: Connection(self), host, port, backlog=1)
+        for listening in server.sockets:
+            with socket.socket(fileno=os.dup(listening.fileno())) as sock:
+                sock.listen(ACCEPT_BACKLOG)
+        return server
+
+    def _fit_connections(self) -> None:
+        """Lower the connection limit to fit the limit of open files."""
+        wanted = self.limits.connections
+        fitting = connections_that_fit(wanted)
+        if fitting < wanted:
+            self.limits = msgspec.structs.replace(self.limits, connections=fitting)
+            log.warning(
+                "%s: at most %d connections, not maxConnections=%d: the limit of open files"
+                " (ulimit -n) leaves no more",
+                *(self.name, fitting, wanted),
+            )
 
     @property
     def addresses(self) -> list[str]:
@@ -84,16 +113,34 @@ class RemotingServer(Endpoint):
         return [int(address.rpartition(":")[2]) for address in self.addresses]
 
     async def close(self, drain_ms: float = 0) -> None:
-        """Stop accepting, wait for answers under way, close every connection."""
+        """Stop accepting, wait for requests in flight, close every connection."""
         servers, self._servers = self._servers, ()
-        for server in servers:
-            server.close()
+        await self._stop_accepting(servers)
         await self.drain(drain_ms)
         await self.close_connections()
 
+    async def _stop_accepting(self, servers: Sequence[asyncio.Server]) -> None:
+        """Close the listeners once every accepted socket has reached connection_made().
+
+        Server.close() does not track such sockets: asyncio leaks one accepted in the previous loop
+        iteration, and both loops call connection_made() some iterations after the accept.
+        """
+        for server in servers:
+            for sock in server.sockets:
+                self.loop.remove_reader(sock.fileno())  # asyncio accepts no more; no-op on uvloop
+        await _pass_turns()
+        for server in servers:
+            server.close()
+        await _pass_turns()
+
+
+async def _pass_turns() -> None:
+    for _ in range(ACCEPT_TURNS):
+        await asyncio.sleep(0)
+
 
 def raise_file_limit(wanted: int) -> int:
-    """Lift this process's limit of open files towards ``wanted``; returns what it is now."""
+    """Raise the soft limit of open files towards ``wanted``; returns the limit in force."""
     import resource
 
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -104,10 +151,28 @@ def raise_file_limit(wanted: int) -> int:
     return soft
 
 
-def own_address(towards: tuple[str, int] = ("192.0.2.1", 9)) -> str:
-    """The IP address this machine uses towards a peer; 127.0.0.1 without a network.
+def connections_that_fit(wanted: int) -> int:
+    """Return how many of ``wanted`` connections the limit of open files allows, at least 1.
 
-    No packet is sent: a datagram socket is only connected.
+    Open descriptors are subtracted, and a quarter of the rest (at most ``FILES_SPARE``) is
+    reserved for files: each ConsumeQueue file created later needs one.
+    """
+    import resource
+
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft == resource.RLIM_INFINITY:
+        return wanted
+    try:
+        left = soft - len(os.listdir("/dev/fd"))
+    except OSError:  # listing needs a descriptor itself
+        left = 0
+    return max(1, min(wanted, left - min(FILES_SPARE, left // 4)))
+
+
+def own_address(towards: tuple[str, int] = ("192.0.2.1", 9)) -> str:
+    """Return this machine's IP address on the route to a peer; 127.0.0.1 without a network.
+
+    No packet is sent: connecting a datagram socket only selects the route.
     """
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         try:
@@ -124,13 +189,13 @@ _BIND_HINTS = {
 
 
 def _reason(error: OSError) -> str:
-    """What the system says; asyncio wraps it in a sentence that names the address again."""
+    """Return the system's error text; asyncio's text repeats the address."""
     known = error.errno in errno.errorcode and not isinstance(error, socket.gaierror)
     return os.strerror(error.errno or 0) if known else error.strerror or str(error)
 
 
 def host_address(host: str) -> str:
-    """The IP address of ``host``, itself when it is one; ConfigError when nobody knows it."""
+    """Resolve ``host`` to an IP address, IPv4 first; ConfigError if it cannot be resolved."""
     try:
         found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError) as error:

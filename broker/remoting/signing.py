@@ -1,8 +1,8 @@
-"""The signature of a request: the same for ACL 1.0 (4.x) and ACL 2.0 (5.x). Pure.
+"""Sign a request: the same algorithm for ACL 1.0 (4.x) and ACL 2.0 (5.x); no I/O.
 
-The content signed is the values of all ext fields, sorted by field name, without separators, then
-the body. Code, opaque, flag and version are not signed. ``Signature`` is base64 of HMAC-SHA1 with
-the secret key.
+The signed content consists of the values of all ext fields, sorted by field name, without
+separators, followed by the body. Code, opaque, flag and version are not signed. ``Signature`` is
+the base64 of HMAC-SHA1 with the secret key.
 
 **Source:** RocketMQ ``AclClientRPCHook``, ``AclUtils#combineRequestContent``, ``AclSigner``.
 """
@@ -21,16 +21,16 @@ SECURITY_TOKEN = "SecurityToken"
 UNIQUE_KEY_QUERY = "_UNIQUE_KEY_QUERY"
 
 VERSION_BEFORE_UNIQUE_KEY_QUERY = 399
-"""Up to this header version (4.9.3) servers leave ``_UNIQUE_KEY_QUERY`` out of the content."""
+"""Up to this header version (4.9.3), servers exclude ``_UNIQUE_KEY_QUERY`` from the content."""
 
 
 def _utf16_order(name: str) -> bytes:
-    # Java compares UTF-16 units; that differs from code points above U+FFFF
+    # Java compares UTF-16 code units; the order differs from code points above U+FFFF
     return name.encode("utf-16-be", "surrogatepass")
 
 
 def content_to_sign(command: RemotingCommand) -> bytes:
-    """What the signature of a request covers."""
+    """Return the bytes that the signature of a request covers."""
     ext = command.ext_fields
     left_out = {SIGNATURE}
     if command.version <= VERSION_BEFORE_UNIQUE_KEY_QUERY:
@@ -44,7 +44,7 @@ def content_to_sign(command: RemotingCommand) -> bytes:
 
 
 def signature(content: bytes, secret_key: str) -> str:
-    """Base64 of HMAC-SHA1 over ``content``.
+    """Return the base64 of HMAC-SHA1 over ``content``.
 
     **Source:** RocketMQ ``AclSigner#calSignature``.
     """
@@ -52,7 +52,7 @@ def signature(content: bytes, secret_key: str) -> str:
 
 
 def is_signed_by(command: RemotingCommand, secret_key: str) -> bool:
-    """Whether the request carries the signature that ``secret_key`` makes of it.
+    """Whether the request's signature matches ``secret_key``.
 
     **Source:** RocketMQ ``DefaultAuthenticationProvider``, ``PlainPermissionManager#validate``.
     """
@@ -62,7 +62,7 @@ def is_signed_by(command: RemotingCommand, secret_key: str) -> bool:
 
 
 class Credentials(msgspec.Struct, frozen=True, kw_only=True):
-    """Who asks: access key (user name), secret key (password), token of a temporary session."""
+    """Access key (user name), secret key (password) and the token of a temporary session."""
 
     access_key: str
     secret_key: str
@@ -74,8 +74,8 @@ class Credentials(msgspec.Struct, frozen=True, kw_only=True):
     def sign(self, command: RemotingCommand) -> None:
         """Add the access key and the signature to a request's ext fields, in place.
 
-        A query by unique key is sent as 4.9.3 (header version 399): with a later version a 4.9
-        server and a 5.x server expect different signatures, with this one both leave the field out.
+        A query by unique key is sent with header version 399 (4.9.3): for later versions 4.9 and
+        5.x servers expect different signatures; for this one both exclude the field.
 
         **Source:** RocketMQ ``AclClientRPCHook#doBeforeRequest``.
         """

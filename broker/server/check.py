@@ -1,7 +1,7 @@
-"""``mqbroker --check``: can this store be opened? Looks, changes nothing, starts nothing.
+"""``mqbroker --check``: check whether this store can be opened; read-only, starts nothing.
 
-What is looked at: the directory and its lock, the lengths of the files against the settings, the
-files of ``config/``. Contents are not read: ``mqadmin store inspect --summary`` does that.
+It checks the directory and its lock, the file lengths against the settings, and the files of
+``config/``. It does not read messages: ``mqadmin store inspect --summary`` does that.
 """
 
 import fcntl
@@ -26,7 +26,7 @@ DECODERS: dict[str, Callable[[str], object]] = {
 
 
 def check_store(config: MessageStoreConfig) -> Iterator[str]:
-    """One line per finding; StoreError for what would keep a broker from starting."""
+    """Yield one line per finding; StoreError for one that prevents the broker from starting."""
     root = Path(config.root)
     if not root.exists():
         _check_parent(root)
@@ -57,13 +57,13 @@ def _check_parent(root: Path) -> None:
 
 
 def _check_lock(path: Path) -> None:
-    """StoreLockedError when a broker, ours or Java's, has the store open."""
+    """Raise StoreLockedError if a broker, this one or Java's, has the store open."""
     try:
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except FileNotFoundError:
         return
     try:
-        # a shared lock for a moment: a reader's descriptor cannot ask in another way
+        # A brief shared lock: a read-only descriptor cannot test for a lock in another way.
         fcntl.lockf(fd, fcntl.LOCK_SH | fcntl.LOCK_NB, 1, 0, os.SEEK_SET)
     except OSError as error:
         raise StoreLockedError(
@@ -76,7 +76,7 @@ def _check_lock(path: Path) -> None:
 
 
 class _Kind(NamedTuple):
-    """Files of one kind: where, which keys set their length, that length and its default."""
+    """Files of one kind: the settings that define their length, that length, its default, paths."""
 
     name: str
     keys: str
@@ -114,13 +114,16 @@ def _kinds(config: MessageStoreConfig) -> list[_Kind]:
 
 
 def _check_lengths(kind: _Kind, crashed: bool) -> Iterator[str]:
-    """The files of one kind have one length, and it is the one of the settings."""
+    """Check that the files of one kind have one length and that it matches the settings.
+
+    After a crash, shorter files are accepted.
+    """
     lengths = {path: path.stat().st_size for path in kind.paths if path.name.isdigit()}
     if not lengths:
         return
     wanted, found = kind.length, set(lengths.values())
     if wanted == kind.default and len(found) == 1:
-        wanted = found.pop()  # left at its default: the start takes what is there
+        wanted = found.pop()  # default setting: the broker adopts the existing length
     odd = [path for path, length in lengths.items() if length != wanted]
     if odd and not (crashed and all(lengths[path] < wanted for path in odd)):
         raise StoreError(
@@ -132,7 +135,7 @@ def _check_lengths(kind: _Kind, crashed: bool) -> Iterator[str]:
 
 
 def check_configuration_files(root: str) -> Iterator[str]:
-    """One line per file of ``config/``; StoreError when one cannot be read, nor its backup."""
+    """Yield one line per file of ``config/``; StoreError if one and its backup are unreadable."""
     folder = Path(root) / "config"
     for name, decode in DECODERS.items():
         path = folder / name

@@ -1,26 +1,40 @@
-"""Who is on-line: producer groups and consumer groups with their connections and subscriptions.
+"""Online clients: producer and consumer groups with their connections and subscriptions.
 
-Plain tables that are told the time and never touch a socket: a connection is only a key and a
-value that callers hand in and get back. A subscription entry is replaced only by one with a
-newer version, topics absent from the latest heartbeat are dropped, a group without members is
-forgotten.
+Plain tables that receive the time as an argument and never touch a socket; a connection is only
+a key and a value. A subscription is replaced only by one with a newer version, topics absent from
+the latest heartbeat are dropped, and a group without members is removed.
+
+Memory is charged to connections: a membership to its connection, a group's subscriptions to the
+member that changed their size last, or to another member after that one has left.
 
 **Source:** RocketMQ ConsumerManager, ConsumerGroupInfo, ProducerManager, ClientChannelInfo.
 """
 
-from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Collection, Iterable, Iterator
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
 from broker.common.subscription import SubscriptionData
+from broker.remoting.budget import MemoryBudget
+from broker.remoting.limits import HELD_LIMIT_BYTES, HELD_TOTAL_LIMIT_BYTES
 
 if TYPE_CHECKING:
     from broker.remoting.server import Connection
 
+CHANNEL_BYTES: Final = 1_024  # one member of one group with its table entries
+SUBSCRIPTION_BYTES: Final = 1_024  # one subscription without its strings
+TAG_BYTES: Final = 192  # one tag of a subscription with its hash
+
+Memory = MemoryBudget["Connection"]
+
+
+def _default_memory() -> Memory:
+    return MemoryBudget(HELD_LIMIT_BYTES, HELD_TOTAL_LIMIT_BYTES)
+
 
 class ClientChannel:
-    """One client of one group: connection, id, language and version of its heartbeats."""
+    """One client of one group: connection, and id, language and version from its heartbeats."""
 
     __slots__ = ("client_id", "connection", "language", "last_update_ms", "version")
 
@@ -35,7 +49,7 @@ class ClientChannel:
 
 
 class ConsumerProfile(msgspec.Struct, frozen=True):
-    """How a group says it consumes; Java enum names."""
+    """How a group consumes, from its heartbeats; values are Java enum names."""
 
     consume_type: str = "CONSUME_PASSIVELY"
     message_model: str = "CLUSTERING"
@@ -43,9 +57,17 @@ class ConsumerProfile(msgspec.Struct, frozen=True):
 
 
 class ConsumerGroup:
-    """A consumer group that is on-line: profile, channels by connection, subscriptions by topic."""
+    """An online consumer group: profile, channels by connection, subscriptions by topic."""
 
-    __slots__ = ("channels", "last_update_ms", "name", "profile", "subscriptions")
+    __slots__ = (
+        "channels",
+        "last_update_ms",
+        "name",
+        "payer",
+        "profile",
+        "subscription_bytes",
+        "subscriptions",
+    )
 
     def __init__(self, name: str, profile: ConsumerProfile, now_ms: int) -> None:
         self.name = name
@@ -53,26 +75,30 @@ class ConsumerGroup:
         self.channels: dict[Connection, ClientChannel] = {}
         self.subscriptions: dict[str, SubscriptionData] = {}
         self.last_update_ms = now_ms
+        self.subscription_bytes = 0
+        self.payer: Connection | None = None
+        """The member that the subscriptions are charged to."""
 
     @property
     def broadcasting(self) -> bool:
-        """True when every member gets every message."""
+        """True if every member receives every message."""
         return self.profile.message_model == "BROADCASTING"
 
     def client_ids(self) -> list[str]:
-        """Ids of the members, sorted, each once."""
+        """Return the ids of the members, sorted and unique."""
         return sorted({channel.client_id for channel in self.channels.values()})
 
     def channel_of(self, client_id: str) -> ClientChannel | None:
-        """The newest channel of a member, None when it is not on-line."""
+        """Return the newest channel of a member, None if it is offline."""
         found = None
+        # A reconnected client may have several channels; the table keeps the order of registration.
         for channel in self.channels.values():
             if channel.client_id == client_id:
                 found = channel
         return found
 
     def update_subscriptions(self, wanted: Iterable[SubscriptionData]) -> bool:
-        """Take over a heartbeat's subscriptions; True when any topic came, went or changed."""
+        """Apply a heartbeat's subscriptions; True if a topic was added, removed or changed."""
         changed = False
         table = self.subscriptions
         topics = set()
@@ -82,20 +108,41 @@ class ConsumerGroup:
             if old is None or data.sub_version > old.sub_version:
                 changed = changed or old is None or _differs(old, data)
                 table[data.topic] = data
+                self.subscription_bytes += _held_bytes(data) - (_held_bytes(old) if old else 0)
         for topic in [topic for topic in table if topic not in topics]:
-            del table[topic]
+            self.subscription_bytes -= _held_bytes(table.pop(topic))
             changed = True
         return changed
+
+    def charge_subscriptions(self, memory: Memory, payer: "Connection | None", before: int) -> None:
+        """Charge ``payer`` with the subscriptions; release ``before`` bytes of the last payer."""
+        if self.payer is not None:
+            memory.release(self.payer, before)
+        self.payer = payer
+        if payer is not None:
+            memory.charge(payer, self.subscription_bytes)
 
 
 def _differs(old: SubscriptionData, new: SubscriptionData) -> bool:
     return (old.sub_string, old.expression_type) != (new.sub_string, new.expression_type)
 
 
-class ConsumerManager:
-    """All consumer groups that are on-line, found by group, by topic and by connection."""
+def _held_bytes(data: SubscriptionData) -> int:
+    """Estimate the memory of a subscription in bytes."""
+    tags = sum(map(len, data.tags_set)) + TAG_BYTES * (len(data.tags_set) + len(data.code_set))
+    return SUBSCRIPTION_BYTES + len(data.topic) + len(data.sub_string) + tags
 
-    def __init__(self) -> None:
+
+def _channel_bytes(group: str, channel: ClientChannel) -> int:
+    """Estimate the memory of a membership in bytes."""
+    return CHANNEL_BYTES + len(group) + len(channel.client_id)
+
+
+class ConsumerManager:
+    """All online consumer groups, found by group, topic and connection."""
+
+    def __init__(self, memory: Memory | None = None) -> None:
+        self._memory = memory if memory is not None else _default_memory()
         self._groups: dict[str, ConsumerGroup] = {}
         self._of_connection: dict[Connection, set[str]] = {}
 
@@ -106,16 +153,20 @@ class ConsumerManager:
         return len(self._groups)
 
     def get(self, name: str) -> ConsumerGroup | None:
-        """The group when at least one member is on-line."""
+        """Return the group if at least one member is online."""
         return self._groups.get(name)
 
     def subscription(self, group: str, topic: str) -> SubscriptionData | None:
-        """What ``group`` subscribed of ``topic``, None when off-line or not subscribed."""
+        """Return the subscription of ``group`` to ``topic``, None if offline or not subscribed."""
         found = self._groups.get(group)
         return found.subscriptions.get(topic) if found is not None else None
 
+    def groups_of_connection(self, connection: "Connection") -> Collection[str]:
+        """Return the names of the groups of which this connection is a member."""
+        return self._of_connection.get(connection, ())
+
     def groups_of_topic(self, topic: str) -> list[str]:
-        """Names of the on-line groups that subscribe ``topic``, sorted."""
+        """Return the names of the online groups that subscribe ``topic``, sorted."""
         return sorted(name for name, found in self._groups.items() if topic in found.subscriptions)
 
     def register(
@@ -125,9 +176,9 @@ class ConsumerManager:
         profile: ConsumerProfile | None,
         subscriptions: Iterable[SubscriptionData] | None,
     ) -> bool:
-        """Take over one consumer entry of a heartbeat; True when members or subscriptions changed.
+        """Apply one consumer entry of a heartbeat; True if members or subscriptions changed.
 
-        ``subscriptions`` is None for a heartbeat without them (version 2): what is known stays.
+        ``subscriptions`` is None for a heartbeat without them (version 2): the known ones are kept.
         """
         now_ms = channel.last_update_ms
         found = self._groups.get(group)
@@ -143,28 +194,40 @@ class ConsumerManager:
             old.version = channel.version
             old.language = channel.language
         else:
+            if old is not None:
+                self._memory.release(channel.connection, _channel_bytes(group, old))
+            self._memory.charge(channel.connection, _channel_bytes(group, channel))
             found.channels[channel.connection] = channel
             self._of_connection.setdefault(channel.connection, set()).add(group)
-        if subscriptions is not None and found.update_subscriptions(subscriptions):
-            changed = True
+        if subscriptions is not None:
+            before = found.subscription_bytes
+            if found.update_subscriptions(subscriptions):
+                changed = True
+            if found.subscription_bytes != before:
+                found.charge_subscriptions(self._memory, channel.connection, before)
         return changed
 
     def unregister(self, group: str, connection: "Connection") -> bool:
-        """Remove the member of this connection; True when there was one."""
+        """Remove the member of this connection; True if it was a member."""
         found = self._groups.get(group)
-        if found is None or found.channels.pop(connection, None) is None:
+        channel = found.channels.pop(connection, None) if found is not None else None
+        if found is None or channel is None:
             return False
+        self._memory.release(connection, _channel_bytes(group, channel))
         groups = self._of_connection.get(connection)
         if groups is not None:
             groups.discard(group)
             if not groups:
                 del self._of_connection[connection]
+        if found.payer is connection:
+            heir = next(iter(found.channels), None)
+            found.charge_subscriptions(self._memory, heir, found.subscription_bytes)
         if not found.channels:
             del self._groups[group]
         return True
 
     def drop_connection(self, connection: "Connection") -> list[str]:
-        """Remove a closed connection from every group; the names of the groups it was in."""
+        """Remove a closed connection from every group; return the names of its groups."""
         groups = sorted(self._of_connection.get(connection, ()))
         for group in groups:
             self.unregister(group, connection)
@@ -184,31 +247,42 @@ class ConsumerManager:
 
 
 class ProducerManager:
-    """All producer groups that are on-line."""
+    """All online producer groups."""
 
-    def __init__(self) -> None:
+    def __init__(self, memory: Memory | None = None) -> None:
+        self._memory = memory if memory is not None else _default_memory()
         self._groups: dict[str, dict[Connection, ClientChannel]] = {}
         self._of_connection: dict[Connection, set[str]] = {}
 
     def get(self, group: str) -> list[ClientChannel]:
-        """The on-line members of a group, empty when there are none."""
+        """Return the online members of a group, empty if it has none."""
         return list(self._groups.get(group, {}).values())
 
     def groups(self) -> list[str]:
-        """Names of the groups that are on-line, sorted."""
+        """Return the names of the online groups, sorted."""
         return sorted(self._groups)
 
+    def groups_of_connection(self, connection: "Connection") -> Collection[str]:
+        """Return the names of the groups of which this connection is a member."""
+        return self._of_connection.get(connection, ())
+
     def register(self, group: str, channel: ClientChannel) -> None:
-        """Take over one producer entry of a heartbeat."""
+        """Apply one producer entry of a heartbeat."""
         members = self._groups.setdefault(group, {})
+        old = members.get(channel.connection)
+        if old is not None:
+            self._memory.release(channel.connection, _channel_bytes(group, old))
+        self._memory.charge(channel.connection, _channel_bytes(group, channel))
         members[channel.connection] = channel
         self._of_connection.setdefault(channel.connection, set()).add(group)
 
     def unregister(self, group: str, connection: "Connection") -> bool:
-        """Remove the member of this connection; True when there was one."""
+        """Remove the member of this connection; True if it was a member."""
         members = self._groups.get(group)
-        if members is None or members.pop(connection, None) is None:
+        channel = members.pop(connection, None) if members is not None else None
+        if members is None or channel is None:
             return False
+        self._memory.release(connection, _channel_bytes(group, channel))
         if not members:
             del self._groups[group]
         groups = self._of_connection.get(connection)

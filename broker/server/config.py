@@ -1,9 +1,9 @@
-"""The broker's own settings: every broker.conf key this role reads, with default and meaning.
+"""Settings of the broker role: every broker.conf key it reads, with default and meaning.
 
-``BrokerConfig`` holds the values, ``SETTINGS`` says for each field its key in broker.conf, its
-unit and meaning, and whether UPDATE_BROKER_CONFIG may change it while the broker runs. Keys of
-the store live in ``broker.store.config``; keys nobody here reads are kept and named once in a
-warning, since real broker.conf files carry hundreds.
+``BrokerConfig`` holds the values. ``SETTINGS`` defines for each field its key in broker.conf, its
+unit and meaning, and whether UPDATE_BROKER_CONFIG may change it while the broker runs. Settings of
+the store are defined in ``broker.store.config``. Unknown keys are kept and listed once in a
+warning, because real broker.conf files contain hundreds of them.
 
 **Source:** RocketMQ BrokerConfig, NettyServerConfig (names and defaults).
 """
@@ -14,8 +14,18 @@ from typing import Final
 import msgspec
 
 from broker.common.address import parse_address
-from broker.common.settings import Setting, read_settings, write_settings
+from broker.common.settings import (
+    DAY_MS,
+    HOUR_MS,
+    INT_MAX,
+    LONG_MAX,
+    Setting,
+    check_bounds,
+    read_settings,
+    write_settings,
+)
 from broker.errors import ConfigError, LocalProtocolError
+from broker.remoting.access import AccessRules
 
 
 class BrokerConfig(msgspec.Struct, frozen=True, kw_only=True):
@@ -62,21 +72,32 @@ class BrokerConfig(msgspec.Struct, frozen=True, kw_only=True):
     default_query_max_num: int = 32
     max_held_pulls: int = 100_000
     max_connections: int = 20_000
+    admin_hosts: str = ""
     allow_remote_admin: bool = False
 
 
 SETTINGS: Final[dict[str, Setting]] = {
     "broker_name": Setting("brokerName", "", "name of this broker in routes; also a topic"),
     "broker_cluster_name": Setting("brokerClusterName", "", "cluster this broker belongs to"),
-    "broker_id": Setting("brokerId", "", "0 for a master, above 0 for a slave"),
+    "broker_id": Setting(
+        "brokerId", "", "0 for a master, above 0 for a slave", bounds=(0, INT_MAX)
+    ),
     "broker_ip1": Setting("brokerIP1", "", "address announced to clients; empty: the one bound"),
     "bind_address": Setting("bindAddress", "", "address to listen on"),
-    "listen_port": Setting("listenPort", "", "port to listen on; the port two below serves too"),
+    "listen_port": Setting(
+        "listenPort", "", "port to listen on; the port two below serves too", bounds=(0, 65_535)
+    ),
     "namesrv_addr": Setting("namesrvAddr", "", "name servers, host:port separated by ';'"),
     "broker_role": Setting("brokerRole", "", "ASYNC_MASTER or SYNC_MASTER; slaves are not served"),
-    "broker_permission": Setting("brokerPermission", "", "4 read, 2 write, 6 both", live=True),
+    "broker_permission": Setting(
+        "brokerPermission", "", "4 read, 2 write, 6 both", live=True, bounds=(0, 7)
+    ),
     "default_topic_queue_nums": Setting(
-        "defaultTopicQueueNums", "queues", "queues of the template topic TBW102", live=True
+        "defaultTopicQueueNums",
+        "queues",
+        "queues of the template topic TBW102",
+        live=True,
+        bounds=(1, 65_536),
     ),
     "auto_create_topic_enable": Setting(
         "autoCreateTopicEnable", "", "create unknown topics at their first send", live=True
@@ -96,7 +117,11 @@ SETTINGS: Final[dict[str, Setting]] = {
         "longPollingEnable", "", "hold a pull as long as the client asks", live=True
     ),
     "short_polling_time_mills": Setting(
-        "shortPollingTimeMills", "ms", "hold time when long polling is off", live=True
+        "shortPollingTimeMills",
+        "ms",
+        "hold time when long polling is off",
+        live=True,
+        bounds=(0, HOUR_MS),
     ),
     "lite_pull_message_enable": Setting(
         "litePullMessageEnable", "", "serve request 361", live=True
@@ -120,7 +145,11 @@ SETTINGS: Final[dict[str, Setting]] = {
         "rejectTransactionMessage", "", "refuse half messages (this broker always does)"
     ),
     "start_accept_send_request_time_stamp": Setting(
-        "startAcceptSendRequestTimeStamp", "epoch ms", "refuse sends before this time", live=True
+        "startAcceptSendRequestTimeStamp",
+        "epoch ms",
+        "refuse sends before this time",
+        live=True,
+        bounds=(0, LONG_MAX),
     ),
     "validate_system_topic_when_update_topic": Setting(
         "validateSystemTopicWhenUpdateTopic", "", "refuse changes of system topics", live=True
@@ -129,40 +158,64 @@ SETTINGS: Final[dict[str, Setting]] = {
         "enableMixedMessageType", "", "allow the topic attribute message.type=MIXED", live=True
     ),
     "register_name_server_period": Setting(
-        "registerNameServerPeriod", "ms", "between registrations, 10 s to 60 s"
+        "registerNameServerPeriod", "ms", "between registrations, 10 s to 60 s", bounds=(1, DAY_MS)
     ),
     "register_broker_timeout_mills": Setting(
-        "registerBrokerTimeoutMills", "ms", "wait for a name server's answer"
+        "registerBrokerTimeoutMills", "ms", "wait for a name server's answer", bounds=(1, HOUR_MS)
     ),
     "force_register": Setting("forceRegister", "", "register even when nothing has changed"),
     "flush_consumer_offset_interval": Setting(
-        "flushConsumerOffsetInterval", "ms", "between writes of consumerOffset.json"
+        "flushConsumerOffsetInterval",
+        "ms",
+        "between writes of consumerOffset.json",
+        bounds=(1, DAY_MS),
     ),
     "channel_expired_timeout": Setting(
-        "channelExpiredTimeout", "ms", "a client silent for so long is off-line"
+        "channelExpiredTimeout", "ms", "a client silent for so long is off-line", bounds=(1, DAY_MS)
     ),
     "server_channel_max_idle_time_seconds": Setting(
-        "serverChannelMaxIdleTimeSeconds", "s", "close connections idle for so long"
+        "serverChannelMaxIdleTimeSeconds",
+        "s",
+        "close connections idle for so long",
+        bounds=(1, 86_400),
     ),
     "send_thread_pool_queue_capacity": Setting(
-        "sendThreadPoolQueueCapacity", "requests", "sends in work before SYSTEM_BUSY"
+        "sendThreadPoolQueueCapacity",
+        "requests",
+        "sends in work before SYSTEM_BUSY",
+        bounds=(1, 10_000_000),
     ),
     "pull_thread_pool_queue_capacity": Setting(
-        "pullThreadPoolQueueCapacity", "requests", "pulls in work before SYSTEM_BUSY"
+        "pullThreadPoolQueueCapacity",
+        "requests",
+        "pulls in work before SYSTEM_BUSY",
+        bounds=(1, 10_000_000),
     ),
     "config_black_list": Setting(
         "configBlackList", "", "keys that UPDATE_BROKER_CONFIG must not touch, separated by ';'"
     ),
     "default_query_max_num": Setting(
-        "defaultQueryMaxNum", "messages", "most answers of a query by unique key", live=True
+        "defaultQueryMaxNum",
+        "messages",
+        "most answers of a query by unique key",
+        live=True,
+        bounds=(1, 100_000),
     ),
     "max_held_pulls": Setting(
-        "maxHeldPulls", "requests", "pulls parked at once; further ones are answered at once"
+        "maxHeldPulls",
+        "requests",
+        "pulls parked at once; further ones are answered at once",
+        bounds=(0, 10_000_000),
     ),
-    "max_connections": Setting("maxConnections", "connections", "open connections at most"),
-    "allow_remote_admin": Setting(
-        "allowRemoteAdmin", "", "let other machines destroy and reconfigure", live=True
+    "max_connections": Setting(
+        "maxConnections", "connections", "open connections at most", bounds=(1, 10_000_000)
     ),
+    "admin_hosts": Setting(
+        "adminHosts",
+        "",
+        "hosts besides loopback that may administer: IP addresses or networks separated by ';'",
+    ),
+    "allow_remote_admin": Setting("allowRemoteAdmin", "", "every host may administer"),
 }
 
 FIELD_OF_KEY: Final[dict[str, str]] = {setting.key: name for name, setting in SETTINGS.items()}
@@ -173,51 +226,53 @@ FOREIGN_ROLES: Final = {"SLAVE"}
 
 
 def from_properties(properties: Mapping[str, str], base: BrokerConfig = DEFAULTS) -> BrokerConfig:
-    """``base`` with every key of ``properties`` that belongs to the broker role; others ignored."""
+    """Return ``base`` updated with the broker's keys of ``properties``; other keys are ignored.
+
+    ConfigError when the result is invalid.
+    """
     return check(read_settings(SETTINGS, properties, base))
 
 
 def to_properties(config: BrokerConfig) -> dict[str, str]:
-    """Every setting as key → text, in the order of the table."""
+    """Return every setting as key → text, in the order of the table."""
     return write_settings(SETTINGS, config)
 
 
 def check(config: BrokerConfig) -> BrokerConfig:
-    """``config`` itself, or ConfigError when values contradict each other or the role."""
-    if not 0 <= config.listen_port <= 65535:
-        raise ConfigError(f"listenPort={config.listen_port}: not a port")
+    """Return ``config``; ConfigError when a value is invalid or not supported by this broker."""
+    check_bounds(SETTINGS, config)
     if config.broker_role in FOREIGN_ROLES:
         raise ConfigError(
             f"brokerRole={config.broker_role}: this broker cannot be a slave",
-            "use ASYNC_MASTER, or run the slave with Java RocketMQ",
+            "set brokerRole=ASYNC_MASTER, or run the slave with Java RocketMQ",
         )
     if config.broker_role not in ("ASYNC_MASTER", "SYNC_MASTER"):
         raise ConfigError(f"brokerRole={config.broker_role}: unknown role", "use ASYNC_MASTER")
     if config.broker_id != 0:
-        raise ConfigError(f"brokerId={config.broker_id}: a master has brokerId 0")
-    if config.broker_permission not in range(8):
-        raise ConfigError(f"brokerPermission={config.broker_permission}: not between 0 and 7")
+        raise ConfigError(f"brokerId={config.broker_id}: a master has brokerId 0", "set brokerId=0")
     if not config.broker_name or not config.broker_cluster_name:
         raise ConfigError("brokerName and brokerClusterName must not be empty")
-    if config.default_topic_queue_nums < 1:
-        raise ConfigError(
-            f"defaultTopicQueueNums={config.default_topic_queue_nums}: must be above 0"
-        )
     for address in name_servers(config):
         try:
             parse_address(address)
         except LocalProtocolError as error:
             raise ConfigError(f"namesrvAddr: {error.message}", error.hint) from None
+    access_rules(config)
     return config
 
 
+def access_rules(config: BrokerConfig) -> AccessRules:
+    """Return the access rules; ConfigError if ``adminHosts`` is not a list of addresses."""
+    return AccessRules(admin_hosts=config.admin_hosts, allow_remote_admin=config.allow_remote_admin)
+
+
 def register_period_ms(config: BrokerConfig) -> int:
-    """Time between registrations, clamped as the Java broker clamps it."""
+    """Return the time between registrations, clamped as in Java."""
     low, high = REGISTER_PERIOD_BOUNDS_MS
     return max(low, min(high, config.register_name_server_period))
 
 
 def name_servers(config: BrokerConfig) -> list[str]:
-    """The configured name server addresses, in order, without blanks and doubles."""
+    """Return the configured name server addresses, in order, without blanks and duplicates."""
     parts = (part.strip() for part in config.namesrv_addr.replace(",", ";").split(";"))
     return list(dict.fromkeys(part for part in parts if part))

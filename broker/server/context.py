@@ -1,9 +1,9 @@
-"""What every processor sees: settings, tables, the store, and three seams to the outside.
+"""BrokerContext: the state that all processors share, and the hooks to the parts around it.
 
-The seams are ``soon`` (run at the end of this turn of the loop), ``announce`` (tell the name
-servers about topics) and ``clock``. Tests put lists and manual clocks there.
+Tests replace three hooks: ``soon`` (run at the end of this event-loop iteration), ``announce``
+(announce topics to the name servers) and ``clock``.
 
-**Source:** RocketMQ BrokerController, the part that is state.
+**Source:** RocketMQ BrokerController, its state only.
 """
 
 from collections.abc import Awaitable, Callable, Iterable
@@ -12,30 +12,33 @@ from typing import TYPE_CHECKING
 from broker.common.address import encode_host, format_address
 from broker.common.clock import Clock
 from broker.common.topic import retry_topic
+from broker.remoting.budget import MemoryBudget
+from broker.remoting.endpoint import peer_memory
+from broker.remoting.limits import ServerLimits
 from broker.remoting.server import host_address
 from broker.server.clients import ConsumerManager, ProducerManager
 from broker.server.config import BrokerConfig
-from broker.server.filters import MatcherCache
-from broker.server.group import GroupTable
-from broker.server.locks import QueueLocks
-from broker.server.long_polling import HeldPull, PullHold
-from broker.server.offset import ConsumerOffsets
+from broker.server.consumer_offset import ConsumerOffsetManager
+from broker.server.long_polling import PullRequestHold, SuspendedPull
+from broker.server.message_filter import MatcherCache
+from broker.server.rebalance_lock import RebalanceLockManager
 from broker.server.settings import Settings
 from broker.server.stats import BrokerStats
-from broker.server.topic import TopicTable
+from broker.server.subscription_group import SubscriptionGroupManager
+from broker.server.topic_config import TopicConfigManager
 
 if TYPE_CHECKING:
-    from broker.remoting.server import RemotingServer
+    from broker.remoting.server import Connection, RemotingServer
     from broker.server.persistence import ConfigStore
-    from broker.server.schedule import DelayQueues
+    from broker.server.schedule import ScheduleMessageService
     from broker.store.message_store import MessageStore
 
 Announce = Callable[[Iterable[str]], Awaitable[None]]
-Soon = Callable[[Callable[[], None]], object]
+CallSoon = Callable[[Callable[[], None]], object]
 
 
 async def _announce_nowhere(topics: Iterable[str]) -> None:
-    """Stand-in until a registrar is wired: a broker without name servers tells nobody."""
+    """Do nothing; used until a registrar is wired."""
 
 
 def _at_once(call: Callable[[], None]) -> None:
@@ -43,9 +46,10 @@ def _at_once(call: Callable[[], None]) -> None:
 
 
 class BrokerContext:
-    """The state of one broker; processors read and change it, nobody else does.
+    """The state of one broker; only the controller and the processors change it.
 
-    ``address`` is the announced ``host:port``, ``store_host`` its binary form in records.
+    ``address`` is the announced ``host:port``, ``store_host`` its binary form in records;
+    ``memory`` counts the bytes kept for each connection, by these tables and by the server.
     """
 
     __slots__ = (
@@ -61,6 +65,7 @@ class BrokerContext:
         "holds",
         "locks",
         "matchers",
+        "memory",
         "offsets",
         "on_config_change",
         "on_park",
@@ -82,38 +87,39 @@ class BrokerContext:
         self.clock = clock
         self.store = store
         self.boot_ms = clock.now_ms()
-        self.topics = TopicTable(config, clock)
-        self.groups = GroupTable(config, clock)
-        self.offsets = ConsumerOffsets(clock)
-        self.consumers = ConsumerManager()
-        self.producers = ProducerManager()
-        self.locks = QueueLocks()
-        self.holds = PullHold(config.max_held_pulls)
+        self.topics = TopicConfigManager(config, clock)
+        self.groups = SubscriptionGroupManager(config, clock)
+        self.offsets = ConsumerOffsetManager(clock)
+        self.memory: MemoryBudget[Connection] = peer_memory(ServerLimits())
+        self.consumers = ConsumerManager(self.memory)
+        self.producers = ProducerManager(self.memory)
+        self.locks = RebalanceLockManager()
+        self.holds = PullRequestHold(config.max_held_pulls, self.memory)
         self.matchers = MatcherCache()
         self.stats = BrokerStats(self.boot_ms)
         self.announce: Announce = _announce_nowhere
-        self.soon: Soon = _at_once
-        self.delays: DelayQueues | None = None
+        self.soon: CallSoon = _at_once
+        self.delays: ScheduleMessageService | None = None
         self.files: ConfigStore | None = None
         self.server: RemotingServer | None = None
         self.on_config_change: list[Callable[[], None]] = []
         self.on_park: Callable[[], None] | None = None
-        self.on_wake: Callable[[list[HeldPull]], None] | None = None
+        self.on_wake: Callable[[list[SuspendedPull]], None] | None = None
         self.address = ""
         self.store_host = b""
         self.set_address(config.broker_ip1 or "127.0.0.1", config.listen_port)
-        self.topics.on_change.append(self._tell_batch_topics)
+        self.topics.on_change.append(self._update_batch_topics)
 
     def set_address(self, host: str, port: int) -> None:
         """Announce ``host:port`` from now on; records stored from now on carry its IP address.
 
-        ConfigError when ``host`` is a name that nobody knows.
+        ConfigError when the name ``host`` cannot be resolved.
         """
         self.store_host = encode_host(host_address(host), port)
         self.address = format_address(host, port)
 
     def set_config(self, config: BrokerConfig) -> None:
-        """Take over changed settings everywhere they are kept."""
+        """Apply changed settings to every table that keeps them, and notify the listeners."""
         self.config = config
         self.topics.config = config
         self.groups.config = config
@@ -121,15 +127,15 @@ class BrokerContext:
             listener()
 
     def ensure_retry_topic(self, group: str, queues: int, sys_flag: int = 0) -> bool:
-        """Make the group's retry topic; True when it was not there."""
+        """Create the group's retry topic; True if it did not exist."""
         topic = retry_topic(group)
         if topic in self.topics:
             return False
         self.topics.ensure(topic, max(1, queues), sys_flag=sys_flag)
         return True
 
-    def _tell_batch_topics(self, topics: list[str]) -> None:
-        """The store lays the queues of some topics out for whole batches."""
+    def _update_batch_topics(self, topics: list[str]) -> None:
+        """Notify the store of the BatchCQ topics, whose ConsumeQueues have another unit layout."""
         self.store.queue_table.set_batch_topics(
             name
             for name in topics
@@ -138,5 +144,5 @@ class BrokerContext:
         )
 
     def now_ms(self) -> int:
-        """Wall-clock time in ms."""
+        """Return the wall-clock time in ms."""
         return self.clock.now_ms()

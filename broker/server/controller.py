@@ -2,17 +2,19 @@
 
 ::
 
-    start   lock and load the store → tables → handlers → listen → register → timers
-    stop    leave the name servers → answer what is parked → stop listening, drain → write tables
-            → shut the store (flush, checkpoint, abort file)
+    start   check config files → lock and load the store → tables → listen → register → timers
+    stop    unregister → resume suspended pulls → stop listening, drain → write tables
+            → shut down the store (flush, checkpoint, abort file)
 
-Timers: one for the earliest deadline of parked pulls, one for the earliest due delay, and one
-tick of five seconds for everything periodic (offset file, silent clients, statistics, cleaning).
+Timers: one for the earliest deadline of suspended pulls, one for the earliest due delayed message,
+and one tick of five seconds for periodic work (offset files, failed table writes, silent clients,
+statistics, cleaning).
 
 **Source:** RocketMQ BrokerController#start, #shutdown.
 """
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, Final
@@ -23,24 +25,27 @@ from broker.errors import StoreError
 from broker.remoting.client import RemotingClient
 from broker.remoting.daemon import shown_host
 from broker.remoting.server import Connection, LaneLimits, RemotingServer, ServerLimits
+from broker.server import config as role
 from broker.server.config import BrokerConfig
 from broker.server.context import BrokerContext
-from broker.server.notices import notify_members
+from broker.server.deadline_timer import DeadlineTimer
+from broker.server.notifications import notify_members
 from broker.server.persistence import ConfigStore
-from broker.server.processor.pull import PullProcessor
+from broker.server.processor.pull import PullMessageProcessor
 from broker.server.processor.table import make_handlers
 from broker.server.registration import Registrar
-from broker.server.schedule import DelayQueues
+from broker.server.schedule import MAX_WAIT_MS, ScheduleMessageService
 from broker.server.settings import Settings
 from broker.server.stats import SAMPLE_MS, TOPIC_PUT_NUMS, TOPIC_PUT_SIZE
+from broker.server.table_writer import Done
 from broker.store.config import parse_delay_levels
-from broker.store.files import Disk
+from broker.store.logfile.disk import Disk
 from broker.store.message_store import MessageStore
 from broker.store.results import RecoveryReport
 
 log = logging.getLogger("broker.server")
 
-# topic, queue id, queue offset behind the message, tags code, store time, raw properties
+# topic, queue id, queue offset after the message, tags code, store time, raw properties
 Arrival = tuple[str, int, int, int, int, bytes]
 
 DRAIN_MS: Final = 3_000
@@ -70,58 +75,65 @@ class BrokerController:
             settings.store,
             clock=self._clock,
             disk=self._disk,
-            defer=self._soon,
-            notify=self._from_thread,
+            defer=self._call_soon,
+            notify=self._call_soon_threadsafe,
         )
         self.context = BrokerContext(settings, self.store, self._clock)
-        self.context.soon = self._soon
+        self.context.soon = self._call_soon
         self.context.files = ConfigStore(
-            settings.store.root, self._disk, light_queues=settings.store.enable_lmq
+            settings.store.root,
+            self._disk,
+            lmq_enabled=settings.store.enable_lmq,
+            soon=self._call_soon,
+            run=self._in_thread,
         )
-        self._pulls = PullProcessor(self.context)
+        self._pulls = PullMessageProcessor(self.context)
         self.context.on_wake = self._pulls.arrived
-        self.context.on_park = self._arm_hold_timer
+        self.context.on_park = self._arm_pull_timer
         self._server = RemotingServer(
             make_handlers(self.context, self._pulls),
             limits=_limits(config),
             clock=self._clock,
             name="broker",
             on_close=self._connection_closed,
-            allow_remote_admin=config.allow_remote_admin,
+            access=role.access_rules(config),
+            memory=self.context.memory,
         )
         self.context.server = self._server
         self._client = RemotingClient(name="broker", on_close=self._name_server_lost)
         self._registrar = Registrar(self.context, self._client)
-        self._hold_timer: asyncio.TimerHandle | None = None
-        self._delay_timer: asyncio.TimerHandle | None = None
+        self._pull_timer = DeadlineTimer(self._clock, self._expire_suspended_pulls)
+        self._delay_timer = DeadlineTimer(self._clock, self._deliver_delays)
         self._tick_timer: asyncio.TimerHandle | None = None
         self._due: dict[str, float] = {}
         self._writing: asyncio.Future[None] | None = None
         self._background: set[asyncio.Task[None]] = set()
+        self._changed_topics: set[str] = set()
         self._started = False
 
     @property
     def addresses(self) -> list[str]:
-        """The addresses listened on, the main one first."""
+        """The listening addresses, the main one first."""
         return self._server.addresses
 
     @property
     def address(self) -> str:
-        """The address announced to name servers and clients, known after the start."""
+        """The address announced to name servers and clients, valid after the start."""
         return self.context.address
 
     # ---- start
 
     async def start(self) -> None:
-        """Open the store, listen, register; what was opened is closed again when it fails."""
+        """Open the store, listen and register; after a failure everything is closed again."""
         self._loop = asyncio.get_running_loop()
         config = self.context.config
         assert self.context.files is not None
         self.context.files.check()
-        # Off the loop: signals are heard during a long recovery.
+        # In a thread: the event loop handles signals during a long recovery.
         report_recovery(await self._loop.run_in_executor(None, self.store.load))
         try:
             self._load_tables()
+            await self._persist_tables()
             self.store.start()
             listen = self._listen or [(config.bind_address, config.listen_port)]
             await self._server.start(_with_vip(listen))
@@ -144,26 +156,19 @@ class BrokerController:
         context.files.load(context)
         context.topics.add_system_topics()
         context.groups.add_preset_groups()
-        context.delays = DelayQueues(
+        context.delays = ScheduleMessageService(
             self.store, self._clock, parse_delay_levels(self.store.config.message_delay_level)
         )
         context.delays.on_delivered = self._delivered
         context.files.load_delays(context)
         context.topics.on_change.append(self._topics_changed)
-        context.groups.on_change.append(self._groups_changed)
-        context.on_config_change.append(self._settings_changed)
-        self._save_tables()
         _report_unknown_topics(context)
 
-    def _save_tables(self) -> None:
-        """Write topics and groups; a disk that does not take them is no reason not to serve."""
-        context = self.context
-        assert context.files is not None
-        for save in (context.files.save_topics, context.files.save_groups):
-            try:
-                save(context)
-            except (StoreError, OSError) as error:
-                log.error("not written: %s", error)
+    async def _persist_tables(self) -> None:
+        """Write topics and groups; the broker serves even if they cannot be written."""
+        for table in (self.context.topics, self.context.groups):
+            with contextlib.suppress(StoreError, OSError):  # logged by the table's writer
+                await table.persist()
 
     def _announce_address(self, bound_host: str) -> None:
         config = self.context.config
@@ -176,20 +181,21 @@ class BrokerController:
     # ---- stop
 
     async def close(self) -> None:
-        """Stop in order; safe to call after a failed start."""
+        """Stop in order; safe after a failed start."""
         if not self._started:
             return
         self._started = False
-        for timer in (self._hold_timer, self._delay_timer, self._tick_timer):
-            if timer is not None:
-                timer.cancel()
+        self._pull_timer.cancel()
+        self._delay_timer.cancel()
+        if self._tick_timer is not None:
+            self._tick_timer.cancel()
         await self._registrar.stop()
         self._pulls.resume(self.context.holds.take_all())
         await self._server.close(DRAIN_MS)
         await self._client.close()
         context = self.context
         assert context.files is not None
-        self._save_tables()
+        await self._persist_tables()
         if self._writing is not None:
             await asyncio.wait({self._writing})
         try:
@@ -198,19 +204,25 @@ class BrokerController:
             log.error("offsets not written: %s", error)
         self.store.shutdown()
 
-    # ---- seams of the store and the tables
+    # ---- callbacks of the store and the tables
 
-    def _soon(self, call: Callable[[], None]) -> None:
+    def _call_soon(self, call: Callable[[], None]) -> None:
         if self._loop is None:
             call()
         else:
             self._loop.call_soon(call)
 
-    def _from_thread(self, call: Callable[[], None]) -> None:
+    def _call_soon_threadsafe(self, call: Callable[[], None]) -> None:
         if self._loop is None or self._loop.is_closed():
             call()
         else:
             self._loop.call_soon_threadsafe(call)
+
+    def _in_thread(self, job: Callable[[], None], done: Done) -> None:
+        """Write a table file in a thread; ``done`` is called on the event loop."""
+        assert self._loop is not None
+        running = self._loop.run_in_executor(None, job)
+        running.add_done_callback(lambda ended: done(ended.exception()))
 
     def _message_arrived(self, *arrival: *Arrival) -> None:
         topic, queue_id, max_offset, tags_code, _, properties = arrival
@@ -219,8 +231,9 @@ class BrokerController:
             self._pulls.arrived(woken)
 
     def _delay_arrived(self, *arrival: *Arrival) -> None:
-        due_ms = arrival[3]
-        self._wake_delays_at(max(0.0, due_ms - self._clock.now_ms()))
+        delays = self.context.delays
+        if delays is not None:
+            self._wake_delays_in(delays.wait_ms(arrival[3]))
 
     def _delivered(self, topic: str, size: int) -> None:
         stats = self.context.stats
@@ -229,19 +242,25 @@ class BrokerController:
         stats.put.add(1)
 
     def _topics_changed(self, topics: list[str]) -> None:
-        context = self.context
-        assert context.files is not None
-        context.files.save_topics(context)
+        """Announce the changes of this event-loop iteration together: many topics cost one task."""
+        if not self._started:
+            return
+        if not self._changed_topics:
+            self._call_soon(self._announce_changes)
+        self._changed_topics.update(topics or self.context.topics.configs)
+
+    def _announce_changes(self) -> None:
+        topics, self._changed_topics = self._changed_topics, set()
         if self._started:
-            names = topics or list(context.topics.configs)
-            self._run(self._registrar.announce(names))
+            self._run(self._announce_persisted(topics))
 
-    def _groups_changed(self) -> None:
-        assert self.context.files is not None
-        self.context.files.save_groups(self.context)
-
-    def _settings_changed(self) -> None:
-        self._server.allow_remote_admin = self.context.config.allow_remote_admin
+    async def _announce_persisted(self, topics: set[str]) -> None:
+        """Announce changed topics once persisted: name servers would keep a rolled-back topic."""
+        try:
+            await self.context.topics.persist()
+        except (StoreError, OSError):
+            return
+        await self._registrar.announce(topics)
 
     def _run(self, work: Coroutine[Any, Any, None]) -> None:
         assert self._loop is not None
@@ -264,42 +283,29 @@ class BrokerController:
 
     # ---- timers
 
-    def _arm_hold_timer(self) -> None:
-        """Keep the timer at the earliest deadline of the parked pulls."""
+    def _arm_pull_timer(self) -> None:
+        """Arm the timer for the earliest deadline of the suspended pulls."""
         deadline_ms = self.context.holds.next_deadline_ms()
-        if deadline_ms is None:
-            return
-        assert self._loop is not None
-        wait_s = max(0.0, deadline_ms - self._clock.monotonic_ms()) / 1000
-        self._hold_timer = self._earlier(self._hold_timer, wait_s, self._expire_holds)
+        if deadline_ms is not None:
+            self._pull_timer.arm(deadline_ms)
 
-    def _expire_holds(self) -> None:
-        self._hold_timer = None
+    def _expire_suspended_pulls(self) -> None:
         self._pulls.resume(self.context.holds.expire(self._clock.monotonic_ms()))
-        self._arm_hold_timer()
+        self._arm_pull_timer()
 
-    def _earlier(
-        self, timer: asyncio.TimerHandle | None, wait_s: float, call: Callable[[], None]
-    ) -> asyncio.TimerHandle:
-        """``timer`` if it fires in time, else one that fires in ``wait_s`` in its place."""
-        assert self._loop is not None
-        when = self._loop.time() + wait_s
-        if timer is not None:
-            if timer.when() <= when:
-                return timer
-            timer.cancel()
-        return self._loop.call_at(when, call)
-
-    def _wake_delays_at(self, wait_ms: float) -> None:
-        self._delay_timer = self._earlier(self._delay_timer, wait_ms / 1000, self._deliver_delays)
+    def _wake_delays_in(self, wait_ms: float) -> None:
+        self._delay_timer.arm(self._clock.monotonic_ms() + wait_ms)
 
     def _deliver_delays(self) -> None:
-        self._delay_timer = None
         if not self._started or self.context.delays is None:
             return
-        wait_ms = self.context.delays.deliver_due()
+        try:
+            wait_ms = self.context.delays.deliver_due()
+        except Exception:  # no error may end the delivery: this call arms the next one
+            log.exception("delayed messages: delivery failed, next attempt in %d ms", MAX_WAIT_MS)
+            wait_ms = MAX_WAIT_MS
         if wait_ms is not None:
-            self._wake_delays_at(wait_ms)
+            self._wake_delays_in(wait_ms)
 
     def _tick(self) -> None:
         assert self._loop is not None
@@ -307,6 +313,8 @@ class BrokerController:
         context = self.context
         if self._is_due("progress", context.config.flush_consumer_offset_interval):
             self._save_progress()
+            context.topics.retry_write()
+            context.groups.retry_write()
         if self._is_due("stats", SAMPLE_MS):
             context.stats.sample(context.now_ms())
         if self._is_due("clients", SCAN_CLIENTS_MS):
@@ -315,12 +323,12 @@ class BrokerController:
             self.store.clean_expired(context.now_ms())
 
     def _save_progress(self) -> None:
-        """Write offsets in a thread: a sync must not hold up the loop."""
+        """Write offsets in a thread: a sync must not block the event loop."""
         assert self._loop is not None
         assert self.context.files is not None
         if self._writing is not None and not self._writing.done():
-            return  # the disk is slow: the next tick takes the changes along
-        job = self.context.files.take_progress(self.context)
+            return  # the disk is slow: the next tick writes these changes too
+        job = self.context.files.snapshot_progress(self.context)
         if job is not None:
             self._writing = self._loop.run_in_executor(None, job)
             self._writing.add_done_callback(self._progress_saved)
@@ -329,9 +337,6 @@ class BrokerController:
         error = None if writing.cancelled() else writing.exception()
         if error is not None:
             log.error("offsets not written: %s", error)
-            self.context.offsets.changed = True
-            if self.context.delays is not None:
-                self.context.delays.changed = True
 
     def _is_due(self, name: str, period_ms: int) -> bool:
         now_ms = self._clock.monotonic_ms()
@@ -339,6 +344,7 @@ class BrokerController:
         if due_ms is None:
             self._due[name] = now_ms + period_ms
             return False
+        # Due at the tick that is nearest to the due time.
         if now_ms + TICK_MS / 2 < due_ms:
             return False
         self._due[name] = now_ms + period_ms
@@ -355,7 +361,7 @@ class BrokerController:
 
 
 def report_recovery(report: RecoveryReport) -> None:
-    """Say what opening the store found; nothing after a clean stop."""
+    """Log what the recovery found and changed; no output after a clean stop."""
     if not report.clean:
         log.warning(
             "the store was not stopped cleanly: read %d bytes from %d in %.0f ms, dispatched %d",
@@ -382,7 +388,7 @@ def report_recovery(report: RecoveryReport) -> None:
 
 
 def _report_unknown_topics(context: BrokerContext) -> None:
-    """Say which topics clients cannot see, because topics.json does not know them."""
+    """Log the topics that clients cannot see because topics.json has no entry for them."""
     unknown = [
         name
         for name in context.store.queues()
@@ -399,7 +405,7 @@ def _report_unknown_topics(context: BrokerContext) -> None:
 
 
 def _with_vip(listen: Sequence[tuple[str, int]]) -> list[tuple[str, int]]:
-    """Each address, and the port two below it; a free port (0) has no such neighbour."""
+    """Return each address and the VIP port two below it; port 0 (any free port) has none."""
     vip = [(host, port - VIP_PORT_DISTANCE) for host, port in listen if port > VIP_PORT_DISTANCE]
     return [*listen, *vip]
 

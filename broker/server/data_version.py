@@ -1,4 +1,4 @@
-"""The version a table carries so that name servers and slaves see that it has changed.
+"""The version of a table, by which name servers and slaves detect changes.
 
 **Source:** RocketMQ DataVersion.
 """
@@ -7,9 +7,9 @@ from broker.store.format import config as files
 
 
 class DataVersion:
-    """(stateVersion, timestamp, counter); two versions are equal when all three are.
+    """(stateVersion, timestamp, counter); two versions are equal if all three are.
 
-    ``state_version`` is None for a table read from a 4.9 file, which stays in that dialect.
+    ``state_version`` is None for a table read from a 4.9 file, which keeps that format.
     """
 
     __slots__ = ("counter", "state_version", "timestamp")
@@ -20,12 +20,12 @@ class DataVersion:
         self.state_version = state_version
 
     def bump(self, now_ms: int) -> None:
-        """Note one change at ``now_ms``."""
+        """Record one change at ``now_ms``."""
         self.timestamp = now_ms
         self.counter += 1
 
     def to_wire(self) -> dict[str, int]:
-        """The object Java writes, fields sorted."""
+        """Return the JSON object that Java writes, fields sorted."""
         return {
             "counter": self.counter,
             "stateVersion": self.state_version or 0,
@@ -33,13 +33,13 @@ class DataVersion:
         }
 
     def to_file(self) -> files.DataVersion:
-        """The value the configuration files carry."""
+        """Return the value for a configuration file."""
         return files.DataVersion(
             counter=self.counter, state_version=self.state_version, timestamp=self.timestamp
         )
 
     def assign(self, version: files.DataVersion | None) -> None:
-        """Take over what a file says; None leaves everything as it is."""
+        """Copy the version read from a file; None changes nothing."""
         if version is not None:
             self.counter = version.counter
             self.state_version = version.state_version

@@ -1,9 +1,10 @@
-"""Pulls that found nothing wait here until a message comes or their time is over.
+"""Long polling: pulls that found no message are suspended until one arrives or they expire.
 
-A pure object told the time: the pull processor parks a request, dispatch reports arrivals, the
-controller asks for the next deadline and arms one timer for it. A parked pull leaves exactly
-once: woken by an arrival that its filter may accept, expired at its deadline, or dropped with
-its connection. Deadlines are exact; the Java broker looks every five seconds.
+A pure object that receives the time as an argument: the pull processor suspends a request,
+dispatch reports arrivals, and the controller arms one timer for the next deadline. A suspended
+pull is removed exactly once: woken by an arrival that its filter may accept, expired at its
+deadline, dropped with its connection, or taken when the broker stops. Deadlines are exact; Java
+checks every five seconds.
 
 **Source:** RocketMQ PullRequestHoldService, ManyPullRequest, NotifyMessageArrivingListener.
 """
@@ -12,26 +13,31 @@ import heapq
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Final
 
+from broker.remoting.budget import MemoryBudget
+from broker.remoting.limits import HELD_LIMIT_BYTES, HELD_TOTAL_LIMIT_BYTES
+
 if TYPE_CHECKING:
     from broker.remoting.protocol.command import RemotingCommand
     from broker.remoting.server import Connection
 
-MAX_HELD_PULLS: Final = 100_000  # about 1 KiB each with its request
+MAX_HELD_PULLS: Final = 100_000
+SUSPENDED_PULL_BYTES: Final = 2_048  # one pull with its request and table entries
 
 TagMatcher = Callable[[int], bool]
 PropertyMatcher = Callable[[bytes], bool]
 
 
-class HeldPull:
-    """One parked pull: who asked, what for, until when.
+class SuspendedPull:
+    """One suspended pull: its connection, request, queue, offset and deadline (monotonic ms).
 
-    ``properties_match`` looks at the raw property string of an arriving message, None when the
-    tag code decides alone.
+    ``properties_match`` tests the raw property string of an arriving message; None if the tags code
+    alone decides. ``held_bytes`` is the memory charged to its connection while it is suspended.
     """
 
     __slots__ = (
         "connection",
         "deadline_ms",
+        "held_bytes",
         "parked",
         "properties_match",
         "queue_id",
@@ -52,18 +58,24 @@ class HeldPull:
         self.deadline_ms = 0.0
         self.tag_match: TagMatcher | None = None
         self.properties_match: PropertyMatcher | None = None
+        self.held_bytes = SUSPENDED_PULL_BYTES
         self.parked = False
 
 
-class PullHold:
-    """All parked pulls, by topic and queue, by deadline and by connection."""
+class PullRequestHold:
+    """All suspended pulls, by topic and queue, by deadline and by connection."""
 
-    def __init__(self, limit: int = MAX_HELD_PULLS) -> None:
+    def __init__(
+        self, limit: int = MAX_HELD_PULLS, memory: "MemoryBudget[Connection] | None" = None
+    ) -> None:
         self._limit = limit
-        # The innermost dict is an ordered set: leaving it costs the same wherever a pull stands.
-        self._queues: dict[str, dict[int, dict[HeldPull, None]]] = {}
-        self._deadlines: list[tuple[float, int, HeldPull]] = []
-        self._of_connection: dict[Connection, set[HeldPull]] = {}
+        if memory is None:
+            memory = MemoryBudget(HELD_LIMIT_BYTES, HELD_TOTAL_LIMIT_BYTES)
+        self._memory = memory
+        # The innermost dict is an ordered set: removal takes constant time at any position.
+        self._queues: dict[str, dict[int, dict[SuspendedPull, None]]] = {}
+        self._deadlines: list[tuple[float, int, SuspendedPull]] = []
+        self._of_connection: dict[Connection, set[SuspendedPull]] = {}
         self._sequence = 0
         self._size = 0
 
@@ -72,12 +84,12 @@ class PullHold:
 
     @property
     def full(self) -> bool:
-        """True when no further pull may be parked."""
+        """True if no further pull may be suspended."""
         return self._size >= self._limit
 
-    def park(self, pull: HeldPull) -> bool:
-        """Keep a pull until its deadline; False when the limit is reached."""
-        if self._size >= self._limit:
+    def park(self, pull: SuspendedPull) -> bool:
+        """Suspend a pull until its deadline; False if a limit is reached (count or memory)."""
+        if self._size >= self._limit or not self._memory.reserve(pull.connection, pull.held_bytes):
             return False
         self._queues.setdefault(pull.topic, {}).setdefault(pull.queue_id, {})[pull] = None
         self._of_connection.setdefault(pull.connection, set()).add(pull)
@@ -90,7 +102,7 @@ class PullHold:
 
     @property
     def topics(self) -> Mapping[str, object]:
-        """The topics some pull waits for, as a live view."""
+        """The topics with suspended pulls, as a live view."""
         return self._queues
 
     def arrived(
@@ -100,8 +112,8 @@ class PullHold:
         max_offset: int,
         tags_code: int | None = None,
         properties: bytes | None = None,
-    ) -> list[HeldPull]:
-        """Take out the pulls that a message ending at ``max_offset`` wakes.
+    ) -> list[SuspendedPull]:
+        """Remove and return the pulls woken by a message; ``max_offset`` is the offset after it.
 
         Without ``tags_code`` every pull below ``max_offset`` wakes, whatever its filter.
         """
@@ -121,13 +133,13 @@ class PullHold:
         return woken
 
     def next_deadline_ms(self) -> float | None:
-        """When :meth:`expire` must be called next, None when nothing waits."""
+        """Return when :meth:`expire` must be called next, None if no pull is suspended."""
         while self._deadlines and not self._deadlines[0][2].parked:
             heapq.heappop(self._deadlines)
         return self._deadlines[0][0] if self._deadlines else None
 
-    def expire(self, now_ms: float) -> list[HeldPull]:
-        """Take out the pulls whose time is over."""
+    def expire(self, now_ms: float) -> list[SuspendedPull]:
+        """Remove and return the pulls whose deadline has passed."""
         over = []
         while (deadline := self.next_deadline_ms()) is not None and deadline <= now_ms:
             pull = heapq.heappop(self._deadlines)[2]
@@ -136,21 +148,23 @@ class PullHold:
         return over
 
     def drop_connection(self, connection: "Connection") -> None:
-        """Forget the pulls of a closed connection."""
+        """Remove the pulls of a closed connection."""
         for pull in list(self._of_connection.get(connection, ())):
             self._remove(pull)
+        self._compact()
 
-    def take_all(self) -> list[HeldPull]:
-        """Take out everything, at a stop."""
+    def take_all(self) -> list[SuspendedPull]:
+        """Remove and return all pulls, when the broker stops."""
         everything = [pull for _, _, pull in self._deadlines if pull.parked]
         for pull in everything:
             self._remove(pull)
         self._deadlines.clear()
         return everything
 
-    def _remove(self, pull: HeldPull) -> None:
+    def _remove(self, pull: SuspendedPull) -> None:
         pull.parked = False
         self._size -= 1
+        self._memory.release(pull.connection, pull.held_bytes)
         queues = self._queues[pull.topic]
         waiting = queues[pull.queue_id]
         del waiting[pull]
@@ -164,14 +178,14 @@ class PullHold:
             del self._of_connection[pull.connection]
 
     def _compact(self) -> None:
-        # Woken pulls leave their heap entry behind; rebuilding when most are dead keeps the heap
-        # within twice the live entries at constant cost per pull.
+        # Removing a pull leaves its heap entry. Rebuilding the heap when most entries are stale
+        # keeps it within twice the live entries, at constant amortised cost per pull.
         if len(self._deadlines) > 64 and len(self._deadlines) > 2 * self._size:
             self._deadlines = [entry for entry in self._deadlines if entry[2].parked]
             heapq.heapify(self._deadlines)
 
 
-def _may_match(pull: HeldPull, tags_code: int | None, properties: bytes | None) -> bool:
+def _may_match(pull: SuspendedPull, tags_code: int | None, properties: bytes | None) -> bool:
     if tags_code is not None and pull.tag_match is not None and not pull.tag_match(tags_code):
         return False
     if properties is not None and pull.properties_match is not None:

@@ -1,7 +1,7 @@
-"""The broker's tables in ``config/``: read at start, written when they have changed.
+"""The broker's tables in ``config/``: read at start, written after changes.
 
-Topics and groups are written at every change, before it is answered; offsets on a timer. Each
-file keeps its dialect (4.9 or 5.x) and the fields nobody here knows.
+Topics and groups are written after every change, many changes at a time (:class:`TableWriter`);
+offsets are written on a timer. Each file keeps its format (4.9 or 5.x) and its unknown fields.
 
 **Source:** RocketMQ ConfigManager#load, #persist.
 """
@@ -13,11 +13,13 @@ from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 
-from broker.common.topic import is_lmq_topic
+from broker.common.topic import TopicConfig, is_lmq_topic
 from broker.errors import ConfigError, RocketMQError, StoreError
+from broker.server.subscription_group import GroupEntry
+from broker.server.table_writer import CallSoon, Job, RunJob, TableWriter, run_at_once, run_in_place
 from broker.store.config_file import ConfigFile
-from broker.store.files import Disk
 from broker.store.format import config as files
+from broker.store.logfile.disk import Disk
 
 if TYPE_CHECKING:
     from broker.server.context import BrokerContext
@@ -28,30 +30,43 @@ Content = TypeVar("Content")
 
 
 class ConfigStore:
-    """The four files this role owns, in the ``config`` folder of the store.
+    """The four files of this role, in the ``config`` directory of the store.
 
-    A broker with light queues keeps its consumer offsets in lmqConsumerOffset.json. One that had
-    none before is switched over by the first write.
+    With LMQ enabled, consumer offsets are in lmqConsumerOffset.json. If that file does not exist
+    yet, they are read from consumerOffset.json, and the first write creates it.
 
     **Source:** RocketMQ LmqConsumerOffsetManager.
     """
 
-    def __init__(self, root: str, disk: Disk, *, light_queues: bool = False) -> None:
+    def __init__(
+        self,
+        root: str,
+        disk: Disk,
+        *,
+        lmq_enabled: bool = False,
+        soon: CallSoon = run_at_once,
+        run: RunJob = run_in_place,
+    ) -> None:
         folder = os.path.join(root, "config")
-        self._light_queues = light_queues
+        self._lmq_enabled = lmq_enabled
         self._topics = ConfigFile(os.path.join(folder, files.TOPICS), disk)
         self._groups = ConfigFile(os.path.join(folder, files.SUBSCRIPTION_GROUP), disk)
         self._plain_offsets = ConfigFile(os.path.join(folder, files.CONSUMER_OFFSET), disk)
-        self._light_offsets = ConfigFile(os.path.join(folder, files.LMQ_CONSUMER_OFFSET), disk)
-        self._offsets = self._light_offsets if light_queues else self._plain_offsets
+        self._lmq_offsets = ConfigFile(os.path.join(folder, files.LMQ_CONSUMER_OFFSET), disk)
+        self._offsets = self._lmq_offsets if lmq_enabled else self._plain_offsets
         self._delays = ConfigFile(os.path.join(folder, files.DELAY_OFFSET), disk)
         self._topics_seen = files.TopicsFile()
         self._groups_seen = files.SubscriptionGroupFile()
         self._offsets_seen = files.ConsumerOffsetFile()
         self._delays_seen = files.DelayOffsetFile()
+        self._call_soon = soon
+        self._run = run
 
     def load(self, context: "BrokerContext") -> None:
-        """Fill the tables; ConfigError when a file and its backup are both unreadable."""
+        """Fill the tables and write them from now on whenever they change.
+
+        ConfigError when a file and its backup are both unreadable.
+        """
         topics = _load(self._topics, files.decode_topics)
         if topics is not None:
             self._topics_seen = topics
@@ -61,17 +76,40 @@ class ConfigStore:
             self._groups_seen = groups
             context.groups.load(groups.groups, groups.forbidden, groups.data_version)
         offsets = _load(self._offsets, files.decode_consumer_offset)
-        if offsets is None and self._light_queues:
+        if offsets is None and self._lmq_enabled:
             offsets = _load(self._plain_offsets, files.decode_consumer_offset)
         if offsets is not None:
             self._offsets_seen = offsets
             light = {key: {0: offset} for key, offset in (offsets.lmq_offsets or {}).items()}
             context.offsets.load({**offsets.offsets, **light}, offsets.data_version)
+        self.attach(context)
+
+    def attach(self, context: "BrokerContext") -> None:
+        """Write the tables of ``context`` from now on whenever they change."""
+        topics = context.topics.writer = TableWriter[TopicConfig | None](
+            lambda: self._topics_job(context),
+            context.topics.restore,
+            lambda error: log.error("%s: not written: %s", self._topics.path, error),
+            soon=self._call_soon,
+            run=self._run,
+        )
+        groups = context.groups.writer = TableWriter[GroupEntry](
+            lambda: self._groups_job(context),
+            context.groups.restore,
+            lambda error: log.error("%s: not written: %s", self._groups.path, error),
+            soon=self._call_soon,
+            run=self._run,
+        )
+        # Loaded from the backup: write the file again, even without a change.
+        if self._topics.backup_counts:
+            topics.changed({})
+        if self._groups.backup_counts:
+            groups.changed({})
 
     def check(self) -> None:
-        """Whether all files can be used, before anything else of the store is touched.
+        """Check that all files are readable, before any other file of the store is opened.
 
-        ConfigError or StoreError for the first that cannot.
+        ConfigError or StoreError for the first unreadable file.
         """
         _load(self._topics, files.decode_topics, tell=False)
         _load(self._groups, files.decode_subscription_group, tell=False)
@@ -79,67 +117,72 @@ class ConfigStore:
         _load(self._delays, files.decode_delay_offset, tell=False)
 
     def load_delays(self, context: "BrokerContext") -> None:
-        """Fill the delay offsets; after the store is open, which bounds them."""
+        """Fill the delay offsets; called after the store is open, because its queues bound them."""
         delays = _load(self._delays, files.decode_delay_offset)
         if delays is not None and context.delays is not None:
             self._delays_seen = delays
             context.delays.load(delays.offsets, delays.data_version)
 
-    def save_topics(self, context: "BrokerContext") -> None:
-        """Write topics.json."""
+    def _topics_job(self, context: "BrokerContext") -> Job:
         table = context.topics
         content = msgspec.structs.replace(
-            self._topics_seen, data_version=table.data_version.to_file(), topics=table.configs
+            self._topics_seen, data_version=table.data_version.to_file(), topics=dict(table.configs)
         )
-        self._topics.persist(files.encode_topics(content))
+        return lambda: self._topics.persist(files.encode_topics(content))
 
-    def save_groups(self, context: "BrokerContext") -> None:
-        """Write subscriptionGroup.json."""
+    def _groups_job(self, context: "BrokerContext") -> Job:
         table = context.groups
         content = msgspec.structs.replace(
             self._groups_seen,
             data_version=table.data_version.to_file(),
-            groups=table.configs,
-            forbidden=table.forbidden,
+            groups=dict(table.configs),
+            forbidden={group: dict(topics) for group, topics in table.forbidden.items()},
         )
-        self._groups.persist(files.encode_subscription_group(content))
+        return lambda: self._groups.persist(files.encode_subscription_group(content))
 
     def save_progress(self, context: "BrokerContext") -> bool:
-        """Write consumerOffset.json and delayOffset.json if they changed; True when any did."""
-        job = self.take_progress(context)
+        """Write consumerOffset.json and delayOffset.json if they changed; True if any did."""
+        job = self.snapshot_progress(context)
         if job is None:
             return False
         job()
         return True
 
-    def take_progress(self, context: "BrokerContext") -> Callable[[], None] | None:
-        """What :meth:`save_progress` would do, to be run in another thread; None if nothing.
+    def snapshot_progress(self, context: "BrokerContext") -> Job | None:
+        """Return the job of :meth:`save_progress` for another thread; None if nothing changed.
 
-        Encoding and syncing a large offset table takes longer than the loop may stand still, so
-        the job works on a copy. One job at a time: the caller waits for the last one.
+        Encoding and syncing a large offset table would block the event loop too long, so the job
+        works on a copy. The caller must not run two jobs at once. The job first flushes the log up
+        to its end at this call (:class:`FlushBarrier`). If the job fails, its tables are marked as
+        changed again.
         """
-        jobs = [
-            job
-            for job in (self._offsets_job(context), self._delays_job(context))
-            if job is not None
-        ]
-        if not jobs:
+        tables = [table for table in (context.offsets, context.delays) if table is not None]
+        changed = [table for table in tables if table.changed]
+        jobs = [self._offsets_job(context), self._delays_job(context)]
+        if not changed:
             return None
+        write = context.store.flush_barrier.before(
+            lambda: [job() for job in jobs if job is not None]
+        )
 
         def run() -> None:
-            for job in jobs:
-                job()
+            try:
+                write()
+            except BaseException:
+                for table in changed:
+                    table.changed = True
+                raise
 
         return run
 
-    def _offsets_job(self, context: "BrokerContext") -> Callable[[], None] | None:
+    def _offsets_job(self, context: "BrokerContext") -> Job | None:
         offsets = context.offsets
         if not offsets.changed:
             return None
         offsets.changed = False
         seen = self._offsets_seen
         table, light = offsets.snapshot(), seen.lmq_offsets
-        if self._light_queues:
+        if self._lmq_enabled:
             light = {
                 key: table.pop(key).get(0, 0)
                 for key in list(table)
@@ -154,7 +197,7 @@ class ConfigStore:
         )
         return lambda: self._offsets.persist(files.encode_consumer_offset(content))
 
-    def _delays_job(self, context: "BrokerContext") -> Callable[[], None] | None:
+    def _delays_job(self, context: "BrokerContext") -> Job | None:
         delays = context.delays
         if delays is None or not delays.changed:
             return None
@@ -172,10 +215,9 @@ class ConfigStore:
 def _load(
     file: ConfigFile, decode: Callable[[str], Content], *, tell: bool = True
 ) -> Content | None:
-    """The decoded file, else its backup, None when neither exists; says which it is not the file.
+    """Return the decoded file, else its backup, None if neither exists; log the use of the backup.
 
-    ConfigError when there is something and none of it can be decoded, StoreError when a file
-    cannot be read.
+    ConfigError when neither can be decoded, StoreError when a file cannot be read.
     """
     try:
         text = file.load()

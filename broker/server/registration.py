@@ -1,8 +1,10 @@
-"""The broker at its name servers: registration at start, every half minute, on every change.
+"""Registration at the name servers: at start, periodically, and after every topic change.
 
-Every name server is told separately, all at once; one that does not answer is only logged and
-gets the whole table with the next round. A change announces the changed topics alone;
-changes within one turn of the loop travel together.
+All name servers are notified in parallel. A failure is logged, and that name server gets the whole
+table in the next round (``registerNameServerPeriod``, 30 s by default; 1 to 30 s while one fails).
+A change announces only the changed topics; changes made during an announcement are sent together
+in the next one to that name server. Requests wait for announcements, but never for a name server
+that is known to fail.
 
 **Source:** RocketMQ BrokerController#registerBrokerAll, #registerIncrementBrokerData,
 BrokerOuterAPI.
@@ -28,10 +30,11 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("broker.server")
 
-FIRST_REPEAT_MS: Final = 10_000
-RETRY_MS: Final = (1_000, 30_000)  # first and longest pause while a name server is away
+FIRST_REPEAT_MS: Final = 10_000  # as in Java
+RETRY_MS: Final = (1_000, 30_000)  # first and longest pause while a name server fails
 UNREGISTER_TIMEOUT_MS: Final = 3_000
-ANNOUNCE_WAIT_MS: Final = 3_000  # a topic change waits no longer than this for name servers
+ANNOUNCE_WAIT_MS: Final = 500  # longest wait of a topic change for name servers
+ENCODED_AT_ONCE: Final = 1_000  # topics; larger tables are encoded in a thread
 
 
 class Caller(Protocol):
@@ -40,32 +43,41 @@ class Caller(Protocol):
     async def call(
         self, address: str, command: RemotingCommand, timeout_ms: float
     ) -> RemotingCommand:
-        """Ask a peer and return its answer."""
+        """Send a request and return its response."""
         ...
 
 
+class Announcement:
+    """Topics to announce at one name server, and the running task."""
+
+    __slots__ = ("task", "topics")
+
+    def __init__(self) -> None:
+        self.topics: set[str] = set()
+        self.task: asyncio.Task[None] | None = None
+
+
 class Registrar:
-    """Keeps this broker known at every configured name server."""
+    """Keep this broker registered at every configured name server."""
 
     def __init__(self, context: "BrokerContext", client: Caller) -> None:
         self._context = context
         self._client = client
-        self._pending: set[str] = set()
-        self._flight: asyncio.Task[None] | None = None
+        self._announcements: dict[str, Announcement] = {}
         self._loop_task: asyncio.Task[None] | None = None
         self._lost = asyncio.Event()
         self._failing: set[str] = set()
         self._stopped = False
 
     async def start(self) -> None:
-        """Register everywhere, then keep doing so; returns after the first round."""
+        """Register everywhere, then periodically; return after the first round."""
         await self.register_all()
         self._loop_task = asyncio.create_task(self._repeat())
 
     async def stop(self) -> None:
-        """Leave every name server; nothing is registered afterwards."""
+        """Unregister from every name server and stop all registrations."""
         self._stopped = True
-        for task in (self._loop_task, self._flight):
+        for task in (self._loop_task, *(entry.task for entry in self._announcements.values())):
             if task is not None:
                 task.cancel()
         await self._ask_everywhere(
@@ -74,32 +86,46 @@ class Registrar:
         )
 
     async def announce(self, topics: Iterable[str]) -> None:
-        """Tell every name server about changed topics; waits a bounded time for their answers."""
+        """Announce changed topics to every name server; wait for the responses for a bounded time.
+
+        A late name server counts as failing: later calls do not wait for it until it responds.
+        """
         if self._stopped:
             return
-        self._pending.update(topics)
-        if self._flight is None or self._flight.done():
-            self._flight = asyncio.create_task(self._announce_pending())
-        await asyncio.wait({self._flight}, timeout=ANNOUNCE_WAIT_MS / 1000)
+        changed = set(topics)
+        awaited: dict[asyncio.Task[None], str] = {}
+        for address in name_servers(self._context.config):
+            entry = self._announcements.setdefault(address, Announcement())
+            entry.topics |= changed
+            if entry.task is None or entry.task.done():
+                entry.task = asyncio.create_task(self._announce_at(address, entry))
+            if address not in self._failing:
+                awaited[entry.task] = address
+        if not awaited:
+            return
+        _, late = await asyncio.wait(awaited, timeout=ANNOUNCE_WAIT_MS / 1000)
+        for task in late:
+            self._note_failing(awaited[task], f"no answer within {ANNOUNCE_WAIT_MS} ms")
 
     async def register_all(self) -> list[str]:
-        """Send the whole table everywhere; the addresses that took it."""
+        """Send the whole table everywhere; return the addresses that accepted it."""
         topics = list(self._context.topics.configs.values())
         return await self._register(topics)
 
-    async def _announce_pending(self) -> None:
-        while self._pending:
+    async def _announce_at(self, address: str, entry: Announcement) -> None:
+        while entry.topics:
             topics = [
                 config
-                for name in sorted(self._pending)
+                for name in sorted(entry.topics)
                 if (config := self._context.topics.get(name)) is not None
             ]
-            self._pending.clear()
+            entry.topics.clear()
             if topics:
-                await self._register(topics)
+                make = await self._registration(topics)
+                await self._ask(address, make(), self._context.config.register_broker_timeout_mills)
 
     def connection_lost(self) -> None:
-        """A name server's connection broke: register again soon instead of at the next round."""
+        """Register again soon, because the connection to a name server was lost."""
         self._lost.set()
 
     async def _repeat(self) -> None:
@@ -112,25 +138,37 @@ class Registrar:
             if self._lost.is_set():
                 self._lost.clear()
                 await asyncio.sleep(RETRY_MS[0] / 1000)
-            await self.register_all()
-            if self._failing:
+            registered = True
+            try:
+                await self.register_all()
+            except Exception:
+                # Only this task renews the registration: one failed round must not end it.
+                registered = False
+                log.exception("registration failed, will be tried again")
+            if self._failing or not registered:
                 pause_ms, retry_ms = retry_ms, min(retry_ms * 2, RETRY_MS[1])
             else:
                 pause_ms, retry_ms = period_ms, RETRY_MS[0]
 
     async def _register(self, topics: list[TopicConfig]) -> list[str]:
-        body = self.body(topics)
+        return await self._ask_everywhere(
+            await self._registration(topics), self._context.config.register_broker_timeout_mills
+        )
+
+    async def _registration(self, topics: list[TopicConfig]) -> "MakeRequest":
+        if len(topics) > ENCODED_AT_ONCE:
+            body = await asyncio.get_running_loop().run_in_executor(None, self.body, topics)
+        else:
+            body = self.body(topics)
         ext = {
             **self._identity(),
             "haServerAddr": self._ha_address(),
             "compressed": "false",
+            # Java masks the CRC to a positive int.
             "bodyCrc32": str(zlib.crc32(body) & 0x7FFFFFFF),
             "enableActingMaster": "false",
         }
-        return await self._ask_everywhere(
-            lambda: request(RequestCode.REGISTER_BROKER, dict(ext), body),
-            self._context.config.register_broker_timeout_mills,
-        )
+        return lambda: request(RequestCode.REGISTER_BROKER, dict(ext), body)
 
     def _identity(self) -> dict[str, str]:
         config = self._context.config
@@ -142,11 +180,12 @@ class Registrar:
         }
 
     def _ha_address(self) -> str:
+        # Java's default HA port. Replication is not served there, but Java always registers one.
         host, port = parse_address(self._context.address)
         return format_address(host, port + 1)
 
     def body(self, topics: Iterable[TopicConfig]) -> bytes:
-        """The RegisterBrokerBody with these topics, as a 5.x broker writes it."""
+        """Return the RegisterBrokerBody with these topics, as a 5.x broker encodes it."""
         table = self._context.topics
         empty_version = {"counter": 0, "stateVersion": 0, "timestamp": self._context.boot_ms}
         wrapper = {
@@ -175,19 +214,22 @@ class Registrar:
             if answer.code != 0:
                 raise BrokerError(answer.code, answer.remark or "", address)
         except RocketMQError as error:
-            if address not in self._failing:
-                self._failing.add(address)
-                log.warning("name server %s: %s", address, error.message)
+            self._note_failing(address, error.message)
             return False
         if address in self._failing:
             self._failing.discard(address)
             log.info("name server %s: answers again", address)
         return True
 
+    def _note_failing(self, address: str, reason: str) -> None:
+        if address not in self._failing:
+            self._failing.add(address)
+            log.warning("name server %s: %s", address, reason)
+
 
 class MakeRequest(Protocol):
-    """Makes a fresh request: each name server gets its own opaque."""
+    """Makes a new request per name server, because each needs its own opaque."""
 
     def __call__(self) -> RemotingCommand:
-        """The request."""
+        """Return a new request."""
         ...

@@ -1,40 +1,61 @@
-"""Delay levels: messages parked in SCHEDULE_TOPIC_XXXX until their level's time has passed.
+"""Delay levels: messages stay in SCHEDULE_TOPIC_XXXX until their level's delay has passed.
 
-One scheduler for all levels, told the time: it looks at the head unit of each level's queue,
-delivers what is due, and says when it wants to be called again. A level's offset moves on only
-after its message is stored in the real topic. Nothing polls: an arrival in the schedule topic
-or the head's due time wakes it.
+One scheduler serves all levels and receives the time from its clock: it reads the head unit of
+each level's queue, delivers due messages, and returns when it must be called again. The offset of
+a level advances only after its message is stored in the real topic. An arrival in the schedule
+topic or the due time of a head unit wakes it. Due times are wall-clock times and waits are
+monotonic, so while a message is pending it is called at least once a second: after a clock step
+no delivery is late by more than that.
+
+A record that cannot be delivered (corrupt, or permanently refused by the store) is quarantined:
+it is skipped, counted, logged with its position, and stays in the CommitLog. One bad record
+therefore never stops its level.
 
 **Source:** RocketMQ ScheduleMessageService, HookUtils#handleScheduleMessage.
 """
 
+import logging
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Final
 
+from broker.common.java import INT32_MAX, INT32_MIN, parse_number
 from broker.common.topic import SCHEDULE_TOPIC, TRANS_HALF_TOPIC
+from broker.errors import RemoteProtocolError
 from broker.message.message import (
     PROPERTY_DELAY_TIME_LEVEL,
     PROPERTY_REAL_QUEUE_ID,
     PROPERTY_REAL_TOPIC,
+    MessageExt,
 )
-from broker.message.properties import peek_property
 from broker.message.record import decode_record
 from broker.server.data_version import DataVersion
 from broker.store.format.config import DataVersion as VersionOfFile
-from broker.store.results import MessageInner, PutMessageStatus
+from broker.store.format.consumequeue import PRE_BLANK_SIZE
+from broker.store.results import ConsumeQueueUnitView, MessageExtBrokerInner, PutMessageStatus
 
 if TYPE_CHECKING:
     from broker.common.clock import Clock
     from broker.store.message_store import MessageStore
 
-MAX_PER_TURN: Final = 256  # deliveries before other work of the loop gets its turn
+log = logging.getLogger("broker.server")
+
+MAX_PER_TURN: Final = 256  # deliveries per call, so that the event loop serves other work
+MAX_WAIT_MS: Final = 1_000  # longest time between two calls while a message is pending
 RETRY_PUT_MS: Final = 100
+MAX_LOGGED: Final = 100  # quarantined records that are logged; all are counted
+
+# Put statuses that a retry cannot change.
+_REFUSED_FOR_GOOD: Final = {
+    PutMessageStatus.MESSAGE_ILLEGAL,
+    PutMessageStatus.PROPERTIES_SIZE_EXCEEDED,
+}
 
 
-class DelayQueues:
-    """The queues of the schedule topic: what is parked, how far each level was delivered.
+class ScheduleMessageService:
+    """Delivery of delayed messages, and the delivery offset of each level.
 
-    ``on_delivered(topic, stored bytes)`` hears of each message stored in its real topic.
+    ``on_delivered(topic, stored bytes)`` is called for each message stored in its real topic.
+    ``quarantined`` counts the records skipped since the start because they cannot be delivered.
     """
 
     def __init__(self, store: "MessageStore", clock: "Clock", levels: Mapping[int, int]) -> None:
@@ -44,16 +65,17 @@ class DelayQueues:
         self.offsets: dict[int, int] = {}
         self.data_version = DataVersion()
         self.changed = False
+        self.quarantined = 0
         self.on_delivered: Callable[[str, int], None] | None = None
         self._last_level = 0
 
     @property
     def max_level(self) -> int:
-        """The highest level; larger ones count as it."""
+        """The highest level; higher requested levels are reduced to it."""
         return max(self.levels, default=0)
 
     def load(self, offsets: Mapping[int, int], version: VersionOfFile | None) -> None:
-        """Take over delayOffset.json, each offset moved into the bounds of its queue."""
+        """Load delayOffset.json, with each offset clamped to the bounds of its queue."""
         self.data_version.assign(version)
         for level, offset in offsets.items():
             low = self._store.get_min_offset(SCHEDULE_TOPIC, level - 1)
@@ -61,16 +83,16 @@ class DelayQueues:
             self.offsets[level] = max(low, min(offset, high))
 
     def progress(self) -> Iterator[tuple[int, int, int]]:
-        """(level, delivered up to, end of the queue) of each level that was ever used."""
+        """Yield (level, delivered up to, end of the queue) for each level that was ever used."""
         for level in range(1, self.max_level + 1):
             end = self._store.get_max_offset(SCHEDULE_TOPIC, level - 1)
             if level in self.offsets or end:
                 yield level, self.offsets.get(level, 0), end
 
     def deliver_due(self) -> float | None:
-        """Deliver what is due; ms until the next call is wanted, None when nothing is parked.
+        """Deliver due messages; return ms until the next call, None if no message is delayed.
 
-        0 means that the turn's share is used up and more is due.
+        0 means that the limit of this call is used up and more messages may be due.
         """
         budget = MAX_PER_TURN
         wait_ms: float | None = None
@@ -82,9 +104,31 @@ class DelayQueues:
             if level_wait is not None and (wait_ms is None or level_wait < wait_ms):
                 wait_ms = level_wait
             if budget <= 0:
-                self._last_level = level  # the next turn begins with the level after this one
+                self._last_level = level  # fairness: the next call starts with the level after it
                 return 0.0
         return wait_ms
+
+    def wait_ms(self, due_ms: int) -> float:
+        """Return the wait in ms before the next call if ``due_ms`` is the next due time."""
+        return min(max(0, due_ms - self._clock.now_ms()), MAX_WAIT_MS)
+
+    def suspend(
+        self, inner: MessageExtBrokerInner, properties: dict[str, str], level: int
+    ) -> str | None:
+        """Redirect ``inner`` to its level's queue; its real topic and queue go into ``properties``.
+
+        If it could not be stored in its real topic later, change nothing and return the reason.
+
+        **Source:** RocketMQ HookUtils#transformDelayLevelMessage, #checkBeforePutMessage.
+        """
+        reason = self._store.why_illegal_place(inner.topic, inner.queue_id)
+        if reason is not None:
+            return reason
+        properties[PROPERTY_DELAY_TIME_LEVEL] = str(level)
+        properties[PROPERTY_REAL_TOPIC] = inner.topic
+        properties[PROPERTY_REAL_QUEUE_ID] = str(inner.queue_id)
+        inner.topic, inner.queue_id = SCHEDULE_TOPIC, level - 1
+        return None
 
     def _deliver_level(self, level: int, budget: int) -> tuple[int, float | None]:
         store = self._store
@@ -100,9 +144,9 @@ class DelayQueues:
         for unit in store.consume_queue_units(SCHEDULE_TOPIC, queue_id, offset, budget):
             due_ms = self._due(unit.tags_code, now_ms, level)
             if due_ms > now_ms:
-                wait_ms = due_ms - now_ms
+                wait_ms = self.wait_ms(due_ms)
                 break
-            if not self._deliver(unit.physical_offset, unit.size):
+            if not self._deliver(unit, level):
                 wait_ms = RETRY_PUT_MS
                 break
             offset += 1
@@ -114,59 +158,85 @@ class DelayQueues:
         return done, wait_ms
 
     def _due(self, due_ms: int, now_ms: int, level: int) -> int:
-        # After a jump of the clock, or a shortened level table, nothing waits longer than a level.
+        # After the clock was set back or a level was shortened, the wait can exceed the level's
+        # delay. As in Java, such a message is delivered immediately.
         return now_ms if due_ms > now_ms + self.levels[level] else due_ms
 
-    def _deliver(self, physical_offset: int, size: int) -> bool:
-        """Store one parked message in its real topic; False when it must be tried again."""
-        record = self._store.look_message(physical_offset, size)
+    def _deliver(self, unit: ConsumeQueueUnitView, level: int) -> bool:
+        """Store one delayed message in its real topic; return False if it must be retried."""
+        store = self._store
+        if unit.size == PRE_BLANK_SIZE or unit.physical_offset < store.min_physical_offset:
+            return True  # a blank unit, or the record was deleted with its log file
+        record = store.get_record_at(unit.physical_offset, unit.size)
         if record is None:
-            return True  # deleted with its log file: nothing left to deliver
-        message = decode_record(record)
-        properties = message.properties_raw
-        topic = peek_property(properties, PROPERTY_REAL_TOPIC.encode())
-        queue_id = peek_property(properties, PROPERTY_REAL_QUEUE_ID.encode())
-        if topic is None or topic.decode() == TRANS_HALF_TOPIC:
-            return True
-        inner = MessageInner(
-            topic=topic.decode(),
-            queue_id=int(queue_id or 0),
-            body=message.body,
-            properties=properties,
-            flag=message.flag,
-            sys_flag=message.sys_flag,
-            born_timestamp=message.born_timestamp,
-            born_host=message.born_host_raw,
-            store_host=message.store_host_raw,
-            reconsume_times=message.reconsume_times,
-        )
-        result = self._store.put_message(inner)
-        if result.status is PutMessageStatus.PUT_OK and self.on_delivered is not None:
+            return self._quarantine(unit, level, f"no record of {unit.size} bytes there")
+        try:
+            message = decode_record(record, check_crc=True)
+            if message.queue_offset > unit.queue_offset:
+                return True  # a filler unit of recovery; the record's own unit follows
+            inner = _restored(message, level)
+        except RemoteProtocolError as error:
+            return self._quarantine(unit, level, error.message)
+        result = store.put_message(inner)
+        if result.status in _REFUSED_FOR_GOOD:
+            reason = result.remark or result.status.name
+            return self._quarantine(unit, level, f"{inner.topic}: {reason}")
+        if result.status is not PutMessageStatus.PUT_OK:
+            return False
+        if self.on_delivered is not None:
             self.on_delivered(inner.topic, result.store_size)
-        return result.status in (
-            PutMessageStatus.PUT_OK,
-            PutMessageStatus.MESSAGE_ILLEGAL,
-            PutMessageStatus.PROPERTIES_SIZE_EXCEEDED,
-        )
+        return True
+
+    def _quarantine(self, unit: ConsumeQueueUnitView, level: int, reason: str) -> bool:
+        self.quarantined += 1
+        if self.quarantined <= MAX_LOGGED:
+            log.error(
+                "delayed message (level %d, queue offset %d, physical offset %d): not delivered: "
+                "%s; it stays in the CommitLog: mqadmin store inspect %s --from %d --limit 1%s",
+                level,
+                unit.queue_offset,
+                unit.physical_offset,
+                reason,
+                self._store.config.root,
+                unit.physical_offset,
+                "; further ones are only counted" if self.quarantined == MAX_LOGGED else "",
+            )
+        return True
 
 
-def park(properties: dict[str, str], topic: str, queue_id: int, level: int) -> tuple[str, int]:
-    """Note the real place in ``properties``; the topic and queue where the message waits.
+def _restored(message: MessageExt, level: int) -> MessageExtBrokerInner:
+    """Return the message for its real topic; RemoteProtocolError if it names none.
 
-    **Source:** RocketMQ HookUtils#transformDelayLevelMessage.
+    **Source:** RocketMQ ScheduleMessageService#messageTimeup.
     """
-    properties[PROPERTY_DELAY_TIME_LEVEL] = str(level)
-    properties[PROPERTY_REAL_TOPIC] = topic
-    properties[PROPERTY_REAL_QUEUE_ID] = str(queue_id)
-    return SCHEDULE_TOPIC, level - 1
+    if message.topic != SCHEDULE_TOPIC or message.queue_id != level - 1:
+        where = f"queue {message.queue_id} of topic {message.topic!r}"
+        raise RemoteProtocolError(f"the record belongs to {where}")
+    topic = message.get_property(PROPERTY_REAL_TOPIC)
+    if not topic or "\ufffd" in topic or topic in (SCHEDULE_TOPIC, TRANS_HALF_TOPIC):
+        raise RemoteProtocolError(f"{PROPERTY_REAL_TOPIC}: {topic!r} is not a topic of messages")
+    text = message.get_property(PROPERTY_REAL_QUEUE_ID)
+    queue_id = parse_number(text or "", INT32_MIN, INT32_MAX)
+    if queue_id is None or queue_id < 0:
+        raise RemoteProtocolError(f"{PROPERTY_REAL_QUEUE_ID}: {text!r:.40} is not a queue number")
+    return MessageExtBrokerInner(
+        topic=topic,
+        queue_id=queue_id,
+        body=message.body,
+        properties=message.properties_raw,
+        flag=message.flag,
+        sys_flag=message.sys_flag,
+        born_timestamp=message.born_timestamp,
+        born_host=message.born_host_raw,
+        store_host=message.store_host_raw,
+        reconsume_times=message.reconsume_times,
+    )
 
 
 def delay_level(properties: Mapping[str, str], max_level: int) -> int:
-    """The level a message asks for, at most ``max_level``; 0 when it is not delayed.
+    """Return the delay level that a message requests, at most ``max_level``; 0 if not delayed.
 
     **Source:** RocketMQ MessageExtBrokerInner#getDelayTimeLevel.
     """
-    text = properties.get(PROPERTY_DELAY_TIME_LEVEL, "")
-    if not text or not text.lstrip("-").isdigit():
-        return 0
-    return max(0, min(int(text), max_level))
+    level = parse_number(properties.get(PROPERTY_DELAY_TIME_LEVEL, ""), 0, INT32_MAX)
+    return min(level or 0, max_level)

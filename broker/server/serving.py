@@ -1,6 +1,6 @@
-"""What a process does around the broker it runs: limits, the ready line, the orderly stop.
+"""Process-level tasks around a running broker: limits, the ready line, the orderly stop.
 
-Shared by the broker as a program and by the broker with a name server in one process.
+Shared by the broker program and by the broker with a name server in one process.
 
 **Source:** RocketMQ BrokerStartup#start (the ready line).
 """
@@ -17,21 +17,21 @@ from broker.server.settings import Settings
 log = logging.getLogger("broker.server")
 
 OPEN_FILES_SPARE = 4_000
-"""Files and sockets besides the connections of clients: mapped store files above all."""
+"""File descriptors in addition to client connections, mainly for mapped store files."""
 
 Listen = list[tuple[str, int]]
 
 
 class Role(Protocol):
-    """Something that serves between ``start`` and ``close``."""
+    """An object that serves between ``start`` and ``close``."""
 
     @property
     def address(self) -> str:
-        """The address the broker announces, known after the start."""
+        """The address that the broker announces, valid after the start."""
         ...
 
     async def start(self) -> None:
-        """Serve from now on."""
+        """Start to serve."""
         ...
 
     async def close(self) -> None:
@@ -40,7 +40,7 @@ class Role(Protocol):
 
 
 async def serve_until(role: Role, settings: Settings, stop: asyncio.Event) -> int:
-    """Run ``role`` until ``stop`` is set; returns the exit status."""
+    """Run ``role`` until ``stop`` is set; return the exit status."""
     raise_file_limit(settings.broker.max_connections + OPEN_FILES_SPARE)
     await role.start()
     try:
@@ -54,7 +54,7 @@ async def serve_until(role: Role, settings: Settings, stop: asyncio.Event) -> in
 
 
 def ready_line(settings: Settings, address: str) -> str:
-    """The line Java's broker prints when it serves."""
+    """Return the line that Java's broker prints when it is ready."""
     config = settings.broker
     line = f"The broker[{config.broker_name}, {address}] boot success. serializeType=JSON"
     if config.namesrv_addr:
@@ -63,6 +63,6 @@ def ready_line(settings: Settings, address: str) -> str:
 
 
 def settle() -> None:
-    """What start-up made stays for good: the collector need not look at it again."""
+    """Freeze the objects created at start: they are permanent, so gc need not scan them again."""
     gc.collect()
     gc.freeze()

@@ -1,7 +1,7 @@
-"""The settings in force with their origin: command line, file, default, or changed at run time.
+"""The effective settings with their origin: command line, file, default, or run-time change.
 
-Three owners read one broker.conf: the broker role, the store, and nobody (unknown keys, which
-are kept, shown and named once in a warning).
+The keys of one broker.conf belong to the broker role, to the store, or to neither (unknown keys,
+which are kept, shown and listed once in a warning).
 
 **Source:** RocketMQ BrokerStartup (order of sources), Configuration.
 """
@@ -14,19 +14,23 @@ from typing import Final
 import msgspec
 
 from broker.common.properties import format_properties, parse_properties
-from broker.errors import ConfigError
+from broker.common.secrets import MASK, is_secret, mask_secrets
+from broker.common.settings import refuse_unserved
+from broker.errors import ConfigError, StoreError
 from broker.server import config as role
 from broker.server.config import BrokerConfig
 from broker.server.data_version import DataVersion
+from broker.server.unserved import UNSERVED_KEYS
 from broker.store import config as engine
 from broker.store.config import MessageStoreConfig
+from broker.store.logfile.disk import Disk
 
 log = logging.getLogger("broker.server")
 
 DEFAULT: Final = "default"
 ALWAYS_BLACK: Final = {"brokerConfigPath", "rocketmqHome", "configBlackList"}
 
-# Keys of Java's threads and add-ons that tools look for: shown as they stand, without effect.
+# Keys of Java threads and add-ons that tools read: shown with these values, without effect.
 REPORTED: Final = {
     "serverSelectorThreads": "3",
     "serverWorkerThreads": "8",
@@ -44,31 +48,9 @@ REPORTED: Final = {
     "storeType": "default",
 }
 
-# Keys that promise something this broker would silently not keep: it does not start with them.
-_ACCESS: Final = "access control is not served, everybody would be let in"
-_REPLICAS: Final = "the log would have no replicas"
-NOT_SERVED: Final = {
-    "aclEnable": _ACCESS,
-    "authenticationEnabled": _ACCESS,
-    "authorizationEnabled": _ACCESS,
-    "enableDLegerCommitLog": _REPLICAS,
-    "enableControllerMode": _REPLICAS,
-    "storeType": "ConsumeQueues in RocksDB are not read or written",
-}
-
-
-def check_served(properties: Mapping[str, str]) -> None:
-    """ConfigError for a key that asks for what this broker does not do."""
-    for key, reason in NOT_SERVED.items():
-        value = properties.get(key, REPORTED[key]).strip()
-        if value.lower() != REPORTED[key]:
-            raise ConfigError(
-                f"{key}={value}: {reason}", f"set {key}={REPORTED[key]}, or run Java's broker"
-            )
-
 
 class Settings:
-    """Everything that was configured, by key, and the two typed views of it."""
+    """All configured keys, and the typed settings of broker and store built from them."""
 
     def __init__(
         self,
@@ -82,53 +64,72 @@ class Settings:
         self.properties = dict(properties or {})
         self.origins = dict(origins or {})
         self.path = path
-        check_served(self.properties)
+        refuse_unserved(UNSERVED_KEYS, self.properties)
         self.broker = role.from_properties(self.properties, broker)
         self.store = engine.from_properties(self.properties, *(() if store is None else (store,)))
         self.version = DataVersion()
 
     @property
     def unknown(self) -> list[str]:
-        """Configured keys that nobody reads, sorted."""
+        """Configured keys that are not recognised, sorted."""
         known = role.FIELD_OF_KEY.keys() | engine.FIELD_OF_KEY.keys() | REPORTED.keys()
+        known |= {key.key for key in UNSERVED_KEYS}
         return sorted(key for key in self.properties if key not in known)
 
-    def shown(self) -> dict[str, str]:
-        """Every key with its value in force; unknown ones as they were written."""
-        return {
-            **REPORTED,
-            **self.properties,
-            **engine.to_properties(self.store),
-            **role.to_properties(self.broker),
-        }
+    def shown(self, *, administrator: bool = True) -> dict[str, str]:
+        """Return every key with its effective value; unknown keys unchanged, secrets masked.
+
+        The values of unknown keys are masked too unless ``administrator`` is set.
+        """
+        hidden = {} if administrator else dict.fromkeys(self.unknown, MASK)
+        return mask_secrets(
+            {
+                **REPORTED,
+                **self.properties,
+                **engine.to_properties(self.store),
+                **role.to_properties(self.broker),
+                **hidden,
+            }
+        )
 
     def origin(self, key: str) -> str:
-        """Where a key's value comes from."""
+        """Return the origin of a key's value."""
         return self.origins.get(key, DEFAULT)
 
     def set_address(self, host: str, port: int, *, origin: str = "") -> None:
-        """The address really listened on stands in for what the file said."""
+        """Replace the configured address with the actual listening address."""
         self.broker = msgspec.structs.replace(self.broker, bind_address=host, listen_port=port)
         if origin:
             self.origins.update(bindAddress=origin, listenPort=origin)
 
     def set_name_server(self, address: str) -> None:
-        """Register with the name server of this process (standalone)."""
+        """Register with the name server of this process (``--standalone``)."""
         self.broker = msgspec.structs.replace(self.broker, namesrv_addr=address)
         self.origins["namesrvAddr"] = "--standalone"
 
     def warn_unknown(self) -> None:
-        """Name the keys that have no effect, once, in one line."""
+        """Log the unknown keys, once, in one line, and the limit of SYNC_MASTER."""
         if self.unknown:
             log.warning("keys without effect here, kept: %s", " ".join(self.unknown))
+        if self.broker.broker_role == "SYNC_MASTER":
+            log.warning(
+                "brokerRole=SYNC_MASTER: sends wait for no replica, as in RocketMQ 5 with"
+                " inSyncReplicas=1 (RocketMQ 4 waits for a slave)"
+            )
 
-    def why_not(self, changes: Mapping[str, str]) -> str | None:
-        """Why these changes are refused, None if they may be made."""
+    def reject_reason(self, changes: Mapping[str, str]) -> str | None:
+        """Return the reason why these changes are refused, None if they are allowed."""
         black = ALWAYS_BLACK | {
             key.strip() for key in self.broker.config_black_list.split(";") if key.strip()
         }
         if any(key in black for key in changes):
             return "Can not update config in black list."
+        if any(is_secret(key) for key in changes):
+            return "Secrets are changed in the configuration file only."
+        try:
+            refuse_unserved(UNSERVED_KEYS, changes)
+        except ConfigError as error:
+            return error.message
         stuck = [key for key in changes if self._fixed(key)]
         if stuck:
             return f"needs a restart with a changed configuration file: {' '.join(sorted(stuck))}"
@@ -142,24 +143,27 @@ class Settings:
         return key in REPORTED
 
     def update(self, changes: Mapping[str, str], now_ms: int) -> None:
-        """Take over live settings and write them to the file; ConfigError when a value is wrong."""
+        """Write live settings to the file, then apply them.
+
+        ConfigError when a value is invalid, StoreError when the file cannot be written; neither
+        changes anything.
+        """
         known = role.FIELD_OF_KEY.keys() | engine.FIELD_OF_KEY.keys()
         wanted = {key: value for key, value in changes.items() if key in known}
         if not wanted:
             return
-        # Both are read before one is taken: a wrong value changes nothing.
         broker = role.from_properties(wanted, self.broker)
-        self.store = engine.from_properties(wanted, self.store)
-        self.broker = broker
+        store = engine.from_properties(wanted, self.store)
+        if self.path:
+            _rewrite(self.path, wanted)
+        self.broker, self.store = broker, store
         self.properties.update(wanted)
         self.origins.update(dict.fromkeys(wanted, "updated while running"))
         self.version.bump(now_ms)
-        if self.path:
-            _rewrite(self.path, wanted)
 
 
 def read_file(path: str) -> dict[str, str]:
-    """The keys of a broker.conf; ConfigError when it cannot be read."""
+    """Return the keys of a broker.conf; ConfigError when it cannot be read."""
     try:
         with open(path, encoding="utf-8") as file:
             return parse_properties(file.read())
@@ -172,18 +176,24 @@ def read_file(path: str) -> dict[str, str]:
 
 
 def _rewrite(path: str, changes: Mapping[str, str]) -> None:
-    """Change keys in a properties file; comments and the order of lines stay."""
-    with open(path, encoding="utf-8") as file:
-        lines = file.read().splitlines()
+    """Change keys in a properties file; keep comments and the order of lines.
+
+    The file is replaced by a rename. StoreError when it cannot be written.
+    """
     left = dict(changes)
-    for place, line in enumerate(lines):
-        key = line.split("=", 1)[0].strip()
-        if key in left and not line.lstrip().startswith(("#", "!")):
-            lines[place] = format_properties({key: left.pop(key)}).strip()
-    lines += [format_properties({key: value}).strip() for key, value in left.items()]
     temporary = f"{path}.tmp"
-    with open(temporary, "w", encoding="utf-8") as file:
-        file.write("\n".join(lines) + "\n")
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(temporary, path)
+    disk = Disk()
+    try:
+        lines = disk.read(path).decode("utf-8").splitlines()
+        for place, line in enumerate(lines):
+            key = line.split("=", 1)[0].strip()
+            if key in left and not line.lstrip().startswith(("#", "!")):
+                lines[place] = format_properties({key: left.pop(key)}).strip()
+        lines += [format_properties({key: value}).strip() for key, value in left.items()]
+        disk.write(temporary, ("\n".join(lines) + "\n").encode())
+        disk.rename(temporary, path)
+        disk.sync_folder(os.path.dirname(os.path.abspath(path)))
+    except OSError as error:
+        raise StoreError(
+            f"{path}: cannot be written: {error.strerror or error}", "nothing was changed"
+        ) from error

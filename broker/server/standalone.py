@@ -1,12 +1,12 @@
-"""The embedded default: a broker and a name server in one process, on loopback.
+"""A broker and a name server in one process, on loopback.
 
-The one place where both roles are put together; they still meet on the wire. ``EmbeddedBroker``
-is the same for Python programs and tests::
+Only this module combines both roles; they still communicate over the network. ``EmbeddedBroker``
+offers the same to Python programs and tests::
 
     async with EmbeddedBroker("/tmp/store") as b:
         ... b.namesrv_address, b.address
 
-    with BlockingEmbeddedBroker("/tmp/store") as b:     # its own thread and loop
+    with BlockingEmbeddedBroker("/tmp/store") as b:     # with its own thread and event loop
         ... b.namesrv_address
 """
 
@@ -27,7 +27,7 @@ from broker.server.serving import Listen
 from broker.server.settings import Settings
 
 START_TIMEOUT_S = 60.0
-"""How long the blocking form waits for its thread; recovery of a big store takes a while."""
+"""Timeout of the blocking form for its start; recovery of a large store takes a while."""
 
 
 class Standalone:
@@ -41,21 +41,23 @@ class Standalone:
             listen_port=port,
             kv_config_path=f"{store}/namesrv/kvConfig.json",
             config_store_path=f"{store}/namesrv/namesrv.properties",
+            admin_hosts=settings.broker.admin_hosts,
+            allow_remote_admin=settings.broker.allow_remote_admin,
         )
         self.namesrv = NameServer(settings=LiveSettings(config))
         self.settings = settings
         self.controller: BrokerController | None = None
-        self.namesrv_address = ""  # where the name server listens, known after the start
+        self.namesrv_address = ""  # listening address of the name server, valid after the start
         self._listen = listen
 
     @property
     def address(self) -> str:
-        """The address the broker announces."""
+        """The address that the broker announces."""
         assert self.controller is not None, "not started"
         return self.controller.context.address
 
     async def start(self) -> None:
-        """Start the name server, then the broker; nothing runs when either fails."""
+        """Start the name server, then the broker; if either fails, both are stopped."""
         await self.namesrv.start()
         try:
             self.namesrv_address = self.namesrv.addresses[0]
@@ -74,13 +76,16 @@ class Standalone:
 
 
 def embedded_settings(store_dir: str, properties: Mapping[str, str] | None = None) -> Settings:
-    """Settings of an embedded broker: any free port, the given store, ``properties`` on top."""
+    """Return the settings of an embedded broker: any free port unless ``properties`` set one.
+
+    ``store_dir`` overrides ``storePathRootDir``.
+    """
     values = {"listenPort": "0", **(properties or {}), "storePathRootDir": str(store_dir)}
     return Settings(values)
 
 
 class EmbeddedBroker:
-    """A broker with its name server on free loopback ports, as an asynchronous context.
+    """A broker with its name server on loopback, as an asynchronous context manager.
 
     ``properties`` are broker.conf keys. ``namesrv_address`` and ``address`` are valid inside.
     """
@@ -104,7 +109,7 @@ class EmbeddedBroker:
 
     @property
     def controller(self) -> BrokerController:
-        """The broker itself."""
+        """The broker's controller."""
         assert self._both.controller is not None, "not started"
         return self._both.controller
 
@@ -122,7 +127,7 @@ class EmbeddedBroker:
 
 
 class BlockingEmbeddedBroker:
-    """The same for programs without a loop: it runs in a thread of its own."""
+    """The same for programs without an event loop: it runs in a separate thread."""
 
     def __init__(self, store_dir: str, properties: Mapping[str, str] | None = None) -> None:
         self._broker = EmbeddedBroker(store_dir, properties)
@@ -165,7 +170,7 @@ class BlockingEmbeddedBroker:
             raise self._failure
 
     def call(self, work: Coroutine[Any, Any, Any]) -> Any:
-        """Run a coroutine in the broker's loop and return its result."""
+        """Run a coroutine on the broker's event loop and return its result."""
         assert self._loop is not None, "not started"
         return asyncio.run_coroutine_threadsafe(work, self._loop).result()
 

@@ -1,7 +1,9 @@
-"""mqbroker: the broker as a program.
+"""mqbroker: the broker program.
 
-Settings come from the command line, then the ``-c`` file, then the defaults; ``-p`` shows each
-with its origin and ends. ``--standalone`` puts a name server into the same process.
+Settings come from the command line, then the ``-c`` file, then the defaults. Without ``-c``,
+``-n`` and ``--standalone``, the environment variable NAMESRV_ADDR sets the name servers. ``-p``
+prints each setting with its origin and exits. ``--standalone`` runs a name server in the same
+process.
 
 **Source:** RocketMQ BrokerStartup (options -c, -n and -p, the ready line).
 """
@@ -15,6 +17,7 @@ from typing import TYPE_CHECKING
 
 from broker import __version__
 from broker.common.address import format_address
+from broker.common.text import escape_control
 from broker.errors import ConfigError, RocketMQError
 from broker.remoting import daemon
 from broker.server import settings as configured
@@ -27,7 +30,7 @@ log = logging.getLogger("broker.server")
 
 
 def argument_parser() -> argparse.ArgumentParser:
-    """The options of mqbroker."""
+    """Return the parser for the options of mqbroker."""
     parser = argparse.ArgumentParser(
         prog="mqbroker",
         description="RocketMQ broker: stores messages and hands them to consumers.",
@@ -70,7 +73,7 @@ def argument_parser() -> argparse.ArgumentParser:
 
 
 def read_settings(options: argparse.Namespace) -> Settings:
-    """Command line over file over defaults. ConfigError names file, key and value."""
+    """Merge command line, file and defaults; ConfigError with file, key and value."""
     properties: dict[str, str] = {}
     origins: dict[str, str] = {}
     if options.config:
@@ -95,7 +98,10 @@ def read_settings(options: argparse.Namespace) -> Settings:
 
 
 def bind(settings: Settings, said: Sequence[str]) -> list[tuple[str, int]]:
-    """The addresses to listen on; the first one stands in the settings from now on."""
+    """Return the listening addresses; the first one replaces the configured address.
+
+    ``said`` are the ``--listen`` options.
+    """
     config = settings.broker
     listen = daemon.choose_listen(
         said, port=config.listen_port, configured_host=config.bind_address
@@ -105,13 +111,13 @@ def bind(settings: Settings, said: Sequence[str]) -> list[tuple[str, int]]:
 
 
 def print_settings(settings: Settings) -> None:
-    """``key=value  # origin`` for each key, sorted."""
+    """Print ``key=value  # origin`` for each key, sorted."""
     for key, value in sorted(settings.shown().items()):
-        sys.stdout.write(f"{key}={value}  # {settings.origin(key)}\n")
+        sys.stdout.write(escape_control(f"{key}={value}  # {settings.origin(key)}") + "\n")
 
 
 def check_store(settings: Settings) -> int:
-    """Look at the store without starting it: who holds it, what its files say."""
+    """Check the store without starting it: its lock, file lengths and configuration files."""
     from broker.server import check
 
     for line in check.check_store(settings.store):
@@ -123,7 +129,7 @@ def check_store(settings: Settings) -> int:
 def chosen_role(
     options: argparse.Namespace, settings: Settings, listen: list[tuple[str, int]]
 ) -> "Role":
-    """A broker, or with ``--standalone`` a broker and its name server."""
+    """Return a broker, or with ``--standalone`` a broker and its name server."""
     if options.standalone:
         from broker.server.standalone import Standalone
 
@@ -137,7 +143,7 @@ def chosen_role(
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """The program; returns its exit status."""
+    """Run the program and return its exit status."""
     options = argument_parser().parse_args(argv)
     try:
         settings = read_settings(options)

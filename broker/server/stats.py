@@ -1,9 +1,9 @@
-"""Counters and rates: messages put and got per topic, per group, per broker.
+"""Counters and rates of messages put and got, per topic, per group and per broker.
 
 A counter is two integers that hot paths add to; a rate is the difference of two snapshots. One
-sampler call every ten seconds keeps minute, hour and day windows for every counter, so an idle
-broker does next to nothing. A window's first snapshot is preceded by a zero one dated one
-interval earlier, and the tail is always the live value.
+sampler call every ten seconds maintains the minute, hour and day windows of every counter, so an
+idle broker does almost no work. The first snapshot of a window is preceded by a zero snapshot
+dated one interval earlier, and the end of a window is always the current value.
 
 **Source:** RocketMQ BrokerStatsManager, StatsItem, StatsSnapshot (windows and names).
 """
@@ -14,11 +14,12 @@ from typing import Final
 import msgspec
 
 SAMPLE_MS: Final = 10_000
-LEAST_SPAN_MS: Final = 1_000  # a rate over less than this says nothing
+LEAST_SPAN_MS: Final = 1_000  # a rate over a shorter time is meaningless
+# Windows: (interval in ms, number of snapshots).
 MINUTE: Final = (10_000, 7)
 HOUR: Final = (600_000, 7)
 DAY: Final = (3_600_000, 25)
-MAX_COUNTERS: Final = 200_000  # beyond it new keys are counted nowhere
+MAX_COUNTERS: Final = 200_000  # counters of further keys are not kept
 
 TOPIC_PUT_NUMS: Final = "TOPIC_PUT_NUMS"
 TOPIC_PUT_SIZE: Final = "TOPIC_PUT_SIZE"
@@ -39,7 +40,7 @@ class Snapshot(msgspec.Struct, frozen=True):
 
 
 class Window:
-    """The snapshots of one counter over one span: (time ms, value, calls)."""
+    """The snapshots of one counter in one window: (time ms, value, calls)."""
 
     __slots__ = ("interval_ms", "points")
 
@@ -48,7 +49,7 @@ class Window:
         self.points: deque[tuple[int, int, int]] = deque(maxlen=kept)
 
     def sample(self, now_ms: int, value: int, calls: int) -> None:
-        """Add a snapshot when the last one is an interval old."""
+        """Add a snapshot if the last one is an interval old."""
         points = self.points
         if not points:
             points.append((now_ms - self.interval_ms, 0, 0))
@@ -57,7 +58,7 @@ class Window:
             points.append((now_ms, value, calls))
 
     def snapshot(self, now_ms: int, value: int, calls: int) -> Snapshot:
-        """Difference between now and the oldest snapshot of the window."""
+        """Return the difference between now and the oldest snapshot of the window."""
         if not self.points:
             return Snapshot(sum=value, avgpt=value / calls if calls else 0.0)
         then_ms, then_value, then_calls = self.points[0]
@@ -72,7 +73,7 @@ class Window:
 
 
 class Counter:
-    """A value and how often it was added to; hot paths add to the attributes directly."""
+    """A value and the number of additions; hot paths change the attributes directly."""
 
     __slots__ = ("calls", "day", "hour", "minute", "value")
 
@@ -84,22 +85,25 @@ class Counter:
         self.day = Window(DAY)
 
     def add(self, amount: int, calls: int = 1) -> None:
-        """Add ``amount``."""
+        """Add ``amount``, counted as ``calls`` calls."""
         self.value += amount
         self.calls += calls
 
     def sample(self, now_ms: int) -> None:
-        """Take the snapshots that are due."""
+        """Take the due snapshots."""
         self.minute.sample(now_ms, self.value, self.calls)
         self.hour.sample(now_ms, self.value, self.calls)
         self.day.sample(now_ms, self.value, self.calls)
 
     def rate(self, now_ms: int) -> Snapshot:
-        """The minute window as of now."""
+        """Return the minute window up to now."""
         return self.minute.snapshot(now_ms, self.value, self.calls)
 
     def recent_tps(self, now_ms: int) -> tuple[float, float, float]:
-        """Per second over about the last 10 s, 60 s and 600 s."""
+        """Return rates per second: about the last 10 s, the last minute, the current 10 minutes.
+
+        The third rate starts at the last ten-minute snapshot, so it covers 0 to 600 s.
+        """
         points = self.minute.points
         short = 0.0
         for then_ms, then_value, _ in reversed(points):
@@ -114,7 +118,7 @@ class Counter:
 
 
 class BrokerStats:
-    """Every counter by (name, key), and the totals of the broker."""
+    """All counters by (name, key), and the totals of the broker."""
 
     def __init__(self, now_ms: int) -> None:
         self._counters: dict[tuple[str, str], Counter] = {}
@@ -130,7 +134,7 @@ class BrokerStats:
         self._day = day_of(now_ms)
 
     def counter(self, name: str, key: str) -> Counter:
-        """The counter of that name and key, made when it is new."""
+        """Return the counter of that name and key, created if new; see :data:`MAX_COUNTERS`."""
         found = self._counters.get((name, key))
         if found is None:
             found = Counter()
@@ -139,7 +143,7 @@ class BrokerStats:
         return found
 
     def find(self, name: str, key: str) -> Counter | None:
-        """The counter of that name and key, None when nothing was ever counted."""
+        """Return the counter of that name and key, None if nothing was counted yet."""
         return self._counters.get((name, key))
 
     def forget(self, *keys: str) -> None:
@@ -150,7 +154,7 @@ class BrokerStats:
                 del self._counters[name, key]
 
     def sample(self, now_ms: int) -> None:
-        """Called every :data:`SAMPLE_MS`; also rolls the totals at midnight (UTC)."""
+        """Sample all counters, every :data:`SAMPLE_MS`; record the totals at midnight (UTC)."""
         for total in (
             self.put,
             self.put_bytes,
@@ -169,5 +173,5 @@ class BrokerStats:
 
 
 def day_of(now_ms: int) -> int:
-    """Number of the day an epoch time lies in."""
+    """Return the day number of an epoch time."""
     return now_ms // 86_400_000

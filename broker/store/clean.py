@@ -1,13 +1,14 @@
-"""Cleaning: delete CommitLog files that are old or in the way, then what leads only to them.
+"""Cleaning: delete expired CommitLog files, then queue and index files that refer only to them.
 
 ==============  ==========================================================================
-expired         modified longer than fileReservedTime ago; deleted in the hours of deleteWhen,
-                at any hour when the disk is over diskMaxUsedSpaceRatio or someone asks for it
-over 85 %       oldest files go, expired or not (cleanFileForciblyEnable)
-over 90 %       the same, and nothing is stored until the disk is below again
+expired         last modified more than fileReservedTime ago; deleted in the hours of
+                deleteWhen, and at any hour on request or above diskMaxUsedSpaceRatio
+over 85 %       the oldest files are deleted, expired or not (cleanFileForciblyEnable)
+over 90 %       the same, and puts are refused until usage is below the limit again
 ==============  ==========================================================================
 
-The last file is never deleted. A file that a reader still holds keeps its bytes for that reader.
+The percentages are defaults. The last file is never deleted. Views that readers have of a deleted
+file stay valid.
 
 **Source:** RocketMQ DefaultMessageStore.CleanCommitLogService, CleanConsumeQueueService.
 """
@@ -28,7 +29,7 @@ _log = logging.getLogger(__name__)
 
 
 class CleanReport(msgspec.Struct, kw_only=True):
-    """What one round of cleaning did; ``disk_ratio`` is used space in percent."""
+    """Result of one cleaning round; ``disk_ratio`` is used space in percent."""
 
     removed_commit_log_files: list[str] = msgspec.field(default_factory=list)
     removed_consume_queue_files: int = 0
@@ -38,7 +39,7 @@ class CleanReport(msgspec.Struct, kw_only=True):
 
 
 def disk_ratio(used: int, usable: int) -> int:
-    """Used space in percent, rounded up, of what users can use.
+    """Used space in percent of used plus usable space, rounded up; both in bytes.
 
     **Source:** RocketMQ UtilAll#getDiskPartitionSpaceUsedPercent.
     """
@@ -47,7 +48,7 @@ def disk_ratio(used: int, usable: int) -> int:
 
 
 def run_cleaning(store: "MessageStore", now_ms: int, *, manual: bool) -> CleanReport:
-    """One round; at most deleteFileBatchMax CommitLog files."""
+    """Run one round; delete at most deleteFileBatchMax CommitLog files."""
     config = store.config
     folder = config.commit_log_folder
     report = CleanReport()
@@ -66,18 +67,18 @@ def run_cleaning(store: "MessageStore", now_ms: int, *, manual: bool) -> CleanRe
     reserved_ms = config.file_reserved_time * 3_600_000
     while due and len(files.files) > 1:
         if forcibly and report.removed_commit_log_files:
-            # Java deletes a whole batch; here no file goes that the disk has room for again.
+            # Java deletes a whole batch; here deletion stops once the disk is below the ratio.
             report.disk_ratio = disk_ratio(*store.disk.space(folder))
             forcibly = report.disk_ratio > config.disk_space_clean_forcibly_ratio
         first = files.files[0]
         if len(report.removed_commit_log_files) >= config.delete_file_batch_max:
             break
-        # A file that is not dispatched or flushed yet is needed, whatever its age.
+        # A file that is not fully dispatched and flushed is needed, whatever its age.
         if first.start + first.size > min(store.reput.offset, store.log.flushed_where):
             break
         if not forcibly and store.disk.modified_ms(first.path) + reserved_ms > now_ms:
             break
-        if not store.secure_queues(first.start + first.size):
+        if not store.sync_before_delete(first.start + first.size):
             break
         try:
             files.remove_first()
@@ -102,7 +103,7 @@ def run_cleaning(store: "MessageStore", now_ms: int, *, manual: bool) -> CleanRe
 
 
 def _follow(store: "MessageStore", report: CleanReport) -> None:
-    """Queues and index follow the log's new minimum."""
+    """Remove the parts of queues and index that refer to records before the start of the log."""
     log_min = store.log.min_offset
     for queue in store.queue_table.all():
         queue.correct_min_offset(log_min)

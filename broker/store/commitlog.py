@@ -1,8 +1,7 @@
-"""CommitLog: the one log of all messages; append, roll to the next file, read.
+"""CommitLog: the log of all messages; append, roll to the next file, read.
 
-One caller appends: there is no lock, and nothing between taking a position and storing the
-record gives way to another thread. ``max_offset`` moves after the record is whole, so other
-threads may read up to it at any time.
+Only one thread appends, so there is no lock. ``max_offset`` advances after the whole record is
+written, so other threads may read up to it at any time.
 
 **Source:** RocketMQ CommitLog, DefaultAppendMessageCallback.
 """
@@ -20,11 +19,11 @@ from broker.message.record import (
     MAGIC_V2,
 )
 from broker.store.format.commitlog import BLANK_SIZE, check_record, own_offset, store_timestamp
-from broker.store.mapped_file import FilePreparer, MappedFile, MappedFileQueue
+from broker.store.logfile.mapped_file import FilePreparer, MappedFile, MappedFileQueue
 
 if TYPE_CHECKING:
-    from broker.store.consumequeue import Topic
-    from broker.store.results import MessageInner
+    from broker.store.consumequeue.consume_queue import Topic
+    from broker.store.results import MessageExtBrokerInner
 
 try:
     from isal.isal_zlib import crc32
@@ -32,7 +31,8 @@ except ImportError:
     from zlib import crc32
 
 MAX_PROPERTIES: Final = 32_767
-# Whole record beyond the body: topic, properties, fixed fields. Source: MessageExtEncoder.
+# Bytes of a record in addition to the body: topic, properties, fixed fields. Source:
+# MessageExtEncoder.
 MAX_OVERHEAD: Final = 64 * 1024
 
 _BLANK: Final = Struct(">II")
@@ -47,8 +47,9 @@ class RecordTooLargeError(ValueError):
 class CommitLog:
     """The log's files and its end.
 
-    ``max_offset`` is the physical offset behind the last record, ``flushed_where`` the one up to
-    which everything is on the disk, ``last_store_timestamp`` the storeTimestamp of the last record.
+    ``max_offset`` is the physical offset after the last record, ``flushed_where`` the physical
+    offset up to which everything is on the disk, ``last_store_timestamp`` the storeTimestamp (ms)
+    of the last record.
     """
 
     def __init__(self, files: MappedFileQueue, preparer: FilePreparer) -> None:
@@ -59,21 +60,22 @@ class CommitLog:
         self.last_store_timestamp = 0
         self._file: MappedFile | None = None
         self._mapping: Any = None
-        # Position in the current file up to which a record may reach; -1 while there is none.
+        # Position in the current file up to which a record may extend (a blank record must fit
+        # after it); -1 without a current file.
         self._limit = -1
 
     @property
     def min_offset(self) -> int:
-        """Physical offset of the first byte kept, 0 without files."""
+        """Physical offset of the first byte still in the log, 0 without files."""
         return self.files.files[0].start if self.files.files else 0
 
     @property
     def file_size(self) -> int:
-        """Length of one file."""
+        """Length of one file, bytes."""
         return self.files.file_size
 
     def open_at(self, end: int, last_store_timestamp: int) -> None:
-        """Continue the log at physical offset ``end``, which recovery has found."""
+        """Truncate the log to physical offset ``end``, found by recovery, and append there."""
         self.files.truncate(end)
         self.max_offset = self.flushed_where = end
         self.last_store_timestamp = last_store_timestamp
@@ -83,18 +85,20 @@ class CommitLog:
             last = self.files.files[-1]
             for file in self.files.files[:-1]:
                 file.written = file.flushed = file.size
+                file.release_descriptor()
             if last.start <= end <= last.start + last.size:
                 self._file = last
                 self._mapping = last.mapping
                 self._limit = last.size - BLANK_SIZE
 
     def append(
-        self, inner: "MessageInner", topic: "Topic", queue_offset: int, now: int
+        self, inner: "MessageExtBrokerInner", topic: "Topic", queue_offset: int, now: int
     ) -> tuple[int, int]:
-        """Store one message; (physical offset, size of its record).
+        """Append one message; (physical offset, size of its record in bytes).
 
-        DiskFullError or StoreError when the next file cannot be made; nothing is written then.
-        The caller has checked the limits of body, topic and properties.
+        DiskFullError or StoreError if the next file cannot be created, RecordTooLargeError if the
+        record is longer than a file; nothing is written then. The caller must have checked the
+        limits of body, topic and properties.
         """
         body = inner.body
         properties = inner.properties
@@ -109,9 +113,12 @@ class CommitLog:
             file = self._roll(size)
         position = file.written
         physical_offset = file.start + position
+        # storeTimestamp never decreases, even if the clock is set back: searches by time are
+        # binary searches.
         if now > self.last_store_timestamp:
             self.last_store_timestamp = now
         end = position + size
+        # One join and one assignment: fewer calls than packing each part into the mapping.
         self._mapping[position:end] = b"".join(
             (
                 _PACKS[shape](
@@ -141,17 +148,20 @@ class CommitLog:
         self.max_offset = physical_offset + size
         return physical_offset, size
 
-    def make_room(self, size: int) -> None:
-        """Roll to the next file now if ``size`` bytes do not fit into the current one.
+    def ensure_capacity(self, size: int) -> None:
+        """Roll to the next file if ``size`` bytes do not fit into the current one.
 
-        So the records of a batch stand together: all in one file.
+        Keeps the records of a batch consecutive in one file. Errors as in :meth:`append`.
         """
         file = self._file
         if file is None or file.written + size > self._limit:
             self._roll(size)
 
     def append_raw(self, data: bytes | memoryview) -> int:
-        """Store whole records as they are (their offsets must be right); their physical offset."""
+        """Append encoded records unchanged; return the physical offset of the first one.
+
+        Their own physical offsets must equal the positions at which they are stored.
+        """
         size = len(data)
         file = self._file
         if file is None or file.written + size > self._limit:
@@ -162,13 +172,13 @@ class CommitLog:
         self.max_offset = file.start + position + size
         return file.start + position
 
-    def record_size(self, inner: "MessageInner", topic: "Topic") -> int:
-        """Length that the record of a message will have."""
+    def record_size(self, inner: "MessageExtBrokerInner", topic: "Topic") -> int:
+        """Length of a message's record, bytes."""
         shape = (len(inner.born_host) == 20) | (len(inner.store_host) == 20) << 1
         return FIXED_SIZES[shape] + len(inner.body) + topic.stored_size + len(inner.properties) + 2
 
     def read(self, physical_offset: int, size: int) -> memoryview | None:
-        """``size`` bytes at ``physical_offset``, None where the log holds no such bytes.
+        """``size`` bytes at ``physical_offset``; None outside the log or across two files.
 
         **Source:** RocketMQ CommitLog#getMessage.
         """
@@ -184,12 +194,13 @@ class CommitLog:
         return file.view[position : position + size]
 
     def record_at(self, physical_offset: int) -> memoryview | None:
-        """The record that begins at ``physical_offset``; None if none does.
+        """The record that starts at ``physical_offset``; None if none does.
 
-        Bytes inside another record that look like a length do not make one: magic, lengths and
-        the record's own physical offset must fit.
+        Magic, lengths and the record's own physical offset must be valid, so that bytes inside
+        another record are not taken for a record.
 
-        **Source:** RocketMQ DefaultMessageStore#selectOneMessageByOffset (trusts the length).
+        **Source:** RocketMQ DefaultMessageStore#selectOneMessageByOffset (checks no more than the
+        length).
         """
         file = self.files.find(physical_offset)
         if file is None or physical_offset < 0:
@@ -205,9 +216,9 @@ class CommitLog:
         return file.view[position : position + size]
 
     def store_timestamp_at(self, physical_offset: int) -> int:
-        """storeTimestamp of the record at ``physical_offset``, -1 if there is none.
+        """storeTimestamp (ms) of the record at ``physical_offset``, -1 if there is none.
 
-        For queue units: the record is not checked beyond its magic.
+        Only the magic is checked: the offset must come from a queue unit or the start of the log.
         """
         file = self.files.find(physical_offset)
         if file is None:
@@ -222,14 +233,14 @@ class CommitLog:
         return store_timestamp(mapping, position)
 
     def roll_start(self, physical_offset: int) -> int:
-        """Physical offset of the next file's first byte.
+        """Physical offset of the first byte of the file after the one with ``physical_offset``.
 
         **Source:** RocketMQ CommitLog#rollNextFile.
         """
         return physical_offset + self.file_size - physical_offset % self.file_size
 
     def rest_of_file(self, physical_offset: int) -> memoryview | None:
-        """Everything from ``physical_offset`` to the end of the data in its file.
+        """Bytes from ``physical_offset`` to the end of the data in its file; None past the end.
 
         **Source:** RocketMQ CommitLog#getData.
         """
@@ -239,15 +250,15 @@ class CommitLog:
         return file.view[physical_offset - file.start : file.written]
 
     def files_from(self, physical_offset: int) -> Sequence[MappedFile]:
-        """The files that hold data from ``physical_offset`` on, oldest first."""
+        """The files with data after ``physical_offset``, oldest first."""
         return [file for file in list(self.files.files) if file.end > physical_offset]
 
     def _roll(self, size: int) -> MappedFile:
-        """End the current file with a blank record and go on in the next one."""
+        """End the current file with a blank record and make the next one current."""
         old = self._file
         files = self.files
         if old is None:
-            # A log without files begins where its end is: at 0, or at the start of a file.
+            # Without a current file the next one contains max_offset, or follows the last file.
             start = self.max_offset - self.max_offset % files.file_size
             if files.files and files.files[-1].start >= start:
                 start = files.files[-1].start + files.file_size
@@ -255,6 +266,7 @@ class CommitLog:
             start = old.start + files.file_size
         if size > files.file_size - BLANK_SIZE:
             raise RecordTooLargeError(f"record of {size} bytes, a file has {files.file_size}")
+        # Before the blank record is written: after a DiskFullError the log must be unchanged.
         new = self.preparer.take(start)
         if old is not None and old.written < old.size:
             _BLANK.pack_into(old.mapping, old.written, old.size - old.written, MAGIC_BLANK)
@@ -267,7 +279,10 @@ class CommitLog:
         return new
 
     def ready(self) -> None:
-        """Reserve the space of the file that appends go to (a file of Java's may be sparse)."""
+        """Reserve the space of the current file and request the next one; DiskFullError.
+
+        A current file that Java created may be sparse.
+        """
         if self._file is not None:
             self._file.reserve()
             self.preparer.request(self._file.start + self.files.file_size)

@@ -1,8 +1,8 @@
-"""The store's own settings: every broker.conf key the engine reads, with default and meaning.
+"""Settings of the store: every broker.conf key that the engine reads, with default and meaning.
 
-``MessageStoreConfig`` holds the values, ``SETTINGS`` says for each field its key in broker.conf,
-its unit and meaning. File sizes left at their defaults give way to what the files of an existing
-store have; a size that was set and does not fit its files is an error that names both.
+``MessageStoreConfig`` contains the values, ``SETTINGS`` the broker.conf key, unit and meaning of
+each field. Default file sizes are replaced by the sizes of existing files; an explicit size that
+differs from the files is an error that names both.
 
 **Source:** RocketMQ MessageStoreConfig (names and defaults).
 """
@@ -13,7 +13,15 @@ from typing import Final
 
 import msgspec
 
-from broker.common.settings import Setting, read_settings, write_settings
+from broker.common.settings import (
+    DAY_MS,
+    HOUR_MS,
+    INT_MAX,
+    Setting,
+    check_bounds,
+    read_settings,
+    write_settings,
+)
 from broker.errors import ConfigError
 
 ASYNC_FLUSH: Final = "ASYNC_FLUSH"
@@ -62,7 +70,7 @@ class MessageStoreConfig(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def root(self) -> str:
-        """The store directory; ``~/store`` when none is set."""
+        """The store directory; ``~/store`` by default."""
         return self.store_path_root_dir or os.path.join(os.path.expanduser("~"), "store")
 
     @property
@@ -82,16 +90,26 @@ SETTINGS: Final[dict[str, Setting]] = {
         "storePathCommitLog", "", "folder of the CommitLog; empty: commitlog below the root"
     ),
     "mapped_file_size_commit_log": Setting(
-        "mappedFileSizeCommitLog", "bytes", "length of one CommitLog file"
+        "mappedFileSizeCommitLog", "bytes", "length of one CommitLog file", bounds=(512, INT_MAX)
     ),
     "mapped_file_size_consume_queue": Setting(
-        "mappedFileSizeConsumeQueue", "bytes", "length of one ConsumeQueue file, 20 per message"
+        "mappedFileSizeConsumeQueue",
+        "bytes",
+        "length of one ConsumeQueue file, 20 per message",
+        bounds=(20, INT_MAX),
     ),
     "mapper_file_size_batch_consume_queue": Setting(
-        "mapperFileSizeBatchConsumeQueue", "bytes", "length of one batch ConsumeQueue file"
+        "mapperFileSizeBatchConsumeQueue",
+        "bytes",
+        "length of one batch ConsumeQueue file",
+        bounds=(46, INT_MAX),
     ),
-    "max_hash_slot_num": Setting("maxHashSlotNum", "slots", "hash slots of one IndexFile"),
-    "max_index_num": Setting("maxIndexNum", "entries", "entries of one IndexFile"),
+    "max_hash_slot_num": Setting(
+        "maxHashSlotNum", "slots", "hash slots of one IndexFile", bounds=(1, 100_000_000)
+    ),
+    "max_index_num": Setting(
+        "maxIndexNum", "entries", "entries of one IndexFile", bounds=(2, 100_000_000)
+    ),
     "message_index_enable": Setting("messageIndexEnable", "", "write the IndexFile"),
     "message_index_safe": Setting(
         "messageIndexSafe", "", "after a crash read the log from the last full IndexFile on"
@@ -100,28 +118,55 @@ SETTINGS: Final[dict[str, Setting]] = {
         "flushDiskType", "", "SYNC_FLUSH: answer when the data is on disk; or ASYNC_FLUSH"
     ),
     "flush_interval_commit_log": Setting(
-        "flushIntervalCommitLog", "ms", "between flushes of the CommitLog (ASYNC_FLUSH)", live=True
+        "flushIntervalCommitLog",
+        "ms",
+        "between flushes of the CommitLog (ASYNC_FLUSH)",
+        live=True,
+        bounds=(1, HOUR_MS),
     ),
     "flush_commit_log_least_pages": Setting(
-        "flushCommitLogLeastPages", "4 KiB pages", "dirty pages that make a flush worth it"
+        "flushCommitLogLeastPages",
+        "4 KiB pages",
+        "dirty pages that make a flush worth it",
+        bounds=(0, 1_000_000),
     ),
     "flush_commit_log_thorough_interval": Setting(
-        "flushCommitLogThoroughInterval", "ms", "flush of the CommitLog whatever is dirty"
+        "flushCommitLogThoroughInterval",
+        "ms",
+        "flush of the CommitLog whatever is dirty",
+        bounds=(0, DAY_MS),
     ),
     "flush_interval_consume_queue": Setting(
-        "flushIntervalConsumeQueue", "ms", "between flushes of the ConsumeQueues"
+        "flushIntervalConsumeQueue",
+        "ms",
+        "between flushes of the ConsumeQueues",
+        bounds=(1, HOUR_MS),
     ),
     "flush_consume_queue_least_pages": Setting(
-        "flushConsumeQueueLeastPages", "4 KiB pages", "dirty pages of a queue worth a flush"
+        "flushConsumeQueueLeastPages",
+        "4 KiB pages",
+        "dirty pages of a queue worth a flush",
+        bounds=(0, 1_000_000),
     ),
     "flush_consume_queue_thorough_interval": Setting(
-        "flushConsumeQueueThoroughInterval", "ms", "flush of all ConsumeQueues and the checkpoint"
+        "flushConsumeQueueThoroughInterval",
+        "ms",
+        "flush of all ConsumeQueues and the checkpoint",
+        bounds=(0, DAY_MS),
     ),
     "sync_flush_timeout": Setting(
-        "syncFlushTimeout", "ms", "wait for a flush before FLUSH_DISK_TIMEOUT", live=True
+        "syncFlushTimeout",
+        "ms",
+        "wait for a flush before FLUSH_DISK_TIMEOUT",
+        live=True,
+        bounds=(1, HOUR_MS),
     ),
     "max_message_size": Setting(
-        "maxMessageSize", "bytes", "largest body; a whole record may be 64 KiB longer", live=True
+        "maxMessageSize",
+        "bytes",
+        "largest body; a whole record may be 64 KiB longer",
+        live=True,
+        bounds=(1, 1 << 30),
     ),
     "check_crc_on_recover": Setting("checkCRCOnRecover", "", "check body CRCs at recovery"),
     "delete_when": Setting(
@@ -131,51 +176,72 @@ SETTINGS: Final[dict[str, Setting]] = {
         live=True,
     ),
     "file_reserved_time": Setting(
-        "fileReservedTime", "h", "keep a CommitLog file so long after its last write", live=True
+        "fileReservedTime",
+        "h",
+        "keep a CommitLog file so long after its last write",
+        live=True,
+        bounds=(0, 1_000_000),
     ),
     "clean_resource_interval": Setting(
-        "cleanResourceInterval", "ms", "between looks for files to delete"
+        "cleanResourceInterval", "ms", "between looks for files to delete", bounds=(1, DAY_MS)
     ),
     "delete_file_batch_max": Setting(
-        "deleteFileBatchMax", "files", "deletions of one round", live=True
+        "deleteFileBatchMax", "files", "deletions of one round", live=True, bounds=(1, 100_000)
     ),
     "disk_max_used_space_ratio": Setting(
         "diskMaxUsedSpaceRatio",
         "%",
         "above it expired files go at any hour (10 to 95)",
         live=True,
+        bounds=(0, 100),
     ),
     "disk_space_clean_forcibly_ratio": Setting(
         "diskSpaceCleanForciblyRatio",
         "%",
         "above it the oldest files go in any case (30 to 85)",
         live=True,
+        bounds=(0, 100),
     ),
     "disk_space_warning_level_ratio": Setting(
         "diskSpaceWarningLevelRatio",
         "%",
         "above it nothing is stored any more (35 to 90)",
         live=True,
+        bounds=(0, 100),
     ),
     "clean_file_forcibly_enable": Setting(
         "cleanFileForciblyEnable", "", "allow deletion of files that are not expired", live=True
     ),
     "max_transfer_bytes_on_message_in_memory": Setting(
-        "maxTransferBytesOnMessageInMemory", "bytes", "most of one pull, from the second message on"
+        "maxTransferBytesOnMessageInMemory",
+        "bytes",
+        "most of one pull, from the second message on",
+        bounds=(1, 1 << 30),
     ),
     "max_transfer_count_on_message_in_memory": Setting(
-        "maxTransferCountOnMessageInMemory", "messages", "most of one pull"
+        "maxTransferCountOnMessageInMemory", "messages", "most of one pull", bounds=(1, 1_000_000)
     ),
     "max_transfer_bytes_on_message_in_disk": Setting(
-        "maxTransferBytesOnMessageInDisk", "bytes", "most of one pull of old messages"
+        "maxTransferBytesOnMessageInDisk",
+        "bytes",
+        "most of one pull of old messages",
+        bounds=(1, 1 << 30),
     ),
     "max_transfer_count_on_message_in_disk": Setting(
-        "maxTransferCountOnMessageInDisk", "messages", "most of one pull of old messages"
+        "maxTransferCountOnMessageInDisk",
+        "messages",
+        "most of one pull of old messages",
+        bounds=(1, 1_000_000),
     ),
     "access_message_in_memory_max_ratio": Setting(
-        "accessMessageInMemoryMaxRatio", "% of RAM", "messages farther behind the end are old"
+        "accessMessageInMemoryMaxRatio",
+        "% of RAM",
+        "messages farther behind the end are old",
+        bounds=(0, 100),
     ),
-    "max_msgs_num_batch": Setting("maxMsgsNumBatch", "messages", "most answers of a key query"),
+    "max_msgs_num_batch": Setting(
+        "maxMsgsNumBatch", "messages", "most answers of a key query", bounds=(1, 100_000)
+    ),
     "message_delay_level": Setting(
         "messageDelayLevel", "", "delays of the levels 1, 2, …; units s, m, h, d"
     ),
@@ -188,43 +254,42 @@ SETTINGS: Final[dict[str, Setting]] = {
 FIELD_OF_KEY: Final[dict[str, str]] = {setting.key: name for name, setting in SETTINGS.items()}
 DEFAULTS: Final = MessageStoreConfig()
 
-# field -> (lowest, highest) as the Java broker clamps them
+# field -> (minimum, maximum); the Java broker clamps the values likewise
 _CLAMPED: Final = {
     "disk_max_used_space_ratio": (10, 95),
     "disk_space_clean_forcibly_ratio": (30, 85),
     "disk_space_warning_level_ratio": (35, 90),
 }
+_HOURS: Final = {text for hour in range(24) for text in (str(hour), f"{hour:02}")}
+# Delivery times are stored as ms in 8 bytes and must not overflow; a longer delay is a typing
+# error.
+MAX_DELAY_MS: Final = 36_500 * DAY_MS
+_MAX_DELAY_DIGITS: Final = 20
 _UNIT_MS: Final = {"s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 
 
 def from_properties(
     properties: Mapping[str, str], base: MessageStoreConfig = DEFAULTS
 ) -> MessageStoreConfig:
-    """``base`` with every key of ``properties`` that belongs to the store; others are ignored."""
+    """``base`` updated with the store's keys in ``properties``; other keys are ignored.
+
+    ConfigError for an invalid value.
+    """
     return check(read_settings(SETTINGS, properties, base))
 
 
 def to_properties(config: MessageStoreConfig) -> dict[str, str]:
-    """Every setting as key → text, in the order of the table."""
+    """Every setting as key → text, in the order of ``SETTINGS``."""
     return write_settings(SETTINGS, config)
 
 
 def check(config: MessageStoreConfig) -> MessageStoreConfig:
-    """``config`` with ratios clamped as Java does; ConfigError for values nothing can work with."""
+    """``config`` with ratios clamped as in Java; ConfigError for an invalid value."""
     if config.flush_disk_type not in (ASYNC_FLUSH, SYNC_FLUSH):
         raise ConfigError(
             f"flushDiskType={config.flush_disk_type}: unknown", "use ASYNC_FLUSH or SYNC_FLUSH"
         )
-    for field in (
-        "mapped_file_size_commit_log",
-        "mapped_file_size_consume_queue",
-        "mapper_file_size_batch_consume_queue",
-        "max_hash_slot_num",
-        "max_index_num",
-        "max_message_size",
-    ):
-        if getattr(config, field) <= 0:
-            raise ConfigError(f"{SETTINGS[field].key}={getattr(config, field)}: must be above 0")
+    check_bounds(SETTINGS, config)
     parse_delay_levels(config.message_delay_level)
     delete_hours(config)
     clamped = {
@@ -242,19 +307,27 @@ def parse_delay_levels(text: str) -> dict[int, int]:
     levels = {}
     for level, part in enumerate(text.split(), start=1):
         unit = _UNIT_MS.get(part[-1])
-        if unit is None or not part[:-1].isdigit():
+        if unit is None or not part[:-1].isdecimal():
             raise ConfigError(f"messageDelayLevel: cannot read {part!r}", "write 5s, 1m, 2h or 1d")
-        levels[level] = int(part[:-1]) * unit
+        # The length is checked first: int() refuses texts of thousands of digits.
+        delay_ms = int(part[:-1]) * unit if len(part) <= _MAX_DELAY_DIGITS else MAX_DELAY_MS + 1
+        if delay_ms > MAX_DELAY_MS:
+            raise ConfigError(
+                f"messageDelayLevel: level {level} is longer than {MAX_DELAY_MS // DAY_MS} days"
+            )
+        levels[level] = delay_ms
     return levels
 
 
 def delete_hours(config: MessageStoreConfig) -> frozenset[int]:
-    """The hours of ``deleteWhen``; ConfigError when one is no hour of the day."""
+    """The hours of ``deleteWhen``; ConfigError if one is not an hour from 0 to 23."""
     hours = set()
     for part in config.delete_when.split(";"):
         if not part.strip():
             continue
-        if not part.strip().isdigit() or int(part) > 23:
-            raise ConfigError(f"deleteWhen={config.delete_when}: {part.strip()!r} is no hour")
+        if part.strip() not in _HOURS:
+            raise ConfigError(
+                f"deleteWhen={config.delete_when}: {part.strip()!r} is not an hour from 00 to 23"
+            )
         hours.add(int(part))
     return frozenset(hours)

@@ -1,35 +1,36 @@
-"""ConfigFile: a small JSON file of ``config/``, replaced as a whole or not at all.
+"""ConfigFile: a small JSON file of ``config/`` that is replaced atomically.
 
-The new text is written beside the file and synced, the old one becomes ``.bak``, then the new one
-takes its place: at any moment a reader finds a whole file or its backup. (Java 5.0 to 5.3.3
-overwrites in place.)
+The new text is written to ``.tmp`` and synced, the old file is linked as ``.bak``, then the new
+file is renamed over the old one: a complete file or backup exists at every moment. (Java 5.0 to
+5.3.3 overwrites in place.)
 
 **Source:** RocketMQ ConfigManager, MixAll#string2File, MixAll#file2String.
 """
 
 import os
 
-from broker.store.files import Disk, make_durable_folder
+from broker.store.logfile.disk import Disk, make_durable_folder
 
 
 class ConfigFile:
-    """One file of the store's configuration, by path."""
+    """One configuration file with its backup."""
 
     def __init__(self, path: str, disk: Disk | None = None) -> None:
         self.path = path
-        # True when the file was of no use: the backup is then kept at the next write.
+        # True if the backup was used, set by load() or by a caller that cannot parse the file: the
+        # next write must not replace the backup by the bad file.
         self.backup_counts = False
         self._disk = disk if disk is not None else Disk()
 
     @property
     def backup_path(self) -> str:
-        """Path of the version before the last."""
+        """Path of the previous version."""
         return self.path + ".bak"
 
     def load(self) -> str:
-        """The text, of the backup if the file is missing or empty; empty if there is neither.
+        """Read the text, from the backup if the file is missing or empty; empty without both.
 
-        OSError when a file is there and cannot be read: an older text must not take its place.
+        OSError if a file exists and cannot be read: an older text must not replace it.
         """
         text = self._read(self.path)
         self.backup_counts = False
@@ -40,23 +41,23 @@ class ConfigFile:
         return backup
 
     def load_backup(self) -> str:
-        """The text of the backup, for a caller that could not make sense of :meth:`load`."""
+        """Read the text of the backup, for a caller that cannot parse the text of :meth:`load`."""
         return self._read(self.backup_path)
 
     def persist(self, text: str) -> None:
-        """Replace the text; on the disk when it returns. StoreError or OSError leaves the old.
+        """Replace the text; it is on the disk on return. StoreError or OSError leaves the old one.
 
-        The old text becomes the backup, unless it is one that gave way to its backup: of file and
-        backup one is good at any moment.
+        The old text becomes the backup, unless the backup was used in its place: so one of file
+        and backup is valid at every moment.
         """
         disk = self._disk
         folder = os.path.dirname(self.path)
         make_durable_folder(disk, folder)
         temporary = self.path + ".tmp"
         disk.write(temporary, text.encode("utf-8"))
+        disk.keep_mode(self.path, temporary)
         if not self.backup_counts and disk.exists(self.path):
-            # A second name for the old text, then the new text over the first: never a moment
-            # without a file.
+            # Hard link for the old text, then rename the new text over it: the file always exists.
             spare = self.backup_path + ".tmp"
             disk.unlink(spare)
             disk.link(self.path, spare)

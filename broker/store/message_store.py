@@ -1,9 +1,9 @@
-"""MessageStore: the room's front door — put, get, query, look, and the life of a store.
+"""MessageStore: the engine over one store directory: put, get, query, start and stop.
 
-One caller at a time uses it: the event loop of a broker, or a plain program. Puts append at once
-and are visible after :meth:`MessageStore.dispatch`, which ``defer`` puts off to the end of the
-event-loop turn so that a turn's messages go in one batch. Two threads of its own flush and do
-background work; they never touch what the caller writes.
+It must be used from one thread at a time: the event loop of a broker, or a plain program. A put
+appends at once and is visible after :meth:`MessageStore.dispatch`; ``defer`` delays the dispatch
+to the end of the event-loop turn, so that one dispatch serves all puts of a turn. Threads of the
+store flush, do background work and monitor the directory; they never append or dispatch.
 
 **Source:** RocketMQ DefaultMessageStore.
 """
@@ -15,19 +15,17 @@ from collections.abc import Callable, Container, Iterable, Mapping
 import msgspec
 
 from broker.common.clock import Clock, SystemClock
-from broker.errors import DiskFullError, StoreError, StoreStateError
+from broker.errors import DescriptorLimitError, DiskFullError, StoreError, StoreStateError
+from broker.store import config as settings
 from broker.store.clean import CleanReport, run_cleaning
 from broker.store.commitlog import CommitLog
-from broker.store.config import (
-    DEFAULTS,
-    SETTINGS,
-    MessageStoreConfig,
-    check,
-    parse_delay_levels,
-)
-from broker.store.consumequeue import Topic
-from broker.store.files import Disk, StoreLock, make_durable_folder
+from broker.store.config import DEFAULTS, MessageStoreConfig, parse_delay_levels
+from broker.store.consumequeue.consume_queue import Topic
+from broker.store.consumequeue.consume_queue_store import ConsumeQueueStore
+from broker.store.directory_monitor import DirectoryMonitor
+from broker.store.file_sizes import detect_file_sizes
 from broker.store.flush import FlushCallback, FlushService, Notify, StoreCheckpoint
+from broker.store.flush_barrier import FlushBarrier
 from broker.store.format.state import (
     ABORT,
     BATCH_CONSUMEQUEUE_DIR,
@@ -36,32 +34,32 @@ from broker.store.format.state import (
     INDEX_DIR,
     LOCK,
 )
-from broker.store.index import IndexService
-from broker.store.index_file import IndexFile
-from broker.store.mapped_file import FilePreparer, MappedFileQueue
-from broker.store.query import StoreReader
-from broker.store.queue_ends import Bounds, QueueEnds
-from broker.store.queue_table import ConsumeQueueTable
-from broker.store.recovery import Recovery, StoreParts, abort_content, same_kernel
+from broker.store.index.index_file import IndexFile
+from broker.store.index.index_service import IndexService
+from broker.store.logfile.disk import Disk, StoreLock, make_durable_folder
+from broker.store.logfile.mapped_file import FilePreparer, MappedFileQueue
+from broker.store.reader import StoreReader
+from broker.store.recovery.store_recovery import Recovery, StoreParts, abort_content, same_kernel
 from broker.store.reput import ArrivingListener, ReputService
 from broker.store.results import (
     ConsumeQueueUnitView,
     GetMessageResult,
     GetMessageStatus,
-    MessageInner,
+    MessageExtBrokerInner,
     PutMessageResult,
     PutMessageStatus,
     QueryMessageResult,
     RecoveryReport,
 )
-from broker.store.worker import Worker
-from broker.store.writer import DISK_FULL, StoreWriter
+from broker.store.store_manifest import Bounds, StoreManifest
+from broker.store.worker import Worker, WorkerTimer
+from broker.store.writer import StoreWriter
 
 __all__ = [
     "ConsumeQueueUnitView",
     "GetMessageResult",
     "GetMessageStatus",
-    "MessageInner",
+    "MessageExtBrokerInner",
     "MessageStore",
     "PutMessageResult",
     "PutMessageStatus",
@@ -77,9 +75,9 @@ Defer = Callable[[Callable[[], None]], None]
 class MessageStore(StoreReader, StoreWriter):
     """The engine over one store directory.
 
-    ``defer(fn)`` runs ``fn`` at the end of the caller's event-loop turn; without it dispatch runs
-    within each put. ``notify(fn)`` runs ``fn`` in the caller's thread soon
-    (``loop.call_soon_threadsafe``); without it flush callbacks come from the flushing thread.
+    ``defer(fn)`` schedules ``fn`` at the end of the caller's event-loop turn; without it each put
+    dispatches. ``notify(fn)`` schedules ``fn`` in the caller's thread
+    (``loop.call_soon_threadsafe``); without it flush callbacks run in the flushing thread.
     """
 
     def __init__(
@@ -92,7 +90,7 @@ class MessageStore(StoreReader, StoreWriter):
         notify: Notify | None = None,
         delay_levels: Mapping[int, int] | None = None,
     ) -> None:
-        self.config = check(config)
+        self.config = settings.check(config)
         self.clock: Clock = clock if clock is not None else SystemClock()
         self.disk = disk if disk is not None else Disk()
         self.sync_flush = config.sync_flush
@@ -102,9 +100,10 @@ class MessageStore(StoreReader, StoreWriter):
             else parse_delay_levels(config.message_delay_level)
         )
         self._defer = defer
-        self._flush_wanted = False
+        self._flush_requested = False
         self._lock: StoreLock | None = None
-        # Up to which begin of the log queues and index have been cleaned.
+        self._monitor: DirectoryMonitor | None = None
+        # Start of the log up to which queues and index have been cleaned; -1: not yet.
         self.followed_log_min = -1
         self._noted_queues = 0
         self._open = False
@@ -116,17 +115,18 @@ class MessageStore(StoreReader, StoreWriter):
         config = self.config
         disk = self.disk
         root = config.root
-        self._worker = Worker("store-worker", self._background_failed)
+        self._worker = Worker("store-worker", self._background_failed, self._background_died)
+        self._queue_flush = WorkerTimer(self._worker, self._flush_queues)
         self._log_files = MappedFileQueue(
             disk, config.commit_log_folder, config.mapped_file_size_commit_log, keep_open=True
         )
         self.log = CommitLog(self._log_files, FilePreparer(self._log_files, self._worker.run))
-        self.queue_table = ConsumeQueueTable(
+        self.queue_table = ConsumeQueueStore(
             disk,
             (os.path.join(root, CONSUMEQUEUE_DIR), os.path.join(root, BATCH_CONSUMEQUEUE_DIR)),
             (config.mapped_file_size_consume_queue, config.mapper_file_size_batch_consume_queue),
         )
-        self.queue_table.on_first_dirty = self._queues_dirty
+        self.queue_table.on_first_dirty = self._schedule_queue_flush
         self.index: IndexService | None = None
         if config.message_index_enable:
             self.index = IndexService(
@@ -140,33 +140,45 @@ class MessageStore(StoreReader, StoreWriter):
             self.queue_table,
             self.index,
             self.delay_levels,
-            light_queues=config.enable_multi_dispatch,
+            lmq_enabled=config.enable_multi_dispatch,
         )
-        self.flusher = FlushService(self.log, config, self.checkpoint, self._flush_failed, notify)
-        self.flusher.on_flushed = self.dispatch
+        self.flusher = FlushService(
+            self.log,
+            config,
+            self.checkpoint,
+            on_failed=self._flush_failed,
+            on_died=self._background_died,
+            notify=notify,
+        )
+        self.flusher.on_flushed = self._dispatch_slice
+        self.flush_barrier = FlushBarrier(self.log, self.flusher)
         self._notified = notify is not None
         StoreReader.__init__(self)
         StoreWriter.__init__(self)
-        self._ends = QueueEnds(disk, root)
+        self._ends = StoreManifest(disk, root)
         self._last_thorough = 0.0
 
     def set_config(self, config: MessageStoreConfig) -> None:
-        """Take over changed settings, of those that may change while the store is open.
+        """Apply the settings that may change while the store is open; others are ignored.
 
-        ConfigError for a value nothing can work with; then nothing changes.
+        ConfigError for an invalid value; then no setting changes.
         """
-        config = check(config)
-        live = {name: getattr(config, name) for name, setting in SETTINGS.items() if setting.live}
+        config = settings.check(config)
+        live = {
+            name: getattr(config, name)
+            for name, setting in settings.SETTINGS.items()
+            if setting.live
+        }
         self.config = msgspec.structs.replace(self.config, **live)
-        self.flusher.config = self.config
+        self.flusher.set_config(self.config)
 
-    # --- life ---------------------------------------------------------------------------------
+    # --- life cycle ---------------------------------------------------------------------------
 
     def load(self) -> RecoveryReport:
-        """Take the lock, open the files, recover; what was found and done.
+        """Lock the store, open its files and recover; return the findings and actions.
 
-        StoreLockedError when another broker has the store, StoreError when files cannot be used:
-        all files are then as they were.
+        StoreLockedError if another broker uses the store. StoreError if a file has an unexpected
+        name or length: the check precedes every change, so all files are unchanged then.
 
         **Source:** RocketMQ DefaultMessageStore#load.
         """
@@ -178,7 +190,7 @@ class MessageStore(StoreReader, StoreWriter):
             self._lock = self.disk.lock(os.path.join(root, LOCK))
             notes: list[str] = []
             self._ends.load()
-            self._detect_sizes(notes)
+            detect_file_sizes(self._log_files, self.queue_table, self._ends, notes)
             self._load_files(notes)
             parts = StoreParts(
                 self.log,
@@ -205,7 +217,7 @@ class MessageStore(StoreReader, StoreWriter):
         return report
 
     def _load_files(self, notes: list[str]) -> None:
-        """Look at everything before anything is changed, then open it."""
+        """Check all files before any of them is changed, then open them."""
         ends, config = self._ends, self.config
         crashed = self.disk.exists(os.path.join(config.root, ABORT))
         log, queues, index = self._log_files, self.queue_table, self.index
@@ -219,6 +231,7 @@ class MessageStore(StoreReader, StoreWriter):
                 crashed=crashed,
                 noted=ends.bounds.sizes[3:],
             )
+        # The folder may be a file system that is not mounted: do not start an empty log there.
         if ends.log_end > 0 and not any(length for _, length, _ in log.surveyed or ()):
             raise StoreError(
                 f"{log.folder}: no files, but the log had come to {ends.log_end}",
@@ -226,7 +239,7 @@ class MessageStore(StoreReader, StoreWriter):
                 path=log.folder,
             )
         if queues.incomplete or log.short:
-            ends.demand_reading()
+            ends.require_full_scan()
         log.load(crashed=crashed, notes=notes)
         queues.load(crashed=crashed, notes=notes)
         self.checkpoint.load(notes)
@@ -234,7 +247,7 @@ class MessageStore(StoreReader, StoreWriter):
             index.load(crashed=crashed, notes=notes, noted_names=ends.bounds.index)
 
     def start(self) -> None:
-        """Begin to take messages: threads, ``abort`` marker, the file for the next append.
+        """Start accepting messages: write ``abort``, start the threads, prepare the current file.
 
         **Source:** RocketMQ DefaultMessageStore#start.
         """
@@ -245,10 +258,10 @@ class MessageStore(StoreReader, StoreWriter):
         abort = os.path.join(root, ABORT)
         try:
             self.disk.write(abort, abort_content(self.disk, root))
-            # Syncs the folder, and by that the names of all three.
+            # Syncs the folder, and thereby the entries of lock, abort and manifest.
             self._note_ends()
         except DiskFullError as error:
-            # Reads need no space. What counts is that there is an abort file, empty or not.
+            # A full disk must not prevent reads. An empty abort file suffices to detect a crash.
             if not self.disk.exists(abort):
                 raise
             self.disk.sync_folder(root)
@@ -258,24 +271,29 @@ class MessageStore(StoreReader, StoreWriter):
             self.index.on_new = self._note_files
         self._worker.start()
         self.flusher.start()
+        assert self._lock is not None
+        self._monitor = DirectoryMonitor(self.disk, self._lock, self._log_files, self._store_lost)
+        self._monitor.start()
         try:
             self.log.ready()
-            self._refusal = None
         except DiskFullError as error:
             self._disk_full(error)
+        self.flags.started()
         self._started = True
 
     def shutdown(self) -> None:
-        """Stop: everything dispatched and flushed, the unused next file removed, lock released.
+        """Stop: dispatch and flush everything, remove the unused next file, release the lock.
 
-        After a failed sync ``abort`` stays, so that the next start looks closely.
+        If a sync fails, ``abort`` stays, so that the next start recovers as after a crash.
 
         **Source:** RocketMQ DefaultMessageStore#shutdown.
         """
         if not self._open:
             return
         self._open = False
-        self._refusal = "the store is shutting down"
+        self.flags.make_shutting_down()
+        if self._monitor is not None:
+            self._monitor.stop()
         if self._started:
             self.flusher.stop()
             self._worker.stop()
@@ -317,34 +335,10 @@ class MessageStore(StoreReader, StoreWriter):
             self._lock.release()
             self._lock = None
 
-    def _detect_sizes(self, notes: list[str]) -> None:
-        """Take file sizes left at their defaults from the files that are there.
-
-        A single file may have been cut short: what was noted of its length counts then.
-        """
-        log, table = self._log_files, self.queue_table
-        found = max(log.detect_size(), self._ends.size(0))
-        if found and found != log.file_size == DEFAULTS.mapped_file_size_commit_log:
-            log.file_size = found
-            notes.append(f"CommitLog files have {found} bytes; mappedFileSizeCommitLog is not set")
-        found = max(table.detect_file_size(), self._ends.size(1))
-        if found and found != table.file_size == DEFAULTS.mapped_file_size_consume_queue:
-            table.file_size = found
-            notes.append(
-                f"ConsumeQueue files have {found} bytes; mappedFileSizeConsumeQueue is not set"
-            )
-        found = max(table.detect_batch_file_size(), self._ends.size(2))
-        default = DEFAULTS.mapper_file_size_batch_consume_queue
-        if found and found != table.batch_file_size == default:
-            table.batch_file_size = found
-            notes.append(
-                f"batch queue files have {found} bytes; mapperFileSizeBatchConsumeQueue is not set"
-            )
-
     # --- flush and dispatch -------------------------------------------------------------------
 
-    def _turn(self) -> None:
-        """See to it that what was appended is dispatched and flushed."""
+    def _schedule_flush(self) -> None:
+        """Schedule dispatch and flush of the appended messages."""
         if self._defer is not None:
             self._deferred = True
             self._defer(self._end_of_turn)
@@ -353,62 +347,66 @@ class MessageStore(StoreReader, StoreWriter):
 
     def _end_of_turn(self) -> None:
         self._deferred = False
-        if self.sync_flush:
-            if self._flush_wanted:
-                self._flush_wanted = False
-                self.flusher.wake()
+        if self._flush_requested:
+            self._flush_requested = False
+            self.flusher.wake()
         else:
             self.flusher.touched()
-            self.dispatch()
+        if not self.sync_flush:
+            self._dispatch_slice()
 
-    def dispatch(self) -> None:
-        """Make appended messages visible: queues, index, listeners; with SYNC_FLUSH flushed ones.
+    def dispatch(self, most: int | None = None) -> None:
+        """Make appended messages visible (queues, index, listeners); with SYNC_FLUSH flushed ones.
+
+        At most ``most`` messages; None for all. Errors do not raise: a full disk and other errors
+        make the store refuse writes; without a file descriptor a later call tries again.
 
         **Source:** RocketMQ DefaultMessageStore.ReputMessageService#doReput.
         """
-        limit = self.log.flushed_where if self.sync_flush else self.log.max_offset
+        limit = self._dispatch_limit
         if self.reput.offset >= limit and not self.reput.pending:
             return
         try:
-            self.reput.run(limit)
+            self.reput.run(limit, most)
         except DiskFullError as error:
             self._disk_full(error)
-        except (StoreError, OSError) as error:
-            self._stop_writes(f"dispatch failed: {error}")
-
-    @property
-    def dispatch_behind_bytes(self) -> int:
-        """Bytes of the log that are not dispatched yet."""
-        return max(0, self.log.max_offset - self.reput.offset)
+        except DescriptorLimitError as error:
+            _log.warning("dispatch waits for a file descriptor: %s", error)
+        except Exception as error:
+            # The event loop would only log it: messages would be acknowledged but never visible.
+            _log.exception("dispatch failed")
+            self._dispatch_failed(f"dispatch failed: {error}")
 
     def add_arriving_listener(
         self, listener: ArrivingListener, topics: Container[str] | None = None
     ) -> None:
         """Call ``listener(topic, queue_id, max_queue_offset, tags_code, store_timestamp, raw)``.
 
-        For each dispatched message, in the caller's thread; ``raw`` are its properties. With
-        ``topics`` only for topics it contains at that moment: hand in the live table of waits.
+        Called for each dispatched message in the caller's thread; ``raw``: its encoded properties.
+        With ``topics`` only for topics it contains at dispatch: pass a live container, such as the
+        table of suspended pulls.
         """
         self.reput.add_listener(listener, topics)
 
     def await_flush(self, physical_end: int, callback: FlushCallback) -> None:
         """Call ``callback(status)`` once everything below ``physical_end`` is on the disk.
 
-        PUT_OK, or FLUSH_DISK_TIMEOUT after syncFlushTimeout or a failed sync. All waits of one
-        event-loop turn share one sync. Comes through ``notify`` if the store has one.
+        ``status`` is PUT_OK, or FLUSH_DISK_TIMEOUT after syncFlushTimeout or a failed sync. All
+        waiting puts of one event-loop turn share one sync. If the result is already known, the
+        callback runs within this call; otherwise through ``notify``, if the store has one.
         """
         if self.flusher.wait_for(physical_end, callback):
-            self._flush_wanted = True
+            self._flush_requested = True
             if self._defer is None:
-                self._flush_wanted = False
+                self._flush_requested = False
                 self.flusher.wake()
             elif not self._deferred:
-                self._turn()
+                self._schedule_flush()
             if not self.sync_flush:
                 self.flusher.wake()
 
     def flush(self) -> bool:
-        """Bring the log to the disk now and dispatch it; False if a sync has failed."""
+        """Flush the log and dispatch it; False if the log could not be flushed."""
         done = self.flusher.flush()
         self.dispatch()
         return done
@@ -420,7 +418,7 @@ class MessageStore(StoreReader, StoreWriter):
 
     @property
     def max_physical_offset(self) -> int:
-        """Physical offset behind the last record."""
+        """Physical offset after the last record."""
         return self.log.max_offset
 
     @property
@@ -431,15 +429,22 @@ class MessageStore(StoreReader, StoreWriter):
     # --- background work ----------------------------------------------------------------------
 
     def _background_failed(self, error: Exception) -> None:
-        if isinstance(error, DiskFullError):
+        if isinstance(error, (DiskFullError, DescriptorLimitError)):
             return
-        self._flush_failed(f"sync of a derived file failed: {error}")
+        if isinstance(error, (StoreError, OSError)):
+            self._flush_failed(f"sync of a derived file failed: {error}")
+        else:
+            self._background_died(f"background work failed: {type(error).__name__}: {error}")
 
-    def _queues_dirty(self) -> None:
-        self._worker.run_later(self.config.flush_interval_consume_queue, self._flush_queues)
+    def _schedule_queue_flush(self) -> None:
+        self._queue_flush.schedule(self.config.flush_interval_consume_queue)
 
     def _flush_queues(self) -> None:
-        """Flush queues by pages, all of them and the checkpoint at the thorough interval."""
+        """Flush queues with enough dirty pages, then the checkpoint.
+
+        Every flushConsumeQueueThoroughInterval all dirty queues are flushed; only then does the
+        checkpoint's time for queues advance.
+        """
         now = self.clock.monotonic_ms()
         thorough = now - self._last_thorough >= self.config.flush_consume_queue_thorough_interval
         try:
@@ -449,18 +454,19 @@ class MessageStore(StoreReader, StoreWriter):
             self.checkpoint.flush()
         finally:
             if self.queue_table.dirty:
-                self._queues_dirty()
+                self._schedule_queue_flush()
 
     def _sync_queues(self, *, thorough: bool) -> None:
         timestamp = self.reput.last_store_timestamp
         self.queue_table.sync(0 if thorough else self.config.flush_consume_queue_least_pages)
         if thorough:
-            self.checkpoint.set_logics(timestamp)
+            self.flush_barrier.before(lambda: self.checkpoint.set_logics(timestamp))()
 
-    def secure_queues(self, log_min: int) -> bool:
-        """Before the log before ``log_min`` goes: queues that lead only there are on the disk.
+    def sync_before_delete(self, log_min: int) -> bool:
+        """Sync the units of records before ``log_min``, which are about to be deleted.
 
-        False, and no more writes, when a sync fails.
+        Those units cannot be rebuilt from the log afterwards. False if a sync fails: the files
+        must not be deleted then, and the store refuses writes.
         """
         try:
             self.queue_table.secure(log_min)
@@ -472,14 +478,17 @@ class MessageStore(StoreReader, StoreWriter):
     def _index_full(self, index: IndexFile) -> None:
         assert self.index is not None
         files = self.index.files
+        set_index = self.flush_barrier.before(
+            lambda: self.checkpoint.set_index(index.end_timestamp)
+        )
 
         def job() -> None:
-            # Earlier ones too: the checkpoint speaks of all up to this one.
+            # Sync earlier files too: the checkpoint covers all index files up to this one.
             for file in list(files):
                 file.sync()
                 if file is index:
                     break
-            self.checkpoint.set_index(index.end_timestamp)
+            set_index()
             self.checkpoint.flush()
 
         self._worker.run(job)
@@ -487,10 +496,11 @@ class MessageStore(StoreReader, StoreWriter):
     # --- administration -----------------------------------------------------------------------
 
     def delete_topics(self, topics: Iterable[str]) -> list[str]:
-        """Remove the queues of topics; the names of those that had any.
+        """Remove the queues of topics; return the names of topics that had queues.
 
-        Their records stay in the log until its files expire; no recovery brings them back, also
-        when the topic is made again.
+        Their records stay in the log until its files expire. Recovery does not restore them, even
+        if the topic is created again. OSError or StoreError if the deletion cannot be recorded;
+        then nothing is deleted.
 
         **Source:** RocketMQ DefaultMessageStore#deleteTopics.
         """
@@ -500,10 +510,16 @@ class MessageStore(StoreReader, StoreWriter):
         table = self.queue_table.topics
         gone = [name for name in topics if name in table and table[name].queues]
         if gone:
-            # Noted before it is done: a start after a kill in between finishes it.
-            self._ends.deleted.update((name, self.log.max_offset) for name in gone)
-            self._note_ends()
-            # With SYNC_FLUSH some may wait for their flush: they must not bring the queue back.
+            # Recorded before the removal: after a kill in between the next start completes it. If
+            # the write fails, a later write must not record it: the topics are still in use.
+            deleted = self._ends.deleted
+            self._ends.deleted = {**deleted, **dict.fromkeys(gone, self.log.max_offset)}
+            try:
+                self._note_ends()
+            except (OSError, StoreError):
+                self._ends.deleted = deleted
+                raise
+            # With SYNC_FLUSH records may be waiting for a flush; they must not recreate the queue.
             self.reput.forget(gone)
             for name in gone:
                 self.queue_table.delete_topic(name)
@@ -523,9 +539,9 @@ class MessageStore(StoreReader, StoreWriter):
         self._ends.write(bounds, table)
 
     def clean_expired(self, now_ms: int | None = None, *, manual: bool = False) -> CleanReport:
-        """Delete what is old or in the way; call it every cleanResourceInterval.
+        """Delete expired files, on a full disk the oldest; call every cleanResourceInterval.
 
-        ``manual`` deletes expired files at any hour.
+        With ``manual`` expired files are deleted at any hour.
         """
         report = run_cleaning(
             self, self.clock.now_ms() if now_ms is None else now_ms, manual=manual
@@ -539,29 +555,28 @@ class MessageStore(StoreReader, StoreWriter):
             self._noted_queues = queues
             self._note_files()
         if report.over_warning_level:
-            if self._refusal is None:
-                self._disk_full(
-                    DiskFullError(
-                        f"{self.config.commit_log_folder}: {report.disk_ratio} % of the disk used,"
-                        f" limit {self.config.disk_space_warning_level_ratio} %"
-                    )
-                )
-                self._full = ""  # ends when a later round finds the disk below the limit
-                self._warned_full = True
-        elif self._warned_full:
-            self._warned_full = False
-            if self._refusal is not None and self._refusal.startswith(DISK_FULL):
-                self._refusal = None
-        elif self._full:
-            # Nobody may be putting, and messages stored before may still wait for their queues.
+            reason = (
+                f"{self.config.commit_log_folder}: {report.disk_ratio} % of the disk used,"
+                f" limit {self.config.disk_space_warning_level_ratio} %"
+            )
+            if not self._disk_full_reported:
+                _log.error("disk full, the store takes no writes for now: %s", reason)
+            self._disk_full_reported = True
+            self.flags.make_disk_over_limit(reason)
+        else:
+            self.flags.disk_below_limit()
+            # Without puts there is no other retry, and stored messages may still need dispatch.
             self._may_retry()
-        self._tell_room()
+        if self.dispatch_behind_bytes:
+            self.dispatch()  # retry: without puts there is no other trigger
+        self._report_space_recovered()
         return report
 
     def _note_files(self) -> None:
-        """Files that are gone now are not lost ones, and new ones must be there at the next start.
+        """Record the current files, so that the next start misses neither deleted nor new ones.
 
-        What could not be noted costs the next start a reading of the log, or is not missed then.
+        After a failed write the next start may read the log unnecessarily, or fail to detect the
+        loss of a new file; neither justifies refusing writes.
         """
         try:
             self._note_ends()
@@ -569,5 +584,5 @@ class MessageStore(StoreReader, StoreWriter):
             _log.warning("%s: not written: %s", self._ends.path, error)
 
     def topic(self, name: str) -> Topic | None:
-        """What the engine keeps of a topic, None if it has had no message."""
+        """The state of a topic, None if the store does not know it."""
         return self.queue_table.topics.get(name)

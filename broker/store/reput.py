@@ -1,53 +1,61 @@
 """Dispatch (reput): from records of the log to ConsumeQueues, index and listeners.
 
-Dispatch has a pointer of its own, ``offset``, that may lag behind the log: with SYNC_FLUSH it
-stays behind what is flushed. Two lanes lead to the same derived bytes. The quick lane takes what
-puts of this process left in ``pending``, the slow one reads the log; recovery and anything the
-quick lane had no room for go the slow way.
+Dispatch has its own position, ``offset``, which may lag behind the end of the log: with SYNC_FLUSH
+it never exceeds the flushed position. Two paths produce the same derived bytes. The fast path
+takes the entries that puts of this process left in ``pending``. The slow path reads the log; it
+serves recovery, and records that did not fit into ``pending``.
 
 **Source:** RocketMQ DefaultMessageStore.ReputMessageService, CommitLogDispatcherBuildConsumeQueue,
 CommitLogDispatcherBuildIndex.
 """
 
+import logging
 from collections.abc import Callable, Container, Iterator, Mapping
+from itertools import islice
 from typing import TYPE_CHECKING, Final
 
-from broker.common.java import string_hash
+from broker.common.java import INT16_MAX, INT32_MAX, parse_number, string_hash
 from broker.common.sysflag import (
     INNER_BATCH,
     TRANSACTION_COMMIT,
     TRANSACTION_MASK,
     TRANSACTION_ROLLBACK,
 )
+from broker.errors import FileNameError, StoreError
 from broker.message.properties import peek_property
 from broker.message.record import FIXED_SIZES, FIXED_STRUCTS, MAGIC_V1, MAGIC_V2, Buffer
-from broker.store import multi_dispatch
-from broker.store.batchqueue import BatchConsumeQueue
 from broker.store.commitlog import CommitLog
-from broker.store.consumequeue import ConsumeQueue, Topic, Unit
+from broker.store.consumequeue import multi_dispatch
+from broker.store.consumequeue.batch_consume_queue import BatchConsumeQueue
+from broker.store.consumequeue.consume_queue import ConsumeQueue, Topic, Unit
+from broker.store.consumequeue.consume_queue_store import ConsumeQueueStore
 from broker.store.format.commitlog import BLANK_HERE, check_record
 from broker.store.format.consumequeue import UNIT_SIZE, is_ext_address
-from broker.store.index import IndexService
-from broker.store.mapped_file import MappedFileQueue
-from broker.store.queue_table import ConsumeQueueTable
+from broker.store.index.index_service import IndexService
+from broker.store.logfile.mapped_file import MappedFileQueue
 
 if TYPE_CHECKING:
-    from broker.store.queue_order import QueueOrder
+    from broker.store.recovery.queue_offset_validator import QueueOffsetValidator
+
+_log = logging.getLogger(__name__)
 
 # (physical offset, size, storeTimestamp, sysFlag, queue offset, queue, properties, tags code)
 Dispatch = tuple[int, int, int, int, int, ConsumeQueue, bytes, int | None]
 ArrivingListener = Callable[[str, int, int, int, int, bytes], None]
 
-# Messages of one event-loop turn are far fewer; beyond it dispatch reads the log instead.
+# One event-loop turn adds far fewer entries; above the limit dispatch reads the log instead.
 MAX_PENDING: Final = 65_536
-# Tags seen; emptied when full, since a tag may be anything a client sends.
+# Records that cannot be dispatched are logged one by one up to this number; then only counted.
+MAX_QUARANTINE_LOGS: Final = 100
+# Bounds of the tags cache, which is cleared when full: clients can send arbitrary tags.
 MAX_TAGS: Final = 10_000
+MAX_KEPT_TAG_BYTES: Final = 256
 
 _UNPACKS: Final = tuple(fixed.unpack_from for fixed in FIXED_STRUCTS)
 
 
 class TagCodes:
-    """Tags code of a TAGS text, remembered per tag."""
+    """Cache of tags codes by TAGS text."""
 
     __slots__ = ("codes",)
 
@@ -58,6 +66,8 @@ class TagCodes:
         """The tags code of a message with these TAGS."""
         code = self.codes.get(tags)
         if code is None:
+            if len(tags) > MAX_KEPT_TAG_BYTES:
+                return string_hash(tags)
             if len(self.codes) >= MAX_TAGS:
                 self.codes.clear()
             code = self.codes[tags] = string_hash(tags)
@@ -67,20 +77,30 @@ class TagCodes:
 def schedule_code(
     properties: bytes, store_timestamp: int, delay_levels: Mapping[int, int]
 ) -> int | None:
-    """Time of delivery that stands in a schedule queue's tags code; None without a delay level.
+    """Delivery time (epoch ms), the tags code in a schedule queue; None without a delay level.
 
     **Source:** RocketMQ CommitLog#checkMessageAndReturnSize,
     ScheduleMessageService#computeDeliverTimestamp.
     """
     text = peek_property(properties, b"DELAY")
-    if text is None or not text.isdigit() or int(text) <= 0:
+    asked = None if text is None else parse_number(text, 1, INT32_MAX)
+    if asked is None:
         return None
-    level = min(int(text), max(delay_levels, default=0))
+    level = min(asked, max(delay_levels, default=0))
     return store_timestamp + delay_levels.get(level, 1000)
 
 
+def inner_count(properties: bytes) -> int | None:
+    """Number of messages in an inner batch record; None if INNER_NUM is not 1 to 32767.
+
+    **Source:** RocketMQ CommitLog#getMessageNum (a short).
+    """
+    text = peek_property(properties, b"INNER_NUM")
+    return None if text is None else parse_number(text, 1, INT16_MAX)
+
+
 def tags_of(properties: bytes) -> bytes:
-    """The TAGS of a property string, empty without; what peek_property says, a little quicker."""
+    """The TAGS of a property string, empty without; same result as peek_property, but faster."""
     at = properties.rfind(b"\x02TAGS\x01") + 6
     if at > 5 or (at := properties.startswith(b"TAGS\x01") * 5):
         end = properties.find(b"\x02", at)
@@ -91,10 +111,10 @@ def tags_of(properties: bytes) -> bytes:
 
 
 def message_keys(properties: bytes) -> list[bytes]:
-    """The words a message is indexed under: UNIQ_KEY, then each word of KEYS.
+    """The index keys of a message: UNIQ_KEY, then each word of KEYS.
 
-    Each property is looked for once and taken if it stands there alone and whole; whatever is
-    unusual goes the slow way.
+    The fast path searches each property once and takes it if it is delimited on both sides;
+    otherwise peek_property decides.
     """
     uniq_key: bytes | None = None
     at = properties.rfind(b"UNIQ_KEY\x01")
@@ -122,44 +142,49 @@ def message_keys(properties: bytes) -> list[bytes]:
 class ReputService:
     """The dispatcher.
 
-    ``offset`` is the physical offset dispatched up to. ``recovering`` makes a queue offset that
-    begins anew (a topic deleted and made again) restart its queue instead of being dropped.
+    All records before physical offset ``offset`` are dispatched. With ``recovering`` a queue whose
+    offsets restart (its topic was deleted and recreated) is truncated and refilled; otherwise
+    units with an old queue offset are dropped.
     """
 
     def __init__(
         self,
         log: CommitLog,
-        queues: ConsumeQueueTable,
+        queues: ConsumeQueueStore,
         index: IndexService | None,
         delay_levels: Mapping[int, int],
         *,
-        light_queues: bool = False,
+        lmq_enabled: bool = False,
     ) -> None:
         self.offset = 0
         self.pending: list[Dispatch] = []
         self.overflow = False
         self.recovering = False
-        # Whether recovery takes another tags code for a torn unit. After a clean stop it is what
-        # another broker made of other delay levels.
+        # Whether recovery replaces a unit whose tags code differs from the record's. Only after a
+        # crash: after a clean stop the unit may come from a broker with other delay levels.
         self.compare_codes = False
         self.skip: Callable[[Topic, int], bool] | None = None
-        self.order: QueueOrder | None = None
+        self.order: QueueOffsetValidator | None = None
         self.last_store_timestamp = 0
+        # For the recovery report: the fast path of run() does not count its records.
         self.dispatched = 0
+        # Number of records in the log that could not be dispatched to all of their queues.
+        self.quarantined = 0
+        self.on_quarantined: Callable[[int, int, str], None] | None = None
         self._log = log
         self.queues = queues
         self.index = index
         self._delay_levels = delay_levels
-        self.light_queues = light_queues
+        self.lmq_enabled = lmq_enabled
         self._tags = TagCodes()
-        # Stands for the queues of records whose topic cannot be a topic's name.
+        # Placeholder queue for records whose topic is not a valid name.
         self._nowhere = ConsumeQueue(
             Topic("/"), 0, MappedFileQueue(queues.disk, "", UNIT_SIZE), lambda queue: None
         )
         self._listeners: list[tuple[ArrivingListener, Container[str] | None]] = []
 
     def add_listener(self, listener: ArrivingListener, topics: Container[str] | None) -> None:
-        """Tell ``listener`` of each dispatched message; with ``topics``, of theirs only."""
+        """Call ``listener`` for each dispatched message; with ``topics``, only for these topics."""
         self._listeners.append((listener, topics))
 
     def tags_code(self, properties: bytes) -> int:
@@ -168,7 +193,7 @@ class ReputService:
         return self._tags.code(tags) if tags else 0
 
     def note(self, entry: Dispatch) -> None:
-        """Leave a record just appended for the quick lane."""
+        """Queue a newly appended record for the fast path; when full, switch to the slow path."""
         if len(self.pending) < MAX_PENDING:
             self.pending.append(entry)
         else:
@@ -176,7 +201,7 @@ class ReputService:
             self.overflow = True
 
     def forget(self, topics: Container[str]) -> None:
-        """Records of these topics that wait for their dispatch are nobody's any more."""
+        """Skip the pending records of these deleted topics: mark them as rolled back."""
         self.pending = [
             (*entry[:3], TRANSACTION_ROLLBACK, *entry[4:])
             if entry[5].topic.name in topics
@@ -184,15 +209,15 @@ class ReputService:
             for entry in self.pending
         ]
 
-    def run(self, limit: int) -> None:
-        """Dispatch everything up to physical offset ``limit``.
+    def run(self, limit: int, most: int | None = None) -> None:
+        """Dispatch up to physical offset ``limit``, at most ``most`` records.
 
-        DiskFullError or StoreError when a derived file cannot be made; ``offset`` then stands at
-        the record that waits for it.
+        DiskFullError or StoreError if a derived file cannot be created; ``offset`` is then the
+        start of the record that needs it.
         """
         if self.overflow:
             self.pending.clear()
-            self.run_log(limit)
+            self.run_log(limit, most)
             if self.offset >= self._log.max_offset:
                 self.overflow = False
             return
@@ -204,9 +229,9 @@ class ReputService:
         index = self.index
         listeners = self._listeners
         rare = TRANSACTION_MASK | INNER_BATCH
-        plain = not self.light_queues
+        plain = not self.lmq_enabled
         try:
-            for entry in pending:
+            for entry in islice(pending, most):
                 physical_offset, size, stored, sys_flag, queue_offset, queue, properties, code = (
                     entry
                 )
@@ -214,20 +239,24 @@ class ReputService:
                     break
                 topic = queue.topic
                 if plain and not topic.special and not sys_flag & rare:
-                    # The same as dispatch_record for a plain message, without its branches.
-                    if code is None:
-                        tags = tags_of(properties)
-                        code = (codes.get(tags) or self._tags.code(tags)) if tags else 0
-                    queue.append(queue_offset, physical_offset, size, code)
-                    if listeners:
-                        self._tell(entry, code)
-                    if index is not None and (keys := message_keys(properties)):
-                        index.put_keys(topic.key_prefix, keys, physical_offset, stored)
+                    # Inlined dispatch_record for a plain message: this loop is the hot path.
+                    try:
+                        if code is None:
+                            tags = tags_of(properties)
+                            code = (codes.get(tags) or self._tags.code(tags)) if tags else 0
+                        queue.append(queue_offset, physical_offset, size, code)
+                        if listeners:
+                            self._tell(entry, code)
+                        if index is not None and (keys := message_keys(properties)):
+                            index.put_keys(topic.key_prefix, keys, physical_offset, stored)
+                    except Exception as error:
+                        self._quarantine(entry, error)
                     self.last_store_timestamp = stored
                 else:
                     self.dispatch_record(entry)
                 done += 1
         finally:
+            # Also after an error: the dispatched entries must not be dispatched twice.
             if done:
                 last = pending[done - 1]
                 self.offset = last[0] + last[1]
@@ -238,13 +267,13 @@ class ReputService:
             if self.index is not None:
                 self.index.settle()
 
-    def run_log(self, limit: int) -> None:
-        """Dispatch up to ``limit`` by reading the log from ``offset`` on.
+    def run_log(self, limit: int, most: int | None = None) -> None:
+        """Dispatch up to ``limit``, at most ``most`` records, by reading the log from ``offset``.
 
-        Stops where no record can be read; recovery knows about those places and steps over them.
+        Stops where no record can be read; recovery skips such damaged regions.
         """
         try:
-            for entry in self._entries(limit):
+            for entry in islice(self._entries(limit), most):
                 self.dispatch_record(entry)
                 self.offset = entry[0] + entry[1]
         finally:
@@ -252,11 +281,40 @@ class ReputService:
                 self.index.settle()
 
     def skip_to(self, physical_offset: int) -> None:
-        """Go on behind bytes that are no record."""
+        """Resume after bytes that are not a record."""
         self.offset = max(self.offset, physical_offset)
 
     def dispatch_record(self, entry: Dispatch) -> None:
-        """Add one record to its queue and the index; for recovery, and for what is not plain."""
+        """Add one record to its queues and the index; for recovery and for non-plain records."""
+        try:
+            self._dispatch(entry)
+        except Exception as error:
+            self._quarantine(entry, error)
+        self.last_store_timestamp = entry[2]
+
+    def _quarantine(self, entry: Dispatch, error: Exception) -> None:
+        """Count and report a record that cannot be dispatched, so that dispatch continues after it.
+
+        Called in the ``except`` block of ``error``. An error that would occur for every record (a
+        full disk, a file that cannot be created) is raised again: dispatch of the record is then
+        retried later.
+        """
+        every_record = isinstance(error, (OSError, StoreError, MemoryError))
+        if every_record and not isinstance(error, FileNameError):
+            raise error
+        self.quarantined += 1
+        physical_offset, size, queue = entry[0], entry[1], entry[5]
+        reason = f"{queue.topic.name!r:.80} queue {queue.queue_id}: {error}"
+        if self.quarantined <= MAX_QUARANTINE_LOGS:
+            _log.error(
+                "the record at physical offset %d (%d bytes) stays in the log, not in all of its"
+                " queues: %s",
+                *(physical_offset, size, reason),
+            )
+        if self.on_quarantined is not None:
+            self.on_quarantined(physical_offset, size, reason)
+
+    def _dispatch(self, entry: Dispatch) -> None:
         physical_offset, size, store_timestamp, sys_flag, queue_offset, queue, properties, code = (
             entry
         )
@@ -275,22 +333,20 @@ class ReputService:
                     self._append_batch(entry, code)
                 else:
                     queue.append(queue_offset, physical_offset, size, code)
-                if self.light_queues:
-                    self._append_light(entry, code)
+                if self.lmq_enabled:
+                    self._append_lmq(entry, code)
                 self._tell(entry, code)
         elif kind == TRANSACTION_ROLLBACK:
-            self.last_store_timestamp = store_timestamp
             return
         index = self.index
         if index is not None and topic.usable:
             keys = message_keys(properties)
             if keys:
                 index.put_keys(topic.key_prefix, keys, physical_offset, store_timestamp)
-        self.last_store_timestamp = store_timestamp
         self.dispatched += 1
 
     def _tell(self, entry: Dispatch, code: int) -> None:
-        """Call the listeners that wait for the topic of a message."""
+        """Call the listeners registered for the topic of a message."""
         queue = entry[5]
         name = queue.topic.name
         for listener, topics in self._listeners:
@@ -298,7 +354,7 @@ class ReputService:
                 listener(name, queue.queue_id, entry[4] + 1, code, entry[2], entry[6])
 
     def _append_again(self, entry: Dispatch, code: int) -> None:
-        """Recovery's append: not for topics that are gone; queues that begin anew are restarted."""
+        """During recovery: add a record's unit, unless its topic was deleted."""
         queue, physical_offset = entry[5], entry[0]
         topic = queue.topic
         if not topic.usable or (self.skip is not None and self.skip(topic, physical_offset)):
@@ -306,10 +362,13 @@ class ReputService:
         if self.order is not None and not topic.batch:
             self.order.offer(entry, code)
         else:
-            self.place_again(entry, code)
+            self.append_repaired(entry, code)
 
-    def place_again(self, entry: Dispatch, code: int, queue_offset: int = -1) -> None:
-        """During recovery: have a record's unit in its queue, at another offset than it says."""
+    def append_repaired(self, entry: Dispatch, code: int, queue_offset: int = -1) -> None:
+        """During recovery: store a record's unit in its queue, truncating the queue if needed.
+
+        ``queue_offset`` -1 takes the record's own; another value replaces a damaged one.
+        """
         queue, physical_offset = entry[5], entry[0]
         if queue_offset < 0:
             queue_offset = entry[4]
@@ -318,15 +377,15 @@ class ReputService:
             self._append_batch(entry, code)
         else:
             queue.append(queue_offset, physical_offset, entry[1], code)
-        if self.light_queues:
-            self._append_light(entry, code)
+        if self.lmq_enabled:
+            self._append_lmq(entry, code)
 
     def _make_way(self, queue: ConsumeQueue, queue_offset: int, unit: Unit) -> None:
-        """During recovery: cut a queue where it holds something else than the log says.
+        """During recovery: truncate a queue at a unit that differs from the log.
 
-        Everything behind is dispatched again, since the log is read to its end. A unit differs
-        where a power cut left an older state of the file, and where a topic was deleted and made
-        again: the later record counts. A queue that begins above the offset has lost files.
+        The later units are dispatched again, since the log is read to its end. A unit differs if a
+        power cut left an older state of the file, or if a topic was deleted and recreated: the
+        later record wins. A queue whose first offset is above ``queue_offset`` has lost files.
         """
         if queue_offset < queue.first_offset:
             queue.truncate_units(0)
@@ -339,24 +398,31 @@ class ReputService:
             ):
                 queue.truncate_units(queue_offset)
 
-    def _append_light(self, entry: Dispatch, code: int) -> None:
-        """Add the units that a record has in further queues."""
-        topic = entry[5].topic.name
-        for queue, queue_offset in multi_dispatch.units(
-            self.queues, topic, entry[5].queue_id, entry[6]
-        ):
-            if self.recovering:
-                self._make_way(queue, queue_offset, (entry[0], entry[1], code))
-            queue.append(queue_offset, entry[0], entry[1], code)
+    def _append_lmq(self, entry: Dispatch, code: int) -> None:
+        """Add the record's units in further queues; a failed one does not prevent the others."""
+        units = multi_dispatch.units(entry[5].topic.name, entry[6])
+        for name, queue_offset in units:
+            try:
+                queue = multi_dispatch.queue_of(self.queues, name, entry[5].queue_id)
+                lost = queue_offset - queue.max_offset
+                free_bytes = max(0, entry[0] - max(0, queue.max_physical_offset)) * len(units)
+                if lost * FIXED_SIZES[0] > free_bytes:
+                    raise ValueError(
+                        f"offset {queue_offset} in queue {name[:40]!r}, which ends at"
+                        f" {queue.max_offset}: so many records have no space in between"
+                    )
+                if self.recovering:
+                    self._make_way(queue, queue_offset, (entry[0], entry[1], code))
+                queue.append(queue_offset, entry[0], entry[1], code)
+            except Exception as error:
+                self._quarantine(entry, error)
 
     def _append_batch(self, entry: Dispatch, code: int) -> None:
-        """Add the unit of a record, which may hold many messages, to a batch queue."""
+        """Add the unit of a record, which may contain many messages, to a batch queue."""
         physical_offset, size, store_timestamp, sys_flag, queue_offset, queue, properties, _ = entry
         count = 1
         if sys_flag & INNER_BATCH:
-            number = peek_property(properties, b"INNER_NUM")
-            if number is not None and number.isdigit():
-                count = int(number)
+            count = inner_count(properties) or 1
         assert isinstance(queue, BatchConsumeQueue)
         queue.append_batch(queue_offset, physical_offset, size, code, (store_timestamp, count))
 
@@ -384,10 +450,10 @@ class ReputService:
             self.offset = file.start + file.size
 
     def read(self, mapping: Buffer, position: int, base: int) -> Dispatch:
-        """What dispatch needs of the whole record at ``position``.
+        """Decode the fields that dispatch needs from the valid record at ``position``.
 
-        The physical offset is the place where it stands, whatever the record itself says: a unit
-        must never lead to other bytes.
+        ``base`` is the physical offset of the file. The physical offset is computed from the
+        record's position, not read from the record: a unit must never refer to other bytes.
         """
         shape = mapping[position + 39] >> 4 & 3
         fields = _UNPACKS[shape](mapping, position)

@@ -1,6 +1,6 @@
-"""What goes into the engine and what comes out: one message to store, and the results.
+"""Input and results of the engine: the message to store, and the result types.
 
-Results are statuses, not exceptions: a full disk or an empty queue is an answer.
+Expected failures, such as a full disk or an empty queue, are statuses and not exceptions.
 
 **Source:** RocketMQ MessageExtBrokerInner, PutMessageResult, GetMessageResult,
 QueryMessageResult and their status enums.
@@ -12,7 +12,7 @@ import msgspec
 
 
 class PutMessageStatus(Enum):
-    """Outcome of a put; after FLUSH_… and SLAVE_NOT_AVAILABLE the message is in the log."""
+    """Outcome of a put; with FLUSH_… and SLAVE_NOT_AVAILABLE the message is in the log."""
 
     PUT_OK = "PUT_OK"
     FLUSH_DISK_TIMEOUT = "FLUSH_DISK_TIMEOUT"
@@ -46,13 +46,13 @@ class GetMessageStatus(Enum):
     OFFSET_RESET = "OFFSET_RESET"
 
 
-class MessageInner(msgspec.Struct, gc=False):
-    """A message as the broker wants it stored.
+class MessageExtBrokerInner(msgspec.Struct, gc=False):
+    """A message to store.
 
-    ``body`` is stored as it is; ``properties`` is the encoded property string with its trailing
-    0x02. Hosts are the binary form, address and 4-byte port (8 bytes, or 20 for IPv6): the host
-    bits of ``sys_flag`` follow from their length. ``tags_code`` is worked out from the properties
-    when it is None.
+    ``body`` is stored unchanged; ``properties`` is the encoded property string with its trailing
+    0x02. Hosts are binary: address and 4-byte port (8 bytes, or 20 for IPv6); their length
+    determines the host bits of ``sys_flag``. Timestamps are epoch ms. If ``tags_code`` is None,
+    it is computed from the properties.
     """
 
     topic: str
@@ -70,7 +70,7 @@ class MessageInner(msgspec.Struct, gc=False):
 
 
 class PutMessageResult(msgspec.Struct, gc=False):
-    """Outcome of one put: where the record stands; ``remark`` says why when it was refused."""
+    """Outcome of one put: the record's offsets, or the reason of a refusal in ``remark``."""
 
     status: PutMessageStatus
     queue_offset: int = 0
@@ -82,12 +82,12 @@ class PutMessageResult(msgspec.Struct, gc=False):
 
     @property
     def physical_end(self) -> int:
-        """Physical offset behind the record: what a flush must reach."""
+        """Physical offset after the record, which a flush must reach."""
         return self.physical_offset + self.store_size
 
 
 class GetMessageResult(msgspec.Struct, gc=False):
-    """Outcome of one read: whole records as ``buffers`` (neighbours of the log in one piece)."""
+    """Outcome of one read: whole records as ``buffers``; adjacent records share one buffer."""
 
     status: GetMessageStatus
     next_begin_offset: int = 0
@@ -100,9 +100,9 @@ class GetMessageResult(msgspec.Struct, gc=False):
 
 
 class QueryMessageResult(msgspec.Struct, gc=False):
-    """Records found by key, oldest first, and how far the index reaches.
+    """Records found by key, oldest first, and the time (ms) and offset of the last index entry.
 
-    The store does not compare keys: records of other keys with the same hash are among them.
+    The store does not compare keys: records of other keys with the same hash are included.
     """
 
     buffers: list[memoryview]
@@ -111,7 +111,7 @@ class QueryMessageResult(msgspec.Struct, gc=False):
 
 
 class ConsumeQueueUnitView(msgspec.Struct, frozen=True, gc=False):
-    """One unit of a queue, as QUERY_CONSUME_QUEUE shows it."""
+    """One unit of a queue, for QUERY_CONSUME_QUEUE."""
 
     queue_offset: int
     physical_offset: int
@@ -120,7 +120,7 @@ class ConsumeQueueUnitView(msgspec.Struct, frozen=True, gc=False):
 
 
 class FoundDamage(msgspec.Struct, frozen=True, kw_only=True):
-    """Bytes that recovery could not read: where, how many, why, and what was done about it."""
+    """A damaged region that recovery found: file, offset, length in bytes, reason, action taken."""
 
     path: str
     physical_offset: int
@@ -130,7 +130,7 @@ class FoundDamage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RecoveryReport(msgspec.Struct, kw_only=True):
-    """What opening a store found and did."""
+    """Findings and actions of recovery while the store was opened."""
 
     clean: bool = True
     scanned_from: int = 0

@@ -1,30 +1,37 @@
-"""StoreWriter: everything that appends — puts, their limits, and when puts are refused.
+"""StoreWriter: appends — puts, their limits, and the conditions under which puts are refused.
 
 **Source:** RocketMQ CommitLog#asyncPutMessage, HookUtils#checkBeforePutMessage, RunningFlags.
 """
 
 import logging
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from broker.common.clock import Clock
 from broker.common.sysflag import INNER_BATCH, TRANSACTION_COMMIT, TRANSACTION_MASK
-from broker.errors import DiskFullError, StoreError
-from broker.message.properties import peek_property, set_property
+from broker.errors import DiskFullError, FileNameError, StoreError
+from broker.message.properties import set_property
 from broker.message.record import TOPIC_MAX_SIZE
 from broker.store.commitlog import MAX_PROPERTIES, CommitLog, RecordTooLargeError
 from broker.store.config import MessageStoreConfig
-from broker.store.consumequeue import ConsumeQueue, Topic
-from broker.store.files import Disk
+from broker.store.consumequeue.consume_queue import ConsumeQueue, Topic
+from broker.store.consumequeue.consume_queue_store import ConsumeQueueStore
+from broker.store.consumequeue.multi_dispatch import (
+    MULTI_DISPATCH,
+    check_names,
+    draw_offsets,
+    return_offsets,
+)
 from broker.store.flush import FlushService
+from broker.store.format.consumequeue import is_queue_name
 from broker.store.format.state import ABORT
-from broker.store.index import IndexService
-from broker.store.multi_dispatch import MULTI_DISPATCH, draw_offsets
-from broker.store.queue_table import ConsumeQueueTable
-from broker.store.recovery import SYNC_FAILED, abort_content
-from broker.store.reput import ReputService
-from broker.store.results import MessageInner, PutMessageResult, PutMessageStatus
+from broker.store.index.index_service import IndexService
+from broker.store.logfile.disk import Disk
+from broker.store.recovery.store_recovery import SYNC_FAILED, abort_content
+from broker.store.reput import ReputService, inner_count
+from broker.store.results import MessageExtBrokerInner, PutMessageResult, PutMessageStatus
+from broker.store.running_flags import RunningFlags
 
 _log = logging.getLogger(__name__)
 
@@ -32,58 +39,76 @@ _PUT_OK: Final = PutMessageStatus.PUT_OK
 _REFUSED: Final = PutMessageStatus.SERVICE_NOT_AVAILABLE
 _ILLEGAL: Final = PutMessageStatus.MESSAGE_ILLEGAL
 _SPECIAL: Final = TRANSACTION_MASK | INNER_BATCH
-DISK_FULL: Final = "disk full: "
-# "No space" is over when nothing has failed for so long.
+# Time without a failed allocation after which "disk full" is reported as over.
 _ROOM_MS: Final = 10_000
-# After "no space" the disk is asked again no sooner than this.
+# Minimum time between two attempts to allocate after "disk full".
 _RETRY_SPACE_MS: Final = 1_000
 
 
+# Records dispatched in one turn of the loop, about 10 ms.
+DISPATCH_SLICE: Final = 2_048
+
+
 class StoreWriter:
-    """The writing half of a store; counts what it stores."""
+    """The write side of a store; counts puts, bytes and refusals."""
 
     config: MessageStoreConfig
     clock: Clock
     disk: Disk
     log: CommitLog
-    queue_table: ConsumeQueueTable
+    queue_table: ConsumeQueueStore
     index: IndexService | None
     reput: ReputService
     flusher: FlushService
+    sync_flush: bool
+    _defer: Callable[[Callable[[], None]], None] | None
 
     def __init__(self) -> None:
-        # Why puts are refused, None while they are not; read by every put.
-        self._refusal: str | None = "the store is not open"
-        # A sync failed: until the store is opened again nothing is stored.
-        self._failed = False
-        self._full = ""
+        # Reasons why puts are refused; checked by every put.
+        self.flags = RunningFlags()
+        # Time of the last allocation attempt after "disk full", and whether that was logged.
         self._full_since = 0.0
-        self._told_full = False
-        self._warned_full = False
+        self._disk_full_reported = False
+        self._told_error = ""
         self._deferred = False
         self._multi_dispatch = self.config.enable_multi_dispatch
         self.put_count = 0
         self.put_bytes = 0
         self.put_failed = 0
 
-    def dispatch(self) -> None:
-        """Make appended messages visible."""
+    def _dispatch_slice(self) -> None:
+        """Dispatch; a large backlog in several event-loop turns, with other work in between."""
+        if self._defer is None:
+            self.dispatch()
+            return
+        before = self.reput.offset
+        self.dispatch(DISPATCH_SLICE)
+        if before < self.reput.offset < self._dispatch_limit:
+            self._defer(self._dispatch_slice)
+
+    @property
+    def _dispatch_limit(self) -> int:
+        """Physical offset up to which records may become visible."""
+        return self.log.flushed_where if self.sync_flush else self.log.max_offset
+
+    def dispatch(self, most: int | None = None) -> None:
+        """Make appended messages visible, at most ``most`` of them."""
         raise NotImplementedError
 
-    def _turn(self) -> None:
-        """See to it that what was appended is dispatched and flushed."""
+    def _schedule_flush(self) -> None:
+        """Schedule dispatch and flush of the appended messages."""
         raise NotImplementedError
 
-    def put_message(self, inner: MessageInner) -> PutMessageResult:
-        """Append one message. It is in the log when this returns; PUT_OK does not wait for a flush.
+    def put_message(self, inner: MessageExtBrokerInner) -> PutMessageResult:
+        """Append one message. PUT_OK means that it is in the log, not that it is flushed.
 
-        Never raises for what a message or the disk can do: the status and ``remark`` say why it
-        was not stored.
+        Does not raise for an illegal message or a disk error: status and ``remark`` give the
+        reason.
 
         **Source:** RocketMQ CommitLog#asyncPutMessage.
         """
-        if self._refusal is not None and not self._may_retry():
-            return self._refuse(_REFUSED, self._refusal)
+        if self.flags.refusal is not None and not self._may_retry():
+            return self._refuse(_REFUSED, self.not_writable_reason)
         topic = self.queue_table.topics.get(inner.topic)
         if (
             topic is None
@@ -100,17 +125,20 @@ class StoreWriter:
         sys_flag = inner.sys_flag
         queue_offset = queue.next_offset
         taken = 1
-        if sys_flag & _SPECIAL or self._multi_dispatch:
-            taken = self._special(inner, queue_offset)
-            if taken < 0:
-                return self._refuse(_ILLEGAL, "inner batch without INNER_NUM, or no BatchCQ topic")
-            if taken == 0:
-                queue_offset = 0
+        drawn: Sequence[ConsumeQueue] = ()
         try:
+            if sys_flag & _SPECIAL or self._multi_dispatch:
+                illegal = self._illegal_special(inner)
+                if illegal:
+                    return self._refuse(_ILLEGAL, illegal)
+                taken, drawn = self._special(inner, queue_offset)
+                if taken == 0:
+                    queue_offset = 0
             if queue_offset >= queue.room:
-                queue.make_room(queue_offset)
+                queue.ensure_capacity(queue_offset)
             physical_offset, size = self.log.append(inner, topic, queue_offset, self.clock.now_ms())
-        except (DiskFullError, RecordTooLargeError, StoreError, OSError) as error:
+        except Exception as error:
+            return_offsets(drawn)
             return self._append_failed(error)
         if taken:
             queue.next_offset = queue_offset + taken
@@ -130,19 +158,19 @@ class StoreWriter:
             )
         )
         if not self._deferred:
-            self._turn()
+            self._schedule_flush()
         return PutMessageResult(_PUT_OK, queue_offset, physical_offset, size, store_timestamp)
 
-    def put_messages(self, inners: Sequence[MessageInner]) -> list[PutMessageResult]:
-        """Append messages of one queue next to each other, in one file; one result each.
+    def put_messages(self, inners: Sequence[MessageExtBrokerInner]) -> list[PutMessageResult]:
+        """Append messages of one queue consecutively in one file; one result per message.
 
-        All or none: a refusal (a list of one result) stores nothing. What depends on the queue
-        alone is looked at once.
+        A refusal before the first append is a list of one result, and no message is stored.
+        Conditions of the queue are checked once for all messages.
 
         **Source:** RocketMQ CommitLog#asyncPutMessages.
         """
-        if self._refusal is not None and not self._may_retry():
-            return [self._refuse(_REFUSED, self._refusal)]
+        if self.flags.refusal is not None and not self._may_retry():
+            return [self._refuse(_REFUSED, self.not_writable_reason)]
         for inner in inners:
             reason = self._illegal(inner)
             if reason is not None:
@@ -151,13 +179,13 @@ class StoreWriter:
         topic = self.queue_table.topic(first.topic)
         queue = self.queue_table.queue(topic, first.queue_id)
         try:
-            self.log.make_room(sum([self.log.record_size(inner, topic) for inner in inners]))
+            self.log.ensure_capacity(sum([self.log.record_size(inner, topic) for inner in inners]))
             if queue.next_offset + len(inners) > queue.room:
-                queue.make_room(queue.next_offset + len(inners) - 1)
+                queue.ensure_capacity(queue.next_offset + len(inners) - 1)
         except (DiskFullError, RecordTooLargeError, StoreError, OSError) as error:
             return [self._append_failed(error)]
         deferred = self._deferred
-        self._deferred = True  # one turn for all of them
+        self._deferred = True  # one dispatch and flush for all of them
         try:
             if self._multi_dispatch or first.sys_flag & _SPECIAL:
                 results = [self.put_message(inner) for inner in inners]
@@ -166,13 +194,13 @@ class StoreWriter:
         finally:
             self._deferred = deferred
         if not deferred:
-            self._turn()
+            self._schedule_flush()
         return results
 
     def _put_plain(
-        self, inners: Sequence[MessageInner], topic: Topic, queue: ConsumeQueue
+        self, inners: Sequence[MessageExtBrokerInner], topic: Topic, queue: ConsumeQueue
     ) -> list[PutMessageResult]:
-        """What :meth:`put_message` does, for messages that are checked and have their room."""
+        """Append plain messages after their checks and reservations, as :meth:`put_message`."""
         append, note = self.log.append, self.reput.note
         now = self.clock.now_ms()
         queue_offset = queue.next_offset
@@ -199,19 +227,15 @@ class StoreWriter:
         self.put_count += len(results)
         return results
 
-    def _illegal(self, inner: MessageInner) -> tuple[PutMessageStatus, str] | None:
-        """Why a message cannot be stored at all, None if it can.
+    def _illegal(self, inner: MessageExtBrokerInner) -> tuple[PutMessageStatus, str] | None:
+        """Status and reason why a message is illegal, None if it is legal.
 
         **Source:** RocketMQ HookUtils#checkBeforePutMessage, MessageExtEncoder#encode.
         """
         if inner.topic not in self.queue_table.topics or inner.queue_id < 0:
-            topic_size = len(inner.topic.encode("utf-8", "replace"))
-            if topic_size > TOPIC_MAX_SIZE or (
-                topic_size > 127 and not inner.topic.startswith("%RETRY%")
-            ):
-                return _ILLEGAL, f"topic of {topic_size} bytes"
-            if not inner.topic or set(inner.topic) & {"/", "\0"} or inner.queue_id < 0:
-                return _ILLEGAL, f"topic {inner.topic!r}, queue {inner.queue_id}"
+            reason = self.why_illegal_place(inner.topic, inner.queue_id)
+            if reason is not None:
+                return _ILLEGAL, reason
         if len(inner.body) > self.config.max_message_size:
             return _ILLEGAL, (
                 f"body of {len(inner.body)} bytes, at most {self.config.max_message_size}"
@@ -220,67 +244,115 @@ class StoreWriter:
             return PutMessageStatus.PROPERTIES_SIZE_EXCEEDED, (
                 f"properties of {len(inner.properties)} bytes, at most {MAX_PROPERTIES}"
             )
+        if inner.sys_flag & _SPECIAL or self._multi_dispatch:
+            reason = self._illegal_special(inner)
+            return (_ILLEGAL, reason) if reason else None
         return None
+
+    def why_illegal_place(self, topic: str, queue_id: int) -> str | None:
+        """Reason why topic name and queue id are illegal, None if they are legal."""
+        name = topic.encode("utf-8", "replace")
+        if len(name) > TOPIC_MAX_SIZE or (len(name) > 127 and name[:7] != b"%RETRY%"):
+            return f"topic of {len(name)} bytes"
+        if not is_queue_name(name) or queue_id < 0:
+            return f"topic {topic!r}, queue {queue_id}"
+        return None
+
+    def _illegal_special(self, inner: MessageExtBrokerInner) -> str:
+        """Reason why an inner batch or the LMQ names of a message are illegal; empty if legal.
+
+        **Source:** RocketMQ HookUtils#checkInnerBatch.
+        """
+        if inner.sys_flag & TRANSACTION_MASK not in (0, TRANSACTION_COMMIT):
+            return ""
+        if inner.sys_flag & INNER_BATCH:
+            topic = self.queue_table.topics.get(inner.topic)
+            if inner_count(inner.properties) is None or topic is None or not topic.batch:
+                return "inner batch without INNER_NUM, or no BatchCQ topic"
+        elif self._multi_dispatch and MULTI_DISPATCH in inner.properties:
+            return check_names(inner.topic, inner.properties)
+        return ""
 
     def _refuse(self, status: PutMessageStatus, remark: str) -> PutMessageResult:
         self.put_failed += 1
         return PutMessageResult(status, remark=remark)
 
     def _append_failed(self, error: Exception) -> PutMessageResult:
-        if isinstance(error, RecordTooLargeError):
+        """Result of a put that stored no message; re-raises errors unrelated to files."""
+        if isinstance(error, (RecordTooLargeError, FileNameError)):
             return self._refuse(_ILLEGAL, str(error))
+        if not isinstance(error, (StoreError, OSError)):
+            raise error
         if isinstance(error, DiskFullError):
             self._disk_full(error)
             return self._refuse(_REFUSED, error.message)
-        _log.error("the next CommitLog file cannot be made: %s", error)
+        if str(error) != self._told_error:
+            self._told_error = str(error)
+            _log.error("a file for the next message cannot be made: %s", error)
         return self._refuse(PutMessageStatus.CREATE_MAPPED_FILE_FAILED, str(error))
 
-    def _special(self, inner: MessageInner, queue_offset: int) -> int:
-        """Prepare what is no plain message; how many queue offsets it takes, -1 if it is illegal.
+    def _special(
+        self, inner: MessageExtBrokerInner, queue_offset: int
+    ) -> tuple[int, Sequence[ConsumeQueue]]:
+        """Prepare a non-plain message; (number of queue offsets it takes, further queues).
 
-        Prepared and rollback records take none. An inner batch takes one per message in it and
-        gets INNER_BASE; a message with INNER_MULTI_DISPATCH gets its offsets in the other queues.
+        Prepared and rollback records take none. An inner batch takes one per message in it, and
+        INNER_BASE is set; with INNER_MULTI_DISPATCH the offsets in the further queues are set.
 
-        **Source:** RocketMQ CommitLog#getMessageNum, MultiDispatchUtils, HookUtils#checkInnerBatch.
+        **Source:** RocketMQ CommitLog#getMessageNum, MultiDispatchUtils.
         """
         kind = inner.sys_flag & TRANSACTION_MASK
         if kind and kind != TRANSACTION_COMMIT:
-            return 0
+            return 0, ()
         if inner.sys_flag & INNER_BATCH:
-            number = peek_property(inner.properties, b"INNER_NUM")
-            topic = self.queue_table.topics.get(inner.topic)
-            if number is None or not number.isdigit() or topic is None or not topic.batch:
-                return -1
-            inner.properties = set_property(
-                inner.properties, b"INNER_BASE", str(queue_offset).encode()
-            )
-            return int(number)
+            base = str(queue_offset).encode()
+            inner.properties = set_property(inner.properties, b"INNER_BASE", base)
+            return inner_count(inner.properties) or 1, ()
         if self._multi_dispatch and MULTI_DISPATCH in inner.properties:
-            inner.properties = draw_offsets(self.queue_table, inner)
-        return 1
+            inner.properties, drawn = draw_offsets(self.queue_table, inner)
+            return 1, drawn
+        return 1, ()
+
+    @property
+    def dispatch_behind_bytes(self) -> int:
+        """Bytes of the log not yet dispatched."""
+        return max(0, self.log.max_offset - self.reput.offset)
+
+    @property
+    def dispatch_failed(self) -> int:
+        """Number of records not dispatched to all of their queues since load()."""
+        return self.reput.quarantined
 
     # --- writable or not ----------------------------------------------------------------------
 
     @property
     def writable(self) -> bool:
-        """Whether puts are taken now."""
-        return self._refusal is None
+        """Whether puts are accepted."""
+        return self.flags.writable
 
     @property
     def not_writable_reason(self) -> str:
-        """Why puts are refused, empty while they are taken."""
-        return self._refusal or ""
+        """Reason why puts are refused, empty while they are accepted."""
+        return self.flags.refusal or ""
 
-    def _stop_writes(self, reason: str) -> None:
-        if not self._failed:
+    def _dispatch_failed(self, reason: str) -> None:
+        if self.flags.writable:
             _log.error("the store takes no more writes: %s", reason)
-            self._refusal = reason
+        self.flags.make_dispatch_failed(reason)
+
+    def _background_died(self, reason: str) -> None:
+        _log.critical("the store takes no more writes: %s", reason)
+        self.flags.make_background_failed(reason)
 
     def _flush_failed(self, reason: str) -> None:
-        """A sync failed: for good, until the store is opened again."""
-        self._failed = True
-        self._full = ""
-        self._refusal = reason
+        """Refuse writes until the store is opened again: a sync has failed.
+
+        The mark in ``abort`` makes the next start rewrite and sync all data.
+        """
+        if self.disk.refusal:
+            # The directory is lost and already reported; its abort file may be another broker's.
+            return
+        self.flags.make_sync_failed(reason)
         _log.critical("the store takes no more writes: %s", reason)
         abort = os.path.join(self.config.root, ABORT)
         try:
@@ -290,19 +362,25 @@ class StoreWriter:
         except (OSError, StoreError) as error:
             _log.error("%s: the failed sync cannot be noted: %s", abort, error)
 
+    def _store_lost(self, reason: str) -> None:
+        """Refuse writes and file changes permanently: another broker may use the directory."""
+        reason += ": stop this broker, restore the directory, then start it"
+        self.disk.revoke(reason)
+        self.flags.make_directory_lost(reason)
+        self.flusher.fail(reason)
+        _log.critical("the store takes no more writes: %s", reason)
+
     def _disk_full(self, error: DiskFullError) -> None:
-        if self._failed:
-            return
-        if not self._told_full:
+        if not self._disk_full_reported and not self.flags.sync_failed:
             _log.error("disk full, the store takes no writes for now: %s", error.message)
-        self._told_full = True
-        self._full = error.message
+        self._disk_full_reported = True
         self._full_since = self.clock.monotonic_ms()
-        self._refusal = DISK_FULL + error.message
+        self.flags.make_disk_full(error.message)
 
     def _may_retry(self) -> bool:
-        """Try again after a full disk, at most once a second."""
-        if not self._full or self.clock.monotonic_ms() - self._full_since < _RETRY_SPACE_MS:
+        """Retry the allocation after a full disk, at most once a second; True if now writable."""
+        flags = self.flags
+        if not flags.disk_full or self.clock.monotonic_ms() - self._full_since < _RETRY_SPACE_MS:
             return False
         self._full_since = self.clock.monotonic_ms()
         try:
@@ -312,14 +390,16 @@ class StoreWriter:
         except DiskFullError as error:
             self._disk_full(error)
             return False
-        self._full = ""
-        self._refusal = None
+        except (StoreError, OSError) as error:
+            _log.error("the disk was full and cannot be used again: %s", error)
+            return False
+        flags.disk_has_space()
         self.dispatch()
-        return self._refusal is None
+        return flags.writable
 
-    def _tell_room(self) -> None:
-        """Say that a full disk is over once it has been so for a while: small puts may fit."""
+    def _report_space_recovered(self) -> None:
+        """Log that a full disk is over, after a quiet time: on a nearly full disk it alternates."""
         quiet_ms = self.clock.monotonic_ms() - self._full_since
-        if self._told_full and self._refusal is None and quiet_ms >= _ROOM_MS:
-            self._told_full = False
+        if self._disk_full_reported and self.flags.writable and quiet_ms >= _ROOM_MS:
+            self._disk_full_reported = False
             _log.warning("there is room on the disk again: the store takes writes")

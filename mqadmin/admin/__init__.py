@@ -1,7 +1,7 @@
-"""The online library of the toolkit: everything ``mqadmin`` can ask of a running cluster.
+"""The online library of the toolkit: every query and change of a running cluster.
 
-Duty: turn one question about topics, groups, messages or offsets into requests to name servers
-and brokers, and their answers into values. The command line is one user of it, scripts another::
+Duty: turn one query about topics, groups, messages or offsets into requests to name servers and
+brokers, and the responses into values. The command line is one user of it, scripts are another::
 
     from mqadmin.admin import MQAdmin
 
@@ -12,21 +12,22 @@ and brokers, and their answers into values. The command line is one user of it, 
         outcome = admin.apply(plan)
 
 Theory of operation: :class:`~mqadmin.admin.session.MQAdmin` owns the connections and the total
-deadline; one module per noun holds the questions and the records they answer with. Requests to
-several brokers go out together and are read as they come, without threads and without an event
-loop: a command is a cron line, and its start-up is most of its cost. For the same reason a noun's
-module is loaded when it is first used.
+deadline; one module per noun defines the queries and the records they return. Requests to several
+brokers are sent concurrently and the responses are read as they arrive, without threads and
+without an event loop: commands often run from cron, and start-up is most of their cost. For the
+same reason the module of a noun is loaded on first use.
 
-Reading returns a :class:`~mqadmin.admin.result.Listing`: what was found, beside the targets that
-could not be asked. Changing is always two calls: ``plan_…`` looks and returns a
-:class:`~mqadmin.admin.result.Plan` (each target with before and after), ``admin.apply`` carries
-it out, reads back and reports target by target.
+Most queries return a :class:`~mqadmin.admin.result.Listing`: the items found and the targets that
+failed; a message query returns a :class:`~mqadmin.admin.message_result.QueryResult`. A change
+always takes two calls: ``plan_…`` reads the present state and returns a
+:class:`~mqadmin.admin.result.Plan` (each target with before and after), ``admin.apply`` executes
+it, reads back and reports each target.
 
-Limits: the deadline of the session bounds every call; a key query returns at most ``max``
-messages and says when there were more; scans read at most ``scan_limit`` messages.
+Limits: the deadline of the session bounds every call; a key query returns at most ``max_items``
+messages and reports when there were more; scans read at most ``scan_limit`` messages.
 
-**Source:** RocketMQ ``tools.admin`` (DefaultMQAdminExtImpl) for which request answers what;
-the shape (fan-out, plan and apply, distinct answers for "no") is our own.
+**Source:** RocketMQ ``tools.admin`` (DefaultMQAdminExtImpl) for the request behind each query;
+the design (fan-out, plan and apply, distinct kinds of empty results) is specific to this project.
 """
 
 from typing import TYPE_CHECKING
@@ -38,7 +39,7 @@ __all__ = ["MQAdmin"]
 
 
 def __getattr__(name: str) -> object:
-    """Load the session when it is first asked for, so that importing a record costs little."""
+    """Load the session on first access, so that importing a record stays cheap."""
     if name == "MQAdmin":
         from mqadmin.admin.session import MQAdmin
 

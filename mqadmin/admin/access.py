@@ -1,4 +1,4 @@
-"""How a session proves who it is and whom it talks to, and where it finds its name servers."""
+"""Credentials, TLS and name server discovery of a session."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -9,12 +9,12 @@ from broker.errors import ConfigError, ConnectError
 if TYPE_CHECKING:
     import ssl
 
-#: The list of name servers is a line of addresses: more than this is another document.
+#: A discovery response is one line of addresses; a larger response is not an address list.
 DISCOVERY_LIMIT_BYTES = 64 * 1024
 
 
 def signer(access_key: str, secret_key: str) -> Callable[[Any], None]:
-    """What signs each request of a session in the name of ``access_key``."""
+    """Return the function that signs each request of a session with ``access_key``."""
     from broker.remoting.signing import Credentials
 
     return Credentials(access_key=access_key, secret_key=secret_key).sign
@@ -23,11 +23,11 @@ def signer(access_key: str, secret_key: str) -> Callable[[Any], None]:
 def tls_context(
     *, ca: str | None = None, cert: str | None = None, key: str | None = None
 ) -> "ssl.SSLContext":
-    """A context that checks the server against ``ca`` (PEM), else against the system's trust.
+    """Return a context that verifies the server against ``ca`` (PEM), else the system trust store.
 
-    ``cert`` and ``key`` (PEM) prove who we are. ConfigError when a file cannot be used. Host names
-    are checked only against the system's trust: certificates of brokers seldom name the address
-    that is dialled, and an own ``ca`` already says whose they are.
+    ``cert`` and ``key`` (PEM) are the client certificate. ConfigError when a file cannot be used.
+    Host names are verified only with the system trust store: certificates of brokers seldom
+    contain the address the client connects to, and a private ``ca`` already limits who is trusted.
     """
     import ssl
 
@@ -46,7 +46,7 @@ def tls_context(
 def discover_namesrv(url: str, *, timeout_ms: int) -> list[str]:
     """Ask an HTTP server for the name servers: one line ``host:port;host:port``.
 
-    ConnectError when it does not answer, or with something else than such a line.
+    ConnectError when it does not respond, or the response is not such a line.
 
     **Source:** RocketMQ ``DefaultTopAddressing#fetchNSAddr``.
     """

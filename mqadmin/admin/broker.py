@@ -20,7 +20,7 @@ R = TypeVar("R")
 
 
 class BrokerStatus(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """The runtime information of one broker: RocketMQ's own keys and texts, sorted."""
+    """The runtime information of one broker: RocketMQ's own keys and values, sorted by key."""
 
     cluster_name: str | None
     broker_name: str | None
@@ -30,7 +30,7 @@ class BrokerStatus(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class BrokerConfigRecord(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """The effective configuration of one broker: camelCase key → text, sorted."""
+    """The effective configuration of one broker: camelCase key → value, sorted by key."""
 
     cluster_name: str | None
     broker_name: str | None
@@ -41,7 +41,7 @@ class BrokerConfigRecord(msgspec.Struct, frozen=True, kw_only=True, rename="came
 
 
 class BrokerAdmin:
-    """The questions and changes about single brokers."""
+    """Queries and changes of single brokers."""
 
     def __init__(self, admin: "MQAdmin") -> None:
         self._admin = admin
@@ -49,7 +49,7 @@ class BrokerAdmin:
     def status(
         self, *, broker: str | None = None, cluster: str | None = None
     ) -> Listing[BrokerStatus]:
-        """Runtime information of one broker (name or address), a cluster, or all."""
+        """Return the runtime information of one broker (name or address), a cluster, or all."""
 
         def record(target: Target, reply: Reply) -> BrokerStatus:
             return BrokerStatus(
@@ -65,7 +65,7 @@ class BrokerAdmin:
     def config(
         self, *, broker: str | None = None, cluster: str | None = None
     ) -> Listing[BrokerConfigRecord]:
-        """The effective configuration of one broker (name or address), a cluster, or all."""
+        """Return the effective configuration of one broker (name or address), a cluster, or all."""
 
         def record(target: Target, reply: Reply) -> BrokerConfigRecord:
             return BrokerConfigRecord(
@@ -88,7 +88,7 @@ class BrokerAdmin:
     ) -> Plan:
         """Plan to set configuration keys; ClientError for keys a broker does not know.
 
-        A broker takes unknown keys with SUCCESS and forgets them, so they are refused here.
+        A broker accepts unknown keys with SUCCESS and discards them, so they are refused here.
         """
         listing = self.config(broker=broker, cluster=cluster)
         changes: list[Change] = []
@@ -132,7 +132,7 @@ class BrokerAdmin:
         cluster: str | None,
         record: Callable[[Target, Reply], R],
     ) -> Listing[R]:
-        """Ask every target the same; a failure of one stands beside the others' answers."""
+        """Send every target the same request; a failed target does not affect the others."""
         targets = self._targets(broker, cluster)
         answers = self._admin.call_all(
             [(target.address, build_request(code, {})) for target in targets]
@@ -142,11 +142,11 @@ class BrokerAdmin:
 
     def _targets(self, broker: str | None, cluster: str | None) -> Sequence[Target]:
         if broker is not None and ":" in broker:
-            # an address needs no name server: this must work while they are down
-            return self._named_or_bare(broker)
+            # an address needs no name server: this must work while the name servers are down
+            return self._named_or_all(broker)
         return self._admin.topology.all(cluster=cluster, broker=broker)
 
-    def _named_or_bare(self, address: str) -> Sequence[Target]:
+    def _named_or_all(self, address: str) -> Sequence[Target]:
         try:
             return self._admin.topology.named(address)
         except RocketMQError:
@@ -154,7 +154,7 @@ class BrokerAdmin:
 
 
 def read_states(admin: "MQAdmin", plan: Plan) -> Sequence[Mapping[str, Any] | RocketMQError | None]:
-    """The present values of the planned keys on each target."""
+    """Return the present values of the planned keys on each target."""
     states: list[Mapping[str, Any] | RocketMQError | None] = []
     answers = admin.call_all(
         [

@@ -1,12 +1,12 @@
-"""Carrying out plans: look again, send step by step, read back, report target by target.
+"""Applying plans: re-read the state, send step by step, read back, report each target.
 
-A plan is a value: each change says what it found (``before``), what it wants (``after``) and the
-request that leads there. Between plan and apply somebody may have thought for a minute, so every
-target is read again first; a target whose state is no longer ``before`` is left alone (``moved``).
-After the last step every target is read once more: what is not as planned is ``differs``.
+A plan is a value: each change contains the state found (``before``), the state wanted (``after``)
+and the request that leads there. A user may take a minute to confirm a plan, so every target is
+read again first; a target whose state is no longer ``before`` is left unchanged (``moved``).
+After the last step every target is read once more: a state other than ``after`` is ``differs``.
 
-How a target is read depends on the noun: the module of the plan's noun offers
-``read_states(admin, plan)``, one state, None (not there) or error per change.
+The read depends on the noun: the module of the plan's noun provides ``read_states(admin, plan)``,
+which returns one state, None (does not exist) or error per change.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -24,14 +24,14 @@ ReadStates = Callable[[Caller, Plan], Sequence["State | RocketMQError"]]
 
 
 def reader_of(plan: Plan) -> ReadStates:
-    """The function that reads the present state of a plan's targets, by the plan's noun."""
+    """Return the function that reads the present state of a plan's targets, by the plan's noun."""
     noun = plan.kind.partition(".")[0]
     found: ReadStates = import_module(f"mqadmin.admin.{noun}").read_states
     return found
 
 
 def apply_plan(admin: Caller, plan: Plan, read: ReadStates | None = None) -> Outcome:
-    """Carry out ``plan``; targets fail one by one, never the whole."""
+    """Apply ``plan``; a target that fails does not raise, its result carries the error."""
     read = read or reader_of(plan)
     results: dict[int, ChangeResult] = {
         index: _result(change, "unchanged", read_back=change.before)
@@ -76,7 +76,7 @@ def _refuse_moved(
 
 
 def _send_steps(admin: Caller, plan: Plan, results: dict[int, ChangeResult]) -> None:
-    """Send the open changes; a step waits for the one before and is skipped when that failed."""
+    """Send the open changes; a step is skipped when a change of an earlier step failed or moved."""
     for step in sorted({change.step for change in plan.changes}):
         indexes = [
             index
@@ -132,7 +132,7 @@ def _read_back(
 
 
 def _agrees(now: State, wanted: State) -> bool:
-    """True when every field of ``wanted`` is as it says; None agrees with None alone."""
+    """True when every field of ``wanted`` has that value in ``now``; None agrees only with None."""
     if now is None or wanted is None:
         return now is wanted
     return all(now.get(name) == value for name, value in wanted.items())

@@ -1,4 +1,4 @@
-"""Clusters: which brokers there are and how they do."""
+"""Clusters: their brokers and the status of each."""
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class ClusterRecord(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """One broker process. What it did not tell is None.
+    """One broker process. None: not reported by the broker.
 
     ``inTps`` and ``outTps`` are messages per second over the last 10 s; ``commitLogDiskRatio`` is
     0 to 1; ``earliestMessageTimestamp`` is ms.
@@ -37,13 +37,13 @@ class ClusterRecord(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class ClusterAdmin:
-    """The questions about clusters."""
+    """Queries about clusters."""
 
     def __init__(self, admin: "MQAdmin") -> None:
         self._admin = admin
 
     def list(self, *, cluster: str | None = None, status: bool = True) -> Listing[ClusterRecord]:
-        """One record per broker process; ``status`` false asks the name server only."""
+        """Return one record per broker process; ``status`` False queries only the name server."""
         targets = self._admin.topology.all(cluster=cluster)
         if not status:
             return Listing(items=[cluster_record(target, {}) for target in targets])
@@ -65,7 +65,7 @@ class ClusterAdmin:
 
 
 def cluster_record(target: Target, runtime: Mapping[str, str]) -> ClusterRecord:
-    """A broker's line from its runtime information; texts that are no numbers are left out.
+    """Build a broker's record from its runtime information; values that are not numbers are None.
 
     **Source:** RocketMQ ``ClusterListSubCommand`` for the keys; the out-TPS key is
     ``getTransferredTps`` in 5.x and ``getTransferedTps`` in 4.9.
@@ -90,7 +90,7 @@ def cluster_record(target: Target, runtime: Mapping[str, str]) -> ClusterRecord:
 
 
 def first_number(text: str | None) -> float | None:
-    """The first of blank-separated numbers, None when there is none."""
+    """Return the first of blank-separated numbers, None when there is none."""
     try:
         return float((text or "").split()[0])
     except (IndexError, ValueError):
@@ -98,7 +98,7 @@ def first_number(text: str | None) -> float | None:
 
 
 def whole_number(text: str | None) -> int | None:
-    """An integer, None when the text is none."""
+    """Return an integer, None when the text is not an integer."""
     try:
         return int(text or "")
     except ValueError:

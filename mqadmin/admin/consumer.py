@@ -1,6 +1,6 @@
-"""Consumers: which groups there are, how far behind they are, who is connected."""
+"""Consumers: groups, their lag and their connected clients."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -11,25 +11,32 @@ from broker.common.message_queue import MessageQueue
 from broker.errors import BrokerError, RocketMQError
 from broker.remoting.protocol.codes import RequestCode, ResponseCode, version_name
 from mqadmin.admin.failure import describe, part_errors
-from mqadmin.admin.progress import GroupProgress, QueueProgress, group_progress
+from mqadmin.admin.progress import (
+    GroupProgress,
+    QueueProgress,
+    committed_offsets,
+    group_progress,
+)
 from mqadmin.admin.result import Listing, TargetError
 from mqadmin.admin.topology import Target
 
 if TYPE_CHECKING:
     from mqadmin.admin.session import MQAdmin
 
-#: Requests sent together: more would only queue up in the brokers' admin lanes.
+#: Requests sent at once; more would only wait in the brokers' admin queues.
 FAN_OUT = 256
 
 
 class ConsumerRecord(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """One consumer group over all brokers. ``clients`` 0 means nobody is online.
+    """One consumer group over all brokers. ``clients`` 0 means no client is connected.
 
-    ``lag`` is the sum over all queues that have a lag, None when no broker could tell.
+    The counts include only the brokers that responded. ``clients`` is None when no client is known
+    and some broker did not report; ``lag`` is the sum over the queues with a committed offset,
+    None when there is no such queue.
     """
 
     group: str
-    clients: int
+    clients: int | None
     consume_type: str | None
     message_model: str | None
     version: str | None
@@ -41,10 +48,10 @@ class LagRecord(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """One queue of one group.
 
     ``state``: ``ok``; ``noOffset`` (nothing committed, ``consumerOffset`` and ``lag`` are None);
-    ``ahead`` (committed beyond the end); ``belowMin`` (committed below the oldest kept);
-    ``unknown`` (the broker did not tell). ``lagSeconds`` is the age of the oldest message not yet
-    consumed, 0 without lag, None when nobody tells. ``lastTimestamp`` is the store time (ms) of
-    the last consumed message.
+    ``ahead`` (committed past the end); ``belowMin`` (committed below the minimum offset);
+    ``unknown`` (not reported by the broker). ``lagSeconds`` is the age of the oldest message not
+    yet consumed, 0 without lag, None when not reported. ``lastTimestamp`` is the store time (ms)
+    of the last consumed message.
     """
 
     group: str
@@ -62,7 +69,7 @@ class LagRecord(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class Connection(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """One client of a group; ``brokers`` are those that see it."""
+    """One client of a group; ``brokers`` are the brokers it is connected to."""
 
     client_id: str
     client_addr: str
@@ -72,7 +79,7 @@ class Connection(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class Subscription(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """What a group subscribes to."""
+    """One subscription of a group."""
 
     topic: str
     sub_string: str
@@ -81,7 +88,7 @@ class Subscription(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class ConsumerConnections(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """Who is connected for a group, over all brokers; no connections: nobody is online."""
+    """The connected clients of a group over all brokers; no connections: no client is online."""
 
     group: str
     consume_type: str | None
@@ -93,13 +100,13 @@ class ConsumerConnections(msgspec.Struct, frozen=True, kw_only=True, rename="cam
 
 
 class ConsumerAdmin:
-    """The questions about consumers."""
+    """Queries about consumers."""
 
     def __init__(self, admin: "MQAdmin") -> None:
         self._admin = admin
 
     def list(self, *, include_system: bool = False, lag: bool = True) -> Listing[ConsumerRecord]:
-        """One record per group any broker knows; ``lag`` false saves half of the requests."""
+        """Return one record per group of any broker; ``lag`` False saves half of the requests."""
         targets = self._admin.topology.readers()
         good, errors = part_errors(targets, self._admin.group.tables(targets))
         alive = [target for target, _ in good]
@@ -107,15 +114,54 @@ class ConsumerAdmin:
         names = sorted(group for group in groups if include_system or not is_system_group(group))
         online = self._ask(names, alive, RequestCode.GET_CONSUMER_CONNECTION_LIST)
         stats = self._ask(names, alive, RequestCode.GET_CONSUME_STATS) if lag else {}
+        for target, name, answer in _by_target(alive, online, stats):
+            if isinstance(answer, RocketMQError) and not _is_no_data(answer):
+                errors.append(
+                    describe(answer, address=target.address, target=f"{target.label} {name}")
+                )
+        lags = self._lags(alive, stats)
+        silent = len(alive) < len(targets)
         return Listing(
-            items=[_record(name, online[name], stats.get(name)) for name in names],
+            items=[
+                _record(name, online[name], stats.get(name, ()), lags.get(name), silent=silent)
+                for name in names
+            ],
             errors=errors,
         )
+
+    def _lags(
+        self, targets: Sequence[Target], stats: Mapping[str, Sequence[Reply | RocketMQError]]
+    ) -> dict[str, int]:
+        """Return group → sum of its lags, for groups with a committed offset.
+
+        The statistics also contain 0 for "nothing committed", so the committed offset of those
+        queues is queried separately.
+        """
+        lags: dict[str, int] = {}
+        for group, answers in stats.items():
+            young: list[tuple[str, MessageQueue, int]] = []
+            for target, answer in zip(targets, answers, strict=True):
+                if isinstance(answer, RocketMQError):
+                    continue
+                for queue, found in answer.value.offset_table.items():
+                    if found.consumer_offset > 0:
+                        # a queue committed past its end must not reduce the sum
+                        behind = max(0, found.broker_offset - found.consumer_offset)
+                        lags[group] = lags.get(group, 0) + behind
+                    elif found.consumer_offset == 0:
+                        young.append((target.address, queue, found.broker_offset))
+            committed = committed_offsets(
+                self._admin, group, [(address, queue) for address, queue, _ in young]
+            )
+            for (_, _, end), offset in zip(young, committed, strict=True):
+                if isinstance(offset, int):
+                    lags[group] = lags.get(group, 0) + max(0, end - offset)
+        return lags
 
     def lag(
         self, group: str, *, topic: str | None = None, clients: bool = False
     ) -> Listing[LagRecord]:
-        """One record per queue; ``clients`` also asks every client which queues it holds.
+        """Return one record per queue; ``clients`` also asks every client for its assigned queues.
 
         ClientError when ``topic`` has no route. No items: no broker has an offset of the group.
         """
@@ -152,7 +198,10 @@ class ConsumerAdmin:
         return Listing(items=items, errors=errors, notes=notes)
 
     def _subscribed(self, group: str) -> GroupProgress:
-        """A young group has clients before its first commit: the queues it subscribes to."""
+        """Return the queues that a group subscribes to.
+
+        A new group has connected clients before its first commit.
+        """
         queues: list[QueueProgress] = []
         errors: list[TargetError] = []
         for subscription in self.connections(group).subscriptions:
@@ -163,7 +212,7 @@ class ConsumerAdmin:
         return GroupProgress(queues=queues, errors=errors)
 
     def connections(self, group: str) -> ConsumerConnections:
-        """Clients and subscriptions of a group, asked of every broker and merged by client id."""
+        """Return clients and subscriptions of a group from every broker, merged by client id."""
         targets = self._admin.topology.readers()
         seen: dict[str, tuple[Any, list[str]]] = {}
         subscriptions: dict[str, Subscription] = {}
@@ -208,7 +257,7 @@ class ConsumerAdmin:
     def _ask(
         self, groups: Sequence[str], targets: Sequence[Target], code: int
     ) -> dict[str, Sequence[Reply | RocketMQError]]:
-        """Ask every target about every group: group → one answer per target."""
+        """Send one request per group and target; return group → one response per target."""
         requests = [
             (target.address, build_request(code, {"consumer_group": group}))
             for group in groups
@@ -224,7 +273,7 @@ class ConsumerAdmin:
         }
 
     def _owners(self, group: str) -> tuple[Mapping[MessageQueue, str], Sequence[TargetError]]:
-        """Which client holds which queue, as the clients themselves say."""
+        """Return queue → client id from the clients' running info, and the clients that failed."""
         found = self.connections(group)
         addresses = {target.label: target.address for target in self._admin.topology.readers()}
         asked = [(client.client_id, addresses[client.brokers[0]]) for client in found.connections]
@@ -250,37 +299,61 @@ class ConsumerAdmin:
         return owners, errors
 
 
+def _by_target(
+    targets: Sequence[Target], *tables: Mapping[str, Sequence[Reply | RocketMQError]]
+) -> Iterator[tuple[Target, str, Reply | RocketMQError]]:
+    """Yield (target, group, response) of tables of group → one response per target."""
+    for table in tables:
+        for group, answers in table.items():
+            for target, answer in zip(targets, answers, strict=True):
+                yield target, group, answer
+
+
 def _record(
     group: str,
     online: Sequence[Reply | RocketMQError],
-    stats: Sequence[Reply | RocketMQError] | None,
+    stats: Sequence[Reply | RocketMQError],
+    lag: int | None,
+    *,
+    silent: bool,
 ) -> ConsumerRecord:
+    """``silent``: some broker did not respond at all, so 0 clients may be incomplete."""
     clients: dict[str, int] = {}
     first: Any = None
+    unknown = silent
     for answer in online:
         if isinstance(answer, Reply):
             first = first or answer.value
             clients |= {one.client_id: one.version for one in answer.value.connection_set}
-    tps: float | None = None
-    lag: int | None = None
-    for answer in stats or ():
-        if isinstance(answer, Reply):
-            tables = answer.value.offset_table.values()
-            tps = (tps or 0.0) + answer.value.consume_tps
-            lag = (lag or 0) + sum(
-                max(0, one.broker_offset - max(0, one.consumer_offset)) for one in tables
-            )
+        elif not _is_offline(answer):
+            unknown = True
+    rates = [answer.value.consume_tps for answer in stats if isinstance(answer, Reply)]
     return ConsumerRecord(
         group=group,
-        clients=len(clients),
+        clients=None if unknown and not clients else len(clients),
         consume_type=first.consume_type if first else None,
         message_model=first.message_model if first else None,
         version=version_name(min(clients.values())) if clients else None,
-        consume_tps=tps,
+        consume_tps=sum(rates) if rates else None,
         lag=lag,
     )
 
 
+def _is_no_data(error: RocketMQError) -> bool:
+    """True for response codes that mean: no clients, or no statistics, of a group on a broker."""
+    return isinstance(error, BrokerError) and error.code in _NO_DATA_CODES
+
+
+#: A group that never consumed has no retry topic, and therefore no statistics (4.9).
+_NO_DATA_CODES = frozenset(
+    {
+        ResponseCode.CONSUMER_NOT_ONLINE,
+        ResponseCode.TOPIC_NOT_EXIST,
+        ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST,
+    }
+)
+
+
 def _is_offline(error: RocketMQError) -> bool:
-    """True for the answer that says nobody of the group is connected."""
+    """True for the response code that means that no client of the group is connected."""
     return isinstance(error, BrokerError) and error.code == ResponseCode.CONSUMER_NOT_ONLINE

@@ -1,7 +1,8 @@
-"""What a message id says by itself, offline.
+"""Offline decoding of message ids.
 
-One text of 32 digits can be read as an offsetMsgId and as a uniqKey; only the port tells: the
-first four digits behind the address are zero in an offsetMsgId and a process id in a uniqKey.
+A text of 32 digits can be parsed both as an offsetMsgId and as a uniqKey; only the port field
+distinguishes them: the first four digits after the address are zero in an offsetMsgId and a
+process id in a uniqKey.
 """
 
 import msgspec
@@ -11,11 +12,11 @@ from broker.message.message_id import parse_offset_msg_id, parse_uniq_key
 
 
 class DecodedId(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """What an id says by itself.
+    """The fields encoded in a message id.
 
-    ``address`` and ``physicalOffset`` are the reading as an offsetMsgId, None when it cannot be
-    one; ``ip``, ``pid``, ``classLoaderHash``, ``millisInMonth`` (since the 1st of the producer's
-    month) and ``counter`` the reading as a uniqKey. ``likely`` is ``offsetMsgId`` or ``uniqKey``.
+    ``address`` and ``physicalOffset`` are the fields of an offsetMsgId, None when it cannot be one;
+    ``ip``, ``pid``, ``classLoaderHash``, ``millisInMonth`` (since the 1st of the producer's month)
+    and ``counter`` are the fields of a uniqKey. ``likely`` is ``offsetMsgId`` or ``uniqKey``.
     """
 
     id: str
@@ -30,7 +31,7 @@ class DecodedId(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 def decode_id(text: str) -> DecodedId:
-    """Read an id offline; ClientError when it is no id at all."""
+    """Decode an id offline; ClientError when the text is not an id."""
     clean = text.strip()
     try:
         parts = parse_uniq_key(clean)

@@ -1,4 +1,4 @@
-"""Dead letters: which groups have them, what they are, sending them again."""
+"""Dead letters: groups that have them, their messages, and replay."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
@@ -17,7 +17,7 @@ from mqadmin.admin.message import DEFAULT_MAX, BodyView, QueryResult
 from mqadmin.admin.result import Listing, TargetError
 
 if TYPE_CHECKING:
-    from mqadmin.admin.letters import Letter
+    from mqadmin.admin.dead_letters import DeadLetter
     from mqadmin.admin.replay import ReplayItem, ReplayPlan
     from mqadmin.admin.session import MQAdmin
 
@@ -25,7 +25,7 @@ HOUR_MS = 3_600_000
 
 
 class DlqRecord(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """The dead letters of one group: messages kept, oldest and newest store time (ms).
+    """The dead letters of one group: number of messages, oldest and newest store time (ms).
 
     ``growthPerHour`` is the number of messages stored in the last hour.
     """
@@ -39,14 +39,14 @@ class DlqRecord(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class DlqAdmin:
-    """The questions about dead letters."""
+    """Queries about dead letters, and replay."""
 
     def __init__(self, admin: "MQAdmin", clock: Clock | None = None) -> None:
         self._admin = admin
         self._clock = clock or SystemClock()
 
     def list(self, *, group: str | None = None) -> Listing[DlqRecord]:
-        """One record per group that has a DLQ topic; ``group`` looks at that one alone."""
+        """Return one record per group that has a DLQ topic; ``group`` limits it to that group."""
         topics = [dlq_topic(group)] if group is not None else self._topics()
         items: list[DlqRecord] = []
         errors: list[TargetError] = []
@@ -69,9 +69,9 @@ class DlqAdmin:
         end_ms: int | None = None,
         body: BodyView | None = None,
     ) -> QueryResult:
-        """The dead letters themselves, oldest first.
+        """Return the dead letters of a group, oldest first.
 
-        Where the DLQ topic may not be read, its messages are refused here too.
+        A DLQ topic without read permission is refused here as for any other query.
         """
         result = self._admin.message.query_time(
             dlq_topic(group), begin_ms or None, end_ms, max_items=max_items, body=body
@@ -85,12 +85,12 @@ class DlqAdmin:
         return result
 
     def plan_replay(
-        self, letters: "Sequence[Letter]", *, to: str = "origin", ledger: str
+        self, letters: "Sequence[DeadLetter]", *, to: str = "origin", ledger: str
     ) -> "ReplayPlan":
-        """Where dead letters would go: to their origin topic, the group's retry topic, a topic.
+        """Plan where each dead letter is sent: ``to`` is origin, retry or a topic name.
 
-        ``ledger`` is the file that knows what was sent before. ConfigError for a target that is
-        no name and for a ledger that cannot be read.
+        ``ledger`` is the file that records earlier sends. ConfigError for an invalid topic name and
+        for a ledger that cannot be read.
         """
         from mqadmin.admin.replay import plan_replay
 
@@ -99,9 +99,10 @@ class DlqAdmin:
     def apply_replay(
         self, plan: "ReplayPlan", *, rate: float | None = None
     ) -> "Iterator[ReplayItem]":
-        """Send what is planned, at most ``rate`` messages a second; each item as it is done.
+        """Send the planned messages, at most ``rate`` per second; yield each item when it is done.
 
-        Each call is bounded, the whole is not. ConfigError while another replay has the ledger.
+        Each call has a deadline, the whole replay has none. ConfigError while another replay uses
+        the ledger.
         """
         from mqadmin.admin.replay import Replay
 
@@ -160,7 +161,7 @@ class DlqAdmin:
         field: str,
         fields: Mapping[str, int],
     ) -> dict[MessageQueue, int | None]:
-        """One number per queue from its broker, None where it cannot be asked."""
+        """Return one number per queue from its broker, None where the broker failed."""
         answers = self._admin.call_all(
             [
                 (

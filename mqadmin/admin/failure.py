@@ -1,8 +1,8 @@
-"""Errors as values, and the hint that names the next command.
+"""Errors as values, and the hint with the next command.
 
-A request can fail on the way (RemotingError), by the peer's answer (BrokerError) or by bytes that
-make no sense (ProtocolError). Whoever asks several targets keeps each failure beside the answers
-of the others as a :class:`~mqadmin.admin.result.TargetError`.
+A request can fail in transport (RemotingError), by the peer's response (BrokerError) or by bytes
+that cannot be decoded (ProtocolError). A call to several targets returns each failure as a
+:class:`~mqadmin.admin.result.TargetError` with the results of the other targets.
 """
 
 from collections.abc import Iterable, Sequence
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 Answer = TypeVar("Answer")
 
-#: (request code, response code) → next step; request code None stands for every request.
+#: (request code, response code) → next step; request code None matches every request.
 _HINTS: dict[tuple[int | None, int], str] = {
     (RequestCode.GET_ROUTEINFO_BY_TOPIC, ResponseCode.TOPIC_NOT_EXIST): (
         "mqadmin topic list shows the topics there are"
@@ -55,13 +55,13 @@ _NO_ACL = (
     "or ask its owner for this permission"
 )
 
-# What our broker and name server say to administrative requests from other machines.
+# The remark of this project's broker and name server for admin requests from other hosts.
 _LOOPBACK_ONLY = "to loopback peers only"
 _FROM_ITS_HOST = "run the command on that host, or set allowRemoteAdmin=true there"
 
 
 def hint_for(request_code: int, response_code: int, remark: str = "") -> str:
-    """The next step after a refusal; empty when there is nothing better than the remark."""
+    """Return the next step after a refusal; empty when the remark is all that is known."""
     if _LOOPBACK_ONLY in remark:
         return _FROM_ITS_HOST
     if _about_access(response_code, remark):
@@ -71,7 +71,7 @@ def hint_for(request_code: int, response_code: int, remark: str = "") -> str:
 
 
 def refusal(address: str, request_code: int, response_code: int, remark: str | None) -> BrokerError:
-    """The error for an answer whose code is not the one hoped for."""
+    """Build the error for a response code that the request does not accept."""
     text = (remark or "").strip() or "no remark"
     error = BrokerError(
         response_code,
@@ -90,7 +90,7 @@ def refusal(address: str, request_code: int, response_code: int, remark: str | N
 
 
 def describe(error: RocketMQError, *, address: str = "", target: str | None = None) -> TargetError:
-    """The error as a record beside the answers of other targets."""
+    """Convert an error to a record."""
     kind, response_code = kind_of(error), None
     if isinstance(error, BrokerError):
         response_code = error.code
@@ -110,7 +110,7 @@ def describe(error: RocketMQError, *, address: str = "", target: str | None = No
 def part_errors(
     targets: "Iterable[Target]", answers: Iterable[Answer | RocketMQError]
 ) -> tuple[list[tuple["Target", Answer]], list[TargetError]]:
-    """Answers with the target each came from, and the errors of the other targets as records."""
+    """Split into (target, result) pairs and the errors of the other targets as records."""
     good: list[tuple[Target, Answer]] = []
     errors: list[TargetError] = []
     for target, answer in zip(targets, answers, strict=True):
@@ -126,7 +126,7 @@ def having(
     answers: Iterable[Answer | RocketMQError | None],
     missing: ClientError,
 ) -> tuple[Sequence[tuple["Target", Answer]], Sequence[TargetError]]:
-    """The targets that have something, and what; ``missing`` is raised when all say they do not."""
+    """Return the targets with a result, and the errors; raise ``missing`` if all are None."""
     good, errors = part_errors(targets, answers)
     found = [(target, answer) for target, answer in good if answer is not None]
     if not found and not errors:
@@ -135,7 +135,7 @@ def having(
 
 
 def kind_of(error: RocketMQError) -> str:
-    """One word for what went wrong, as in the ``kind`` of an error record."""
+    """Return the ``kind`` of an error record."""
     if isinstance(error, BrokerError):
         if _about_access(error.code, error.remark):
             return "notPermitted"
@@ -154,7 +154,7 @@ def _about_access(response_code: int, remark: str) -> bool:
 
     **Source:** RocketMQ ``AclException`` (1.0: SYSTEM_ERROR with its class name in the remark)
     and ``AuthenticationException``, ``AuthorizationException`` (2.0: NO_PERMISSION with these
-    words; other NO_PERMISSION answers are about the state of a topic or group).
+    words; other NO_PERMISSION responses are about the state of a topic or group).
     """
     if response_code == ResponseCode.SYSTEM_ERROR:
         return "AclException" in remark

@@ -1,7 +1,7 @@
 """Subscription groups: create, list, show, update as a patch, delete.
 
-A group is read from the broker's whole table: the request for one group makes 5.x brokers create
-it, and looking must not change.
+A group is read from the broker's whole table: a 5.x broker creates a group when it is queried by
+name, and a query must not change anything.
 """
 
 from collections.abc import Mapping, Sequence
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from broker.client.caller import build_request
+from broker.client.caller import Reply, build_request
 from broker.common.group import (
     SubscriptionGroupConfig,
     check_group_name,
@@ -26,7 +26,7 @@ from mqadmin.admin.topology import Target
 if TYPE_CHECKING:
     from mqadmin.admin.session import MQAdmin
 
-#: The order flag of a group, and what else only 5.x brokers tell: None in a 4.9 answer.
+#: The identity of a group, and the fields that only 5.x brokers report: not settable.
 _NOT_SETTABLE = frozenset({"groupName", "attributes", "subscriptionDataSet"})
 
 
@@ -52,7 +52,7 @@ class GroupRecord(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class GroupAdmin:
-    """The questions and changes about subscription groups."""
+    """Queries and changes of subscription groups."""
 
     def __init__(self, admin: "MQAdmin") -> None:
         self._admin = admin
@@ -60,7 +60,7 @@ class GroupAdmin:
     def list(
         self, *, cluster: str | None = None, include_system: bool = True
     ) -> Listing[GroupRecord]:
-        """One record per group and broker, sorted by group and broker name."""
+        """Return one record per group and broker, sorted by group and broker name."""
         targets = self._admin.topology.readers(cluster=cluster)
         good, errors = part_errors(targets, self.tables(targets))
         records = [
@@ -73,7 +73,7 @@ class GroupAdmin:
         return Listing(items=records, errors=errors)
 
     def show(self, group: str) -> Listing[GroupRecord]:
-        """The configuration of one group on each broker that has it."""
+        """Return the configuration of one group on each broker that has it."""
         listing = self.list()
         return Listing(
             items=[record for record in listing.items if record.group == group],
@@ -120,7 +120,7 @@ class GroupAdmin:
         cluster: str | None = None,
         broker: str | None = None,
     ) -> Plan:
-        """Plan a patch of the group on every broker that has it, or on the ones named."""
+        """Plan a patch of the group on every broker that has it, or on the selected brokers."""
         if not settings:
             raise ConfigError(
                 f"nothing to change about group {group}",
@@ -140,9 +140,9 @@ class GroupAdmin:
         cluster: str | None = None,
         broker: str | None = None,
     ) -> Plan:
-        """Plan to remove the group's configuration; its retry and DLQ topics are left alone.
+        """Plan to remove the group's configuration; its retry and DLQ topics are kept.
 
-        ``remove_offset`` also forgets what the group has consumed.
+        ``remove_offset`` also removes the committed offsets of the group.
         """
         found, errors = self._existing(group, cluster, broker)
         if is_system_group(group):
@@ -161,7 +161,7 @@ class GroupAdmin:
                     code=RequestCode.DELETE_SUBSCRIPTIONGROUP,
                     ext_fields=build_request(
                         RequestCode.DELETE_SUBSCRIPTIONGROUP,
-                        # 5.x and 4.9 read different names for the same thing
+                        # 5.x and 4.9 use different names for this flag
                         {
                             "group_name": group,
                             "clean_offset": remove_offset,
@@ -186,24 +186,25 @@ class GroupAdmin:
     def tables(
         self, targets: Sequence[Target]
     ) -> Sequence[Mapping[str, SubscriptionGroupConfig] | RocketMQError]:
-        """The group table of each target."""
+        """Return the group table of each target."""
         return [
             answer if isinstance(answer, RocketMQError) else answer.value.subscription_group_table
-            for answer in self._admin.call_all(
-                [
-                    (
-                        target.address,
-                        build_request(RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG, {}),
-                    )
-                    for target in targets
-                ]
-            )
+            for answer in self.replies(targets)
         ]
+
+    def replies(self, targets: Sequence[Target]) -> Sequence[Reply | RocketMQError]:
+        """Return the response of each target to the request for its group table."""
+        return self._admin.call_all(
+            [
+                (target.address, build_request(RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG, {}))
+                for target in targets
+            ]
+        )
 
     def configs(
         self, targets: Sequence[Target], group: str
     ) -> Sequence[SubscriptionGroupConfig | RocketMQError | None]:
-        """The group's configuration on each target: None where it does not exist."""
+        """Return the group's configuration on each target, None where it does not exist."""
         return [
             table if isinstance(table, RocketMQError) else table.get(group)
             for table in self.tables(targets)
@@ -212,7 +213,7 @@ class GroupAdmin:
     def _existing(
         self, group: str, cluster: str | None, broker: str | None
     ) -> tuple[Sequence[tuple[Target, SubscriptionGroupConfig]], Sequence[TargetError]]:
-        """The masters that have the group, and what they have; ClientError when none has."""
+        """Return the masters that have the group, with its configuration; ClientError if none."""
         asked = self._admin.topology.masters(cluster=cluster, broker=broker)
         missing = ClientError(
             f"group {group} does not exist on {broker or cluster or 'any broker'}",
@@ -222,7 +223,7 @@ class GroupAdmin:
 
 
 def read_states(admin: "MQAdmin", plan: Plan) -> Sequence[Mapping[str, Any] | RocketMQError | None]:
-    """The present configuration of the group on each target."""
+    """Return the present configuration of the group on each target."""
     targets = [Target(address=change.address) for change in plan.changes]
     return [
         _state(config) if isinstance(config, SubscriptionGroupConfig) else config
@@ -233,7 +234,7 @@ def read_states(admin: "MQAdmin", plan: Plan) -> Sequence[Mapping[str, Any] | Ro
 def patched(
     config: SubscriptionGroupConfig, settings: Mapping[str, Any]
 ) -> SubscriptionGroupConfig:
-    """The configuration with some fields (wire names) replaced; ClientError for unknown ones."""
+    """Return the configuration with some fields (wire names) replaced; ClientError if unknown."""
     wire = group_config_to_wire(config)
     settable = sorted(set(wire) - _NOT_SETTABLE)
     for name, value in settings.items():
@@ -302,7 +303,7 @@ def _change(
 
 
 def _body(config: SubscriptionGroupConfig) -> bytes:
-    """The request body. Attributes travel as signed changes, so none are sent to keep them."""
+    """Encode the request body. Attributes are sent as signed changes, so {} keeps them."""
     from broker.common.java_json import dumps
 
     wire = group_config_to_wire(config)

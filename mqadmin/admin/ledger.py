@@ -1,8 +1,8 @@
-"""The ledger of a replay: what was sent, kept in a file, so that nothing is sent twice.
+"""The ledger of a replay: a file that records sent messages, so that a rerun skips them.
 
-One JSON object per line: ``sending`` before a message goes out, ``sent`` with its new place when
-the broker has answered, ``refused`` when it was not taken. A line ``sending`` without an answer is
-a message *in doubt*: the run was killed or the broker was silent.
+One JSON object per line: ``sending`` before a message is sent, ``sent`` with its new location when
+the broker has responded, ``refused`` when it was not stored. A ``sending`` line without a
+later line of the same id is a message *in doubt*: the run was killed or the broker did not respond.
 """
 
 import os
@@ -19,7 +19,7 @@ REFUSED: Final = "refused"
 
 
 class Entry(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
-    """One line: the id of the dead letter, what happened (at which epoch ms), where it went."""
+    """One line: the id of the dead letter, its state, the time (epoch ms), the target location."""
 
     id: str
     state: str
@@ -32,7 +32,7 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defa
 
 
 class Ledger:
-    """A ledger file: :attr:`entries` by id as they were read, :meth:`write` adds one."""
+    """A ledger file: :attr:`entries` by dead-letter id, :meth:`write` appends one."""
 
     def __init__(self, path: str) -> None:
         self.path = path
@@ -40,7 +40,7 @@ class Ledger:
         self._file: BinaryIO | None = None
 
     def read(self) -> Self:
-        """Read what is there. ConfigError for a line that is none; a torn last one is let go."""
+        """Read the file. ConfigError for an invalid line; a torn last line is ignored."""
         try:
             with open(self.path, "rb") as file:
                 lines = file.read().split(b"\n")
@@ -53,7 +53,7 @@ class Ledger:
                 entry = msgspec.json.decode(line, type=Entry)
             except msgspec.MsgspecError as error:
                 if number == len(lines):
-                    break  # a run was killed while it wrote: nothing was sent before it is whole
+                    break  # torn by a kill: a message is sent only after its line is complete
                 raise ConfigError(
                     f"{self.path}, line {number}: no line of a ledger: {error}",
                     "give another file with --ledger",
@@ -62,7 +62,7 @@ class Ledger:
         return self
 
     def __enter__(self) -> Self:
-        """Open for writing and read what is there; ConfigError while another replay writes."""
+        """Open for writing and read the entries; ConfigError while another replay has the lock."""
         import fcntl
 
         self._file = open(self.path, "a+b")  # closed by __exit__
@@ -103,7 +103,7 @@ class Ledger:
         self._file.close()
 
     def write(self, entry: Entry) -> None:
-        """Add a line; it outlives the process from now on."""
+        """Append a line; it survives the process once this returns, but not a power failure."""
         assert self._file is not None, "a ledger is written inside its context"
         self._file.write(msgspec.json.encode(entry) + b"\n")
         self._file.flush()

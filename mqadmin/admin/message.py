@@ -1,11 +1,10 @@
-"""Messages: query by id, key, place or time, send, tail, decode an id."""
+"""Messages: query by id, key, offset or time, send, tail, decode an id."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from broker.common.message_queue import MessageQueue
 from broker.errors import BrokerError, ClientError, ProtocolError, RocketMQError
 from broker.remoting.protocol.codes import RequestCode, ResponseCode
 from mqadmin.admin import message_result as kinds
@@ -18,6 +17,7 @@ from mqadmin.message_row import MessageRow
 if TYPE_CHECKING:
     from broker.client.route_cache import Route
     from mqadmin.admin.message_index import BrokerHits, KeyQuestion
+    from mqadmin.admin.message_tail import Report
     from mqadmin.admin.session import MQAdmin
 
 __all__ = [
@@ -31,32 +31,56 @@ __all__ = [
     "decode_id",
 ]
 
-#: Messages a key query returns unless told otherwise. **Source:** QueryMsgByKeySubCommand.
+#: Default number of messages of a key query. **Source:** QueryMsgByKeySubCommand.
 DEFAULT_MAX = 64
 
-#: Messages a scan reads before it stops and says so: a bound on time, not on truth.
+#: Messages a scan reads before it stops and reports the result as truncated; bounds the duration.
 DEFAULT_SCAN_LIMIT = 1_000_000
-
-#: The pause of a tail when nothing came, in seconds.
-TAIL_PAUSE_S = 0.2
 
 FOREVER_MS = 2**63 - 1
 
 
 class SendRecord(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """Where a sent message landed. ``sendStatus`` is SEND_OK or the store's reservation."""
+    """Location of a sent message. ``sendStatus`` is SEND_OK or the store's flush or slave status.
+
+    In a plan it is ``planned``, and fields that are known only after sending are None.
+    """
 
     topic: str
-    broker_name: str
-    queue_id: int
-    queue_offset: int
-    offset_msg_id: str
-    uniq_key: str
+    broker_name: str | None
+    queue_id: int | None
+    queue_offset: int | None
+    offset_msg_id: str | None
+    uniq_key: str | None
     send_status: str
 
 
+class SendPlan(msgspec.Struct, frozen=True, kw_only=True):
+    """A message that would be sent: its record so far, and the brokers that may receive it."""
+
+    record: SendRecord
+    addresses: Sequence[str]
+
+
+class Outgoing(msgspec.Struct, frozen=True, kw_only=True):
+    """A message to send. ``queue_id`` and ``broker`` (a name) choose the queue.
+
+    Without ``create`` an unknown topic is a ClientError.
+    """
+
+    topic: str
+    body: bytes
+    tags: str | None = None
+    keys: Sequence[str] = ()
+    properties: Mapping[str, str] | None = None
+    broker: str | None = None
+    queue_id: int | None = None
+    delay_level: int = 0
+    create: bool = False
+
+
 class MessageAdmin:
-    """The questions about messages, and sending."""
+    """Queries about messages, and sending."""
 
     def __init__(self, admin: "MQAdmin") -> None:
         self._admin = admin
@@ -64,17 +88,20 @@ class MessageAdmin:
     def query_id(
         self, text: str, *, topic: str | None = None, body: BodyView | None = None
     ) -> QueryResult:
-        """An offsetMsgId (asked at the address inside it), or with ``topic`` a uniqKey.
+        """Query an offsetMsgId (at the address it contains), or with ``topic`` a uniqKey.
 
-        A text that can be read as an offsetMsgId is asked so first; with ``topic`` the index is
-        asked as well when that finds nothing.
+        A text that can be parsed as an offsetMsgId is queried as one first; if that finds nothing
+        and ``topic`` is given, the index is queried too. A text that is neither is ``badId``,
+        unless a producer of the topic used it as its uniqKey.
         """
         try:
             decoded = decode_id(text)
         except ClientError as error:
+            bad = QueryResult(kind=kinds.BAD_ID, detail=error.message, hint=error.hint)
             if topic is None:
-                return QueryResult(kind=kinds.BAD_ID, detail=error.message, hint=error.hint)
-            return self.query_key(topic, text, unique=True, body=body)
+                return bad
+            found = self.query_key(topic, text, unique=True, body=body)
+            return bad if found.kind == kinds.NOT_IN_INDEX else found
         first: QueryResult | None = None
         if decoded.address is not None and decoded.physical_offset is not None:
             first = self._view(decoded.address, decoded.physical_offset, topic, body)
@@ -102,22 +129,34 @@ class MessageAdmin:
         scan: bool = False,
         scan_limit: int = DEFAULT_SCAN_LIMIT,
         unique: bool = False,
+        queue_id: int | None = None,
+        broker: str | None = None,
+        tags: str = "*",
         body: BodyView | None = None,
     ) -> QueryResult:
-        """Messages of ``topic`` whose KEYS (``unique``: UNIQ_KEY) hold ``key``.
+        """Return messages of ``topic`` whose KEYS (``unique``: UNIQ_KEY) contain ``key``.
 
-        Both ends of the window are included. With ``scan`` the queues are read where the index
-        has nothing, and where it cannot give more than one batch of one second.
+        ``queue_id``, ``broker`` (a name) and ``tags`` exclude other messages; ClientError for a
+        queue that does not exist. Both ends of the window are included. With ``scan`` the queues
+        are read when the index has no entry, and when more messages of one second match than one
+        index response can return.
         """
         from mqadmin.admin.message_index import KeyQuestion, ask_index
 
         route = self._admin.routes.find(topic)
         if route is None:
             return no_such_topic(topic, self._admin.namesrv_addresses)
+        if broker is not None or queue_id is not None:
+            from mqadmin.admin.message_read import chosen_queues
+
+            chosen_queues(route, broker, queue_id)
         question = KeyQuestion(
             topic=topic,
             key=key,
             unique=unique,
+            queue_id=queue_id,
+            broker=broker,
+            tags=tags,
             begin_ms=begin_ms,
             end_ms=FOREVER_MS if end_ms is None else end_ms,
             max_items=max_items,
@@ -132,7 +171,7 @@ class MessageAdmin:
             return self._scan(route, question, scan_limit, body)
         if result.errors:
             return result
-        return self._why_nothing(route, question, hits)
+        return self._explain_no_results(route, question, hits)
 
     def query_offset(
         self,
@@ -144,9 +183,9 @@ class MessageAdmin:
         count: int = 1,
         body: BodyView | None = None,
     ) -> QueryResult:
-        """The message at a place; ``broker`` (a name) may be left out when only one has the topic.
+        """Return the message at a queue offset; ``broker`` is optional if only one has it.
 
-        ``count`` above 1 reads on from there.
+        ``count`` above 1 also returns the messages that follow.
         """
         from mqadmin.admin.message_read import chosen_queues, query_offset
 
@@ -174,7 +213,7 @@ class MessageAdmin:
         tags: str = "*",
         body: BodyView | None = None,
     ) -> QueryResult:
-        """Messages stored in ``[begin_ms, end_ms)``, merged by store time over all queues."""
+        """Return messages stored in ``[begin_ms, end_ms)`` of all queues, by store time."""
         from mqadmin.admin.message_read import chosen_queues, query_time
 
         route = self._admin.routes.find(topic)
@@ -189,43 +228,17 @@ class MessageAdmin:
             view=body,
         )
 
-    def send(
-        self,
-        topic: str,
-        body: bytes,
-        *,
-        tags: str | None = None,
-        keys: Sequence[str] = (),
-        properties: Mapping[str, str] | None = None,
-        broker: str | None = None,
-        queue_id: int | None = None,
-        delay_level: int = 0,
-        create: bool = False,
-    ) -> SendRecord:
-        """Send one message. Without ``create`` an unknown topic is a ClientError, not created."""
-        from broker.client.producer import Producer
-        from broker.message.message import PROPERTY_DELAY, Message
+    def send(self, topic: str, body: bytes, **options: Any) -> SendRecord:
+        """Send one message; ``options`` are the fields of :class:`Outgoing`."""
+        from mqadmin.admin.message_send import send
 
-        message = Message(topic, body, tags=tags, keys=list(keys), properties=properties)
-        if delay_level:
-            message.properties[PROPERTY_DELAY] = str(delay_level)
-        producer = Producer(self._admin, routes=self._admin.routes, create=create)
-        queue = self._publish_queue(topic, broker, queue_id)
-        try:
-            sent = producer.send(message, queue)
-        except ClientError as error:
-            if not error.hint and self._admin.routes.find(topic) is None:
-                error.hint = "mqadmin topic create TOPIC creates it, or send with --create"
-            raise
-        return SendRecord(
-            topic=topic,
-            broker_name=sent.queue.broker_name,
-            queue_id=sent.queue.queue_id,
-            queue_offset=sent.queue_offset,
-            offset_msg_id=sent.offset_msg_id,
-            uniq_key=sent.uniq_key,
-            send_status=sent.send_status,
-        )
+        return send(self._admin, Outgoing(topic=topic, body=body, **options))
+
+    def plan_send(self, topic: str, body: bytes, **options: Any) -> SendPlan:
+        """Run the checks of :meth:`send` and return the fields known beforehand; send nothing."""
+        from mqadmin.admin.message_send import plan_send
+
+        return plan_send(self._admin, Outgoing(topic=topic, body=body, **options))
 
     def tail(
         self,
@@ -233,115 +246,44 @@ class MessageAdmin:
         *,
         last: int = 0,
         follow: bool = True,
+        for_ms: int | None = None,
         tags: str = "*",
         broker: str | None = None,
         queue_id: int | None = None,
         body: BodyView | None = None,
+        report: "Report | None" = None,
     ) -> Iterator[MessageRow]:
-        """Yield messages as they arrive, beginning ``last`` messages before the end.
+        """Yield messages as they arrive, starting ``last`` messages before the end.
 
-        Without ``follow`` it ends at the present end. ClientError for an unknown topic. A broker
-        that fails is asked again, until every broker fails: that error is raised.
+        Without ``follow`` it stops at the present end, with ``for_ms`` after that time.
+        ClientError for an unknown topic. A broker that does not respond is passed to ``report``
+        and queried again later; when every broker fails, the last error is raised.
         """
-        if not follow:
-            yield from self._tail(
-                self._admin, topic, (last, tags, follow), (broker, queue_id), body
-            )
-            return
-        admin = self._admin.without_deadline()
+        from mqadmin.admin.message_tail import ROUND_MS, TailQuestion, tail
+
+        question = TailQuestion(
+            topic=topic,
+            last=last,
+            follow=follow,
+            for_ms=for_ms,
+            tags=tags,
+            broker=broker,
+            queue_id=queue_id,
+        )
+        admin = self._admin.without_deadline(ROUND_MS) if follow else self._admin
         try:
-            yield from self._tail(admin, topic, (last, tags, follow), (broker, queue_id), body)
+            for name, message in tail(admin, question, report or (lambda _: None)):
+                yield record_of(message, name, body)
         finally:
-            admin.close()
+            if follow:
+                admin.close()
 
     # --- pieces ---------------------------------------------------------------------------
-
-    def _tail(
-        self,
-        admin: "MQAdmin",
-        topic: str,
-        asked: tuple[int, str, bool],
-        place: tuple[str | None, int | None],
-        body: BodyView | None,
-    ) -> Iterator[MessageRow]:
-        """The stream of :meth:`tail` over the connections of ``admin``."""
-        from time import sleep
-
-        from broker.client.pull_consumer import PullConsumer
-        from mqadmin.admin.message_read import Follower, chosen_queues
-
-        last, tags, follow = asked
-        queues = chosen_queues(admin.routes.get(topic), *place)
-        consumer = PullConsumer(admin, routes=admin.routes)
-        ends = _numbers(consumer.max_offsets(queues))
-        minima = _numbers(consumer.min_offsets(queues))
-        starts = {
-            queue: max(low, end - last)
-            for queue, low, end in zip(queues, minima, ends, strict=True)
-        }
-        yield from self._present(consumer, starts, (ends, last, tags), body)
-        if not follow:
-            return
-        follower = Follower(consumer, dict(zip(queues, ends, strict=True)), tags)
-        while True:
-            came = follower.round()
-            for name, message in came:
-                yield record_of(message, name, body)
-            if follower.failed_everywhere:
-                raise follower.errors[-1]
-            if not came:
-                sleep(TAIL_PAUSE_S)
-
-    def _present(
-        self,
-        consumer: Any,
-        starts: Mapping[MessageQueue, int],
-        asked: tuple[Sequence[int], int, str],
-        body: BodyView | None,
-    ) -> Iterator[MessageRow]:
-        """The last messages already there, over all queues in order of store time."""
-        ends, last, tags = asked
-        if not last:
-            return
-        there = [
-            (queue.broker_name, message)
-            for (queue, begin), end in zip(starts.items(), ends, strict=True)
-            for message in consumer.scan(queue, begin, end, tags=tags)
-        ]
-        there.sort(key=lambda pair: pair[1].store_timestamp)
-        for name, message in there[-last:]:
-            yield record_of(message, name, body)
-
-    def _publish_queue(
-        self, topic: str, broker: str | None, queue_id: int | None
-    ) -> MessageQueue | None:
-        """The queue named by broker and id, None when the producer may choose."""
-        if broker is None and queue_id is None:
-            return None
-        route = self._admin.routes.get(topic)
-        queues = [
-            queue
-            for queue in route.publish_queues()
-            if broker in (None, queue.broker_name) and queue_id in (None, queue.queue_id)
-        ]
-        if not queues:
-            raise ClientError(
-                f"topic {topic} has no writable queue {queue_id if queue_id is not None else ''} "
-                f"on {broker or 'any broker'}",
-                "mqadmin topic route TOPIC shows its queues",
-            )
-        if queue_id is not None and len(queues) > 1:
-            names = ", ".join(queue.broker_name for queue in queues)
-            raise ClientError(
-                f"{len(queues)} brokers have a queue {queue_id} of topic {topic} ({names})",
-                "name one with --broker",
-            )
-        return queues[0]
 
     def _view(
         self, address: str, physical_offset: int, topic: str | None, body: BodyView | None
     ) -> QueryResult:
-        """The record at a physical offset of the broker at ``address``."""
+        """Return the record at a physical offset of the broker at ``address``."""
         from broker.message.record import decode_record
 
         try:
@@ -354,7 +296,7 @@ class MessageAdmin:
                 return failed_result([describe(error, address=address)])
             return self._no_record(address, physical_offset, error)
         except ProtocolError as error:
-            # an offset into the middle of a record: the broker sends what lies there
+            # an offset into the middle of a record: the broker returns the bytes at that offset
             return self._no_record(address, physical_offset, error)
         except RocketMQError as error:
             failed = describe(error, address=address)
@@ -382,7 +324,7 @@ class MessageAdmin:
     def _no_record(
         self, address: str, physical_offset: int, error: RocketMQError | None
     ) -> QueryResult:
-        """Why a physical offset holds no message: below or above the log, or inside a record."""
+        """Explain why a physical offset has no message: outside the log, or inside a record."""
         try:
             runtime = self._admin.call(address, RequestCode.GET_BROKER_RUNTIME_INFO).value.table
             low = int(runtime["commitLogMinOffset"])
@@ -415,7 +357,7 @@ class MessageAdmin:
         )
 
     def _broker_name(self, address: str) -> str | None:
-        """The broker's name, None when no name server is there to tell: the message is enough."""
+        """Return the broker's name, None without a reachable name server: the name is optional."""
         try:
             names = [
                 target.broker_name
@@ -429,7 +371,7 @@ class MessageAdmin:
     def _from_hits(
         self, hits: "Sequence[BrokerHits]", question: "KeyQuestion", body: BodyView | None
     ) -> QueryResult:
-        """The answer as far as the index gives it; ``notInIndex`` when no broker has anything."""
+        """Build the result of an index query; ``notInIndex`` when no broker has a match."""
         errors = [one.error for one in hits if one.error is not None]
         collisions = sum(len(one.collisions) for one in hits)
         found = [(one.broker_name, message) for one in hits for message in one.records.values()]
@@ -439,16 +381,16 @@ class MessageAdmin:
             return QueryResult(kind=kinds.NOT_IN_INDEX, collisions=collisions)
         found.sort(key=lambda pair: (pair[1].store_timestamp, pair[1].physical_offset))
         cut = len(found) > question.max_items
-        # the newest are kept, as the index gives them; shown in order of time
+        # the newest are returned, as in a single response, ordered by store time
         shown = found[-question.max_items :] if cut else found
         truncated = cut or any(one.more for one in hits)
         detail = hint = ""
         if truncated:
             detail = f"more than {len(shown)} messages match; these are the newest"
-            hint = "ask for more with --max, or a narrower window"
+            hint = "raise --limit, or narrow the window with --since and --until"
         if truncated and not cut:
-            detail += " that the index gives: too many in one second"
-            hint = "--scan reads the queues themselves"
+            detail += ": an index returns no more of one second"
+            hint = "--scan reads the queues themselves and is not bound by the index"
         return QueryResult(
             kind=kinds.FOUND,
             items=[record_of(message, name, body) for name, message in shown],
@@ -461,10 +403,10 @@ class MessageAdmin:
             end_timestamp=None if question.end_ms == FOREVER_MS else question.end_ms,
         )
 
-    def _why_nothing(
+    def _explain_no_results(
         self, route: "Route", question: "KeyQuestion", hits: "Sequence[BrokerHits]"
     ) -> QueryResult:
-        """Every broker looked and has nothing in the window: is it outside, or too old?"""
+        """Explain an empty index result: matches outside the window, or an expired window."""
         from mqadmin.admin.message_index import ask_index
 
         collisions = sum(len(one.collisions) for one in hits)
@@ -481,7 +423,7 @@ class MessageAdmin:
                 return QueryResult(
                     kind=kinds.OUTSIDE_WINDOW,
                     detail=f"{key} has no message in the window, but {len(times)} outside it",
-                    hint="look there with --begin and --end, or everywhere with --all-time",
+                    hint="look there with --since and --until, or everywhere with --all-time",
                     collisions=collisions,
                     begin_timestamp=min(times),
                     end_timestamp=max(times),
@@ -515,15 +457,16 @@ class MessageAdmin:
     def _scan(
         self, route: "Route", question: "KeyQuestion", limit: int, body: BodyView | None
     ) -> QueryResult:
-        """Read the queues in the window for the key."""
+        """Read the queues within the window and filter by key."""
         from broker.client.pull_consumer import PullConsumer
-        from mqadmin.admin.message_read import Reader, time_ranges
+        from mqadmin.admin.message_read import Reader, chosen_queues, time_ranges
 
         consumer = PullConsumer(self._admin, routes=self._admin.routes)
         begin_ms = question.begin_ms or None
         end_ms = None if question.end_ms == FOREVER_MS else question.end_ms + 1
-        parts, errors = time_ranges(consumer, route.subscribe_queues(), begin_ms, end_ms)
-        reader = Reader(consumer, limit=limit)
+        queues = chosen_queues(route, question.broker, question.queue_id)
+        parts, errors = time_ranges(consumer, queues, begin_ms, end_ms)
+        reader = Reader(consumer, limit=limit, tags=question.tags)
         found = []
         for pair in reader.read_all(
             parts, lambda one: question.has_key(one) and question.in_window(one)
@@ -544,18 +487,10 @@ class MessageAdmin:
             errors=errors,
             truncated=truncated,
             detail=f"{detail}, then stopped at the limit" if reader.cut else detail,
-            hint="narrow the window with --begin and --end" if truncated else "",
+            hint="raise --limit, or narrow the window with --since and --until"
+            if truncated
+            else "",
             scanned=reader.scanned,
             begin_timestamp=begin_ms,
             end_timestamp=None if end_ms is None else question.end_ms,
         )
-
-
-def _numbers(values: Sequence[int | RocketMQError]) -> list[int]:
-    """The numbers; the first error among them is raised."""
-    numbers: list[int] = []
-    for value in values:
-        if isinstance(value, RocketMQError):
-            raise value
-        numbers.append(value)
-    return numbers

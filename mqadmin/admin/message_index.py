@@ -1,8 +1,9 @@
-"""Finding messages by key through the brokers' index files.
+"""Key queries through the brokers' index files.
 
-The index matches by the hash of ``topic#key``, inside a window of store time kept in whole
-seconds, and a broker returns at most ``INDEX_BATCH`` hits, the newest. So every hit is checked
-against topic, key and exact time here, and older hits are fetched by moving the window's end.
+The index matches by the hash of ``topic#key``, within a window of store time at a resolution of
+one second, and a broker returns at most ``INDEX_BATCH`` hits, the newest. Therefore every hit is
+checked here against topic, key and exact time, and older hits are fetched by lowering the end of
+the window.
 
 **Source:** RocketMQ ``IndexService#queryOffset``, ``DefaultMessageStore#queryMessage``,
 ``MQAdminImpl#queryMessage`` (the check of hits).
@@ -26,7 +27,7 @@ from mqadmin.admin.result import TargetError
 if TYPE_CHECKING:
     from mqadmin.admin.session import MQAdmin
 
-#: Hits a broker returns at most. **Source:** MessageStoreConfig#maxMsgsNumBatch.
+#: Maximum hits per response. **Source:** MessageStoreConfig#maxMsgsNumBatch.
 INDEX_BATCH = 64
 
 #: Hits of a unique-key query. **Source:** MessageStoreConfig#defaultQueryMaxNum.
@@ -35,40 +36,60 @@ UNIQUE_BATCH = 32
 #: Store times in the index are rounded down to seconds after the file's first message.
 INDEX_ROUNDING_MS = 1_000
 
-#: Requests per broker for one key: a bound, far above what a person looks at.
+#: Requests per broker for one key: bounds the loop, far above any practical result.
 MAX_PAGES = 1_000
 
 FOREVER_MS = 2**63 - 1
 
 
 class KeyQuestion(msgspec.Struct, frozen=True, kw_only=True):
-    """What is looked for: messages of ``topic`` with ``key``, stored in [begin_ms, end_ms]."""
+    """A key query: messages of ``topic`` with ``key``, stored in [begin_ms, end_ms].
+
+    ``queue_id``, ``broker`` and ``tags`` (an expression) exclude other messages.
+    """
 
     topic: str
     key: str
     unique: bool = False
+    queue_id: int | None = None
+    broker: str | None = None
+    tags: str = "*"
     begin_ms: int = 0
     end_ms: int = FOREVER_MS
     max_items: int = INDEX_BATCH
 
     @property
     def name(self) -> str:
-        """What is looked for, as an answer names it."""
-        return f"{'uniqKey' if self.unique else 'key'} {self.key}"
+        """The query as named in results and messages."""
+        name = f"{'uniqKey' if self.unique else 'key'} {self.key}"
+        if self.queue_id is not None:
+            name += f" in queue {self.queue_id}"
+        return name if self.tags == "*" else f"{name} with tag {self.tags}"
 
     def has_key(self, message: MessageExt) -> bool:
-        """True when the message really carries topic and key: hashes may collide."""
+        """True when the message has the topic and key: different keys can have the same hash."""
         if message.topic != self.topic:
             return False
         return message.uniq_key == self.key if self.unique else self.key in message.keys
 
+    def in_place(self, message: MessageExt) -> bool:
+        """True when the message is in the selected queue and has a selected tag."""
+        if self.queue_id not in (None, message.queue_id):
+            return False
+        if self.tags == "*":
+            return True
+        from broker.client.pull_consumer import wanted_tags
+
+        wanted = wanted_tags(self.tags)
+        return wanted is None or message.tags in wanted
+
     def in_window(self, message: MessageExt) -> bool:
-        """True when the message was stored in the window, to the millisecond."""
+        """True when the message was stored within the window, to the millisecond."""
         return self.begin_ms <= message.store_timestamp <= self.end_ms
 
 
 class BrokerHits:
-    """What one broker's index says about a key."""
+    """The hits of one broker's index for a key."""
 
     __slots__ = (
         "address",
@@ -90,7 +111,7 @@ class BrokerHits:
         self.more = False
 
     def take(self, reply: Reply, question: KeyQuestion) -> int | None:
-        """Add an answer's hits; returns the end of the next older window, None when done."""
+        """Add a response; return the end of the next older window, None when done."""
         if reply.code == ResponseCode.QUERY_NOT_FOUND:
             return None
         messages = list(scan_records(reply.body))
@@ -98,9 +119,12 @@ class BrokerHits:
             place = message.physical_offset
             if not question.has_key(message):
                 self.collisions.add(place)
+            elif not question.in_place(message):
+                continue
             elif not question.in_window(message):
                 self.outside.append(message.store_timestamp)
             else:
+                # windows share their end, so a hit can be returned twice
                 self.records.setdefault(place, message)
         if len(messages) < asked_number(question):
             return None
@@ -111,17 +135,17 @@ class BrokerHits:
 
 
 def asked_number(question: KeyQuestion) -> int:
-    """How many hits to ask for: one more than wanted tells whether there are more."""
+    """Return how many hits to request: one more than wanted shows whether there are more."""
     batch = UNIQUE_BATCH if question.unique else INDEX_BATCH
     return batch if question.max_items >= batch else question.max_items + 1
 
 
 def ask_index(admin: "MQAdmin", route: Route, question: KeyQuestion) -> Sequence[BrokerHits]:
-    """Ask every broker of the route; each answer or error stands by itself."""
+    """Query every broker of the route; each result carries its own hits or error."""
     hits: list[BrokerHits] = []
     for name in route.broker_names():
         address = route.reader(name)
-        if address is not None:
+        if address is not None and question.broker in (None, name):
             hits.append(BrokerHits(name, address))
     open_windows = dict.fromkeys(range(len(hits)), question.end_ms)
     for _ in range(MAX_PAGES):
@@ -137,7 +161,7 @@ def ask_index(admin: "MQAdmin", route: Route, question: KeyQuestion) -> Sequence
             if end_ms is None:
                 del open_windows[place]
             elif end_ms >= open_windows[place]:
-                # more than a batch in one second of the index: the window cannot move past it
+                # one second of the index has more than a batch: the window cannot move past it
                 hits[place].more = True
                 del open_windows[place]
             else:

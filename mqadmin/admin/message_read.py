@@ -1,6 +1,6 @@
-"""Finding messages by reading queues: by place, by time, by scanning for a key, by following.
+"""Message queries that read queues: by offset, by time, by scanning for a key.
 
-Queues are read as a consumer reads them, but nothing is committed and no group is joined.
+Queues are read with pull requests, but no offset is committed and no group is joined.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -9,14 +9,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from broker.client.pull_consumer import (
-    FOUND,
-    NO_NEW_MESSAGE,
-    PULL_ACCEPTS,
-    PullConsumer,
-    PullResult,
-    read_pull,
-)
+from broker.client.pull_consumer import FOUND, PullConsumer, PullResult
 from broker.client.route_cache import Route
 from broker.common.message_queue import MessageQueue
 from broker.errors import ClientError, RocketMQError
@@ -34,9 +27,9 @@ Test = Callable[[MessageExt], bool]
 
 
 class QueueRange(msgspec.Struct, frozen=True, kw_only=True):
-    """One queue and the offsets to read of it: ``begin <= queue offset < end``.
+    """One queue and the offsets to read: ``begin <= queue offset < end``.
 
-    ``min_offset`` and ``max_offset`` are what the broker keeps.
+    ``min_offset`` and ``max_offset`` are the range the broker keeps.
     """
 
     queue: MessageQueue
@@ -49,7 +42,7 @@ class QueueRange(msgspec.Struct, frozen=True, kw_only=True):
 def chosen_queues(
     route: Route, broker: str | None = None, queue_id: int | None = None
 ) -> list[MessageQueue]:
-    """The readable queues of a route, of one broker, or the one queue; ClientError for none."""
+    """Return the readable queues of a route, a broker, or one queue; ClientError if none."""
     names = route.broker_names()
     if broker is not None and broker not in names:
         raise ClientError(
@@ -76,10 +69,10 @@ def time_ranges(
     begin_ms: int | None,
     end_ms: int | None,
 ) -> tuple[list[QueueRange], list[TargetError]]:
-    """Where messages stored in [begin_ms, end_ms) lie in each queue; None leaves a side open.
+    """Return the offset range of messages stored in [begin_ms, end_ms) in each queue.
 
-    Brokers before 5.0 answer the nearest message to a time, so one more message is read on each
-    side: readers look at the exact store time themselves.
+    None leaves an end open. Brokers before 5.0 return the message nearest to a time, so the range
+    is extended by one message on each side: callers check the exact store time themselves.
     """
     minima = consumer.min_offsets(queues)
     maxima = consumer.max_offsets(queues)
@@ -108,7 +101,7 @@ def time_ranges(
 
 
 class Reader:
-    """Reads several queues, remembering what failed and how much was read."""
+    """Reads several queues; collects errors and counts messages."""
 
     def __init__(self, consumer: PullConsumer, *, limit: int, tags: str = "*") -> None:
         self.consumer = consumer
@@ -119,7 +112,7 @@ class Reader:
         self.errors: list[TargetError] = []
 
     def read(self, part: QueueRange, wanted: Test) -> Iterator[tuple[str, MessageExt]]:
-        """Yield (broker name, message) of one queue; ends early at the limit or on an error."""
+        """Yield (broker name, message) of one queue; stops early at the limit or on an error."""
         queue = part.queue
         messages = self.consumer.scan(queue, part.begin, part.end, tags=self.tags)
         try:
@@ -136,7 +129,7 @@ class Reader:
     def read_all(
         self, parts: Sequence[QueueRange], wanted: Test
     ) -> Iterator[tuple[str, MessageExt]]:
-        """Yield the messages of all queues in order of their store times."""
+        """Yield the messages of all queues in order of store time."""
         return merge(
             *(self.read(part, wanted) for part in parts),
             key=lambda pair: pair[1].store_timestamp,
@@ -152,17 +145,19 @@ def query_offset(
     count: int = 1,
     view: BodyView | None = None,
 ) -> QueryResult:
-    """The message at a place and the ``count - 1`` after it."""
+    """Return the message at ``queue_offset`` and the ``count - 1`` after it."""
     consumer = PullConsumer(admin, routes=admin.routes)
     items: list[MessageExt] = []
+    errors: list[TargetError] = []
     position = queue_offset
     result: PullResult | None = None
     while len(items) < count:
         try:
             result = consumer.pull(queue, position, max_messages=min(32, count - len(items)))
         except RocketMQError as error:
+            errors = [describe(error, target=_name(queue))]
             if not items:
-                return failed_result([describe(error, target=_name(queue))])
+                return failed_result(errors)
             break
         if result.status != FOUND or result.next_begin_offset <= position:
             break
@@ -178,13 +173,14 @@ def query_offset(
         return QueryResult(
             kind=kinds.FOUND,
             items=[record_of(message, queue.broker_name, view) for message in items[:count]],
+            errors=errors,
         )
     assert result is not None, "at least one pull was made"
-    return _nothing_there(queue, queue_offset, result)
+    return _no_results(queue, queue_offset, result)
 
 
-def _nothing_there(queue: MessageQueue, queue_offset: int, result: PullResult) -> QueryResult:
-    """Why a queue offset holds no message: below the range, above it, or gone from the log."""
+def _no_results(queue: MessageQueue, queue_offset: int, result: PullResult) -> QueryResult:
+    """Explain why a queue offset has no message: below or past the range, or record deleted."""
     place = f"{_name(queue)} keeps queue offsets {result.min_offset} to {result.max_offset - 1}"
     if result.max_offset <= result.min_offset and queue_offset >= result.max_offset:
         place = f"{_name(queue)} is empty"
@@ -217,7 +213,7 @@ def query_time(
     tags: str = "*",
     view: BodyView | None = None,
 ) -> QueryResult:
-    """Messages stored in [begin, end) of several queues, in order of store time."""
+    """Return messages stored in [begin, end) of several queues, in order of store time."""
     begin_ms, end_ms = window
     consumer = PullConsumer(admin, routes=admin.routes)
     parts, errors = time_ranges(consumer, queues, begin_ms, end_ms)
@@ -244,16 +240,16 @@ def query_time(
         )
     if errors:
         return failed_result(errors)
-    return _nothing_then(admin, consumer, parts, window)
+    return _no_results_in_window(admin, consumer, parts, window)
 
 
-def _nothing_then(
+def _no_results_in_window(
     admin: "MQAdmin",
     consumer: PullConsumer,
     parts: Sequence[QueueRange],
     window: tuple[int | None, int | None],
 ) -> QueryResult:
-    """Why a time window holds nothing: before the oldest message kept, or simply quiet."""
+    """Explain an empty time window: before the oldest message kept, or no message was stored."""
     begin_ms, end_ms = window
     if all(part.max_offset <= part.min_offset for part in parts):
         return QueryResult(kind=kinds.NOT_FOUND, detail="the queues are empty")
@@ -269,7 +265,7 @@ def _nothing_then(
     return QueryResult(
         kind=kinds.NOT_FOUND,
         detail="no message was stored in the window",
-        hint="widen it with --begin and --end",
+        hint="widen it with --since and --until, or --all-time",
         begin_timestamp=begin_ms,
         end_timestamp=end_ms,
     )
@@ -278,7 +274,7 @@ def _nothing_then(
 def oldest_store_time(
     admin: "MQAdmin", consumer: PullConsumer, queues: Sequence[MessageQueue]
 ) -> int | None:
-    """The store time of the oldest message any of the queues keeps, None when all are empty."""
+    """Return the store time of the oldest message in the queues, None when all are empty."""
     from broker.client.caller import build_request
     from broker.remoting.protocol.codes import RequestCode
 
@@ -297,50 +293,6 @@ def oldest_store_time(
     times = [answer.header.timestamp for answer in answers if not isinstance(answer, RocketMQError)]
     known = [time for time in times if time > 0]
     return min(known) if known else None
-
-
-class Follower:
-    """Reads queues from their ends on, for as long as it is asked.
-
-    Each round asks every queue once; a queue whose broker fails is asked again in the next round.
-    """
-
-    def __init__(self, consumer: PullConsumer, starts: dict[MessageQueue, int], tags: str) -> None:
-        self._consumer = consumer
-        self._caller = consumer.caller
-        self._positions = starts
-        self._tags = tags
-        self.errors: list[RocketMQError] = []
-
-    @property
-    def failed_everywhere(self) -> bool:
-        """True when the last round got no answer for any queue."""
-        return len(self.errors) == len(self._positions)
-
-    def round(self) -> list[tuple[str, MessageExt]]:
-        """What has come since the last round, in order of store time."""
-        queues = list(self._positions)
-        requests = [
-            self._consumer.pull_request(queue, self._positions[queue], tags=self._tags)
-            for queue in queues
-        ]
-        came: list[tuple[str, MessageExt]] = []
-        self.errors = []
-        answers = self._caller.call_all(requests, accept=PULL_ACCEPTS)
-        for queue, answer in zip(queues, answers, strict=True):
-            if isinstance(answer, RocketMQError):
-                self.errors.append(answer)
-                continue
-            try:
-                result = read_pull(answer, self._tags)
-                came += [(queue.broker_name, message) for message in unwrapped(result.messages)]
-            except RocketMQError as error:
-                self.errors.append(error)
-                continue
-            if result.status != NO_NEW_MESSAGE:
-                self._positions[queue] = result.next_begin_offset
-        came.sort(key=lambda pair: pair[1].store_timestamp)
-        return came
 
 
 def _name(queue: MessageQueue) -> str:

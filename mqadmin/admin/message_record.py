@@ -1,4 +1,4 @@
-"""Rows of messages, made from what a broker answered."""
+"""Message rows built from a broker's response."""
 
 from collections.abc import Iterable, Iterator
 
@@ -14,7 +14,7 @@ PAYLOAD_LIMIT_BYTES = 64 * 1024 * 1024
 
 
 class BodyView(msgspec.Struct, frozen=True, kw_only=True):
-    """How bodies are shown: ``encoding`` none, text, hex or base64; ``raw`` as stored."""
+    """How bodies are shown: ``encoding`` none, text, hex or base64; ``raw``: not decompressed."""
 
     encoding: str = "none"
     raw: bool = False
@@ -26,7 +26,7 @@ NO_BODY = BodyView()
 def record_of(
     message: MessageExt, broker_name: str | None, view: BodyView | None = None
 ) -> MessageRow:
-    """The row of a message; a body that cannot be shown as asked is shown in hex."""
+    """Build the row of a message; a body that cannot be shown in the encoding is shown in hex."""
     body, encoding = shown_body(message, view or NO_BODY)
     return row_of(
         message,
@@ -38,7 +38,7 @@ def record_of(
 
 
 def shown_body(message: MessageExt, view: BodyView) -> tuple[str | None, str | None]:
-    """The body as text and the name of its encoding, (None, None) when none is asked for."""
+    """Return the body as text and its encoding, (None, None) for encoding none."""
     if view.encoding == "none":
         return None, None
     data = bytes(message.body)
@@ -46,13 +46,13 @@ def shown_body(message: MessageExt, view: BodyView) -> tuple[str | None, str | N
         try:
             data = message.payload(PAYLOAD_LIMIT_BYTES)
         except ProtocolError:
-            # a body that does not decompress is still worth seeing
+            # a body that does not decompress is shown as stored
             return data.hex(), "hex"
     return body_text(data, view.encoding)
 
 
 def unwrapped(messages: Iterable[MessageExt]) -> Iterator[MessageExt]:
-    """The messages with each inner batch replaced by what is in it."""
+    """Yield the messages; an inner batch is replaced by the messages in it."""
     for message in messages:
         if message.is_inner_batch:
             from broker.message.batch import unwrap_inner_batch

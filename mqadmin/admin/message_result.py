@@ -1,4 +1,4 @@
-"""The answer to a query for messages, and how the distinct kinds of "no" are told apart."""
+"""The result of a message query, with a distinct kind for each reason of an empty result."""
 
 from collections.abc import Sequence
 
@@ -21,26 +21,26 @@ BAD_ID = "badId"
 
 
 class QueryResult(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """The answer to a query. ``kind`` is never a bare "nothing":
+    """The result of a query. ``kind`` always names the reason of an empty result:
 
-    ``found``            items holds the messages
-    ``notInIndex``       every broker looked and has no such key in the window asked
-    ``outsideWindow``    nothing in the window, but messages match outside it
-    ``dataDeleted``      the place or time asked for is below the oldest data kept
-    ``notWritten``       the place asked for is above the newest message
+    ``found``            items contains the messages
+    ``notInIndex``       every broker responded and has no such key in the queried window
+    ``outsideWindow``    no match in the window, but messages match outside it
+    ``dataDeleted``      the queried offset or time is below the oldest data kept
+    ``notWritten``       the queried offset is past the newest message
     ``noSuchTopic``      no route: no name server knows the topic
-    ``refused``          a broker answered with an error code, none found anything
-    ``notPermitted``     as ``refused``, because of who asks
-    ``unreachable``      a broker could not be asked, none found anything
-    ``notFound``         every queue of the range was read and the message is not there
+    ``refused``          a broker responded with an error code, none found anything
+    ``notPermitted``     as ``refused``, by access control
+    ``unreachable``      a broker did not respond, none found anything
+    ``notFound``         no message at the queried position, or in the queues and window read
     ``badId``            the text is neither an offsetMsgId nor a uniqKey
 
-    ``truncated`` is true when more messages matched than ``max`` or a scan hit its limit (it can
-    stand beside ``found`` and ``notFound``). ``errors`` names every target that failed, also
-    beside ``found``. ``detail`` is one sentence for people, ``hint`` the next step.
-    ``collisions`` counts answers of the index that had the key's hash but not the key;
-    ``scanned`` the messages read by a scan. ``beginTimestamp`` and ``endTimestamp`` (ms) are the
-    window really asked, or with ``outsideWindow`` the times of the matches outside it.
+    ``truncated`` is true when more messages matched than ``max_items`` or a scan reached its
+    limit (with ``found`` or ``notFound``). ``errors`` contains every target that failed, also
+    with ``found``. ``detail`` is one sentence for users, ``hint`` the next step.
+    ``collisions`` counts index hits that have the key's hash but not the key; ``scanned`` the
+    messages read by a scan. ``beginTimestamp`` and ``endTimestamp`` (ms) are the queried window,
+    or with ``outsideWindow`` the times of the matches outside it.
     """
 
     kind: str
@@ -55,7 +55,7 @@ class QueryResult(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     end_timestamp: int | None = None
 
 
-#: Which failure names the result when several differ: the first that is there.
+#: The failure that determines the result's kind when several differ: the first in this order.
 _FAILED_KINDS = (
     ("unreachable", UNREACHABLE),
     ("timeout", UNREACHABLE),
@@ -64,7 +64,7 @@ _FAILED_KINDS = (
 
 
 def failed_result(errors: Sequence[TargetError]) -> QueryResult:
-    """The answer when nothing was found and some targets failed: it may still be there."""
+    """Build the result when nothing was found and some targets failed, which may have a match."""
     by_kind = {error.kind: error for error in reversed(errors)}
     first, kind = errors[0], REFUSED
     for error_kind, result_kind in _FAILED_KINDS:
@@ -80,7 +80,7 @@ def failed_result(errors: Sequence[TargetError]) -> QueryResult:
 
 
 def no_such_topic(topic: str, namesrv: Sequence[str]) -> QueryResult:
-    """The answer when no name server knows the topic."""
+    """Build the result when no name server knows the topic."""
     return QueryResult(
         kind=NO_SUCH_TOPIC,
         detail=f"topic {topic} has no route at {', '.join(namesrv)}",

@@ -1,7 +1,6 @@
 """Name servers: configuration, key-value entries, write permission of brokers.
 
-Name servers share nothing: whatever is read is read from each, whatever is changed is changed on
-each.
+Name servers share no state: every query and every change goes to each of them.
 """
 
 from collections.abc import Mapping, Sequence
@@ -23,14 +22,14 @@ State = Mapping[str, Any] | None
 
 
 class NamesrvConfigRecord(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """The configuration of one name server: camelCase key → text, sorted."""
+    """The configuration of one name server: camelCase key → value, sorted by key."""
 
     address: str
     config: Mapping[str, str]
 
 
 class KvRecord(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """One key-value entry as one name server keeps it."""
+    """One key-value entry of one name server."""
 
     address: str
     namespace: str
@@ -39,13 +38,13 @@ class KvRecord(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class NamesrvAdmin:
-    """The questions and changes about name servers."""
+    """Queries and changes of name servers."""
 
     def __init__(self, admin: "MQAdmin") -> None:
         self._admin = admin
 
     def config(self) -> Listing[NamesrvConfigRecord]:
-        """The configuration of every name server of the session."""
+        """Return the configuration of every name server of the session."""
         items: list[NamesrvConfigRecord] = []
         errors: list[TargetError] = []
         for address, config in zip(self._admin.namesrv_addresses, self.configs(), strict=True):
@@ -56,7 +55,7 @@ class NamesrvAdmin:
         return Listing(items=items, errors=errors)
 
     def configs(self) -> Sequence[Mapping[str, str] | RocketMQError]:
-        """The configuration of each name server, in the session's order."""
+        """Return the configuration of each name server, in the session's order."""
         return [
             answer if isinstance(answer, RocketMQError) else dict(sorted(answer.properties.items()))
             for answer in self._admin.ask_every_namesrv(RequestCode.GET_NAMESRV_CONFIG)
@@ -71,7 +70,7 @@ class NamesrvAdmin:
             if unknown:
                 raise ClientError(
                     f"name server {record.address} knows no setting {', '.join(unknown)}",
-                    "mqadmin namesrv config show lists them",
+                    "settings are " + ", ".join(sorted(record.config)),
                 )
             before = {key: record.config[key] for key in settings}
             changes.append(
@@ -94,7 +93,7 @@ class NamesrvAdmin:
         )
 
     def kv_list(self, namespace: str) -> Listing[KvRecord]:
-        """The entries of a namespace on every name server, sorted by key."""
+        """Return the entries of a namespace on every name server, sorted by key."""
         items: list[KvRecord] = []
         errors: list[TargetError] = []
         answers = self._admin.ask_every_namesrv(
@@ -111,7 +110,7 @@ class NamesrvAdmin:
         return Listing(items=items, errors=errors)
 
     def kv_get(self, namespace: str, key: str) -> Listing[KvRecord]:
-        """One entry on every name server that has it."""
+        """Return one entry from every name server that has it."""
         items: list[KvRecord] = []
         errors: list[TargetError] = []
         for address, state in zip(
@@ -126,7 +125,7 @@ class NamesrvAdmin:
         return Listing(items=items, errors=errors)
 
     def kv_states(self, namespace: str, key: str) -> Sequence[State | RocketMQError]:
-        """The entry on each name server, in the session's order; None where there is none."""
+        """Return the entry on each name server, in the session's order; None if missing."""
         states: list[State | RocketMQError] = []
         for answer in self._admin.ask_every_namesrv(
             RequestCode.GET_KV_CONFIG, namespace=namespace, key=key
@@ -166,8 +165,8 @@ class NamesrvAdmin:
     def plan_write_perm(self, broker: str, *, add: bool) -> Plan:
         """Plan to wipe or add the write permission of a broker's topics in the name servers.
 
-        It lasts until the broker registers with changed topics; nothing can be read back but the
-        number of topics, so every name server is a change.
+        It lasts until the broker registers with changed topics. The name servers report only the
+        number of topics, so the state cannot be read back and every name server is a change.
         """
         self._admin.topology.named(broker)
         code = (
@@ -190,7 +189,7 @@ class NamesrvAdmin:
 
 
 def read_states(admin: "MQAdmin", plan: Plan) -> Sequence[State | RocketMQError]:
-    """The present state of each name server of a plan."""
+    """Return the present state of each name server of a plan."""
     by_address: dict[str, State | RocketMQError]
     if plan.kind == "namesrv.config":
         by_address = dict(zip(admin.namesrv_addresses, admin.namesrv.configs(), strict=True))

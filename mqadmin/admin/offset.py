@@ -1,25 +1,19 @@
 """Consumer offsets: show, reset with plan and undo, export.
 
-A reset reaches a group in one of three ways, chosen per broker:
-
-``server``   the broker sets the offset itself and tells the group's clients with their next pull
-             (5.2 and later, ``useServerSideResetOffset``); works with and without clients
-``direct``   the offset is written as a client would commit it; only while nobody is connected,
-             because a connected client would commit its own again
-``clients``  the broker tells the connected clients to go to a time (before 5.2); they obey some
-             seconds later, and only whole topics and times can be asked for
+The reset method of each broker is chosen here; :mod:`mqadmin.admin.reset` describes the methods.
 
 **Source:** RocketMQ ``AdminBrokerProcessor#resetOffset``, ``Broker2Client#resetOffset``,
 ``DefaultMQAdminExtImpl#resetOffsetByTimestampOld``.
 """
 
+import os
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from broker.client.caller import build_request
-from broker.client.pull_consumer import PullConsumer
+from broker.client.pull_consumer import PULL_ACCEPTS, PullConsumer
 from broker.common.clock import Clock, SystemClock
 from broker.common.message_queue import MessageQueue
 from broker.errors import ClientError, RocketMQError
@@ -29,27 +23,41 @@ from mqadmin.admin.offset_target import (
     ResetTarget,
     SavedOffset,
     SavedOffsets,
+    Unnamed,
     parse_target,
     save_offsets,
     target_offsets,
 )
-from mqadmin.admin.progress import committed_offsets, group_progress, route_of
+from mqadmin.admin.progress import VERSION_5, committed_offsets, group_progress, route_of
+from mqadmin.admin.reset import (
+    CLIENTS,
+    CLIENTS_OBEY_S,
+    DIRECT,
+    SERVER,
+    ResetItem,
+    ResetPlan,
+    choose_ways,
+    clients_request,
+    differs_error,
+    has_arrived,
+    item_name,
+    looks_like_epoch,
+    moved_error,
+    nothing_was_changed,
+    reset_item,
+    reset_request,
+)
 from mqadmin.admin.result import Listing, TargetError
+from mqadmin.admin.topology import Target
 
 if TYPE_CHECKING:
     from mqadmin.admin.session import MQAdmin
 
-SERVER = "server"
-DIRECT = "direct"
-CLIENTS = "clients"
-
-#: Clients told by their broker wait this long before they go on. **Source:**
-#: MQClientInstance#resetOffset (10 s), plus one commit interval (5 s).
-CLIENTS_OBEY_S = 15
+__all__ = ["OffsetAdmin", "OffsetRecord", "ResetItem", "ResetPlan"]
 
 
 class OffsetRecord(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """One queue of one group: range of the queue, committed offset (None: nothing committed)."""
+    """One queue of one group: its range and the committed offset (None: nothing committed)."""
 
     group: str
     topic: str
@@ -63,69 +71,15 @@ class OffsetRecord(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     state: str
 
 
-class ResetItem(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """One queue of a reset: ``currentOffset`` None means nothing was committed.
-
-    ``skipped`` messages will never be delivered, ``repeated`` ones again. ``via`` is how the
-    broker is told (``server``, ``direct``, ``clients``). Before ``apply`` the ``status`` is
-    ``planned`` or ``unchanged``, after it ``done``, ``unchanged``, ``failed``, ``differs`` or
-    ``pending`` (the clients were told and will obey), or ``moved`` and ``skipped`` when nothing
-    was changed because the plan no longer holds; ``readBack`` is what the broker then says.
-    """
-
-    group: str
-    topic: str
-    broker_name: str
-    address: str
-    queue_id: int
-    min_offset: int
-    max_offset: int
-    current_offset: int | None
-    new_offset: int
-    skipped: int
-    repeated: int
-    via: str = SERVER
-    status: str = "planned"
-    read_back: int | None = None
-    error: TargetError | None = None
-
-
-class ResetPlan(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """A reset, planned or done. ``online`` is the number of connected clients.
-
-    ``toTimestamp`` (ms) is the moment meant when ``to`` is a time or a duration.
-    """
-
-    group: str
-    topic: str
-    to: str
-    online: int
-    items: Sequence[ResetItem]
-    errors: Sequence[TargetError] = ()
-    warnings: Sequence[str] = ()
-    to_timestamp: int | None = None
-    undo_path: str | None = None
-
-    @property
-    def empty(self) -> bool:
-        """True when every queue is already where it should be."""
-        return all(item.status == "unchanged" for item in self.items)
-
-    @property
-    def ok(self) -> bool:
-        """True when nothing failed and every read-back agrees."""
-        return not self.errors and all(item.status in {"done", "unchanged"} for item in self.items)
-
-
 class OffsetAdmin:
-    """The questions and changes about consumer offsets."""
+    """Queries and changes of consumer offsets."""
 
     def __init__(self, admin: "MQAdmin", clock: Clock | None = None) -> None:
         self._admin = admin
         self._clock = clock or SystemClock()
 
     def show(self, group: str, *, topic: str | None = None) -> Listing[OffsetRecord]:
-        """Committed offsets of a group with the range of each queue."""
+        """Return the committed offsets of a group with the range of each queue."""
         progress = group_progress(self._admin, group, topic, ages=False)
         items = [
             OffsetRecord(
@@ -155,8 +109,8 @@ class OffsetAdmin:
     ) -> ResetPlan:
         """Plan a reset. ``to``: earliest, latest, a time, an offset, shift:±N, duration:1h, file:F.
 
-        Targets outside the range of a queue are moved to its edge. ClientError when the topic has
-        no such queue, ConfigError when ``to`` says nothing.
+        Targets outside the range of a queue are clamped to its edge. ClientError when the topic
+        has no such queue or no broker knows the group, ConfigError for an invalid ``to``.
         """
         target = parse_target(to, self._clock.now_ms())
         route = route_of(self._admin, topic)
@@ -176,19 +130,15 @@ class OffsetAdmin:
         errors += connections.errors
         online = len(connections.connections)
         whole = queue_id is None and target.kind in {"time", "earliest", "latest"}
-        ways, failed, said = self._ways({item.address for item in items}, online, whole)
+        items, failed = self._of_known_group(group, items, online)
+        errors += failed
+        ways, failed, said = self._reset_methods({item.address for item in items}, online, whole)
         errors += failed
         warnings += said
-        items = [
-            msgspec.structs.replace(item, via=ways[item.address], status=_planned(item, online))
-            for item in items
-            if item.address in ways
-        ]
-        if not online and items and all(item.current_offset is None for item in items):
-            warnings.append(
-                f"group {group} has no offset on {topic} and no client is online: does it exist? "
-                f"mqadmin group show {group} tells"
-            )
+        items, failed = choose_ways(items, ways, online)
+        errors += failed
+        if looks_like_epoch(to):
+            warnings.append(f"{to} is a queue offset here; a time is written @{to}")
         if connections.message_model == "BROADCASTING":
             warnings.append(
                 f"{group} consumes by broadcasting: its clients keep offsets of their own"
@@ -207,10 +157,11 @@ class OffsetAdmin:
     def apply_reset(self, plan: ResetPlan, *, undo_path: str | None = None) -> ResetPlan:
         """Write the undo file, then reset queue by queue, then read back.
 
-        ``undo_path`` None picks a name in the working directory; the answer names it. The file is
-        written before anything is changed and is readable by ``plan_reset(to="file:…")``. When
-        the committed offsets of a group without clients are others than in the plan, somebody
-        else is at work: nothing is changed and the items say ``moved``.
+        ``undo_path`` None chooses a name in the working directory; the result contains it. The file
+        is written before anything is changed and is readable by ``plan_reset(to="file:…")``; it is
+        removed again when every broker refused. When the committed offsets of a group without
+        clients differ from the plan, another process is changing them: nothing is changed and the
+        status of those items is ``moved``.
         """
         if plan.empty or not plan.items:
             return plan
@@ -222,6 +173,9 @@ class OffsetAdmin:
         save_offsets(path, self._saved(plan))
         errors = [*plan.errors]
         items = self._send(plan)
+        kept = not nothing_was_changed(items)
+        if not kept:
+            os.unlink(path)
         items = self._read_back(plan, items)
         errors += [item.error for item in items if item.error is not None]
         warnings = [*plan.warnings]
@@ -231,7 +185,7 @@ class OffsetAdmin:
                 f"mqadmin offset show {plan.group} --topic {plan.topic} shows it"
             )
         return msgspec.structs.replace(
-            plan, items=items, errors=errors, warnings=warnings, undo_path=path
+            plan, items=items, errors=errors, warnings=warnings, undo_path=path if kept else None
         )
 
     def export(self, group: str, path: str, *, topic: str | None = None) -> Listing[OffsetRecord]:
@@ -264,7 +218,7 @@ class OffsetAdmin:
         addresses: Mapping[str, str],
         target: ResetTarget,
     ) -> tuple[list[ResetItem], list[TargetError], list[str]]:
-        """One item per queue that can be read and that the target says something about."""
+        """Return one item per queue that responds and that the target applies to."""
         consumer = PullConsumer(self._admin, routes=self._admin.routes)
         lows = consumer.min_offsets(queues)
         highs = consumer.max_offsets(queues)
@@ -287,34 +241,69 @@ class OffsetAdmin:
             errors.append(describe(failed, target=_name(queue)))
         news = target_offsets(self._admin, target, good, ranges)
         items: list[ResetItem] = []
-        silent: list[str] = []
-        edged: list[str] = []
-        for queue, (low_offset, high_offset, current), new in zip(good, ranges, news, strict=True):
+        unnamed: list[str] = []
+        for queue, range_, new in zip(good, ranges, news, strict=True):
             if isinstance(new, RocketMQError):
                 errors.append(describe(new, target=_name(queue)))
-            elif new is None:
-                silent.append(_name(queue))
+            elif isinstance(new, Unnamed):
+                unnamed.append(_name(queue))
             else:
-                place = (addresses[queue.broker_name], low_offset, high_offset)
-                items.append(_item(group, queue, place, current, new))
-                if target.kind == "offset" and new != target.number:
-                    edged.append(f"{_name(queue)} to {new}")
+                items.append(reset_item(group, queue, (addresses[queue.broker_name], *range_), new))
+        if target.kind == "time":
+            # a search by time returns the edge itself, so it is not a clamped offset
+            items = [
+                msgspec.structs.replace(item, clamped=False, to_timestamp=target.number)
+                for item in items
+            ]
         warnings = []
-        if edged:
+        if any(item.clamped for item in items):
             warnings.append(
-                f"offset {target.number} is outside of what is kept, so the edge is taken: "
-                + ", ".join(edged)
+                "the target is outside the range of the queue and is clamped to its edge: "
+                + ", ".join(f"{item_name(one)} to {one.new_offset}" for one in items if one.clamped)
             )
-        if silent:
+        if unnamed:
             warnings.append(
-                f"left alone, because nothing is committed or named for them: {', '.join(silent)}"
+                f"left alone, because nothing is committed or named for them: {', '.join(unnamed)}"
             )
         return items, errors, warnings
 
-    def _ways(
+    def _of_known_group(
+        self, group: str, items: Sequence[ResetItem], online: int
+    ) -> tuple[list[ResetItem], list[TargetError]]:
+        """Return the items on brokers that know the group; ClientError when none does.
+
+        A broker refuses to reset a group without configuration. A broker before 5.0 accepts commits
+        for it, which is used when the group has an offset or a client there.
+        """
+        names = {item.address: item.broker_name for item in items}
+        targets = [Target(address=address, broker_name=name) for address, name in names.items()]
+        unknown: dict[str, TargetError] = {}
+        answers = self._admin.group.replies(targets)
+        for target, answer in zip(targets, answers, strict=True):
+            if isinstance(answer, RocketMQError) or group in answer.value.subscription_group_table:
+                continue  # unknown after a failed query: the broker itself refuses the reset
+            has_offset = any(
+                item.current_offset is not None for item in items if item.address == target.address
+            )
+            if answer.command.version < VERSION_5 and (online or has_offset):
+                continue
+            unknown[target.address] = TargetError(
+                kind="client",
+                message=f"group {group} does not exist on {target.label}",
+                hint=f"mqadmin group list shows the groups, mqadmin group create {group} makes it",
+                address=target.address,
+                target=target.label,
+            )
+        if unknown and len(unknown) == len(targets):
+            first = next(iter(unknown.values()))
+            brokers = ", ".join(names[address] for address in unknown)
+            raise ClientError(f"group {group} does not exist on {brokers}", first.hint)
+        return [item for item in items if item.address not in unknown], [*unknown.values()]
+
+    def _reset_methods(
         self, addresses: set[str], online: int, whole: bool
     ) -> tuple[Mapping[str, str], list[TargetError], list[str]]:
-        """How each broker is told; brokers that cannot do what is asked come back as errors."""
+        """Return the reset method per broker, errors of brokers that support none, and warnings."""
         ways: dict[str, str] = {}
         errors: list[TargetError] = []
         warnings: list[str] = []
@@ -350,8 +339,9 @@ class OffsetAdmin:
     # --- applying -------------------------------------------------------------------------
 
     def _send(self, plan: ResetPlan) -> list[ResetItem]:
-        """Send what is planned; the items say which were refused."""
+        """Send the planned requests; the status of each item shows whether it was refused."""
         items = list(plan.items)
+        self._take_up_resets(plan)
         requests: list[tuple[str, Any]] = []
         places: list[list[int]] = []
         told: dict[str, list[int]] = {}
@@ -359,23 +349,45 @@ class OffsetAdmin:
             if item.via == CLIENTS:
                 told.setdefault(item.address, []).append(index)
             elif item.status == "planned":
-                requests.append((item.address, _reset_request(item)))
+                requests.append((item.address, reset_request(item)))
                 places.append([index])
         for address, indexes in told.items():
-            requests.append((address, _clients_request(plan)))
+            requests.append((address, clients_request(plan)))
             places.append(indexes)
         for indexes, answer in zip(places, self._admin.call_all(requests), strict=True):
             for index in indexes:
                 item = items[index]
                 if isinstance(answer, RocketMQError):
-                    error = describe(answer, address=item.address, target=_item_name(item))
+                    error = describe(answer, address=item.address, target=item_name(item))
                     items[index] = msgspec.structs.replace(item, status="failed", error=error)
                 elif item.via == CLIENTS:
                     items[index] = msgspec.structs.replace(item, status="pending")
         return items
 
+    def _take_up_resets(self, plan: ResetPlan) -> None:
+        """Pull each queue whose offset is to be removed, so that it has no pending reset.
+
+        A broker ignores commits of a queue until the group's next pull has taken over a server-side
+        reset. The group has no clients here. A failed pull shows when the removal is read back.
+        """
+        consumer = PullConsumer(self._admin, group=plan.group, routes=self._admin.routes)
+        requests = [
+            consumer.pull_request(
+                MessageQueue(item.topic, item.broker_name, item.queue_id),
+                item.current_offset or 0,
+                max_messages=1,
+            )
+            for item in plan.items
+            if item.new_offset is None and item.status == "planned"
+        ]
+        self._admin.call_all(requests, accept=PULL_ACCEPTS)
+
     def _as_it_is_now(self, plan: ResetPlan) -> ResetPlan:
-        """The plan over the present offsets: clients commit all the time, others must not."""
+        """Return the plan with the present offsets.
+
+        Connected clients commit continuously, so a change is expected while the group is online;
+        without clients a change makes the item ``moved``.
+        """
         places = [
             (item.address, MessageQueue(item.topic, item.broker_name, item.queue_id))
             for item in plan.items
@@ -387,11 +399,19 @@ class OffsetAdmin:
             if isinstance(offset, RocketMQError) or offset == item.current_offset:
                 items.append(item)
             elif plan.online:
-                place = (address, item.min_offset, item.max_offset)
-                now = _item(plan.group, queue, place, offset, item.new_offset)
-                items.append(msgspec.structs.replace(now, via=item.via, status="planned"))
+                place = (address, item.min_offset, item.max_offset, offset)
+                now = reset_item(plan.group, queue, place, item.new_offset)
+                items.append(
+                    msgspec.structs.replace(
+                        now,
+                        via=item.via,
+                        status="planned",
+                        clamped=item.clamped,
+                        to_timestamp=item.to_timestamp,
+                    )
+                )
             else:
-                error = _moved(item, offset)
+                error = moved_error(item, offset)
                 items.append(msgspec.structs.replace(item, status="moved", error=error))
                 errors.append(error)
         if errors:
@@ -421,10 +441,10 @@ class OffsetAdmin:
         for index, offset in zip(open_items, offsets, strict=True):
             item = items[index]
             if isinstance(offset, RocketMQError):
-                error = describe(offset, address=item.address, target=_item_name(item))
+                error = describe(offset, address=item.address, target=item_name(item))
                 items[index] = msgspec.structs.replace(item, status="differs", error=error)
                 continue
-            arrived = _arrived(item, offset, plan.online)
+            arrived = has_arrived(item, offset, plan.online)
             if not arrived and item.status == "pending":
                 items[index] = msgspec.structs.replace(item, read_back=offset)
                 continue
@@ -432,7 +452,7 @@ class OffsetAdmin:
                 item,
                 status="done" if arrived else "differs",
                 read_back=offset,
-                error=None if arrived else _differs(item, offset),
+                error=None if arrived else differs_error(item, offset),
             )
         return items
 
@@ -454,114 +474,6 @@ class OffsetAdmin:
                 for item in plan.items
             ],
         )
-
-
-def _item(
-    group: str,
-    queue: MessageQueue,
-    place: tuple[str, int, int],
-    current: int | None,
-    new: int,
-) -> ResetItem:
-    address, low, high = place
-    # without a committed offset a group begins where its clients say: nothing is known to be lost
-    start = new if current is None else current
-    return ResetItem(
-        group=group,
-        topic=queue.topic,
-        broker_name=queue.broker_name,
-        address=address,
-        queue_id=queue.queue_id,
-        min_offset=low,
-        max_offset=high,
-        current_offset=current,
-        new_offset=new,
-        skipped=max(0, new - max(start, low)),
-        repeated=max(0, min(start, high) - new),
-        status="unchanged" if current == new else "planned",
-    )
-
-
-def _planned(item: ResetItem, online: int) -> str:
-    """Clients may be farther than they have committed: such a queue is reset all the same."""
-    ahead = online and item.new_offset < item.max_offset
-    return "planned" if ahead else item.status
-
-
-def _moved(item: ResetItem, offset: int | None) -> TargetError:
-    def shown(value: int | None) -> str:
-        return "none" if value is None else str(value)
-
-    return TargetError(
-        kind="moved",
-        message=f"{_item_name(item)}: the committed offset was {shown(item.current_offset)} in the "
-        f"plan and is {shown(offset)} now; nothing was changed",
-        hint="make the plan again and look at its current offsets",
-        address=item.address,
-        target=_item_name(item),
-    )
-
-
-def _reset_request(item: ResetItem) -> Any:
-    """Set one queue, by the broker itself or as a commit."""
-    if item.via == DIRECT:
-        return build_request(
-            RequestCode.UPDATE_CONSUMER_OFFSET,
-            {
-                "consumer_group": item.group,
-                "topic": item.topic,
-                "queue_id": item.queue_id,
-                "commit_offset": item.new_offset,
-            },
-        )
-    return build_request(
-        RequestCode.INVOKE_BROKER_TO_RESET_OFFSET,
-        {
-            "topic": item.topic,
-            "group": item.group,
-            "timestamp": 0,
-            "is_force": True,
-            "queue_id": item.queue_id,
-            "offset": item.new_offset,
-        },
-    )
-
-
-def _clients_request(plan: ResetPlan) -> Any:
-    """Tell the clients of the whole topic; time -1 means the end.
-
-    **Source:** RocketMQ ``Broker2Client#resetOffset``.
-    """
-    times = {"earliest": 0, "latest": -1}
-    when = times.get(plan.to.strip().lower(), plan.to_timestamp)
-    return build_request(
-        RequestCode.INVOKE_BROKER_TO_RESET_OFFSET,
-        {"topic": plan.topic, "group": plan.group, "timestamp": when, "is_force": True},
-    )
-
-
-def _arrived(item: ResetItem, offset: int | None, online: int) -> bool:
-    """True when the broker's answer agrees; connected clients may have gone on already."""
-    if offset == item.new_offset:
-        return True
-    if not online or offset is None:
-        return False
-    return offset > item.new_offset and offset != item.current_offset
-
-
-def _differs(item: ResetItem, offset: int | None) -> TargetError:
-    return TargetError(
-        kind="differs",
-        message=f"{_item_name(item)}: the broker said yes, but its committed offset is "
-        f"{'none' if offset is None else offset} instead of {item.new_offset}",
-        hint="a client may have committed in between: mqadmin consumer connections GROUP",
-        address=item.address,
-        target=_item_name(item),
-    )
-
-
-def _item_name(item: ResetItem) -> str:
-    return f"{item.topic} {item.broker_name}/{item.queue_id}"
 
 
 def _name(queue: MessageQueue) -> str:

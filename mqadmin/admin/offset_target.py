@@ -1,18 +1,19 @@
-"""Where a reset leads: the word after ``--to`` as a value, and the offset it means per queue.
+"""The target of a reset: the text after ``--to`` as a value, and its offset in each queue.
 
 =================  =====================================================================
 ``earliest``       the oldest offset kept
 ``latest``         the end of the queue
-``shift:-100``     so many messages from the committed offset
+``shift:-100``     this number of messages from the committed offset
 ``duration:1h``    the first message stored that long ago or later
 ``offset:7``       this queue offset
-``file:PATH``      what an undo or export file says, per queue
-digits             10 or 13 of them are a time (epoch s or ms), fewer a queue offset
+``file:PATH``      the offset per queue in an undo or export file; null removes the offset
+digits             a queue offset of any length; ``@1700000000`` is a time
 anything else      a time
 =================  =====================================================================
 """
 
 from collections.abc import Mapping, Sequence
+from enum import Enum
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -28,14 +29,28 @@ if TYPE_CHECKING:
 FILE_SCHEMA = "mqadmin.offsets/1"
 
 #: Lengths of epoch seconds and milliseconds written in digits, from 2001 on.
-_EPOCH_DIGITS = (10, 13)
+EPOCH_DIGITS = (10, 13)
 
-#: Offsets in one file: far above the queues of any group, below what would fill the memory.
+#: Maximum offsets in one file: far above the queues of any group, and bounds the memory.
 FILE_ENTRIES = 1_000_000
 
 
+class Unnamed(Enum):
+    """The target does not contain a queue; None would mean "no committed offset"."""
+
+    UNNAMED = "unnamed"
+
+
+UNNAMED = Unnamed.UNNAMED
+
+Selection = int | None | Unnamed | RocketMQError
+
+
 class ResetTarget(msgspec.Struct, frozen=True, kw_only=True):
-    """One of earliest, latest, shift, time, offset, file (``kind``), with its number or table."""
+    """A target: ``kind`` is earliest, latest, shift, time, offset or file.
+
+    ``number`` is the shift, the time (epoch ms) or the offset, ``offsets`` the content of a file.
+    """
 
     kind: str
     number: int = 0
@@ -61,7 +76,7 @@ class SavedOffsets(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 def parse_target(text: str, now_ms: int) -> ResetTarget:
-    """Read the word after ``--to``; ConfigError or ClientError when it says nothing."""
+    """Parse the text after ``--to``; ConfigError when it is not a target."""
     word = text.strip()
     kind, colon, rest = word.partition(":")
     kind = kind.lower()
@@ -84,7 +99,7 @@ def parse_target(text: str, now_ms: int) -> ResetTarget:
                 for one in saved.offsets
             },
         )
-    if word.isascii() and word.isdigit() and len(word) not in _EPOCH_DIGITS:
+    if word.isascii() and word.isdigit():
         return ResetTarget(kind="offset", number=_natural(word, word))
     try:
         return ResetTarget(kind="time", number=parse_time_ms(word, now_ms))
@@ -100,35 +115,30 @@ def target_offsets(
     target: ResetTarget,
     queues: Sequence[MessageQueue],
     ranges: Sequence[tuple[int, int, int | None]],
-) -> list[int | RocketMQError | None]:
-    """The offset each queue is to get, moved to the edge of its range when outside.
+) -> Sequence[Selection]:
+    """Return the new offset of each queue, even if it is outside the queue's range.
 
-    ``ranges``: (min offset, max offset, committed offset) per queue. None: the target says nothing
-    about this queue (no entry in the file, or a shift from nothing committed).
+    ``ranges``: (min offset, max offset, committed offset) per queue. None: no committed offset.
+    UNNAMED: no entry in the file, or a shift without a committed offset.
     """
-    raw: Sequence[int | RocketMQError | None]
     if target.kind == "time":
-        raw = PullConsumer(admin, routes=admin.routes).search_offsets(queues, target.number)
-    elif target.kind == "file":
-        raw = [target.offsets.get(queue) for queue in queues]
-    elif target.kind == "shift":
-        raw = [
-            None if committed is None else committed + target.number for _, _, committed in ranges
+        return PullConsumer(admin, routes=admin.routes).search_offsets(queues, target.number)
+    if target.kind == "file":
+        return [target.offsets.get(queue, UNNAMED) for queue in queues]
+    if target.kind == "shift":
+        return [
+            UNNAMED if committed is None else committed + target.number
+            for _, _, committed in ranges
         ]
-    elif target.kind == "earliest":
-        raw = [low for low, _, _ in ranges]
-    elif target.kind == "latest":
-        raw = [high for _, high, _ in ranges]
-    else:
-        raw = [target.number] * len(queues)
-    return [
-        min(max(value, low), high) if isinstance(value, int) else value
-        for value, (low, high, _) in zip(raw, ranges, strict=True)
-    ]
+    if target.kind == "earliest":
+        return [low for low, _, _ in ranges]
+    if target.kind == "latest":
+        return [high for _, high, _ in ranges]
+    return [target.number] * len(queues)
 
 
 def load_offsets(path: str) -> SavedOffsets:
-    """Read an offsets file; ConfigError naming the path when it cannot be used."""
+    """Read an offsets file; ConfigError with the path when it cannot be used."""
     from broker.common.java_json import loads
 
     try:
@@ -154,7 +164,7 @@ def _reason(error: OSError | UnicodeDecodeError) -> str:
 
 
 def save_offsets(path: str, saved: SavedOffsets) -> None:
-    """Write an offsets file that must not exist yet; ConfigError naming the path otherwise."""
+    """Write an offsets file that must not exist yet; ConfigError with the path otherwise."""
     data = msgspec.json.format(msgspec.json.encode(saved), indent=2)
     try:
         with open(path, "xb") as file:

@@ -1,9 +1,9 @@
-"""How far a group has come in each queue: the facts behind lag, offsets and resets.
+"""Consumer progress per queue: the data for lag, offsets and resets.
 
-A broker's consume statistics say 0 both for "nothing committed" and for "committed 0", and know
-nothing of the oldest offset kept. So a queue at 0 is asked once more for its committed offset,
-and every topic for its ranges. Brokers before 5.0 answer even that question with 0 for a young
-queue; there the whole offset table is read.
+A broker's consume statistics contain 0 both for "nothing committed" and for "committed 0", and do
+not contain the minimum offset. So the committed offset of a queue at 0 is queried separately, and
+the range of each queue is read per topic. Brokers before 5.0 answer even that query with 0 for a
+new queue (minimum offset 0, first message still in memory); there the whole offset table is read.
 
 **Source:** RocketMQ ``AdminBrokerProcessor#getConsumeStats``,
 ``ConsumerManageProcessor#queryConsumerOffset``.
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from broker.client.route_cache import Route
     from mqadmin.admin.session import MQAdmin
 
-#: The first version (MQVersion ordinal) of the 5.x line: from here on one queue can be asked
-#: whether it has a committed offset at all.
+#: The first version (MQVersion ordinal) of the 5.x line: from here on the query for one queue
+#: distinguishes "nothing committed" from 0.
 VERSION_5 = 413
 
 OK = "ok"
@@ -37,19 +37,19 @@ UNKNOWN = "unknown"
 
 
 class Place(msgspec.Struct, frozen=True, kw_only=True):
-    """One broker a group is looked up on."""
+    """One broker that a group is queried on."""
 
     broker_name: str
     address: str
 
 
 class QueueProgress(msgspec.Struct, kw_only=True):
-    """One queue of a group. Offsets are queue offsets; None means nobody told.
+    """One queue of a group. Offsets are queue offsets; None: not reported by the broker.
 
-    ``broker_offset`` the end of the queue, ``committed`` the group's progress (None with state
-    noOffset: nothing is committed), ``pulled`` how far its clients have read ahead, ``behind_ms``
-    the age of the oldest message not yet consumed, ``last_timestamp`` the store time of the last
-    consumed one (ms).
+    ``broker_offset`` is the end of the queue, ``committed`` the committed offset (None with state
+    noOffset: nothing is committed), ``pulled`` the offset its clients have pulled up to,
+    ``behind_ms`` the age of the oldest message not yet consumed, ``last_timestamp`` the store time
+    (ms) of the last consumed message.
     """
 
     queue: MessageQueue
@@ -64,7 +64,7 @@ class QueueProgress(msgspec.Struct, kw_only=True):
 
     @property
     def lag(self) -> int | None:
-        """Messages between the group and the end; negative when the group is ahead of it."""
+        """Messages from the committed offset to the end; negative when it is past the end."""
         if self.broker_offset is None or self.committed is None:
             return None
         return self.broker_offset - self.committed
@@ -79,7 +79,7 @@ class GroupProgress(msgspec.Struct, kw_only=True):
 
 
 def places_of(admin: "MQAdmin", topic: str | None) -> list[Place]:
-    """The brokers to ask: those of the topic's route, or one process per broker name."""
+    """Return the brokers to query: those of the topic's route, or one per broker name."""
     if topic is None:
         return [
             Place(broker_name=target.broker_name or "", address=target.address)
@@ -94,7 +94,7 @@ def places_of(admin: "MQAdmin", topic: str | None) -> list[Place]:
 
 
 def route_of(admin: "MQAdmin", topic: str) -> "Route":
-    """The topic's route; ClientError with the next step when there is none."""
+    """Return the topic's route; ClientError with the next step when there is none."""
     route = admin.routes.find(topic)
     if route is None:
         raise ClientError(
@@ -107,10 +107,10 @@ def route_of(admin: "MQAdmin", topic: str) -> "Route":
 def group_progress(
     admin: "MQAdmin", group: str, topic: str | None = None, *, ages: bool = True
 ) -> GroupProgress:
-    """Ask every broker how far ``group`` is, in ``topic`` or in all topics it has offsets for.
+    """Query the progress of ``group`` on every broker, in ``topic`` or in all its topics.
 
-    ``ages`` also asks for the age of what is not consumed yet. With ``topic``, the queues of a
-    broker that cannot be asked appear with state ``unknown``.
+    ``ages`` also queries the age of the oldest unconsumed messages. With ``topic``, the queues of
+    a broker that failed are included with state ``unknown``.
     """
     places = places_of(admin, topic)
     answers = admin.call_all(
@@ -162,7 +162,7 @@ def group_progress(
 def committed_offsets(
     admin: "MQAdmin", group: str, queues: Sequence[tuple[str, MessageQueue]]
 ) -> list[int | RocketMQError | None]:
-    """The committed offset of each (address, queue): None where nothing is committed."""
+    """Return the committed offset of each (address, queue): None where nothing is committed."""
     answers = admin.call_all(
         [
             (
@@ -200,7 +200,7 @@ def committed_offsets(
 def _clear_never_committed(
     admin: "MQAdmin", group: str, queues: Sequence[QueueProgress], old: Mapping[str, bool]
 ) -> None:
-    """Tell "nothing committed" from "committed 0" where the statistics cannot."""
+    """Set ``committed`` to None where the 0 of the statistics means "nothing committed"."""
     zeros = [progress for progress in queues if progress.committed == 0]
     found = committed_offsets(admin, group, [(item.address, item.queue) for item in zeros])
     for progress, offset in zip(zeros, found, strict=True):
@@ -223,12 +223,13 @@ def _from_table(
     table: Mapping[str, Mapping[int, int]] | RocketMQError, group: str, queue: MessageQueue
 ) -> int | None:
     if isinstance(table, RocketMQError):
-        return 0  # what the broker said about the queue alone
-    return table.get(f"{queue.topic}@{group}", {}).get(queue.queue_id)
+        return 0  # the table failed: keep the broker's answer for the single queue
+    offset = table.get(f"{queue.topic}@{group}", {}).get(queue.queue_id, -1)
+    return offset if offset >= 0 else None  # an offset is removed by committing -1
 
 
 def _add_ranges(admin: "MQAdmin", queues: Sequence[QueueProgress]) -> list[TargetError]:
-    """Fill in the oldest offset kept, one request per broker and topic."""
+    """Fill in the minimum offset, one request per broker and topic."""
     pairs = sorted({(progress.address, progress.queue.topic) for progress in queues})
     answers = admin.call_all(
         [
@@ -250,9 +251,9 @@ def _add_ranges(admin: "MQAdmin", queues: Sequence[QueueProgress]) -> list[Targe
 
 
 def _add_ages(admin: "MQAdmin", group: str, queues: Sequence[QueueProgress]) -> None:
-    """Fill in the age of the oldest message not yet consumed, where there is one.
+    """Fill in the age of the oldest message not yet consumed, if there is one.
 
-    A broker that does not answer leaves the age open; the lag itself is known already.
+    The age stays None for a broker that fails, without an error: the lag itself is known.
     """
     behind = [progress for progress in queues if progress.state in (OK, BELOW_MIN)]
     pairs = sorted(

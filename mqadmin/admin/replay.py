@@ -1,12 +1,13 @@
-"""Sending dead letters again: plan, then message by message, each at most once more.
+"""Replay of dead letters: a plan, then one message at a time, recorded in a ledger.
 
 The originals stay in the DLQ topic. A message is sent as its producer sent it: body, flag, keys,
-tags, uniqKey, the application's properties and the time of birth; what brokers and consumers wrote
-into it on its way (:data:`CLEANED`) is left out, so that it begins anew.
+tags, uniqKey, the application's properties and the born timestamp; properties that brokers and
+consumers added (:data:`CLEANED`) are removed, so that it is processed like a new message.
 
-The ledger makes a replay resumable: a run that was stopped goes on where it was, and one that is
-made again sends nothing. A message in doubt (sent, no answer seen) is looked up by its uniqKey in
-the target topic and sent again only if it is not there; without a uniqKey it is sent again.
+The ledger makes a replay resumable: a rerun of a stopped replay continues after the last sent
+message, and a rerun of a complete one sends nothing. A message in doubt (sent, no response) is
+looked up by its uniqKey in the target topic and sent again only if it is not found; without a
+uniqKey it is sent again, so it can be duplicated.
 
 **Source:** RocketMQ ``SendMessageProcessor#consumerSendMsgBack`` (properties of dead letters).
 """
@@ -22,18 +23,18 @@ from broker.common.topic import check_topic_name, retry_topic
 from broker.errors import BrokerError, ClientError, ConfigError, ConnectError, RocketMQError
 from broker.message import message as names
 from mqadmin.admin import message_result as kinds
+from mqadmin.admin.dead_letters import DeadLetter
 from mqadmin.admin.failure import describe
 from mqadmin.admin.ledger import REFUSED, SENDING, SENT, Entry, Ledger
-from mqadmin.admin.letters import Letter
 from mqadmin.admin.result import TargetError
 
 if TYPE_CHECKING:
     from mqadmin.admin.session import MQAdmin
 
-#: Properties that brokers and consumers write; a message that is sent anew has none of them.
+#: Properties added by brokers and consumers; a replayed message has none of them.
 CLEANED: Final = frozenset(
     {
-        names.PROPERTY_WAIT_STORE_MSG_OK,  # false in what brokers put in again; absent is true
+        names.PROPERTY_WAIT_STORE_MSG_OK,  # false in messages a broker re-puts; absent means true
         names.PROPERTY_RETRY_TOPIC,
         names.PROPERTY_REAL_TOPIC,
         names.PROPERTY_REAL_QUEUE_ID,
@@ -80,13 +81,13 @@ CLEANED: Final = frozenset(
 ORIGIN: Final = "origin"
 RETRY: Final = "retry"
 
-#: Messages that fail one after the other before the rest is left for another run.
+#: Consecutive failures after which the remaining messages are left for another run.
 FAILURES_IN_A_ROW: Final = 3
 
-#: How many brokers of a topic are tried with one message.
+#: Maximum brokers tried per message.
 BROKERS_TRIED: Final = 3
 
-#: How far the clock of a broker may be behind ours, when a message in doubt is looked up.
+#: Allowed clock difference between a broker and this host, for the lookup of a message in doubt.
 CLOCK_STEP_MS: Final = 60_000
 
 PLANNED: Final = "planned"
@@ -98,11 +99,12 @@ NO_TARGET: Final = "noTarget"
 
 
 class ReplayItem(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """A dead letter and what becomes of it.
+    """A dead letter and its replay status.
 
-    ``status``: planned, sent, alreadySent (the ledger says so), found (in doubt, and the broker
-    has it), noTarget (no origin, or no such topic), failed, notTried (too many failed before it).
-    ``targetOffsetMsgId`` is the id of the new message, ``error`` why there is none.
+    ``status``: planned, sent, alreadySent (recorded in the ledger), found (in doubt, and the
+    broker has it), noTarget (no origin, or no such topic), failed, notTried (too many failures
+    before it). ``targetOffsetMsgId`` is the id of the new message, ``error`` the reason if there
+    is none.
     """
 
     group: str
@@ -120,18 +122,22 @@ class ReplayItem(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class ReplayPlan(msgspec.Struct, frozen=True, kw_only=True):
-    """What a replay would do, message by message, in the order of the file."""
+    """The replay of each message, in the order of the file.
 
-    letters: Sequence[Letter]
+    ``addresses`` are the masters that have the target topics.
+    """
+
+    letters: Sequence[DeadLetter]
     items: Sequence[ReplayItem]
     ledger: str
+    addresses: Sequence[str] = ()
 
     def count(self, status: str) -> int:
-        """How many items have a status."""
+        """Return how many items have a status."""
         return sum(item.status == status for item in self.items)
 
     def targets(self) -> dict[str, tuple[int, int]]:
-        """Target topic -> messages to send, messages sent before."""
+        """Return target topic → (messages to send, messages already sent)."""
         found: dict[str, tuple[int, int]] = {}
         for item in self.items:
             if item.target_topic is not None and item.status in (PLANNED, ALREADY):
@@ -142,16 +148,22 @@ class ReplayPlan(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def plan_replay(
-    admin: "MQAdmin", letters: Sequence[Letter], *, to: str = ORIGIN, ledger: str
+    admin: "MQAdmin", letters: Sequence[DeadLetter], *, to: str = ORIGIN, ledger: str
 ) -> ReplayPlan:
-    """Where each letter would go; nothing is sent. ``to``: origin, retry or a topic.
+    """Plan the target of each dead letter; send nothing. ``to``: origin, retry or a topic.
 
-    ConfigError for a name that is no topic and for a ledger that cannot be read.
+    ConfigError for an invalid topic name and for a ledger that cannot be read. ClientError for a
+    topic that does not exist, even when the ledger has an entry for every message.
     """
-    if to not in (ORIGIN, RETRY) and (reason := check_topic_name(to)) is not None:
-        raise ConfigError(f"--to {to}: {reason}", "origin, retry, or the name of a topic")
     known = Ledger(ledger).read().entries
-    exists: dict[str, bool] = {}
+    addresses: dict[str, Sequence[str]] = {}  # topic → addresses of its masters
+    if to not in (ORIGIN, RETRY):
+        if (reason := check_topic_name(to)) is not None:
+            raise ConfigError(f"--to {to}: {reason}", "origin, retry, or the name of a topic")
+        addresses[to] = _writers(admin, to)
+        if not addresses[to]:
+            missing = _no_topic(to)
+            raise ClientError(missing.message, missing.hint)
     seen: set[str] = set()
     items = []
     for letter in letters:
@@ -165,30 +177,39 @@ def plan_replay(
         elif target is None:
             item = _failed(item, NO_TARGET, _NO_ORIGIN)
         else:
-            if target not in exists:
-                route = admin.routes.find(target)
-                exists[target] = route is not None and bool(route.publish_queues())
-            if not exists[target]:
+            if target not in addresses:
+                addresses[target] = _writers(admin, target)
+            if not addresses[target]:
                 item = _failed(item, NO_TARGET, _no_topic(target))
             elif entry is not None and entry.state == SENDING:
                 item = msgspec.structs.replace(item, note="in doubt: will be looked up first")
         seen.add(letter.offset_msg_id)
         items.append(item)
-    return ReplayPlan(letters=letters, items=items, ledger=ledger)
+    brokers = sorted({address for found in addresses.values() for address in found})
+    return ReplayPlan(letters=letters, items=items, ledger=ledger, addresses=brokers)
 
 
-def target_of(letter: Letter, to: str) -> str | None:
-    """The topic a letter goes to, None if it does not say where it came from."""
+def _writers(admin: "MQAdmin", topic: str) -> Sequence[str]:
+    """Return the masters with a writable queue of a topic; empty when it does not exist."""
+    route = admin.routes.find(topic)
+    if route is None:
+        return ()
+    names = sorted({queue.broker_name for queue in route.publish_queues()})
+    return [address for name in names if (address := route.master(name)) is not None]
+
+
+def target_of(letter: DeadLetter, to: str) -> str | None:
+    """Return the target topic of a dead letter, None if its origin is unknown."""
     if to == ORIGIN:
         return letter.origin_topic
     return retry_topic(letter.group) if to == RETRY else to
 
 
-def cleaned(letter: Letter, target: str) -> dict[str, str]:
-    """The properties of a letter as its producer gave them.
+def cleaned(letter: DeadLetter, target: str) -> dict[str, str]:
+    """Return the properties of a dead letter as its producer set them.
 
-    The retry topic alone keeps the name of the topic that the group subscribes to: consumers put
-    it back before they hand the message on.
+    In the retry topic RETRY_TOPIC keeps the subscribed topic: consumers restore it as the topic
+    before they pass the message to the listener.
     """
     kept = {
         name: value
@@ -200,7 +221,7 @@ def cleaned(letter: Letter, target: str) -> dict[str, str]:
     return kept
 
 
-def _planned(letter: Letter, target: str | None) -> ReplayItem:
+def _planned(letter: DeadLetter, target: str | None) -> ReplayItem:
     return ReplayItem(
         group=letter.group,
         offset_msg_id=letter.offset_msg_id,
@@ -244,7 +265,7 @@ def _sent(item: ReplayItem, entry: Entry, status: str) -> ReplayItem:
 
 
 class Replay:
-    """Carries out a plan; :meth:`run` yields each item with what became of it."""
+    """Applies a plan; :meth:`run` yields each item with its result."""
 
     def __init__(
         self, admin: "MQAdmin", plan: ReplayPlan, clock: Clock, *, rate: float | None = None
@@ -256,10 +277,10 @@ class Replay:
         self._clock = clock
         self._rate = rate
         self._producer = Producer(admin, routes=admin.routes)
-        self._turn = 0
+        self._next_queue = 0
 
     def run(self) -> Iterator[ReplayItem]:
-        """Send what is planned, in order. ConfigError while another run writes the ledger."""
+        """Send the planned messages, in order. ConfigError while another run writes the ledger."""
         failed = 0
         with Ledger(self._plan.ledger) as ledger:
             pace = _Pace(self._rate)
@@ -272,7 +293,7 @@ class Replay:
                     yield _sent(item, entry, ALREADY)
                     continue
                 if failed == FAILURES_IN_A_ROW:
-                    yield _failed(item, NOT_TRIED, _GIVEN_UP)
+                    yield _failed(item, NOT_TRIED, _ABANDONED)
                     continue
                 pace.wait()
                 done = self._one(letter, item, entry, ledger)
@@ -280,12 +301,12 @@ class Replay:
                 yield done
 
     def _one(
-        self, letter: Letter, item: ReplayItem, entry: Entry | None, ledger: Ledger
+        self, letter: DeadLetter, item: ReplayItem, entry: Entry | None, ledger: Ledger
     ) -> ReplayItem:
         assert item.target_topic is not None
         try:
             if entry is not None and entry.state == SENDING and letter.uniq_key:
-                there = self._look_up(letter, entry)
+                there = self._lookup(letter, entry)
                 if there is not None:
                     ledger.write(there)
                     return _sent(item, there, FOUND)
@@ -293,13 +314,13 @@ class Replay:
         except RocketMQError as error:
             return _failed(item, FAILED, describe(error, target=item.target_topic))
 
-    def _look_up(self, letter: Letter, entry: Entry) -> Entry | None:
-        """What became of a message in doubt: its entry if a broker has it."""
+    def _lookup(self, letter: DeadLetter, entry: Entry) -> Entry | None:
+        """Look up a message in doubt: return its new entry if a broker has it."""
         result = self._admin.message.query_key(
             entry.topic, letter.uniq_key or "", begin_ms=entry.at - CLOCK_STEP_MS, unique=True
         )
         for row in result.items:
-            # The first copy of the message and its retries have the same uniqKey.
+            # The original message and its retries have the same uniqKey.
             if row.offset_msg_id != letter.origin_id and row.reconsume_times == 0:
                 return Entry(
                     id=letter.offset_msg_id,
@@ -318,8 +339,8 @@ class Replay:
             )
         return None
 
-    def _send(self, letter: Letter, topic: str, ledger: Ledger) -> Entry:
-        """Send to one queue after the other of different brokers until one takes it."""
+    def _send(self, letter: DeadLetter, topic: str, ledger: Ledger) -> Entry:
+        """Send to one queue per broker in turn until one broker stores the message."""
         from broker.client.producer import SEND_ACCEPTS, read_send
 
         message = names.Message(topic, letter.body, flag=letter.flag)
@@ -336,7 +357,7 @@ class Replay:
             try:
                 reply = self._admin.send(address, command, accept=SEND_ACCEPTS)
             except (BrokerError, ConnectError) as error:
-                # Not stored for certain, so another broker may be asked.
+                # The message was certainly not stored, so another broker can be tried.
                 ledger.write(msgspec.structs.replace(entry, state=REFUSED))
                 last = error
                 continue
@@ -354,19 +375,19 @@ class Replay:
         raise last or ClientError(f"topic {topic} has no queue that can be written")
 
     def _queues(self, topic: str) -> list[MessageQueue]:
-        """The next queue in turn, then one of each other broker."""
+        """Return the next queue in round-robin order, then one queue of each other broker."""
         queues = self._admin.routes.get(topic).publish_queues()
         if not queues:
             return []
-        self._turn += 1
-        at = self._turn % len(queues)
+        self._next_queue += 1
+        at = self._next_queue % len(queues)
         chosen: dict[str, MessageQueue] = {}
         for queue in queues[at:] + queues[:at]:
             chosen.setdefault(queue.broker_name, queue)
         return list(chosen.values())[:BROKERS_TRIED]
 
 
-_GIVEN_UP: Final = TargetError(
+_ABANDONED: Final = TargetError(
     kind="unreachable",
     message=f"not tried: {FAILURES_IN_A_ROW} messages before it failed",
     hint="the same command goes on with them",
@@ -374,14 +395,14 @@ _GIVEN_UP: Final = TargetError(
 
 
 class _Pace:
-    """At most so many messages a second; None lets all through."""
+    """Limits to ``rate`` messages per second; None is unlimited."""
 
     def __init__(self, rate: float | None) -> None:
         self._step = 0.0 if not rate else 1 / rate
         self._next: float | None = None
 
     def wait(self) -> None:
-        """Wait for the next turn."""
+        """Sleep until the next message may be sent."""
         if not self._step:
             return
         import time

@@ -1,4 +1,4 @@
-"""What every call hands back: listings, plans, outcomes and the errors of single targets."""
+"""Results of calls: listings, plans, outcomes and the errors of single targets."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Generic, TypeVar
@@ -9,7 +9,7 @@ T = TypeVar("T")
 
 
 class TargetError(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """Why one target (a broker, a name server, a queue) gave no answer.
+    """Why one target (a broker, a name server, a queue) failed.
 
     ``kind`` is one of ``unreachable``, ``timeout``, ``refused``, ``notPermitted``, ``protocol``,
     ``client``, ``moved``, ``differs``.
@@ -26,10 +26,18 @@ class TargetError(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     target: str | None = None
 
 
-class Listing(msgspec.Struct, Generic[T], frozen=True, kw_only=True, rename="camel"):
-    """Items found, beside the targets that could not be asked.
+class Scope(msgspec.Struct, frozen=True, kw_only=True):
+    """The scope of a change. ``brokers``: address → broker name, or the address if unknown."""
 
-    ``truncated`` is true when a limit cut the items; ``notes`` are sentences for people.
+    namesrv: Sequence[str]
+    clusters: Sequence[str]
+    brokers: Mapping[str, str]
+
+
+class Listing(msgspec.Struct, Generic[T], frozen=True, kw_only=True, rename="camel"):
+    """Items found, and the targets that failed.
+
+    ``truncated`` is true when a limit cut the items; ``notes`` are sentences for users.
     """
 
     items: Sequence[T]
@@ -39,7 +47,7 @@ class Listing(msgspec.Struct, Generic[T], frozen=True, kw_only=True, rename="cam
 
 
 class Request(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """One request of a plan: where it goes and what it says, as it will be sent."""
+    """One request of a plan, as it will be sent."""
 
     address: str
     code: int
@@ -50,9 +58,9 @@ class Request(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 class Change(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """One step of a plan on one target.
 
-    ``before`` and ``after`` are the fields that matter, with their wire names; None means the
-    thing does not exist. ``step`` orders the plan: all changes of a step go out together, the
-    next step starts when they were answered. ``request`` None means there is nothing to do.
+    ``before`` and ``after`` are the relevant fields, with their wire names; None means that the
+    object does not exist. ``step`` orders the plan: all changes of a step are sent together, the
+    next step starts when they have responses. ``request`` None: the target needs no change.
     """
 
     target: str
@@ -66,15 +74,15 @@ class Change(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
     @property
     def unchanged(self) -> bool:
-        """True when the target is already as asked."""
+        """True when the target already has the requested state."""
         return self.request is None
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """What a change would do, per target; nothing has been changed yet.
+    """A planned change, per target; nothing has been changed yet.
 
-    ``kind`` names the verb (``topic.create``), ``subject`` the thing; ``errors`` are targets that
-    could not be read and so are not part of the plan; ``warnings`` are sentences for people.
+    ``kind`` names the verb (``topic.create``), ``subject`` the object; ``errors`` are targets that
+    could not be read and so are not part of the plan; ``warnings`` are sentences for users.
     """
 
     kind: str
@@ -85,17 +93,17 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
     @property
     def empty(self) -> bool:
-        """True when there is nothing to do on any target."""
+        """True when no target needs a change."""
         return all(change.unchanged for change in self.changes)
 
 
 class ChangeResult(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """What became of one change.
+    """The result of one change.
 
-    ``status`` is one of ``done`` (read back as planned), ``unchanged`` (nothing to do),
-    ``failed`` (the target said no or was silent), ``skipped`` (a step before it failed),
+    ``status`` is one of ``done`` (read back as planned), ``unchanged`` (no change needed),
+    ``failed`` (the target refused or did not respond), ``skipped`` (an earlier step failed),
     ``moved`` (the state was no longer the plan's ``before``, nothing was sent),
-    ``differs`` (done, but the read-back is not the plan's ``after``).
+    ``differs`` (sent, but the read-back is not the plan's ``after``, or failed).
     """
 
     target: str
@@ -109,7 +117,7 @@ class ChangeResult(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class Outcome(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """A plan carried out: one result per change, and the errors of plan and execution."""
+    """An applied plan: one result per change, and the errors of plan and execution."""
 
     kind: str
     subject: str
@@ -119,5 +127,5 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
     @property
     def ok(self) -> bool:
-        """True when every target is as planned."""
+        """True when every target has the planned state."""
         return not self.errors and all(item.status in {"done", "unchanged"} for item in self.items)

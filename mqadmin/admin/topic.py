@@ -7,6 +7,8 @@ import msgspec
 
 from broker.client.caller import Reply, build_request
 from broker.common.topic import (
+    DLQ_PREFIX,
+    RETRY_PREFIX,
     TBW102,
     TopicConfig,
     check_topic_name,
@@ -25,12 +27,12 @@ if TYPE_CHECKING:
 #: Queues of a new topic. **Source:** UpdateTopicSubCommand.
 DEFAULT_QUEUES = 8
 
-#: What a plan compares and shows; the rest of a configuration is carried along untouched.
+#: The fields a plan compares and shows; the other fields are sent back unchanged.
 _STATE_FIELDS = ("readQueueNums", "writeQueueNums", "perm", "order", "attributes")
 
 
 class TopicRecord(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """One topic on one broker; ``perm`` is the bit sum (6 = RW). Absent values: nobody told."""
+    """One topic on one broker; ``perm`` is the bit sum (6 = RW). None: not reported."""
 
     topic: str
     cluster_name: str | None = None
@@ -43,7 +45,7 @@ class TopicRecord(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class RouteBroker(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """One broker of a route: id → address, id 0 is the master."""
+    """One broker of a route: broker id → address, id 0 is the master."""
 
     cluster_name: str
     broker_name: str
@@ -51,7 +53,7 @@ class RouteBroker(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class RouteQueue(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """The queues a topic has on one broker of its route."""
+    """The queues of a topic on one broker of its route."""
 
     broker_name: str
     read_queue_nums: int
@@ -61,7 +63,7 @@ class RouteQueue(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class TopicRoute(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """The route of a topic as the name server tells it."""
+    """The route of a topic as reported by the name server."""
 
     topic: str
     brokers: Sequence[RouteBroker]
@@ -80,7 +82,7 @@ class TopicStatus(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class TopicAdmin:
-    """The questions and changes about topics."""
+    """Queries and changes of topics."""
 
     def __init__(self, admin: "MQAdmin") -> None:
         self._admin = admin
@@ -88,10 +90,13 @@ class TopicAdmin:
     def list(
         self, *, cluster: str | None = None, include_system: bool = True
     ) -> Listing[TopicRecord]:
-        """One record per topic and broker, sorted by topic and broker name.
+        """Return one record per topic and broker, sorted by topic and broker name.
 
-        Every broker is asked for its own table. When one cannot be asked, topics that only the
-        name server knows are listed by name alone.
+        Without ``include_system`` the topics of RocketMQ itself are left out: system topics, and
+        the retry and DLQ topics of consumer groups.
+
+        The topic table of every broker is read. When one fails, topics that only the name server
+        knows are listed by name alone.
         """
         targets = self._admin.topology.readers(cluster=cluster)
         answers = self._admin.call_all(
@@ -112,27 +117,29 @@ class TopicAdmin:
                 names = self._admin.ask_namesrv(RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER)
                 named = names.value.topic_list
             except RemotingError:
-                named = []  # a broker that hangs has taken all the time: what is known is shown
+                named = []  # a broker that hung used up the deadline: list the known topics
             records += [TopicRecord(topic=name) for name in named if name not in known]
         if not include_system:
             own = self._own_names()
             records = [
                 record
                 for record in records
-                if not is_system_topic(record.topic) and record.topic not in own
+                if not is_system_topic(record.topic)
+                and record.topic not in own
+                and not record.topic.startswith((RETRY_PREFIX, DLQ_PREFIX))
             ]
         records.sort(key=lambda record: (record.topic, record.broker_name or ""))
         return Listing(items=records, errors=errors)
 
     def show(self, topic: str) -> Listing[TopicRecord]:
-        """The configuration of one topic on each of its brokers; no items: it does not exist."""
+        """Return the configuration of one topic on each of its brokers; no items: no such topic."""
         targets = self._admin.topology.readers()
         good, errors = part_errors(targets, self.configs(targets, topic))
         records = [_record(config, target) for target, config in good if config is not None]
         return Listing(items=records, errors=errors)
 
     def route(self, topic: str) -> TopicRoute:
-        """The route of one topic; BrokerError TOPIC_NOT_EXIST when no name server knows one."""
+        """Return the route of one topic; BrokerError TOPIC_NOT_EXIST when it has none."""
         data = self._admin.ask_namesrv(
             RequestCode.GET_ROUTEINFO_BY_TOPIC, topic=topic, accept_standard_json_only=True
         ).value
@@ -160,7 +167,7 @@ class TopicAdmin:
         )
 
     def status(self, topic: str) -> Listing[TopicStatus]:
-        """Min and max offsets of every queue; ClientError when the topic has no route."""
+        """Return min and max offset of every queue; ClientError when the topic has no route."""
         route = self._admin.routes.get(topic)
         names = [name for name in route.broker_names() if route.reader(name)]
         answers = self._admin.call_all(
@@ -207,8 +214,8 @@ class TopicAdmin:
     ) -> Plan:
         """Plan a new topic. ClientError if it exists, unless ``if_not_exists``.
 
-        Targets: ``broker`` (a name or an address), else the masters of ``cluster``, else of the
-        only cluster there is. ``attributes`` are words like ``+message.type=FIFO``.
+        Targets: ``broker`` (a name or an address), else the masters of ``cluster``; default: the
+        only cluster. ``attributes`` are changes like ``+message.type=FIFO``.
         """
         _check_name(topic)
         wanted = TopicConfig(
@@ -250,7 +257,7 @@ class TopicAdmin:
         cluster: str | None = None,
         broker: str | None = None,
     ) -> Plan:
-        """Plan a patch: what is not named stays as each broker has it.
+        """Plan a patch: fields that are None keep the value of each broker.
 
         Without ``cluster`` and ``broker`` every broker that has the topic is a target.
         """
@@ -316,7 +323,9 @@ class TopicAdmin:
             for target, config in good
             if config is not None
         ]
-        changes += self._namesrv_deletes(topic, cluster)
+        entries, failed = self._namesrv_deletes(topic, cluster)
+        changes += entries
+        errors += failed
         if not changes and not errors:
             raise ClientError(
                 f"topic {topic} does not exist", "mqadmin topic list shows the topics there are"
@@ -332,9 +341,9 @@ class TopicAdmin:
     def configs(
         self, targets: Sequence[Target], topic: str
     ) -> Sequence[TopicConfig | RocketMQError | None]:
-        """The topic's configuration on each target: None where it does not exist.
+        """Return the topic's configuration on each target: None where it does not exist.
 
-        Brokers before 5.0 cannot be asked for one topic: there the whole table is read.
+        Brokers before 5.0 have no request for one topic: the whole table is read there.
         """
         one = build_request
         answers = self._admin.call_all(
@@ -368,7 +377,7 @@ class TopicAdmin:
     def _existing(
         self, topic: str, cluster: str | None, broker: str | None
     ) -> tuple[Sequence[tuple[Target, TopicConfig]], Sequence[TargetError]]:
-        """The masters that have the topic, and what they have; ClientError when none has."""
+        """Return the masters that have the topic, with its configuration; ClientError if none."""
         asked = self._admin.topology.masters(cluster=cluster, broker=broker)
         missing = ClientError(
             f"topic {topic} does not exist on {broker or cluster or 'any broker'}",
@@ -376,14 +385,21 @@ class TopicAdmin:
         )
         return having(asked, self.configs(asked, topic), missing)
 
-    def _namesrv_deletes(self, topic: str, cluster: str | None) -> Sequence[Change]:
+    def _namesrv_deletes(
+        self, topic: str, cluster: str | None
+    ) -> tuple[Sequence[Change], Sequence[TargetError]]:
+        """Plan the deletions on name servers; one that fails keeps the route, so it is an error."""
         changes: list[Change] = []
+        errors: list[TargetError] = []
         for address, state in zip(
             self._admin.namesrv_addresses,
             self.routed(topic, self._admin.namesrv_addresses),
             strict=True,
         ):
-            if isinstance(state, RocketMQError) or state is None:
+            if isinstance(state, RocketMQError):
+                errors.append(describe(state, address=address, target=f"namesrv {address}"))
+                continue
+            if state is None:
                 continue
             inside = self._admin.topology.clusters.get(cluster or "", ())
             rest = [name for name in state["brokers"] if cluster and name not in inside]
@@ -403,12 +419,12 @@ class TopicAdmin:
                     ),
                 )
             )
-        return changes
+        return changes, errors
 
     def routed(
         self, topic: str, addresses: Sequence[str]
     ) -> Sequence[Mapping[str, Any] | RocketMQError | None]:
-        """What each name server says about the topic: its broker names, None without route."""
+        """Return the topic's broker names on each name server, None without a route."""
         states: list[Mapping[str, Any] | RocketMQError | None] = []
         for answer in self._admin.call_all(
             [
@@ -432,7 +448,7 @@ class TopicAdmin:
         return states
 
     def _loss(self, topic: str) -> Sequence[str]:
-        """What a delete would take away, in a sentence; nothing when it cannot be counted."""
+        """Return a warning with the number of messages lost; empty when it cannot be counted."""
         if self._admin.routes.find(topic) is None:
             return []
         listing = self.status(topic)
@@ -440,10 +456,11 @@ class TopicAdmin:
         if not count:
             return []
         queues = len(listing.items)
-        return [f"{count} messages in {queues} queues of {topic} can no longer be consumed"]
+        least = "at least " if listing.errors else ""
+        return [f"{least}{count} messages in {queues} queues of {topic} can no longer be consumed"]
 
     def _own_names(self) -> set[str]:
-        """Topics that brokers make for themselves and that no fixed list names."""
+        """Return topics that brokers create for themselves under names no fixed list contains."""
         topology = self._admin.topology
         own = {target.broker_name or "" for target in topology.targets}
         for cluster in topology.clusters:
@@ -452,7 +469,7 @@ class TopicAdmin:
 
 
 def read_states(admin: "MQAdmin", plan: Plan) -> Sequence[Mapping[str, Any] | RocketMQError | None]:
-    """The present state of each target of a topic plan."""
+    """Return the present state of each target of a topic plan."""
     brokers = [change for change in plan.changes if change.step == 0]
     servers = [change for change in plan.changes if change.step == 1]
     targets = [Target(address=change.address) for change in brokers]
@@ -465,7 +482,7 @@ def read_states(admin: "MQAdmin", plan: Plan) -> Sequence[Mapping[str, Any] | Ro
 
 
 def merged_attributes(present: Mapping[str, str], words: Sequence[str]) -> dict[str, str]:
-    """Attributes after the changes ``+name=value`` (or ``name=value``) and ``-name``."""
+    """Return the attributes after the changes ``+name=value`` (or ``name=value``), ``-name``."""
     merged = dict(present)
     for word in words:
         name, equals, value = word.lstrip("+").partition("=")
@@ -503,7 +520,7 @@ def _check_config(config: TopicConfig) -> None:
 
 
 def _plain(value: Any) -> TopicConfig:
-    """The topic configuration inside an answer that may say more (static topic mapping)."""
+    """Return the topic configuration, also from a response with a static topic mapping."""
     config = getattr(value, "topic_config", value)
     assert isinstance(config, TopicConfig), type(config)
     return config

@@ -1,8 +1,8 @@
-"""Which brokers there are: the cluster table as targets that a command can name.
+"""The registered brokers: the cluster table as targets that a command selects by name.
 
-A target is named by broker name (``broker-a``) or by address (``10.0.0.1:10911``). Commands that
-change something go to masters; commands that look go to the master of each broker name, or to its
-slave with the smallest id when there is no master.
+A target is selected by broker name (``broker-a``) or by address (``10.0.0.1:10911``). Changes are
+sent to masters; queries are sent to the master of each broker name, or to its slave with the
+smallest id when there is no master.
 """
 
 from collections.abc import Iterable, Mapping
@@ -16,7 +16,7 @@ MASTER_ID = 0
 
 
 class Target(msgspec.Struct, frozen=True, kw_only=True):
-    """One broker process; the names are None for an address that no name server knows."""
+    """One broker process; the names are None for an address that is not registered."""
 
     address: str
     cluster_name: str | None = None
@@ -25,12 +25,12 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def label(self) -> str:
-        """How people call it: the broker name, or the address when there is none."""
+        """The name shown to users: the broker name, or the address when there is none."""
         return self.broker_name or self.address
 
 
 class Topology:
-    """The cluster table of the name server, asked in the ways commands ask."""
+    """The cluster table of the name server, with selections for queries and changes."""
 
     def __init__(self, clusters: Mapping[str, Iterable[str]], brokers: Mapping[str, Any]) -> None:
         """``clusters``: cluster → broker names; ``brokers``: broker name → BrokerData."""
@@ -54,7 +54,7 @@ class Topology:
                 ]
 
     def all(self, *, cluster: str | None = None, broker: str | None = None) -> list[Target]:
-        """Every broker process that fits; ClientError when the name fits none."""
+        """Return every broker process that matches; ClientError when the name matches none."""
         if broker is not None:
             return self.named(broker)
         if cluster is None:
@@ -63,9 +63,9 @@ class Topology:
         return [target for target in self.targets if target.cluster_name == cluster]
 
     def readers(self, *, cluster: str | None = None, broker: str | None = None) -> list[Target]:
-        """One process per broker name: the master, else the slave with the smallest id.
+        """Return one process per broker name: the master, else the slave with the smallest id.
 
-        ClientError when no broker is registered: nobody to ask is not the answer "nothing".
+        ClientError when no broker is registered, so that this is not reported as "no results".
 
         **Source:** RocketMQ ``BrokerData#selectBrokerAddr``, which takes a random slave.
         """
@@ -77,10 +77,11 @@ class Topology:
         return list(chosen.values())
 
     def writers(self, *, cluster: str | None = None, broker: str | None = None) -> list[Target]:
-        """The masters a change goes to: of ``broker``, of ``cluster``, of the only cluster."""
+        """Return the masters of ``broker``, of ``cluster``, or of the only cluster."""
         if broker is None and cluster is None:
             cluster = self.only_cluster()
         found = self.all(cluster=cluster, broker=broker)
+        # an unregistered address has no id; the user named it, so it is used as a master
         masters = [target for target in found if target.broker_id in (MASTER_ID, None)]
         if not masters:
             raise ClientError(
@@ -90,13 +91,13 @@ class Topology:
         return masters
 
     def masters(self, *, cluster: str | None = None, broker: str | None = None) -> list[Target]:
-        """The masters of what is named; of every cluster when nothing is."""
+        """Return the masters of the selected cluster or broker; of every cluster by default."""
         if cluster is None and broker is None:
             return [target for target in self.targets if target.broker_id == MASTER_ID]
         return self.writers(cluster=cluster, broker=broker)
 
     def named(self, text: str) -> list[Target]:
-        """The processes behind a broker name, or the one at an address."""
+        """Return the processes of a broker name, or the one at an address."""
         found = [target for target in self.targets if target.broker_name == text]
         if found:
             return found
@@ -112,7 +113,7 @@ class Topology:
         )
 
     def only_cluster(self) -> str:
-        """The name of the cluster when there is exactly one; ClientError otherwise."""
+        """Return the name of the cluster when there is exactly one; ClientError otherwise."""
         names = list(self.clusters)
         if len(names) == 1:
             return names[0]

@@ -1,24 +1,25 @@
-"""The commands: one module per noun; parse, one library call, one print.
+"""The command line: one module per noun; each command parses, makes one library call and prints.
 
 Duty
-    Say what a user can type and connect it to ``mqadmin.admin`` (running clusters),
-    ``mqadmin.inspector`` (store files) and ``mqadmin.output`` (the screen).
+    Declare the commands and connect them to ``mqadmin.admin`` (running clusters),
+    ``mqadmin.inspector`` (store files), ``mqadmin.repair``, ``mqadmin.pipeline`` and
+    ``mqadmin.output`` (stdout and stderr).
 
 Theory of operation
-    Every command is declared once, as a plain function whose signature carries its options
-    (``declare.py``). Two readers parse a command line from that declaration: the Typer face
-    (``face.py``), which knows help, suggestions and usage errors, and the quick parser
-    (``quick.py``), which takes plain correct input only, costs a fraction to import, and declines
-    everything else to the face. Completion (``completion.py``) and the man page read it too.
-    A noun's module is imported when that noun is used; it imports nothing heavy at its top.
+    Every command is declared once, as a plain function whose signature contains its options
+    (``declare.py``). Two parsers use that declaration: the Typer layer (``typer_app.py``) with
+    help, suggestions and usage errors, and the quick parser (``quick.py``), which accepts only
+    correct command lines, takes a fraction of the import time, and declines all others to Typer.
+    Completion (``completion.py``) and the man pages use it too. The module of a noun is imported
+    when that noun is used; its imports are light.
 
-    A run (``session.py``) resolves the settings, gives the function what it needs and turns the
-    outcome into an exit status (``failure.py`` has the one table). A change is always: plan, show,
+    A run (``session.py``) resolves the settings, passes a session to the function and turns the
+    result into an exit status (the table in ``failure.py``). A change always runs as: plan, show,
     ask, apply, read back.
 
 Limits
-    ``--timeout`` bounds a whole command; completion from a live cluster has its own short
-    deadline and answers nothing rather than an error.
+    ``--timeout`` bounds a whole command; completion from a live cluster has a shorter deadline and
+    returns no candidates instead of an error.
 
 Sources
     The nouns are RocketMQ's; the Java tool's subcommands are named in each verb's docstring where

@@ -75,7 +75,7 @@ def config_show(
 
 
 def _emit_maps(session: Session, view: View, listing: Any, field: str, keys: list[str]) -> None:
-    """Show the map of each broker: one row per key in tables and CSV, the map itself in JSON."""
+    """Print the map of each broker: one row per key in tables and CSV, the map itself in JSON."""
     from msgspec.structs import replace
 
     wanted = [key.lower() for key in keys]

@@ -1,4 +1,4 @@
-"""How every change runs: plan, show, ask, apply, read back."""
+"""The sequence of every change: plan, show, ask, apply, read back."""
 
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
@@ -17,7 +17,7 @@ ROW = "mqadmin.command.change:ChangeRow"
 
 
 def __getattr__(name: str) -> Any:
-    """Give the row type, which needs msgspec, only to those who ask for its schema."""
+    """Import the row type, which needs msgspec, only when its schema is requested."""
     if name == "ChangeRow":
         from mqadmin.command.change_row import ChangeRow
 
@@ -30,14 +30,16 @@ def change_view(name: str) -> View:
     return View(name, ROW, COLUMNS, keep=KEEP)
 
 
-def carry_out(session: Session, make_plan: Callable[[], "Plan"], question: str) -> None:
+def run_change(session: Session, make_plan: Callable[[], "Plan"], question: str) -> None:
     """Run a change from plan to read-back; ``question`` is asked on a terminal.
 
     Status 0 when every target is as planned, 5 when some are, 8 when the state moved or the
-    read-back differs, else the status of what went wrong.
+    read-back differs, else the status of the error.
     """
     session.require_consent()
     plan = make_plan()
+    # Step 0 only: the addresses of later steps are name servers, not brokers.
+    session.announce(change.address for change in plan.changes if change.step == 0)
     for warning in plan.warnings:
         session.note(f"warning: {warning}")
     planned = [_planned(change) for change in plan.changes]
@@ -100,7 +102,7 @@ def _result(item: Any) -> dict[str, Any]:
 
 
 def difference(before: Any, after: Any) -> str:
-    """Say in one cell what a change does: ``perm 6 -> 4``, only the fields that move."""
+    """Format a change for one cell: ``perm 6 -> 4``, only the fields that change."""
     if after is None:
         return "exists -> gone" if before is not None else "-"
     if before is None:

@@ -1,4 +1,4 @@
-"""The row of a change as programs read it."""
+"""The row of a change in JSON, YAML and CSV."""
 
 from collections.abc import Mapping
 from typing import Any

@@ -1,9 +1,9 @@
-"""Completion for bash, zsh and fish, answered from the declarations alone.
+"""Completion for bash, zsh and fish from the command declarations.
 
-The scripts hand over the words as they are, joined by line ends, in ``_MQADMIN_WORDS``, the word
-under the cursor last; the answer is one candidate per line (with a tab and its help for zsh and
-fish), or ``:files`` where a file name belongs. Names of topics, groups and brokers are asked of
-the cluster with a short deadline; nothing is said when it does not answer.
+The scripts pass the words joined by newlines in ``_MQADMIN_WORDS``, the word under the cursor
+last; the output is one candidate per line (with a tab and its help for zsh and fish), or
+``:files`` where a file name is expected. Names of topics, groups and brokers are queried from the
+cluster with a short deadline; there are no candidates when it does not respond.
 """
 
 from collections.abc import Iterator, Mapping
@@ -15,8 +15,8 @@ from mqadmin.command.nouns import NOUNS
 from mqadmin.command.options import GLOBALS
 from mqadmin.output.stdio import flush_out, silence_closed_pipe, write_out
 
-LIVE_TIMEOUT_MS = 500  # a person waits with a finger on the key
-LIVE_LIMIT = 1_000  # more candidates help nobody
+LIVE_TIMEOUT_MS = 500  # the user is waiting after pressing the completion key
+LIVE_LIMIT = 1_000  # matching names; a longer list is of no use
 
 FILES = ":files"
 
@@ -81,7 +81,7 @@ SCRIPTS = {"bash": BASH, "zsh": ZSH, "fish": FISH}
 
 
 def emit_script(shell: str) -> int:
-    """Print the script that makes a shell complete ``mqadmin``; status 2 for another shell."""
+    """Print the completion script of a shell; status 2 for an unsupported shell."""
     script = SCRIPTS.get(shell)
     if script is None:
         from mqadmin.command.failure import USAGE
@@ -95,7 +95,7 @@ def emit_script(shell: str) -> int:
 
 
 def answer(environ: Mapping[str, str]) -> int:
-    """Answer a shell: candidates for the last word of ``_MQADMIN_WORDS``."""
+    """Print the candidates for the last word of ``_MQADMIN_WORDS``."""
     shell = environ["_MQADMIN_COMPLETE"].removeprefix("complete_")
     words = _words(environ)
     current = words[-1]
@@ -117,12 +117,12 @@ def answer(environ: Mapping[str, str]) -> int:
 
 
 def _words(environ: Mapping[str, str]) -> list[str]:
-    """Read the words; bash cuts them at ``=`` too, which is put together again."""
+    """Read the words; bash also splits them at ``=``, so those are joined again."""
     if "_MQADMIN_WORDS" in environ:
         raw = environ["_MQADMIN_WORDS"].split("\n")
-        if "_MQADMIN_CURRENT" in environ:  # fish trims line ends, so an empty word comes apart
+        if "_MQADMIN_CURRENT" in environ:  # fish trims newlines, so the last word is separate
             raw.append(environ["_MQADMIN_CURRENT"])
-    else:  # the variables that click's and typer's own scripts set
+    else:  # the variables set by the scripts of click and typer
         import shlex
 
         raw = shlex.split(environ.get("COMP_WORDS", "mqadmin").replace("\n", " "))
@@ -139,24 +139,24 @@ def _words(environ: Mapping[str, str]) -> list[str]:
 
 
 def _bash_tail(value: str, current: str, environ: Mapping[str, str]) -> str:
-    """Bash replaces only what stands behind the last ``=``."""
+    """Return the part of a candidate after the last ``=``: bash replaces only that part."""
     if "=" in current and "COMP_WORDS" not in environ:
         return value[current.rindex("=") + 1 :]
     return value
 
 
 def candidates(words: list[str], environ: Mapping[str, str]) -> list[Candidate]:
-    """List what may stand in the place of the last of ``words``, with one sentence each."""
+    """Return the candidates for the last of ``words``, with one sentence each."""
     place = _Place(words[:-1])
     current = words[-1]
     if place.waiting is not None:
-        return _begun(current, _values(place.waiting, place, environ))
+        return _begun(current, _values(place.waiting, place, environ, current))
     if current.startswith("--") and "=" in current:
         name, _, begun = current.partition("=")
         parameter = place.option(name)
         if parameter is None or parameter.is_flag:
             return []
-        found = _begun(begun, _values(parameter, place, environ))
+        found = _begun(begun, _values(parameter, place, environ, begun))
         return [(f"{name}={value}" if value != FILES else FILES, text) for value, text in found]
     if current.startswith("-") and not place.only_places:
         return _begun(current, _option_names(place))
@@ -165,7 +165,9 @@ def candidates(words: list[str], environ: Mapping[str, str]) -> list[Candidate]:
     if not place.at_verb:
         return _begun(current, _verb_words(place))
     argument = place.argument()
-    return _begun(current, _values(argument, place, environ)) if argument is not None else []
+    if argument is None:
+        return []
+    return _begun(current, _values(argument, place, environ, current))
 
 
 def _begun(current: str, found: Iterator[Candidate]) -> list[Candidate]:
@@ -173,7 +175,7 @@ def _begun(current: str, found: Iterator[Candidate]) -> list[Candidate]:
 
 
 class _Place:
-    """Where on the command line the cursor stands, as far as the words before it tell."""
+    """The position on the command line: noun, verb and options parsed from the earlier words."""
 
     def __init__(self, words: list[str]) -> None:
         self.noun: Noun | None = None
@@ -258,23 +260,30 @@ def _verb_words(place: _Place) -> Iterator[Candidate]:
             yield words[depth], verb.paragraphs[0]
 
 
-def _values(parameter: Parameter, place: _Place, environ: Mapping[str, str]) -> Iterator[Candidate]:
+def _values(
+    parameter: Parameter, place: _Place, environ: Mapping[str, str], begun: str
+) -> Iterator[Candidate]:
     for choice in parameter.choices:
         yield choice, ""
     source = parameter.marker.complete
     if source == "file":
         yield FILES, ""
     elif source:
-        yield from _live(source, place.given, environ)
+        yield from _live(source, place.given, environ, begun)
 
 
-def _live(source: str, given: dict[str, Any], environ: Mapping[str, str]) -> Iterator[Candidate]:
-    """Ask for names; whatever goes wrong is silence."""
+def _live(
+    source: str, given: dict[str, Any], environ: Mapping[str, str], begun: str
+) -> Iterator[Candidate]:
+    """Query the names that start with ``begun``; no candidates on any error.
+
+    The limit counts matching names only, so it does not hide a match among 5,000 topics.
+    """
     try:
         names = _names(source, given, environ)
     except Exception:
         return
-    for name in sorted(names)[:LIVE_LIMIT]:
+    for name in sorted(name for name in names if name.startswith(begun))[:LIVE_LIMIT]:
         yield name, ""
 
 

@@ -108,8 +108,11 @@ def show_lag(
         hint="mqadmin consumer list and mqadmin group list show the groups there are",
     )
     if found and session.is_table:
-        known = [item.lag for item in listing.items if item.lag is not None]
-        session.note(f"total lag {sum(known)} in {found} queues")
+        known = [max(0, item.lag) for item in listing.items if item.lag is not None]
+        total = str(sum(known)) if known else "-"
+        unknown = found - len(known)
+        rest = f", {unknown} without a committed offset or an answer" if unknown else ""
+        session.note(f"total lag {total} in {len(known)} queues{rest}")
 
 
 @NOUN.verb(
@@ -127,5 +130,5 @@ def connections(session: Session, group: Group) -> None:
             f"nobody of group {group} is online",
             f"mqadmin consumer lag {group} shows how far it came while it was",
         )
-    session.emit_thing(CONSUMER_CONNECTIONS, found)
+    session.emit_one(CONSUMER_CONNECTIONS, found)
     session.report_targets(found.errors, some_worked=bool(found.connections))

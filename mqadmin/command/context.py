@@ -4,8 +4,9 @@ import os
 from typing import Annotated, Any
 
 from mqadmin.command.declare import Argument, Noun, Option
-from mqadmin.command.failure import NothingFound, UsageFault
+from mqadmin.command.failure import NoResults, UsageFault
 from mqadmin.command.session import Session
+from mqadmin.command.values import pair
 from mqadmin.output.view import View
 from mqadmin.settings import (
     CONTEXT_WORDS,
@@ -20,9 +21,10 @@ NOUN = Noun(
     """Keep named settings for several clusters.
 
     A context is a name for a set of global options, kept in $XDG_CONFIG_HOME/mqadmin/config.toml.
-    --context NAME (or MQADMIN_CONTEXT) picks one for a command, 'context use' for all that
-    follow. An option beats an environment variable, which beats the context, which beats the
-    default. Secrets are not kept: a context names the file that holds one.
+    --context NAME (or MQADMIN_CONTEXT) selects one for a command, 'context use' for all that
+    follow. Precedence: option, context named by --context, environment, current context, default;
+    'context show --origin' prints which one won. Secrets are not kept: a context names the file
+    that holds one.
     """,
 )
 
@@ -113,6 +115,7 @@ def show(
 @NOUN.verb(
     "set",
     view=CONTEXT_SHOW,
+    changes=True,
     examples=[
         "mqadmin context set test --namesrv '10.0.0.1:9876;10.0.0.2:9876' --timeout 5s",
         "mqadmin context set test --unset timeout",
@@ -125,10 +128,20 @@ def set_context(
         list[str] | None,
         Option("--unset", metavar="SETTING", help="Remove a setting; may be repeated."),
     ] = None,
+    put: Annotated[
+        list[str] | None,
+        Option(
+            "--set",
+            metavar="SETTING=VALUE",
+            help="Keep a setting, 'output=json' for one; may be repeated.",
+            parse=pair,
+        ),
+    ] = None,
 ) -> None:
     """Create a context or change what is named in it.
 
     The settings are the global options given on the same command line; what is not given stays.
+    -o is the form of this command's own output and is kept only with --set output=FORMAT.
     """
     path = config_path(os.environ)
     contexts = load_contexts(path)
@@ -141,8 +154,9 @@ def set_context(
         settings.pop(word, None)
     for word in CONTEXT_WORDS:
         given = session.options.get(word.replace("-", "_"))
-        if given not in (None, False):
+        if given not in (None, False) and word != "output":
             settings[word] = given
+    settings.update(_put(word.split("=", 1)) for word in put or ())
     if not settings and name not in contexts.named:
         raise UsageFault(
             "context set: no setting is given",
@@ -150,8 +164,6 @@ def set_context(
         )
     _check(session, settings)
     contexts.named[name] = settings
-    if session.options.get("output"):
-        session.form = "table"  # -o is a setting here, not a wish for this command's own output
     if not session.dry_run:
         save_contexts(path, contexts)
     session.emit(CONTEXT_SHOW, _rows(name, settings))
@@ -161,8 +173,27 @@ def set_context(
         session.note(f"context {name} is kept in {path}")
 
 
+def _put(pair_: list[str]) -> tuple[str, str | bool]:
+    """Parse a setting and its value from ``--set``; UsageFault for an invalid one."""
+    from mqadmin.output.emit import FORMATS
+
+    word, text = pair_
+    setting = next((s for s in SETTINGS if s.word == word and s.in_context), None)
+    if setting is None:
+        raise UsageFault(
+            f"context set: {word!r} is not a setting", "settings: " + ", ".join(CONTEXT_WORDS)
+        )
+    if setting.is_flag and text not in ("true", "false"):
+        raise UsageFault(f"context set: {word} is true or false, not {text!r}")
+    if word == "output" and text not in FORMATS:
+        raise UsageFault(
+            f"context set: {text!r} is not an output form", "one of " + ", ".join(FORMATS)
+        )
+    return word, text == "true" if setting.is_flag else text
+
+
 def _check(session: Session, settings: dict[str, Any]) -> None:
-    """Refuse what could never be used: a wrong duration or address is better found now."""
+    """Refuse invalid values, for example a duration or an address, before they are saved."""
     from mqadmin.command.session import check_namesrv
     from mqadmin.settings import Effective, Settings
 
@@ -175,7 +206,7 @@ def _check(session: Session, settings: dict[str, Any]) -> None:
         check_namesrv(probe, probe.namesrv)
 
 
-@NOUN.verb("use", view=CONTEXT_SHOW, examples=["mqadmin context use test"])
+@NOUN.verb("use", view=CONTEXT_SHOW, changes=True, examples=["mqadmin context use test"])
 def use(
     session: Session,
     name: Annotated[
@@ -222,7 +253,7 @@ def delete(session: Session, name: Name) -> None:
 
 
 def _show_to_programs(session: Session, name: str, settings: dict[str, Any]) -> None:
-    """Give the settings a context has now, where a program reads; a person has the sentence."""
+    """Print the settings of the context in forms other than tables, which get a sentence."""
     if not session.is_table:
         session.emit(CONTEXT_SHOW, _rows(name, settings))
 
@@ -234,9 +265,9 @@ def _rows(name: str, settings: dict[str, Any]) -> list[dict[str, Any]]:
     ]
 
 
-def _unknown(name: str, known: list[str]) -> NothingFound:
+def _unknown(name: str, known: list[str]) -> NoResults:
     listed = ", ".join(known) or "none"
-    return NothingFound(
+    return NoResults(
         f"context {name!r}: not there; there are: {listed}",
         f"mqadmin context set {name} --namesrv ADDR",
     )

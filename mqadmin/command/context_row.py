@@ -1,4 +1,4 @@
-"""The rows of the context commands as programs read them."""
+"""The rows of the context commands in JSON, YAML and CSV."""
 
 from collections.abc import Mapping
 
@@ -6,7 +6,7 @@ import msgspec
 
 
 class ContextRow(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """One context; ``settings`` are all but ``namesrv``."""
+    """One context; ``settings`` are all settings except ``namesrv``."""
 
     current: bool
     name: str
@@ -15,7 +15,7 @@ class ContextRow(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class SettingRow(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """One setting and where its value comes from."""
+    """One setting and the origin of its value."""
 
     setting: str
     value: str | bool | None

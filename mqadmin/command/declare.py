@@ -1,4 +1,4 @@
-"""How a command is declared: a function whose annotations carry its options.
+"""Declaration of a command: a function whose annotations contain its options.
 
 ::
 
@@ -11,11 +11,11 @@
     ) -> None:
         \"\"\"List topics, one line per topic and broker.\"\"\"
 
-The annotation is the whole declaration. It says the type (``str``, ``int``, ``float``, ``bool``
-for a flag, ``Literal`` for choices, ``list`` for an option that may be repeated, ``| None`` for
-one that may be absent) and, as the marker, the names and the help. Face, quick parser,
-completion and man page read the same :class:`Parameter` list. Annotations must be real objects:
-no ``from __future__ import annotations`` in command modules.
+The annotation is the whole declaration. It contains the type (``str``, ``int``, ``float``,
+``bool`` for a flag, ``Literal`` for choices, ``list`` for a repeatable option, ``| None`` for an
+optional one) and, as the marker, the names and the help. Typer, quick parser, completion and man
+pages use the same :class:`Parameter` list. Annotations must be real objects: no
+``from __future__ import annotations`` in command modules.
 """
 
 from collections.abc import Callable, Sequence
@@ -28,13 +28,24 @@ from mqadmin.output.view import View
 class Option:
     """Marker of an option: its names (``--read-queues``, ``-q``, ``--order/--no-order``).
 
-    ``parse`` turns the text into the value and raises ``ValueError`` with the reason; ``env``
-    names the variable that gives it when it is absent (shown in help, resolved by the settings);
-    ``complete`` names a live source for completion (``topic``, ``group``, ``broker``, ``context``,
-    ``file``); ``shown`` is the default as one would type it, where the value looks otherwise.
+    ``parse`` converts the text to the value and raises ``ValueError`` with the reason; ``env`` is
+    the variable used when the option is absent (shown in help, resolved by the settings);
+    ``complete`` is the source of completion candidates (``topic``, ``group``, ``broker``,
+    ``context``, ``file``); ``shown`` is the default as typed, if it differs from the value;
+    ``any_bytes`` is true for text that need not be UTF-8, such as paths.
     """
 
-    __slots__ = ("complete", "env", "help", "metavar", "names", "negative", "parse", "shown")
+    __slots__ = (
+        "any_bytes",
+        "complete",
+        "env",
+        "help",
+        "metavar",
+        "names",
+        "negative",
+        "parse",
+        "shown",
+    )
 
     def __init__(
         self,
@@ -45,6 +56,7 @@ class Option:
         env: str = "",
         complete: str = "",
         shown: str = "",
+        any_bytes: bool = False,
     ) -> None:
         plain: list[str] = []
         self.negative = ""
@@ -59,12 +71,13 @@ class Option:
         self.env = env
         self.complete = complete
         self.shown = shown
+        self.any_bytes = any_bytes or complete == "file"
 
 
 class Argument:
-    """Marker of a place on the command line that has no name."""
+    """Marker of a positional argument."""
 
-    __slots__ = ("complete", "help", "metavar", "parse")
+    __slots__ = ("any_bytes", "complete", "help", "metavar", "parse")
 
     def __init__(
         self,
@@ -78,14 +91,15 @@ class Argument:
         self.help = help
         self.parse = parse
         self.complete = complete
+        self.any_bytes = complete == "file"
 
 
 class Parameter:
     """One parameter of a command, resolved from its annotation.
 
     ``kind`` is ``str``, ``int``, ``float`` or ``bool``; ``choices`` the allowed words or ();
-    ``multiple`` is true for a repeated option or the remaining places; ``annotation`` is the bare
-    type, as the face needs it.
+    ``multiple`` is true for a repeatable option or an argument that takes all remaining words;
+    ``annotation`` is the type without the marker, for Typer.
     """
 
     __slots__ = (
@@ -114,14 +128,14 @@ class Parameter:
 
     @property
     def shown_default(self) -> str:
-        """The default as help and man page show it, empty where there is nothing to show."""
+        """The default as shown in help and man pages, empty when there is none to show."""
         if self.default in (None, False, "", []):
             return ""
         return (isinstance(self.marker, Option) and self.marker.shown) or str(self.default)
 
     @property
     def is_option(self) -> bool:
-        """True for an option, false for an argument."""
+        """True for an option, False for an argument."""
         return isinstance(self.marker, Option)
 
     @property
@@ -130,7 +144,7 @@ class Parameter:
         return self.kind is bool
 
     def value(self, text: str) -> Any:
-        """Turn the text of one occurrence into its value; ``ValueError`` says why not."""
+        """Convert the text of one occurrence to its value; ``ValueError`` contains the reason."""
         if self.marker.parse is not None:
             return self.marker.parse(text)
         if self.choices:
@@ -140,7 +154,7 @@ class Parameter:
         return self.kind(text)
 
     def metavar(self) -> str:
-        """Name the value in usage lines and help."""
+        """Return the placeholder of the value in usage lines and help."""
         if self.marker.metavar:
             return self.marker.metavar
         if self.choices:
@@ -156,7 +170,7 @@ def _without_none(annotation: Any) -> Any:
 
 
 def parameters_of(function: Callable[..., Any]) -> tuple[Parameter, ...]:
-    """List the declared parameters of a command function, in order."""
+    """Return the declared parameters of a command function, in order."""
     code = function.__code__
     names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
     defaults = dict(function.__kwdefaults__ or {})
@@ -171,10 +185,11 @@ def parameters_of(function: Callable[..., Any]) -> tuple[Parameter, ...]:
 
 
 class Verb:
-    """One command: words behind the noun, the function, what it shows, worked examples.
+    """One command: the words after the noun, the function, its outputs, worked examples.
 
-    ``changes`` is true when the command alters something on a broker: it then takes
-    ``--dry-run`` and ``--yes``. ``views`` are the possible outputs, the first one the usual.
+    ``changes`` is true when the command changes something: only then ``--dry-run`` and ``--yes``
+    apply, elsewhere ``--dry-run`` is refused. ``views`` are the possible outputs, the default one
+    first.
     """
 
     __slots__ = ("_parameters", "changes", "examples", "function", "noun", "views", "words")
@@ -206,7 +221,7 @@ class Verb:
 
     @property
     def path(self) -> str:
-        """The words a user types: ``topic list``."""
+        """The words as typed: ``topic list``."""
         return " ".join((self.noun.name, *self.words))
 
     @property
@@ -216,12 +231,12 @@ class Verb:
 
     @property
     def paragraphs(self) -> list[str]:
-        """The docstring as paragraphs, line breaks inside them removed."""
+        """The docstring as paragraphs, each joined to one line."""
         return paragraphs(self.function.__doc__ or "")
 
 
 class Noun:
-    """A group of commands about one thing; ``text`` opens with a sentence and then explains."""
+    """A group of commands on one kind of object; ``text`` starts with a one-sentence summary."""
 
     __slots__ = ("name", "text", "verbs")
 
@@ -232,7 +247,7 @@ class Noun:
 
     @property
     def paragraphs(self) -> list[str]:
-        """The explanation as paragraphs; the first is the one-sentence summary."""
+        """The text as paragraphs; the first is the one-sentence summary."""
         return paragraphs(self.text)
 
     def verb(
@@ -254,7 +269,7 @@ class Noun:
         return register
 
     def find(self, words: Sequence[str]) -> tuple[Verb, int] | None:
-        """Find the verb that ``words`` begin with and how many of them name it."""
+        """Return the verb that ``words`` start with and how many of them belong to it."""
         for count in (2, 1):
             verb = self.verbs.get(tuple(words[:count]))
             if verb is not None and len(verb.words) == count:

@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal
 
 from mqadmin.command.declare import Argument, Noun, Option
 from mqadmin.command.failure import NO, PARTLY, UsageFault, target_status
-from mqadmin.command.found import emit_found
+from mqadmin.command.found import DEFAULT_LIMIT, Limit, body_view, emit_found
 from mqadmin.command.session import Session
 from mqadmin.command.values import count, per_second, time_ms
 from mqadmin.command.window import Begin, End, Time, window
@@ -22,7 +22,8 @@ NOUN = Noun(
     """,
 )
 
-REPLAY_LIMIT_BYTES = 1 << 30  # a replay set is held in memory; more is split into several
+REPLAY_LIMIT = 10_000  # default number of dead letters read from a DLQ
+REPLAY_LIMIT_BYTES = 1 << 30  # the input of a replay is read into memory; split larger ones
 
 DLQ_LIST = View(
     "dlq.list",
@@ -95,7 +96,7 @@ def list_dead_letters(
 @NOUN.verb(
     "show",
     view=DLQ_SHOW,
-    examples=["mqadmin dlq show billing", "mqadmin dlq show billing --begin -1d --body text"],
+    examples=["mqadmin dlq show billing", "mqadmin dlq show billing --since -1d --body text"],
 )
 def show(
     session: Session,
@@ -103,9 +104,7 @@ def show(
     begin: Begin = None,
     end: End = None,
     time: Time = None,
-    maximum: Annotated[
-        int, Option("--max", "-m", metavar="N", help="Show at most N messages.", parse=count)
-    ] = 64,
+    limit: Limit = None,
     body: Annotated[
         Literal["none", "text", "hex", "base64"],
         Option("--body", help="Show the body in this form."),
@@ -115,17 +114,16 @@ def show(
     ] = False,
 ) -> None:
     """Show the dead letters of a group, oldest first."""
-    from mqadmin.admin.message import BodyView
-
+    view = body_view(body, raw)
     begin, end = window(session, begin, end, time)
     result = session.admin.dlq.show(
         group,
-        max_items=maximum,
+        max_items=limit or DEFAULT_LIMIT,
         begin_ms=begin or 0,
         end_ms=end,
-        body=BodyView(encoding=body, raw=raw),
+        body=view,
     )
-    emit_found(session, DLQ_SHOW, result)
+    emit_found(session, DLQ_SHOW, result, limit)
 
 
 @NOUN.verb(
@@ -157,9 +155,17 @@ def replay(
         str,
         Option("--to", metavar="WHERE", help="origin, retry (the group's alone) or a topic."),
     ] = "origin",
-    maximum: Annotated[
-        int, Option("--max", "-m", metavar="N", help="Of a DLQ: its first N messages.", parse=count)
-    ] = 10_000,
+    limit: Annotated[
+        int | None,
+        Option(
+            "--limit",
+            "--max",
+            "-m",
+            metavar="N",
+            help=f"Of a DLQ: its first N messages; default {REPLAY_LIMIT}.",
+            parse=count,
+        ),
+    ] = None,
     rate: Annotated[
         float | None,
         Option("--rate", metavar="N/s", help="At most N messages a second.", parse=per_second),
@@ -191,11 +197,14 @@ def replay(
         raise UsageFault(
             "dlq replay: which dead letters?", "name a GROUP, or a file with --from FILE"
         )
-    letters = _letters(session, group, source, maximum)
+    if source is not None and limit is not None:
+        raise UsageFault("dlq replay: --limit is for a DLQ, not for a file", "leave it out")
+    letters = _dead_letters(session, group, source, limit)
     if letters is None:
         return
     kept = ledger or _ledger_name(group, source)
     plan = session.admin.dlq.plan_replay(letters, to=to, ledger=kept)
+    session.announce(plan.addresses)
     for topic, (new, old) in plan.targets().items():
         before = f", {old} sent before" if old else ""
         session.note(f"{topic}: {new} to send{before}")
@@ -215,31 +224,33 @@ def replay(
 
 
 def _ledger_name(group: str | None, source: str | None) -> str:
-    """Where what was sent is kept unless told otherwise: beside the file, else here."""
+    """Return the default ledger: next to the input file, else in the working directory."""
     if source not in (None, "-"):
         return f"{source}.ledger"
     return f"dlq-{group}.ledger" if group else "dlq.ledger"
 
 
-def _letters(
-    session: Session, group: str | None, source: str | None, maximum: int
+def _dead_letters(
+    session: Session, group: str | None, source: str | None, limit: int | None
 ) -> list[Any] | None:
-    """The letters of a file or of a DLQ; None if there are none, which is said."""
-    from mqadmin.admin.letters import letter_of, read_letters
+    """Read dead letters from a file or a DLQ; None if there are none, which is reported."""
+    from mqadmin.admin.dead_letters import dead_letter_of, read_dead_letters
 
     if source is None:
         from mqadmin.admin.message import BodyView
 
         assert group is not None
         found = session.admin.dlq.show(
-            group, max_items=maximum, body=BodyView(encoding="base64", raw=False)
+            group, max_items=limit or REPLAY_LIMIT, body=BodyView(encoding="base64", raw=False)
         )
         if found.kind != "found":
             emit_found(session, DLQ_REPLAY, found)
             return None
-        if found.truncated:
-            session.note(f"the first {len(found.items)} dead letters of the group; --max for more")
-        return [letter_of(row) for row in found.items]
+        if found.truncated and limit is None:
+            reason = f"only the first {len(found.items)} dead letters of the group"
+            session.say(PARTLY, "truncated", reason, "raise --limit")
+        session.report_targets(found.errors, some_worked=True)
+        return [dead_letter_of(row) for row in found.items]
     if source == "-":
         from mqadmin.output.stdio import read_input
 
@@ -248,7 +259,9 @@ def _letters(
         from mqadmin.settings import read_file
 
         data = read_file(source, REPLAY_LIMIT_BYTES)
-    letters = [letter for letter in read_letters(data, source) if group in (None, letter.group)]
+    letters = [
+        letter for letter in read_dead_letters(data, source) if group in (None, letter.group)
+    ]
     if letters:
         return letters
     whose = f" of group {group}" if group else ""
@@ -258,7 +271,7 @@ def _letters(
 
 
 def _send(session: Session, plan: Any, rate: float | None) -> list[Any]:
-    """Send, and show each message with where it went; a Ctrl-C is told how far it came."""
+    """Send, printing each message with its new location; an interrupt reports the number sent."""
     done: list[Any] = []
 
     def items() -> Iterator[Any]:
@@ -275,7 +288,7 @@ def _send(session: Session, plan: Any, rate: float | None) -> list[Any]:
 
 
 def _conclude(session: Session, items: Sequence[Any]) -> None:
-    """Say what could not be sent."""
+    """Report the messages that could not be sent."""
     failed = [item for item in items if item.error is not None]
     if not failed:
         return

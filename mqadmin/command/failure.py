@@ -1,14 +1,14 @@
-"""Errors as exit statuses and as words: the one table.
+"""Exit statuses and error reports: the only table that maps errors to both.
 
 ========  =====================================================================
 status    meaning
 ========  =====================================================================
 0         done
-1         the answer is no: nothing found, gate not met, files differ
-2         usage; a change without ``--yes`` where nobody can be asked
-3         unreachable or out of time
-4         refused: the peer answered with an error code
-5         done in part: some targets failed, or the result was cut
+1         no result: nothing found, gate not met, files differ
+2         usage error; a change without ``--yes`` and without a terminal
+3         unreachable or timed out
+4         refused: the peer responded with an error code, or a lock is taken
+5         partial: some targets failed, or the result was truncated
 6         not authenticated or not permitted
 7         a store file is damaged or unreadable
 8         the state moved since the plan was made, or the read-back differs
@@ -37,17 +37,17 @@ INTERRUPTED = 130
 
 
 class UsageFault(errors.RocketMQError):
-    """The command line cannot be carried out as it stands."""
+    """The command line is invalid or incomplete."""
 
 
-class NothingFound(errors.RocketMQError):
-    """The question was answered, and the answer is no."""
+class NoResults(errors.RocketMQError):
+    """The query succeeded without a result."""
 
 
-# First match wins: the most special class stands first.
+# First match wins: subclasses precede their base classes.
 FAILURES: tuple[tuple[type[BaseException], str, int], ...] = (
     (UsageFault, "usage", USAGE),
-    (NothingFound, "notFound", NO),
+    (NoResults, "notFound", NO),
     (errors.RequestTimeoutError, "timeout", UNREACHABLE),
     (errors.ConnectError, "unreachable", UNREACHABLE),
     (errors.RemotingError, "unreachable", UNREACHABLE),
@@ -56,7 +56,9 @@ FAILURES: tuple[tuple[type[BaseException], str, int], ...] = (
     (errors.LocalProtocolError, "usage", USAGE),
     (errors.ProtocolError, "protocol", REFUSED),
     (errors.CorruptRecordError, "damaged", DAMAGED),
-    # What was to be written does not fit: no word about the store that was read.
+    (errors.StorePathError, "usage", USAGE),
+    (errors.StoreLockedError, "locked", REFUSED),
+    # The output does not fit on the disk; the store that was read is not damaged.
     (errors.DiskFullError, "output", PARTLY),
     (errors.StoreError, "store", DAMAGED),
     (errors.ConfigError, "usage", USAGE),
@@ -64,7 +66,7 @@ FAILURES: tuple[tuple[type[BaseException], str, int], ...] = (
     (errors.RocketMQError, "error", REFUSED),
 )
 
-# What a target of a fan-out says about itself (mqadmin.admin.result.TargetError.kind).
+# mqadmin.admin.result.TargetError.kind → exit status
 TARGET_KINDS: dict[str, int] = {
     "unreachable": UNREACHABLE,
     "timeout": UNREACHABLE,
@@ -76,14 +78,14 @@ TARGET_KINDS: dict[str, int] = {
     "differs": MOVED,
 }
 
-# Response codes that say "there is no such thing": an answer, though one with an error code.
+# Response codes for "does not exist": no result (status 1) rather than a refusal.
 # TOPIC_NOT_EXIST, QUERY_NOT_FOUND, SUBSCRIPTION_NOT_EXIST, SUBSCRIPTION_GROUP_NOT_EXIST,
 # CONSUMER_NOT_ONLINE
 NOT_THERE_CODES = frozenset({17, 22, 24, 26, 206})
 
 
 def status_of(error: BaseException) -> int:
-    """Give the exit status of an error."""
+    """Return the exit status of an error."""
     if isinstance(error, KeyboardInterrupt):
         return INTERRUPTED
     if isinstance(error, OutputError):
@@ -97,14 +99,14 @@ def status_of(error: BaseException) -> int:
 
 
 def _refusal_kind(error: errors.BrokerError) -> str:
-    """Tell a refusal by access control from one by the state of a topic or group."""
+    """Return notPermitted for a refusal by access control, else refused."""
     from mqadmin.admin.failure import kind_of
 
     return kind_of(error)
 
 
 def report_of(error: BaseException) -> ErrorReport:
-    """Give an error as it is shown."""
+    """Build the report of an error."""
     if isinstance(error, errors.BrokerError):
         return ErrorReport(
             _refusal_kind(error),
@@ -138,14 +140,14 @@ def report_of(error: BaseException) -> ErrorReport:
 
 
 def target_status(kind: str, response_code: int | None) -> int:
-    """Give the exit status when a target that failed is all there is."""
+    """Return the exit status of a failed target when no other target succeeded."""
     if kind == "refused" and response_code in NOT_THERE_CODES:
         return NO
     return TARGET_KINDS.get(kind, REFUSED)
 
 
 def target_report(error: Any) -> ErrorReport:
-    """Give the error of one target of a fan-out as it is shown."""
+    """Build the report of a failed target."""
     return ErrorReport(
         error.kind,
         error.message,

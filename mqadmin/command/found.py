@@ -1,7 +1,8 @@
-"""How the answer to a search for messages is shown: never a bare "nothing"."""
+"""Printing the result of a message query; an empty result always names its reason."""
 
-from typing import Any
+from typing import Annotated, Any
 
+from mqadmin.command.declare import Option
 from mqadmin.command.failure import (
     NO,
     NOT_PERMITTED,
@@ -9,9 +10,11 @@ from mqadmin.command.failure import (
     REFUSED,
     UNREACHABLE,
     USAGE,
+    UsageFault,
     target_report,
 )
 from mqadmin.command.session import Session
+from mqadmin.command.values import count
 from mqadmin.output.view import Outcome, View
 
 # mqadmin.admin.message.QueryResult.kind → exit status; "found" is 0
@@ -28,40 +31,74 @@ KINDS: dict[str, int] = {
     "badId": USAGE,
 }
 
-# Why the rows of a window end early.
-MORE = "more messages match than --max lets through; narrow the window, or raise --max"
+# Default reason of a truncated result, and the default hint.
+MORE = "more messages match"
+RAISE = "raise --limit, or narrow the window with --since and --until"
+
+#: Default number of messages shown.
+DEFAULT_LIMIT = 64
+
+Limit = Annotated[
+    int | None,
+    Option(
+        "--limit",
+        "--max",
+        "-m",
+        metavar="N",
+        help=f"Show at most N messages; default {DEFAULT_LIMIT}.",
+        parse=count,
+    ),
+]
 
 
-def emit_found(session: Session, view: View, result: Any) -> None:
-    """Print the messages of a ``QueryResult``, or say which kind of no it is."""
+def body_view(encoding: str, raw: bool) -> Any:
+    """Return the body options of a query; UsageFault for --raw without a body."""
+    from mqadmin.admin.message import BodyView
+
+    if raw and encoding == "none":
+        raise UsageFault("--raw is about the body, and no body is shown", "add --body text")
+    return BodyView(encoding=encoding, raw=raw)
+
+
+def emit_found(session: Session, view: View, result: Any, limit: int | None = None) -> None:
+    """Print the messages of a ``QueryResult``, or the reason of an empty one.
+
+    ``limit`` is the value of --limit: a result truncated there is complete as requested.
+    """
     errors = [target_report(error) for error in result.errors]
+    is_found = result.kind == "found"
     outcome = Outcome(
         truncated=result.truncated,
-        reason=(result.detail if result.kind == "found" else "") or MORE,
+        asked=limit is not None and len(result.items) >= limit,
+        reason=(result.detail if is_found else "") or MORE,
         errors=[report.fields() for report in errors],
     )
-    session.emit(view, result.items, outcome, quiet=True)
-    _conclude(session, result, errors)
+    hint = (result.hint if is_found else "") or RAISE
+    session.emit(view, result.items, outcome, quiet=True, hint=hint)
+    _conclude(session, result, errors, cut=outcome.truncated and not outcome.asked)
 
 
 def emit_one_found(session: Session, view: View, result: Any) -> None:
-    """Print the one message that was asked for; others of the same id are counted."""
+    """Print the requested message; report how many others have the same id."""
     if result.items:
-        session.emit_thing(view, result.items[0])
+        session.emit_one(view, result.items[0])
         if len(result.items) > 1:
+            first = result.items[0]
             session.note(
-                f"{len(result.items) - 1} more with this id: mqadmin msg query --id shows all"
+                f"{len(result.items) - 1} more with this id: mqadmin msg query "
+                f"--topic {first.topic} --uniq-key {first.uniq_key} shows all"
             )
-    _conclude(session, result, [target_report(error) for error in result.errors])
+    _conclude(session, result, [target_report(error) for error in result.errors], cut=False)
 
 
-def _conclude(session: Session, result: Any, errors: list[Any]) -> None:
+def _conclude(session: Session, result: Any, errors: list[Any], *, cut: bool) -> None:
     from mqadmin.output.errors import ErrorReport, emit_error
 
-    for report in errors:
-        emit_error(report, form=session.form)
+    for text in dict.fromkeys(report.message for report in errors):
+        # a broker that does not respond fails every queue with the same message: report it once
+        emit_error(next(one for one in errors if one.message == text), form=session.form)
     if result.kind == "found":
-        if errors or result.truncated:
+        if errors or cut:
             session.status = PARTLY
         return
     message = result.detail or f"no message: {result.kind}"

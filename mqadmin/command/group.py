@@ -2,7 +2,7 @@
 
 from typing import Annotated, Any
 
-from mqadmin.command.change import carry_out, change_view
+from mqadmin.command.change import change_view, run_change
 from mqadmin.command.declare import Argument, Noun, Option
 from mqadmin.command.session import Session
 from mqadmin.command.values import count, whole
@@ -127,7 +127,7 @@ def create(
         consume_timeout=consume_timeout,
         notify_changes=notify_changes,
     )
-    carry_out(
+    run_change(
         session,
         lambda: session.admin.group.plan_create(
             group,
@@ -174,7 +174,7 @@ def update(
         consume_timeout=consume_timeout,
         notify_changes=notify_changes,
     )
-    carry_out(
+    run_change(
         session,
         lambda: session.admin.group.plan_update(
             group, settings=settings, cluster=cluster, broker=broker
@@ -224,7 +224,7 @@ def delete(
     broker: Broker = None,
 ) -> None:
     """Delete a consumer group's configuration; its retry and DLQ topics stay."""
-    carry_out(
+    run_change(
         session,
         lambda: session.admin.group.plan_delete(
             group, remove_offset=remove_offset, cluster=cluster, broker=broker

@@ -1,4 +1,4 @@
-"""The rows of ``store layout`` as programs read them."""
+"""The rows of ``store layout`` in JSON, YAML and CSV."""
 
 import msgspec
 

@@ -4,12 +4,13 @@ from itertools import islice
 from typing import Annotated, Any, Literal
 
 from mqadmin.command.declare import Argument, Noun, Option
-from mqadmin.command.failure import UsageFault
-from mqadmin.command.found import emit_found, emit_one_found
+from mqadmin.command.failure import UsageFault, target_report
+from mqadmin.command.found import DEFAULT_LIMIT, Limit, body_view, emit_found, emit_one_found
 from mqadmin.command.session import Session
 from mqadmin.command.values import count, pair, whole
+from mqadmin.command.values import message_id as checked_id
 from mqadmin.command.window import Begin, End, Time, window
-from mqadmin.output.view import View
+from mqadmin.output.view import Outcome, View
 
 NOUN = Noun(
     "msg",
@@ -57,6 +58,10 @@ Broker = Annotated[
     str | None, Option("--broker", "-b", metavar="NAME", help="Broker name of the queue.")
 ]
 Queue = Annotated[int | None, Option("--queue", metavar="N", help="Queue id.", parse=whole)]
+Tags = Annotated[
+    str | None,
+    Option("--tag", "--tags", metavar="EXPR", help="Only these tags: 'a || b'."),
+]
 Place = Annotated[
     str | None, Argument("TOPIC", help="The topic, or name it with --topic.", complete="topic")
 ]
@@ -65,7 +70,7 @@ Raw = Annotated[bool, Option("--raw", help="The stored bytes of the body, not de
 
 
 def _one_topic(verb: str, place: str | None, option: str | None) -> str:
-    """Take the topic from its place or from ``--topic``; both are fine when they agree."""
+    """Return the topic from the argument or ``--topic``; UsageFault if both differ or none is."""
     if place and option and place != option:
         raise UsageFault(f"{verb}: one topic at a time, not both {place} and {option}")
     topic = option or place
@@ -74,21 +79,15 @@ def _one_topic(verb: str, place: str | None, option: str | None) -> str:
     return topic
 
 
-def _body(form: str, raw: bool) -> Any:
-    from mqadmin.admin.message import BodyView
-
-    return BodyView(encoding=form, raw=raw)
-
-
 @NOUN.verb(
     "query",
     view=MSG_QUERY,
     examples=[
         "mqadmin msg query --topic orders --key 42",
-        "mqadmin msg query --topic orders --key 42 --begin -2h --scan",
+        "mqadmin msg query --topic orders --key 42 --since -2h --scan",
         "mqadmin msg query --id 7F00000100002A9F0000000000000000",
         "mqadmin msg query --topic orders --queue 3 --offset 1200 --count 10",
-        "mqadmin msg query --topic orders --begin '2026-01-02 03:04' --end now --body text",
+        "mqadmin msg query --topic orders --since '2026-01-02 03:04' --until now --body text",
         "mqadmin msg query --topic orders --time -2h..-1h",
     ],
 )
@@ -110,79 +109,125 @@ def query(
         int | None, Option("--offset", metavar="N", help="Queue offset.", parse=whole)
     ] = None,
     number: Annotated[
-        int, Option("--count", metavar="N", help="Read on from --offset.", parse=count)
-    ] = 1,
+        int | None,
+        Option("--count", metavar="N", help="N messages from --offset on.", parse=count),
+    ] = None,
     broker: Broker = None,
     begin: Begin = None,
     end: End = None,
     time: Time = None,
     all_time: Annotated[
-        bool, Option("--all-time", help="No time window (the default without --begin, --end).")
+        bool, Option("--all-time", help="No time window (the default with --key).")
     ] = False,
-    maximum: Annotated[
-        int, Option("--max", "-m", metavar="N", help="Show at most N messages.", parse=count)
-    ] = 64,
+    limit: Limit = None,
     scan: Annotated[
         bool, Option("--scan", help="Read the queues themselves when the index has nothing.")
     ] = False,
-    tags: Annotated[
-        str, Option("--tags", metavar="EXPR", help="With a time range: a tag expression.")
-    ] = "*",
+    tags: Tags = None,
     body: BodyForm = "none",
     raw: Raw = False,
 ) -> None:
     """Find messages by key, by id, by place or by time.
 
     --key asks the IndexFile of every broker of the topic, newest first. --scan reads the queues
-    in the window when the index has nothing, which is slow and certain. --begin and --end take
-    RFC 3339, '2026-01-02 03:04', now, -2h, or epoch seconds or milliseconds.
+    in the window when the index has nothing, which is slow and certain. Each question takes the
+    options that can narrow it: --id only --topic; --offset the place (--queue, --broker) and
+    --count; --key, --uniq-key and a time window also --tag, --queue, --broker and --limit. Times
+    are RFC 3339, '2026-01-02 03:04', now, -2h, or epoch seconds or milliseconds.
     """
-    if all_time and (begin is not None or end is not None or time is not None):
-        raise UsageFault("--all-time and --begin/--end/--time exclude each other")
-    view = _body(body, raw)
-    if message_id:
-        found = session.admin.message.query_id(message_id, topic=topic, body=view)
+    question = _question(
+        {
+            "--id": message_id,
+            "--key": key,
+            "--uniq-key": uniq_key,
+            "--offset": offset,
+            "--topic": topic,
+            "--queue": queue,
+            "--broker": broker,
+            "--count": number,
+            "--since": begin,
+            "--until": end,
+            "--time": time,
+            "--all-time": all_time or None,
+            "--limit": limit,
+            "--scan": scan or None,
+            "--tag": tags,
+        }
+    )
+    view = body_view(body, raw)
+    messages = session.admin.message
+    if message_id is not None:
+        found = messages.query_id(message_id, topic=topic, body=view)
         emit_found(session, MSG_QUERY, found)
         return
-    if not topic:
-        raise UsageFault(
-            "msg query needs --id, or --topic with --key, --uniq-key, --offset or --begin",
-            "mqadmin msg query --topic orders --key 42",
+    assert topic is not None, "checked by _question"
+    if offset is not None:
+        assert queue is not None, "checked by _question"
+        found = messages.query_offset(
+            topic, queue, offset, broker=broker, count=number or 1, body=view
         )
-    messages = session.admin.message
+        emit_found(session, MSG_QUERY, found)
+        return
     begin, end = window(session, begin, end, time)
-    if key or uniq_key:
-        result = messages.query_key(
+    narrow: dict[str, Any] = {"queue_id": queue, "broker": broker, "tags": tags or "*"}
+    at_most = limit or DEFAULT_LIMIT
+    if question == "window":
+        found = messages.query_time(topic, begin, end, max_items=at_most, body=view, **narrow)
+    else:
+        found = messages.query_key(
             topic,
-            key or uniq_key or "",
+            key if key is not None else uniq_key or "",
             begin_ms=begin or 0,
             end_ms=end,
-            max_items=maximum,
+            max_items=at_most,
             scan=scan,
-            unique=not key,
+            unique=question == "--uniq-key",
             body=view,
+            **narrow,
         )
-    elif offset is not None:
-        result = messages.query_offset(
-            topic, queue or 0, offset, broker=broker, count=number, body=view
-        )
-    elif begin is not None or end is not None:
-        result = messages.query_time(
-            topic,
-            begin or 0,
-            end,
-            max_items=maximum,
-            queue_id=queue,
-            broker=broker,
-            tags=tags,
-            body=view,
-        )
-    else:
+    emit_found(session, MSG_QUERY, found, limit)
+
+
+_WINDOW = frozenset({"--since", "--until", "--time", "--all-time"})
+_NARROWED = _WINDOW | {"--topic", "--queue", "--broker", "--tag", "--limit"}
+
+# The options that select messages, each with the options that can be combined with it.
+_QUESTIONS: dict[str, frozenset[str]] = {
+    "--id": frozenset({"--topic"}),
+    "--key": _NARROWED | {"--scan"},
+    "--uniq-key": _NARROWED | {"--scan"},
+    "--offset": frozenset({"--topic", "--queue", "--broker", "--count"}),
+    "window": _NARROWED,
+}
+
+
+def _question(options: dict[str, Any]) -> str:
+    """Return the selecting option; UsageFault for none, two, or one that does not combine."""
+    given = {name for name, value in options.items() if value is not None}
+    asked = [name for name in _QUESTIONS if name in given]
+    if len(asked) > 1:
+        raise UsageFault(f"msg query: {' and '.join(asked)} exclude each other", "ask one by one")
+    if not asked and not given & _WINDOW:
         raise UsageFault(
-            f"msg query: topic {topic} alone names no message",
-            "add --key, --uniq-key, --queue with --offset, or --begin and --end",
+            "msg query needs --id, or --topic with --key, --uniq-key, --queue and --offset, or a "
+            "time window",
+            "mqadmin msg query --topic orders --key 42",
         )
-    emit_found(session, MSG_QUERY, result)
+    question = asked[0] if asked else "window"
+    stray = sorted(given - _QUESTIONS[question] - {question})
+    if stray:
+        form = f"with {question}" if asked else "with a time window"
+        raise UsageFault(
+            f"msg query: {', '.join(stray)} cannot be applied {form}",
+            f"{form}: " + ", ".join(sorted(_QUESTIONS[question])),
+        )
+    if question != "--id" and "--topic" not in given:
+        raise UsageFault(f"msg query: {question} needs --topic", "add --topic TOPIC")
+    if question == "--offset" and "--queue" not in given:
+        raise UsageFault("msg query: --offset needs --queue", "mqadmin topic status TOPIC")
+    if "--all-time" in given and len(given & _WINDOW) > 1:
+        raise UsageFault("--all-time and --since/--until/--time exclude each other")
+    return question
 
 
 @NOUN.verb(
@@ -201,13 +246,14 @@ def show(
     raw: Raw = False,
 ) -> None:
     """Show everything about one message, its body included."""
-    result = session.admin.message.query_id(message_id, topic=topic, body=_body(body, raw))
+    result = session.admin.message.query_id(message_id, topic=topic, body=body_view(body, raw))
     emit_one_found(session, MSG_SHOW, result)
 
 
 @NOUN.verb(
     "send",
     view=MSG_SEND,
+    changes=True,
     examples=[
         "mqadmin msg send --topic orders --key 42 --tag paid --body 'two coffees'",
         "mqadmin msg send orders --body-file order.json --property region=eu",
@@ -218,7 +264,10 @@ def send(
     session: Session,
     place: Place = None,
     topic: Topic = None,
-    body: Annotated[str | None, Option("--body", metavar="TEXT", help="The body as text.")] = None,
+    body: Annotated[
+        str | None,
+        Option("--body", metavar="TEXT", help="The body as text.", any_bytes=True),
+    ] = None,
     body_file: Annotated[
         str | None,
         Option("--body-file", metavar="FILE", help="Read the body; - is stdin.", complete="file"),
@@ -237,7 +286,13 @@ def send(
     broker: Broker = None,
     queue: Queue = None,
     delay_level: Annotated[
-        int, Option("--delay-level", metavar="N", help="Deliver later (level 1 …).", parse=whole)
+        int,
+        Option(
+            "--delay-level",
+            metavar="N",
+            help="Deliver later: a level of the broker, from 1.",
+            parse=whole,
+        ),
     ] = 0,
     create: Annotated[
         bool, Option("--create", help="Let the broker create an unknown topic.")
@@ -252,22 +307,23 @@ def send(
     if (body is None) == (body_file is None):
         raise UsageFault("msg send needs --body or --body-file, one of them")
     data = body.encode("utf-8", "surrogateescape") if body is not None else _read(body_file or "-")
+    message: dict[str, Any] = {
+        "tags": tags,
+        "keys": keys or (),
+        "properties": dict(word.split("=", 1) for word in properties or ()),
+        "broker": broker,
+        "queue_id": queue,
+        "delay_level": delay_level,
+        "create": create,
+    }
     if session.dry_run:
+        plan = session.admin.message.plan_send(topic, data, **message)
+        session.announce(plan.addresses)
         session.note(f"would send {len(data)} bytes to topic {topic}")
-        session.note("dry run: nothing was changed")
+        session.emit_one(MSG_SEND, plan.record)
+        session.end_dry_run()
         return
-    sent = session.admin.message.send(
-        topic,
-        data,
-        tags=tags,
-        keys=keys or (),
-        properties=dict(word.split("=", 1) for word in properties or ()),
-        broker=broker,
-        queue_id=queue,
-        delay_level=delay_level,
-        create=create,
-    )
-    session.emit_thing(MSG_SEND, sent)
+    session.emit_one(MSG_SEND, session.admin.message.send(topic, data, **message))
 
 
 def _read(path: str) -> bytes:
@@ -298,10 +354,11 @@ def tail(
     follow: Annotated[
         bool, Option("--follow/--no-follow", help="Wait for new messages, or end at the end.")
     ] = True,
-    maximum: Annotated[
-        int | None, Option("--max", "-m", metavar="N", help="End after N messages.", parse=count)
+    limit: Annotated[
+        int | None,
+        Option("--limit", "--max", "-m", metavar="N", help="End after N messages.", parse=count),
     ] = None,
-    tags: Annotated[str, Option("--tags", metavar="EXPR", help="Only these tags: 'a || b'.")] = "*",
+    tags: Tags = None,
     broker: Broker = None,
     queue: Queue = None,
     body: BodyForm = "text",
@@ -309,26 +366,48 @@ def tail(
 ) -> None:
     """Follow a topic: print messages as they arrive, until Ctrl-C.
 
-    No consumer group is used and no offset is moved.
+    --limit ends it after so many messages, --timeout on the command line after that time. No
+    consumer group is used and no offset is moved. A broker that gives no answer is reported and
+    asked again later; status 5 at the end then.
     """
-    if session.form in ("json", "yaml") and follow and maximum is None:
+    timeout = session.settings.effective["timeout"]
+    for_ms = session.settings.timeout_ms if follow and timeout.origin == "option" else None
+    endless = follow and limit is None and for_ms is None
+    if session.form in ("json", "yaml") and endless:
         raise UsageFault(
             f"msg tail: {session.form} is one document and would never end",
-            "use -o ndjson, or end it with --max or --no-follow",
+            "use -o ndjson, or end it with --limit, --timeout or --no-follow",
         )
     topic = _one_topic("msg tail", place, topic)
+    failed: list[Any] = []
+
+    def report(error: Any) -> None:
+        failed.append(error)
+        session.report_targets([error], some_worked=True)
+
     messages = session.admin.message.tail(
         topic,
         last=last,
         follow=follow,
-        tags=tags,
+        for_ms=for_ms,
+        tags=tags or "*",
         broker=broker,
         queue_id=queue,
-        body=_body(body, raw),
+        body=body_view(body, raw),
+        report=report,
     )
-    if maximum is not None:
-        messages = islice(messages, maximum)
-    session.emit(MSG_TAIL, messages, live=follow)
+    if limit is not None:
+        messages = islice(messages, limit)
+    outcome = Outcome()
+    session.emit(
+        MSG_TAIL, _with_errors(messages, failed, outcome), outcome, live=follow, quiet=True
+    )
+
+
+def _with_errors(messages: Any, failed: list[Any], outcome: Outcome) -> Any:
+    """Yield the messages, then add the brokers that failed meanwhile to the outcome."""
+    yield from messages
+    outcome.errors = [target_report(error).fields() for error in failed]
 
 
 @NOUN.verb(
@@ -338,7 +417,7 @@ def tail(
 )
 def decode_id(
     session: Session,
-    text: Annotated[str, Argument("ID", help="An offsetMsgId or a uniqKey.")],
+    text: Annotated[str, Argument("ID", help="An offsetMsgId or a uniqKey.", parse=checked_id)],
 ) -> None:
     """Say what an id holds: address and physical offset, or host, process, time and counter.
 
@@ -346,4 +425,4 @@ def decode_id(
     """
     from mqadmin.admin.message import decode_id as decode
 
-    session.emit_thing(MSG_DECODE, decode(text))
+    session.emit_one(MSG_DECODE, decode(text))

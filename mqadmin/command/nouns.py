@@ -1,7 +1,7 @@
-"""The nouns by name: where each lives and its one-sentence summary.
+"""The nouns by name: module and one-sentence summary of each.
 
-Kept apart from the modules so that help and completion of the first word import none of them; a
-test compares each sentence with the first paragraph of the noun's own text.
+Separate from the modules so that help and completion of the first word import none of them; a
+test compares each summary with the first paragraph of the noun's text.
 """
 
 NOUNS: dict[str, tuple[str, str]] = {

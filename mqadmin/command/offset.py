@@ -6,6 +6,7 @@ from mqadmin.command.declare import Argument, Noun, Option
 from mqadmin.command.failure import MOVED, PARTLY, target_report, target_status
 from mqadmin.command.session import Session
 from mqadmin.command.values import whole
+from mqadmin.command.window import local_time
 from mqadmin.output.view import Outcome, View
 
 NOUN = Noun(
@@ -45,6 +46,7 @@ OFFSET_RESET = View(
         "newOffset",
         "skipped",
         "repeated",
+        "clamped",
         "readBack",
         "status",
     ),
@@ -60,6 +62,7 @@ OFFSET_RESET = View(
         "newOffset",
         "skipped",
         "repeated",
+        "clamped",
         "readBack",
         "status",
     ),
@@ -114,7 +117,8 @@ def reset(
         Option(
             "--to",
             metavar="WHERE",
-            help="earliest, latest, a time, an offset, shift:-100, duration:1h or file:F.",
+            help="earliest, latest, an offset, shift:-100, duration:1h, file:F or a time; bare "
+            "digits are an offset, @1700000000 is a time.",
         ),
     ],
     queue: Annotated[
@@ -136,12 +140,15 @@ def reset(
     """Move the consumer offsets of a group on one topic.
 
     Shows for each queue the current and the new offset and how many messages are skipped or
-    repeated; writes the old offsets to an undo file before anything is changed (take it back
-    with --to file:F); then applies and reads back. Works for groups that are online (their
-    clients are told) and for those that are not.
+    repeated, and the time that was meant; writes the old offsets, absent ones included, to an undo
+    file before anything is changed (take it back with --to file:F); then applies and reads back.
+    Works for groups that are online (their clients are told) and for those that are not.
     """
     session.require_consent()
     plan = session.admin.offset.plan_reset(group, topic, to, queue_id=queue, broker=broker)
+    session.announce(item.address for item in plan.items)
+    if plan.to_timestamp is not None:
+        session.note(f"to the first message stored at {local_time(plan.to_timestamp)} or later")
     for warning in plan.warnings:
         session.note(f"warning: {warning}")
     if session.dry_run:
@@ -162,13 +169,16 @@ def reset(
     for warning in done.warnings[len(plan.warnings) :]:
         session.note(f"warning: {warning}")
     if done.undo_path and any(item.status in UNDONE_BY_FILE for item in done.items):
+        from shlex import quote
+
+        place = quote(f"file:{done.undo_path}")
         session.note(
-            f"undo: mqadmin offset reset {group} --topic {topic} --to file:{done.undo_path}"
+            f"undo: mqadmin offset reset {quote(group)} --topic {quote(topic)} --to {place}"
         )
     session.status = _status(done)
 
 
-# What an undo file can take back; "pending" is a reset that the clients carry out.
+# Items that an undo file can restore; "pending" is a reset that the clients still have to apply.
 UNDONE_BY_FILE = frozenset({"done", "differs", "pending"})
 
 
@@ -182,7 +192,8 @@ def _tell(session: Session, plan: Any) -> None:
     for item in plan.items:
         session.note(
             f"{item.broker_name} queue {item.queue_id}: {_shown(item.current_offset)} -> "
-            f"{item.new_offset}, {item.skipped} skipped, {item.repeated} repeated"
+            f"{_shown(item.new_offset)}, {item.skipped} skipped, {item.repeated} repeated"
+            + (", clamped" if item.clamped else "")
         )
 
 

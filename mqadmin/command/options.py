@@ -66,6 +66,7 @@ SecretKeyFile = Annotated[
     Option(
         "--secret-key-file",
         metavar="FILE",
+        env="MQADMIN_SECRET_KEY_FILE",
         help="File with the account's secret; MQADMIN_SECRET_KEY holds the secret itself.",
         complete="file",
     ),
@@ -73,15 +74,33 @@ SecretKeyFile = Annotated[
 Tls = Annotated[bool, Option("--tls", env="MQADMIN_TLS", help="TLS to broker and name server.")]
 TlsCa = Annotated[
     str | None,
-    Option("--tls-ca", metavar="FILE", help="Trusted certificates (PEM).", complete="file"),
+    Option(
+        "--tls-ca",
+        metavar="FILE",
+        env="MQADMIN_TLS_CA",
+        help="Trusted certificates (PEM).",
+        complete="file",
+    ),
 ]
 TlsCert = Annotated[
     str | None,
-    Option("--tls-cert", metavar="FILE", help="Own certificate (PEM).", complete="file"),
+    Option(
+        "--tls-cert",
+        metavar="FILE",
+        env="MQADMIN_TLS_CERT",
+        help="Own certificate (PEM).",
+        complete="file",
+    ),
 ]
 TlsKey = Annotated[
     str | None,
-    Option("--tls-key", metavar="FILE", help="Key of --tls-cert (PEM).", complete="file"),
+    Option(
+        "--tls-key",
+        metavar="FILE",
+        env="MQADMIN_TLS_KEY",
+        help="Key of --tls-cert (PEM).",
+        complete="file",
+    ),
 ]
 DryRun = Annotated[bool, Option("--dry-run", help="Show what a change would do; change nothing.")]
 Yes = Annotated[
@@ -110,16 +129,16 @@ def global_options(
     no_color: NoColor = False,
     verbose: Verbose = False,
 ) -> None:
-    """Declare the options that every command takes; nothing is called here."""
+    """Declare the options that every command accepts; the function is never called."""
 
 
 GLOBALS: tuple[Parameter, ...] = parameters_of(global_options)
 
-CHANGE_ONLY = frozenset({"dry_run", "yes"})  # shown in a verb's help only where they act
+CHANGE_ONLY = frozenset({"dry_run", "yes"})  # shown only in the help of verbs that change
 
 
 def merged(before: dict[str, Any], after: dict[str, Any]) -> dict[str, Any]:
-    """Merge options given before the noun with those after the verb; the later place wins."""
+    """Merge the options before the noun with those after the verb; the latter win."""
     return {
         **before,
         **{name: value for name, value in after.items() if value not in (None, False)},

@@ -8,7 +8,7 @@ from mqadmin.command.session import Session
 from mqadmin.command.values import count, heap_size, pair, time_ms
 from mqadmin.output.view import Outcome, View
 from mqadmin.pipeline.catalog import JOBS, find_job
-from mqadmin.pipeline.job import Job, Table, camel
+from mqadmin.pipeline.job import Job, Table, camel, row_class
 
 NOUN = Noun(
     "pipeline",
@@ -27,7 +27,7 @@ CATALOG = "mqadmin.pipeline.catalog"
 
 
 def shown(table: Table) -> tuple[str, ...]:
-    """The columns of a table on a terminal; times in words."""
+    """Return the columns of a table in a terminal; times as RFC 3339."""
     if table.shown:
         return table.shown
     names = (camel(column.name, column.type) for column in table.columns)
@@ -38,10 +38,10 @@ def shown(table: Table) -> tuple[str, ...]:
 
 
 def table_view(job: Job, table: Table) -> View:
-    """How a table of a job is shown."""
+    """Return the view of a table of a job."""
     name = f"pipeline.run.{job.name}"
     name = name if table is job.tables[0] else f"{name}.{table.name}"
-    return View(name, f"{CATALOG}:{job.name}/{table.name}", shown(table))
+    return View(name, row_class(table, job), shown(table))
 
 
 VIEWS = {
@@ -50,7 +50,7 @@ VIEWS = {
 WRITTEN = View("pipeline.run.written", "mqadmin.pipeline.job:WrittenTable")
 LIST = View("pipeline.list", f"{CATALOG}:JobRow", ("job", "summary"))
 SCHEMA = View("pipeline.schema", f"{CATALOG}:JobPage", single=True)
-WARMUP = View("pipeline.warmup", "mqadmin.pipeline.archive:Archive", single=True)
+WARMUP = View("pipeline.warmup", "mqadmin.pipeline.spark.archive:Archive", single=True)
 
 JobName = Annotated[str, Argument("JOB", help="A job; 'mqadmin pipeline list' shows them.")]
 
@@ -82,7 +82,7 @@ def schema(session: Session, job: JobName) -> None:
 
         write_out(page_text(found))
         return
-    session.emit_thing(SCHEMA, job_page(found))
+    session.emit_one(SCHEMA, job_page(found))
 
 
 @NOUN.verb(
@@ -186,13 +186,13 @@ def run(
     told, and the exit status is 5. What is written appears whole or not at all; manifest.json
     comes last, with counts and offsets. On a terminal a bar counts Spark's tasks; Ctrl-C cancels.
     """
-    from mqadmin.pipeline.java import spark_home
+    from mqadmin.pipeline.spark.java import spark_home
 
     found = find_job(job)
-    spark_home()  # says what to install before anything of Spark is imported
+    spark_home()  # reports what to install before anything of Spark is imported
     from mqadmin.pipeline.run import Request
     from mqadmin.pipeline.run import run as run_job
-    from mqadmin.pipeline.session import SparkSettings
+    from mqadmin.pipeline.spark.session import SparkSettings
 
     if plot is not None:
         _check_plot(found, plot, out)
@@ -279,9 +279,9 @@ def _check_plot(job: Job, path: str, out: str | None) -> None:
         raise UsageFault("--plot and --out exclude each other")
     if not path.endswith((".png", ".svg", ".html")):
         raise UsageFault(f"{path}: no known kind of picture", "end it in .png, .svg or .html")
-    from mqadmin.pipeline.picture import check_place
+    from mqadmin.pipeline.plot import check_plot_path
 
-    check_place(path)
+    check_plot_path(path)
 
 
 def _check_times(since: int | None, until: int | None) -> None:
@@ -290,7 +290,7 @@ def _check_times(since: int | None, until: int | None) -> None:
 
 
 class Bar:
-    """Tasks on stderr while a job runs, where a person looks at it."""
+    """Number of finished Spark tasks on stderr while a job runs, only on a terminal."""
 
     WIDTH = 30
 
@@ -301,7 +301,7 @@ class Bar:
         self._drawn = 0
 
     def show(self, progress: Any) -> None:
-        """Draw how far a run is."""
+        """Draw the progress of a run."""
         if not self._active:
             return
         from mqadmin.output.stdio import write_err
@@ -315,7 +315,7 @@ class Bar:
         self._drawn = len(text)
 
     def clear(self) -> None:
-        """Wipe the line."""
+        """Clear the line."""
         if self._drawn:
             from mqadmin.output.stdio import write_err
 
@@ -330,14 +330,14 @@ def warmup(session: Session) -> None:
     The archive (about 180 MB) is kept in the user's cache folder and used by every later run; it
     is to be made anew when Java or Spark change. Takes a minute.
     """
-    from mqadmin.pipeline.java import spark_home
+    from mqadmin.pipeline.spark.java import spark_home
 
     spark_home()
-    from mqadmin.pipeline.warmup import warm_up
+    from mqadmin.pipeline.spark.warmup import warm_up
 
     bar = Bar(session)
     try:
         archive = warm_up(bar.show)
     finally:
         bar.clear()
-    session.emit_thing(WARMUP, archive)
+    session.emit_one(WARMUP, archive)

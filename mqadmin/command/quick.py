@@ -1,10 +1,10 @@
-"""The quick parser: plain, correct command lines without the Typer face.
+"""The quick parser: correct command lines without importing Typer.
 
-A command is a cron line, and most of its cost is start-up. This parser reads the declarations
-directly and knows nothing of help, suggestions or usage errors: on a word it does not know, a
-value that does not parse or an argument that is missing it declines, and the face reads the same
-words again and explains. What it accepts means the same as in the face; a test compares both on
-random command lines.
+Commands often run from cron, and start-up is most of their cost. This parser uses the
+declarations directly and supports no help, suggestions or usage errors: on an unknown word, an
+invalid value or a missing argument it declines, and Typer parses the same words again and reports
+the error. Both parsers return the same result for every line this one accepts; a test compares
+them on random command lines.
 """
 
 from collections.abc import Sequence
@@ -17,14 +17,14 @@ from mqadmin.command.options import GLOBALS, merged
 
 
 class Declined(Exception):
-    """These words are for the face."""
+    """This command line is left to Typer."""
 
 
 Parsed = tuple[Verb, dict[str, Any], dict[str, Any]]
 
 
 def parse(words: Sequence[str]) -> Parsed | None:
-    """Give verb, global options and the verb's own values, or None to decline."""
+    """Return verb, global options and the verb's values, or None to decline."""
     try:
         return _parse(list(words))
     except Declined:
@@ -41,7 +41,7 @@ def _parse(words: list[str]) -> Parsed:
     if found is None:
         raise Declined
     verb, count = found
-    own = _Reader((*GLOBALS, *verb.parameters))  # a verb's own name beats a global one
+    own = _Reader((*GLOBALS, *verb.parameters))  # a verb's option overrides a global one
     own.read(rest[1 + count :])
     own.fill_places(verb.parameters)
     values = {p.name: own.final(p) for p in verb.parameters}
@@ -49,12 +49,12 @@ def _parse(words: list[str]) -> Parsed:
     after = {p.name: value for p, value in own.given() if id(p) in global_names}
     options = merged({p.name: value for p, value in before.given()}, after)
     if options.get("output") == "schema":
-        raise Declined  # answered by the face even when arguments are missing
+        raise Declined  # Typer prints the schema even when arguments are missing
     return verb, {p.name: options.get(p.name, p.default) for p in GLOBALS}, values
 
 
 class _Reader:
-    """Reads words against a list of parameters."""
+    """Parses words against a list of parameters."""
 
     def __init__(self, parameters: Sequence[Parameter]) -> None:
         self.by_name: dict[str, tuple[Parameter, bool]] = {}
@@ -69,7 +69,10 @@ class _Reader:
                     self.by_name[parameter.marker.negative] = (parameter, False)
 
     def read(self, words: list[str], *, stop_at_place: bool = False) -> list[str]:
-        """Take options (and places) from ``words``; give what is left at the first place."""
+        """Parse options and arguments.
+
+        With ``stop_at_place`` parsing stops at the first argument; return the words from it on.
+        """
         position = 0
         while position < len(words):
             word = words[position]
@@ -143,7 +146,7 @@ class _Reader:
             self.values[id(parameter)] = value
 
     def fill_places(self, parameters: Sequence[Parameter]) -> None:
-        """Give the places to the arguments in order; too many or too few are declined."""
+        """Assign the words to the arguments in order; decline too many."""
         words = self.places
         for parameter in parameters:
             if parameter.is_option:
@@ -159,11 +162,11 @@ class _Reader:
             raise Declined
 
     def given(self) -> list[tuple[Parameter, Any]]:
-        """List the parameters that were given with their values."""
+        """Return the parameters that occurred, with their values."""
         return [(self.parameters[key], value) for key, value in self.values.items()]
 
     def final(self, parameter: Parameter) -> Any:
-        """Give the value of a parameter: given or default; a missing one is declined."""
+        """Return the value or default of a parameter; decline if a required one is missing."""
         if id(parameter) in self.values:
             return self.values[id(parameter)]
         if parameter.required:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from mqadmin.command.declare import Verb
 from mqadmin.command.failure import (
+    DEFECT,
     DONE,
     INTERRUPTED,
     NO,
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 
 
 def connect(settings: Settings, trace: Callable[..., None] | None) -> "MQAdmin":
-    """Open a session with the cluster of the settings; tests put a fake here."""
+    """Open a session with the cluster of the settings; tests replace this function."""
     from mqadmin.admin.session import MQAdmin
 
     network: dict[str, Any] = {}
@@ -62,7 +63,7 @@ def connect(settings: Settings, trace: Callable[..., None] | None) -> "MQAdmin":
 
 
 def check_namesrv(settings: Settings, addresses: list[str]) -> None:
-    """Refuse what cannot be an address before anything is dialled; names where it comes from."""
+    """UsageFault, with the origin of the setting, for an invalid address, before connecting."""
     from broker.common.address import parse_address
     from broker.errors import LocalProtocolError
 
@@ -78,7 +79,7 @@ def check_namesrv(settings: Settings, addresses: list[str]) -> None:
 
 
 class Session:
-    """What a command function works with; ``status`` is the exit status it ends with."""
+    """The context of a command function; ``status`` is the exit status of the run."""
 
     def __init__(self, verb: Verb, settings: Settings, options: dict[str, Any]) -> None:
         self.verb = verb
@@ -87,10 +88,11 @@ class Session:
         self.status = DONE
         self.form = str(settings.text("output") or "table")
         self._admin: MQAdmin | None = None
+        self._place = ""  # context, clusters and name servers of a change, for the question
 
     @property
     def admin(self) -> "MQAdmin":
-        """The online library, connected when first asked for."""
+        """The online library, connected on first access."""
         if self._admin is None:
             trace = None
             if self.options.get("verbose"):
@@ -107,7 +109,7 @@ class Session:
 
     @property
     def yes(self) -> bool:
-        """True when nobody wants to be asked."""
+        """True when changes need no confirmation."""
         return bool(self.options.get("yes"))
 
     @property
@@ -117,16 +119,16 @@ class Session:
 
     @property
     def is_table(self) -> bool:
-        """True when a person is to read the output."""
+        """True when the output is for reading on a terminal."""
         return self.form in ("table", "wide")
 
     @property
     def is_machine(self) -> bool:
-        """True when stderr, too, is read by a program."""
+        """True when errors on stderr are JSON, too."""
         return self.form in ("json", "ndjson")
 
     def close(self) -> None:
-        """Close the connections, if there are any."""
+        """Close the connections, if any."""
         if self._admin is not None:
             self._admin.close()
 
@@ -141,18 +143,19 @@ class Session:
         hint: str = "",
         quiet: bool = False,
     ) -> int:
-        """Print rows, then what there is to say about them, and set the status.
+        """Print rows, report truncation or an empty result, and set the status.
 
-        ``nothing`` is the sentence for an empty answer, which then has status 1, and ``hint`` its
-        next step; ``quiet`` leaves
-        an empty answer to be explained by the caller.
+        ``nothing`` is the message for an empty result, which then has status 1, and ``hint`` the
+        next step after an empty or truncated result; with ``quiet`` the caller reports an empty
+        result.
         """
         from mqadmin.output.emit import emit
 
         outcome = outcome or Outcome()
         count = emit(view, rows, form=self.form, outcome=outcome, color=self.color, live=live)
         if outcome.truncated:
-            self.say(PARTLY, "truncated", outcome.reason or "more rows were left out")
+            status = DONE if outcome.asked else PARTLY
+            self.say(status, "truncated", outcome.reason or "more rows were left out", hint)
         elif not count and not outcome.errors and not quiet:
             if nothing:
                 self.say(NO, "notFound", nothing, hint)
@@ -161,11 +164,13 @@ class Session:
         return count
 
     def say(self, status: int, kind: str, message: str, hint: str = "") -> None:
-        """Say why the status is not 0: in words, or as one object for programs."""
+        """Report why the status is not 0, as text or as one JSON object; keep an earlier status."""
         from mqadmin.output.errors import ErrorReport, emit_error
 
         if kind == "truncated" and not self.is_machine:
             self.note(f"truncated: {message}")
+            if hint:
+                self.note(f"hint: {hint}")
         else:
             emit_error(ErrorReport(kind, message, hint), form=self.form)
         self.status = self.status or status
@@ -187,20 +192,20 @@ class Session:
         self.report_targets(listing.errors, some_worked=count > 0)
         return count
 
-    def emit_thing(self, view: View, thing: Any) -> None:
-        """Print one thing."""
-        from mqadmin.output.emit import emit_thing
+    def emit_one(self, view: View, thing: Any) -> None:
+        """Print one object."""
+        from mqadmin.output.emit import emit_one
 
-        emit_thing(view, thing, form=self.form, color=self.color)
+        emit_one(view, thing, form=self.form, color=self.color)
 
     def report_targets(self, errors: Sequence[Any], *, some_worked: bool) -> None:
-        """Say which targets failed; status 5 when others worked, else that of the first."""
+        """Report the targets that failed; status 5 when others worked, else that of the first."""
         from mqadmin.output.errors import emit_error
 
         said: list[dict[str, Any]] = []
         for error in errors:
             report = target_report(error)
-            if report.fields() not in said:  # one refusal of a broker may hold for many queues
+            if report.fields() not in said:  # one error of a broker may apply to many queues
                 said.append(report.fields())
                 emit_error(report, form=self.form)
         if errors:
@@ -208,13 +213,13 @@ class Session:
             self.status = PARTLY if some_worked else alone
 
     def note(self, text: str) -> None:
-        """Say something that is not data."""
+        """Write a line that is not data to stderr."""
         from mqadmin.output.errors import emit_note
 
         emit_note(text)
 
     def require_consent(self) -> None:
-        """Refuse a change that nobody can be asked about, before anything is even read."""
+        """Refuse a change that cannot be confirmed, before anything is read."""
         from mqadmin.output.stdio import stdin_is_terminal
 
         if not (self.yes or self.dry_run or stdin_is_terminal()):
@@ -224,20 +229,40 @@ class Session:
                 "add --yes to do it, --dry-run to see what it would do",
             )
 
+    def announce(self, addresses: Iterable[str]) -> None:
+        """Report the scope of a change before its plan: context, cluster, name server, brokers.
+
+        ``addresses`` are those of the brokers in the plan. Warns when the environment overrides
+        the cluster or credentials of the context in use.
+        """
+        scope = self.admin.scope(addresses)
+        context = f"context {self.settings.context}" if self.settings.context else "context -"
+        clusters = "cluster " + (", ".join(scope.clusters) or "-")
+        namesrv = "name server " + ";".join(scope.namesrv)
+        brokers = [
+            address if name == address else f"{name} ({address})"
+            for address, name in scope.brokers.items()
+        ]
+        self._place = f"{context}, {clusters}, {namesrv}"
+        self.note(f"{self._place}, broker " + (", ".join(brokers) or "-"))
+        for sentence in self.settings.overrides:
+            self.note(f"warning: {sentence}")
+
     def consent(self, question: str) -> bool:
-        """Ask, unless ``--yes`` answers; False leaves everything as it is."""
+        """Ask for confirmation, unless ``--yes`` is given; False: change nothing, status 1."""
         from mqadmin.output.stdio import read_answer
 
         if self.yes:
             return True
-        if read_answer(f"{question} [y/N] ").lower() in ("y", "yes"):
+        place = f"{self._place}: " if self._place else ""
+        if read_answer(f"{place}{question} [y/N] ").lower() in ("y", "yes"):
             return True
         self.note("nothing was changed")
         self.status = NO
         return False
 
     def end_dry_run(self) -> None:
-        """Say in the last line that nothing was changed, where a person reads it."""
+        """Report in the last line that nothing was changed."""
         from mqadmin.output.stdio import write_out
 
         line = "dry run: nothing was changed"
@@ -247,16 +272,23 @@ class Session:
             self.note(line)
 
 
+def _refuse_dry_run(verb: Verb, options: dict[str, Any]) -> None:
+    if options.get("dry_run") and not verb.changes:
+        raise UsageFault(f"{verb.path} changes nothing, so there is no --dry-run", "leave it out")
+
+
 def run_verb(verb: Verb, options: dict[str, Any], values: dict[str, Any]) -> int:
-    """Run one command and give its exit status; every error ends here in words."""
+    """Run one command and return its exit status; every exception is reported here."""
     form = str(options.get("output") or os.environ.get("MQADMIN_OUTPUT") or "table")
     session: Session | None = None
     try:
         try:
+            _refuse_dry_run(verb, options)
             settings = resolve(options, os.environ)
             form = _checked_form(settings)
             if form == "schema":
                 return emit_verb_schema(verb)
+            _refuse_undecodable(verb, values)
             session = Session(verb, settings, options)
             verb.function(session, **values)
             flush_out()
@@ -273,8 +305,18 @@ def run_verb(verb: Verb, options: dict[str, Any], values: dict[str, Any]) -> int
         return _failed(error, form, verbose=bool(options.get("verbose")))
 
 
+def _refuse_undecodable(verb: Verb, values: dict[str, Any]) -> None:
+    """Refuse text that is not UTF-8, except paths and bodies: RocketMQ names and keys are UTF-8."""
+    for parameter in verb.parameters:
+        value = None if parameter.marker.any_bytes else values.get(parameter.name)
+        for text in value if isinstance(value, list) else (value,):
+            if isinstance(text, str) and any("\ud800" <= c <= "\udfff" for c in text):
+                name = getattr(parameter.marker, "names", (parameter.marker.metavar,))[0]
+                raise UsageFault(f"{name}: {text!r:.80} is not valid UTF-8")
+
+
 def emit_verb_schema(verb: Verb) -> int:
-    """Print the JSON schema of what a command emits."""
+    """Print the JSON schema of a command's output."""
     from mqadmin.output.schema import emit_schema
 
     emit_schema(verb.views)
@@ -299,18 +341,18 @@ def _failed(error: Exception, form: str, *, verbose: bool) -> int:
 
     status = status_of(error)
     try:
-        if verbose:
+        if verbose and status == DEFECT:
             import traceback
 
             write_err("".join(traceback.format_exception(error)))
         emit_error(report_of(error), form=form)
-    except OSError:  # nobody reads stderr, or its disk is full: the status still says it
+    except OSError:  # stderr is closed or its disk is full: the exit status still reports it
         silence_closed_pipe()
     return status
 
 
-def say_interrupted() -> int:
-    """End an interrupted run: a line break after the ``^C`` of the terminal, status 130."""
+def report_interrupted() -> int:
+    """Report an interrupted run: a line break after the ``^C`` on the terminal, status 130."""
     if sys.stderr is not None and sys.stderr.isatty():
         write_err("\n")
     return INTERRUPTED

@@ -1,9 +1,10 @@
 """``mqadmin store``: inspect, find, layout."""
 
 from collections.abc import Iterator
+from string import hexdigits
 from typing import Annotated, Any, Literal
 
-from mqadmin.command.damages import Damages
+from mqadmin.command.damage_report import Damages
 from mqadmin.command.declare import Argument, Noun, Option
 from mqadmin.command.failure import UsageFault
 from mqadmin.command.session import Session
@@ -82,6 +83,17 @@ PLACES = View(
 )
 LAYOUT = View("store.layout", "mqadmin.command.layout_row:LayoutRow")
 
+
+def stored_id(text: str) -> str:
+    """Check an id: an offsetMsgId or a uniqKey has at least 32 hexadecimal digits."""
+    if len(text) < 32 or not set(text) <= set(hexdigits):
+        raise ValueError(
+            f"{text!r:.80} is neither an offsetMsgId nor a uniqKey;"
+            " --key finds messages by any key or uniqKey"
+        )
+    return text
+
+
 PATH_HELP = "A store directory, a folder in it, or one of its files."
 
 Path = Annotated[str, Argument("DIR|FILE", help=PATH_HELP, complete="file")]
@@ -132,7 +144,14 @@ def inspect(
         Option("--key", "-k", metavar="KEY", help="Only messages with this key or uniqKey."),
     ] = None,
     message_id: Annotated[
-        str | None, Option("--id", "-i", metavar="ID", help="Only this offsetMsgId or uniqKey.")
+        str | None,
+        Option(
+            "--id",
+            "-i",
+            metavar="ID",
+            help="Only this offsetMsgId or uniqKey.",
+            parse=stored_id,
+        ),
     ] = None,
     from_offset: Annotated[
         int | None,
@@ -201,7 +220,7 @@ def inspect(
 
 
 def _messages(store: Any, query: Any) -> Iterator[Any]:
-    """Messages by the shortest way: an id or a key leads through the index."""
+    """Return messages by the most selective query: by id, by key through the index, else a scan."""
     if query.id is not None:
         rows: Iterator[Any] = store.find_id(query.id, query)
     elif query.key is not None:
@@ -212,12 +231,12 @@ def _messages(store: Any, query: Any) -> Iterator[Any]:
 
 
 def _one(session: Session, store: Any) -> None:
-    """The files that hold one record: checkpoint and markers."""
+    """Print the files that contain one record: checkpoint and markers."""
     if store.kind == "state":
-        session.emit_thing(INSPECT_STATE, store.state())
+        session.emit_one(INSPECT_STATE, store.state())
         return
     from broker.errors import CorruptRecordError, RemoteProtocolError
-    from mqadmin.inspector.damage import checkpoint_damages
+    from mqadmin.inspector.damage import checkpoint_damage
 
     try:
         found = store.checkpoint()
@@ -225,28 +244,28 @@ def _one(session: Session, store: Any) -> None:
         path = store.path if store.path.is_file() else store.path / "checkpoint"
         raise CorruptRecordError(str(path), 0, error.message) from error
     if found is None:
-        from mqadmin.command.failure import NothingFound
+        from mqadmin.command.failure import NoResults
 
-        raise NothingFound(f"{store.path}: no checkpoint", "a broker writes one at its first stop")
-    session.emit_thing(INSPECT_CHECKPOINT, found)
+        raise NoResults(f"{store.path}: no checkpoint", "a broker writes one at its first stop")
+    session.emit_one(INSPECT_CHECKPOINT, found)
     damages = Damages(Outcome())
-    for row in checkpoint_damages(found):
+    for row in checkpoint_damage(found):
         damages.add(row)
     damages.report(session)
 
 
 def _config(session: Session, rows: Iterator[Any]) -> tuple[View, Iterator[Any]]:
-    """Configuration files: whole in JSON, one line per entry of their tables for a person."""
+    """Return configuration files: whole in JSON, one line per entry of their tables in a table."""
     if session.form in ("table", "wide", "csv"):
         return CONFIG_LINES, config_lines(rows)
     return INSPECT_CONFIG, rows
 
 
 def config_lines(rows: Iterator[Any]) -> Iterator[Any]:
-    """One line per entry of each table of each file; damages as they are."""
+    """Yield one line per entry of each table of each file; damage records unchanged."""
     for row in rows:
         if not hasattr(row, "value"):
-            yield row  # a damage
+            yield row  # a damage record
             continue
         for table, content in row.value.items():
             entries = content.items() if isinstance(content, dict) else ((None, content),)
@@ -257,7 +276,7 @@ def config_lines(rows: Iterator[Any]) -> Iterator[Any]:
 def show(
     session: Session, view: View, rows: Iterator[Any], limit: int | None, nothing: str
 ) -> None:
-    """Print rows, and the damages among them."""
+    """Print rows, and report the damage records among them."""
     outcome = Outcome()
     damages = Damages(outcome)
     wanted = damages.apart(rows)
@@ -272,7 +291,7 @@ def show(
 def _limited(rows: Iterator[Any], limit: int, outcome: Outcome) -> Iterator[Any]:
     for number, row in enumerate(rows):
         if number == limit:
-            outcome.truncated = True
+            outcome.truncated = outcome.asked = True
             outcome.reason = f"--limit {limit} is reached and there are more"
             return
         yield row
@@ -283,7 +302,7 @@ def _summary(session: Session, store: Any, crc: bool | None) -> None:
     damages = Damages(Outcome())
     for row in rows:
         damages.add(row)
-    session.emit_thing(INSPECT_SUMMARY, found)
+    session.emit_one(INSPECT_SUMMARY, found)
     damages.report(session)
 
 
@@ -304,13 +323,15 @@ def find(
         str | None, Option("--key", "-k", metavar="KEY", help="A word of KEYS, or a uniqKey.")
     ] = None,
     message_id: Annotated[
-        str | None, Option("--id", "-i", metavar="ID", help="An offsetMsgId or a uniqKey.")
+        str | None,
+        Option("--id", "-i", metavar="ID", help="An offsetMsgId or a uniqKey.", parse=stored_id),
     ] = None,
     offset: Annotated[
         int | None, Option("--offset", metavar="N", help="A physical offset.", parse=whole)
     ] = None,
     text: Annotated[
-        str | None, Option("--text", metavar="TEXT", help="Words that stand in the body.")
+        str | None,
+        Option("--text", metavar="TEXT", help="Words that stand in the body.", any_bytes=True),
     ] = None,
     topic: Topic = None,
     queue: Queue = None,
@@ -335,7 +356,7 @@ def find(
     records that close a half message. In JSON the places stand in each message.
     """
     from mqadmin.inspector.directory import Query, StoreDirectory
-    from mqadmin.inspector.timeline import MOST_SEEDS, Search, find_places
+    from mqadmin.inspector.timeline import MAX_SEEDS, Search, find_places
 
     given = {"key": key, "id": message_id, "physical offset": offset, "text": text}
     asked = [f"{name} {value}" for name, value in given.items() if value is not None]
@@ -351,7 +372,7 @@ def find(
         text=text,
         query=Query(topic=topic, queue_id=queue, begin_ms=begin, end_ms=end, body=body, raw=raw),
         scan=scan,
-        most=min(limit or MOST_SEEDS, MOST_SEEDS),
+        most=min(limit or MAX_SEEDS, MAX_SEEDS),
     )
     found = find_places(store, search)
     looked = {
@@ -365,7 +386,10 @@ def find(
     outcome = Outcome()
     if found.more:
         outcome.truncated = True
+        outcome.asked = limit is not None and limit <= MAX_SEEDS
         outcome.reason = f"there are more than {search.most} messages"
+        if not outcome.asked:
+            outcome.reason += "; narrow the search with --topic, --queue or --time"
     damages = Damages(outcome)
     rows = damages.apart(iter([*found.damages, *found.messages]))
     try:
@@ -394,12 +418,12 @@ def layout(
     The same tables drive the codecs: what is printed is what is read and written.
     """
     from broker.store.format.layout import LAYOUTS, find_layouts, layout_object, layout_text
-    from mqadmin.command.failure import NothingFound
+    from mqadmin.command.failure import NoResults
 
     found = find_layouts(name)
     if not found:
         known = ", ".join(item.name for item in LAYOUTS)
-        raise NothingFound(f"no layout {name!r}", f"there are: {known}")
+        raise NoResults(f"no layout {name!r}", f"there are: {known}")
     if session.is_table:
         write_out("\n".join(layout_text(item) for item in found))
         return

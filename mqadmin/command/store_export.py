@@ -14,12 +14,13 @@ MESSAGES = View(
     "mqadmin.message_row:MessageRow",
     ("physicalOffset", "topic", "queueId", "queueOffset", "storeTime", "tags", "keys", "bodySize"),
 )
-RESULT = View("store.export.result", "mqadmin.surgery.export:ExportResult", single=True)
+RESULT = View("store.export.result", "mqadmin.repair.export:ExportResult", single=True)
 
 
 @NOUN.verb(
     "export",
     view=(MESSAGES, RESULT),
+    changes=True,
     examples=[
         "mqadmin store export /data/store --topic orders --body text -o ndjson",
         "mqadmin store export /data/store --output orders.csv --topic orders --time -1d..",
@@ -58,8 +59,9 @@ def export(
 
     Without --output they go to stdout in the form of -o. Beside a file stands its state: the same
     command again exports what has been stored since, or goes on after an interruption. Parquet
-    has the columns of the data pipeline; bodies are in it if --body says any form. Damages are
-    reported on stderr, and the status is then 7.
+    has the columns of the data pipeline; bodies are in it if --body says any form. In CSV a cell
+    that spreadsheets would evaluate begins with ', and control characters are escaped; NDJSON keeps
+    every value. Damages are reported on stderr, and the status is then 7.
     """
     from mqadmin.inspector.directory import Query, StoreDirectory
 
@@ -71,7 +73,9 @@ def export(
     if output is None:
         if format is not None:
             raise UsageFault("--format belongs to --output", "on stdout -o chooses the form")
-        from mqadmin.command.damages import Damages
+        if session.dry_run:
+            raise UsageFault("--dry-run belongs to --output", "nothing is written without it")
+        from mqadmin.command.damage_report import Damages
         from mqadmin.output.view import Outcome
 
         outcome = Outcome()
@@ -84,13 +88,22 @@ def export(
         return
     from pathlib import Path as FilePath
 
-    from mqadmin.surgery.export import export as write
+    from mqadmin.repair.export import export as write
 
     found: list[object] = []
     ending = output.rpartition(".")[2]
     form = format or (ending if ending in ("csv", "parquet") else "ndjson")
-    result = write(store, query, FilePath(output), form, damages=found)  # type: ignore[arg-type]
-    session.emit_thing(RESULT, result)
+    result = write(
+        store,
+        query,
+        FilePath(output),
+        form,
+        damages=found,  # type: ignore[arg-type]
+        dry_run=session.dry_run,
+    )
+    session.emit_one(RESULT, result)
+    if session.dry_run:
+        session.end_dry_run()
     if found:
         session.note(f"{len(found)} damages were met; mqadmin store verify {path} names them")
         session.status = DAMAGED

@@ -1,28 +1,33 @@
 """``mqadmin store``: repair, recover."""
 
 import os
+from collections.abc import Iterator, Sequence
 from typing import Annotated, Any
 
+from mqadmin.command.damage_report import Damages
 from mqadmin.command.declare import Argument, Option
 from mqadmin.command.failure import DAMAGED, MOVED, PARTLY, UsageFault
 from mqadmin.command.session import Session
 from mqadmin.command.store import NOUN, BodyForm, Raw, Topic
 from mqadmin.command.values import whole
 from mqadmin.command.window import Begin, End, Time, window
-from mqadmin.output.view import View
+from mqadmin.output.errors import ErrorReport, emit_error
+from mqadmin.output.view import Outcome, View
 
 REPAIR_PLAN = View(
     "store.repair",
-    "mqadmin.surgery.plan:Step",
+    "mqadmin.repair.plan:Step",
     ("action", "target", "physicalOffset", "length", "detail"),
 )
-REPAIRED = View("store.repair.result", "mqadmin.surgery.repair:RepairResult", single=True)
+REPAIRED = View("store.repair.result", "mqadmin.repair.store_repair:RepairResult", single=True)
 RECOVERED = View(
     "store.recover",
     "mqadmin.message_row:MessageRow",
     ("topic", "queueId", "queueOffset", "physicalOffset", "storeTime", "tags", "keys", "body"),
 )
-NEW_STORE = View("store.recover.result", "mqadmin.surgery.new_store:NewStore", single=True)
+NEW_STORE = View("store.recover.result", "mqadmin.repair.new_store:NewStore", single=True)
+
+NEW_STORE_PLAN = View("store.recover.plan", "mqadmin.repair.new_store:NewStorePlan", single=True)
 
 Store = Annotated[str, Argument("DIR", help="A store directory.", complete="file")]
 Output = Annotated[
@@ -71,12 +76,13 @@ def repair(
     records and kept below damaged/, a torn end is cut, missing files are closed up. ConsumeQueues
     and IndexFiles that are wrong are built anew from the log, configuration comes back from its
     backups, the checkpoint is written anew. Where messages are lost, their units lead to the next
-    message, so consumers go on. The copy is verified before it is called repaired; a broker opens
-    it as after a clean stop. Not while a broker runs on the store.
+    message, so consumers go on; lost messages are counted by topic and queue. Records of a topic
+    that was deleted and created again are not brought back. The copy is verified before it is
+    called repaired; a broker opens it as after a clean stop. Not while a broker runs on the store.
     """
     from mqadmin.inspector.directory import StoreDirectory
     from mqadmin.output.progress import Progress
-    from mqadmin.surgery import repair as surgery
+    from mqadmin.repair import store_repair as surgery
 
     if output is not None and in_place:
         raise UsageFault("--output and --in-place exclude each other")
@@ -115,6 +121,7 @@ def _backup_name(path: str) -> str:
 
 def _show_plan(session: Session, plan: Any) -> None:
     session.emit(REPAIR_PLAN, plan.steps, quiet=True)
+    _note_losses(session, plan.before.losses)
     if not plan.steps:
         session.note("nothing to repair")
     elif session.is_table and not session.dry_run:
@@ -124,7 +131,8 @@ def _show_plan(session: Session, plan: Any) -> None:
 
 
 def _show_result(session: Session, result: Any) -> None:
-    session.emit_thing(REPAIRED, result)
+    session.emit_one(REPAIRED, result)
+    _note_losses(session, result.lost)
     if not result.ok:
         session.say(
             MOVED,
@@ -136,7 +144,8 @@ def _show_result(session: Session, result: Any) -> None:
 
 @NOUN.verb(
     "recover",
-    view=(RECOVERED, NEW_STORE),
+    view=(RECOVERED, NEW_STORE, NEW_STORE_PLAN),
+    changes=True,
     examples=[
         "mqadmin store recover /data/store --body base64 -o ndjson > messages.ndjson",
         "mqadmin store recover lost+found/4711 --body text",
@@ -173,8 +182,9 @@ def recover(
     Whatever is a whole record counts: in a file without its neighbours, in a piece of one, behind
     zeroed pages and flipped bits. Without --output the messages are printed (-o ndjson for
     programs); with it they become a new clean store, with physical and queue offsets of its own.
-    What is lost is counted on stderr with file, place and length, and by topic and queue as far
-    as ConsumeQueues know it; the status is then 7.
+    What is lost is counted with file, place and length, and by topic and queue as far as
+    ConsumeQueues, the index or queueEnds.json know it; the status is then 7. Messages that were
+    deleted with their topic are printed, but not written into a new store.
     """
     if not sources:
         raise UsageFault("store recover needs a directory or a file")
@@ -183,20 +193,38 @@ def recover(
             "--damaged, --body and --raw are for printed messages",
             "leave them out: a new store holds every whole message, with its body",
         )
+    if output is None and session.dry_run:
+        raise UsageFault("--dry-run belongs to --output", "nothing is written without it")
     from pathlib import Path as FilePath
 
     from mqadmin.inspector.directory import Query
-    from mqadmin.surgery.recover import RescuedRows
+    from mqadmin.repair.recover import SalvagedRows
 
     begin, end = window(session, begin, end, time)
     query = Query(topic=topic, begin_ms=begin, end_ms=end, body=body, raw=raw)
     if output is not None:
         _new_store(session, [FilePath(source) for source in sources], output, file_size, query)
         return
-    rows = RescuedRows([FilePath(source) for source in sources], query, bad_bodies=damaged)
-    session.emit(RECOVERED, rows, nothing="no message was found")
-    _tell_losses(session, rows.losses, rows.lost_messages())
-    session.note(f"{rows.count} messages read, {rows.lost_bytes} bytes could not be read")
+    rows = SalvagedRows([FilePath(source) for source in sources], query, bad_bodies=damaged)
+    outcome = Outcome()
+    damages = Damages(outcome)
+    lost: list[Any] = []
+
+    def rows_then_losses() -> Iterator[Any]:
+        yield from rows
+        for row in rows.losses:
+            damages.add(row)
+        lost.extend(rows.lost())
+        outcome.errors += [_loss_report(loss).fields() for loss in lost]
+
+    session.emit(RECOVERED, rows_then_losses(), outcome, nothing="no message was found")
+    damages.report(session)
+    if session.is_machine:
+        for loss in lost:
+            emit_error(_loss_report(loss), form=session.form)
+    _report_losses(session, lost)
+    if not session.is_machine:
+        session.note(f"{rows.count} messages read, {rows.lost_bytes} bytes could not be read")
 
 
 def _new_store(
@@ -204,29 +232,40 @@ def _new_store(
 ) -> None:
     from pathlib import Path as FilePath
 
-    from mqadmin.surgery.new_store import recover_store
+    from mqadmin.repair.new_store import plan_store, recover_store
 
+    if session.dry_run:
+        plan = plan_store(sources, FilePath(output), file_size=file_size, query=query)
+        session.emit_one(NEW_STORE_PLAN, plan)
+        _report_losses(session, plan.lost)
+        if plan.losses:
+            session.status = DAMAGED
+        session.end_dry_run()
+        return
     result = recover_store(sources, FilePath(output), file_size=file_size, query=query)
-    session.emit_thing(NEW_STORE, result)
+    session.emit_one(NEW_STORE, result)
+    _report_losses(session, result.lost)
     if result.losses:
-        session.note(f"{result.lost_bytes} bytes could not be read as records")
+        if not session.is_machine:
+            session.note(f"{result.lost_bytes} bytes could not be read as records")
         session.status = DAMAGED
     if not result.ok:
         session.say(PARTLY, "store", f"{output} does not verify", f"mqadmin store verify {output}")
 
 
-def _tell_losses(session: Session, losses: Any, lost: Any) -> None:
-    """What is lost, by place; and by message, where a ConsumeQueue knows."""
-    from mqadmin.command.damages import Damages
-    from mqadmin.output.view import Outcome
+def _report_losses(session: Session, losses: Sequence[Any]) -> None:
+    """Report the lost messages; the status is then 7."""
+    _note_losses(session, losses)
+    if losses:
+        session.status = DAMAGED
 
-    damages = Damages(Outcome())
-    for row in losses:
-        damages.add(row)
-    damages.report(session)
-    counts: dict[tuple[str, int], list[int]] = {}
-    for message in lost:
-        counts.setdefault((message.topic, message.queue_id), []).append(message.queue_offset)
-    for (topic, queue_id), offsets in sorted(counts.items()):
-        span = f"{min(offsets)} to {max(offsets)}" if len(offsets) > 1 else str(offsets[0])
-        session.note(f"lost: {len(offsets)} messages of {topic}/{queue_id}, queue offsets {span}")
+
+def _note_losses(session: Session, losses: Sequence[Any]) -> None:
+    """Report the lost messages, one line per queue; JSON output already contains them."""
+    if not session.is_machine:
+        for loss in losses:
+            session.note(f"lost: {loss.text}")
+
+
+def _loss_report(loss: Any) -> ErrorReport:
+    return ErrorReport("lost", f"lost: {loss.text}")

@@ -2,6 +2,7 @@
 
 from typing import Annotated, Any
 
+from mqadmin.command.damage_report import by_severity, folded
 from mqadmin.command.declare import Option
 from mqadmin.command.failure import DAMAGED
 from mqadmin.command.session import Session
@@ -12,10 +13,10 @@ from mqadmin.output.view import View
 VERIFY = View(
     "store.verify",
     "mqadmin.inspector.rows:DamageRow",
-    ("severity", "kind", "path", "physicalOffset", "length", "detail", "suggestion"),
+    ("severity", "kind", "path", "physicalOffset", "length", "count", "detail", "suggestion"),
 )
-SUMMARY = View("store.verify.summary", "mqadmin.inspector.verify_rows:VerifySummary", single=True)
-DOCUMENT = View("store.verify", "mqadmin.inspector.verify_rows:VerifyReport", single=True)
+SUMMARY = View("store.verify.summary", "mqadmin.inspector.verify.report:VerifySummary", single=True)
+DOCUMENT = View("store.verify", "mqadmin.inspector.verify.report:VerifyReport", single=True)
 
 
 @NOUN.verb(
@@ -54,8 +55,8 @@ def verify(
     a running broker; nothing is written.
     """
     from mqadmin.inspector.directory import StoreDirectory
-    from mqadmin.inspector.verify import VerifyOptions
-    from mqadmin.inspector.verify import verify as verify_store
+    from mqadmin.inspector.verify.verifier import VerifyOptions
+    from mqadmin.inspector.verify.verifier import verify as verify_store
     from mqadmin.output.progress import Progress
 
     store = StoreDirectory(path)
@@ -63,7 +64,7 @@ def verify(
     with Progress() as progress:
         found = verify_store(store, options, progress.show)
     if summary:
-        session.emit_thing(SUMMARY, found.summary)
+        session.emit_one(SUMMARY, found.summary)
     else:
         emit_report(session, found)
     if not found.summary.ok:
@@ -71,29 +72,43 @@ def verify(
 
 
 def emit_report(session: Session, found: Any) -> None:
-    """Print findings and summary in the form that was asked for."""
+    """Print findings and summary in the requested form."""
     if session.form in ("json", "yaml"):
-        from mqadmin.inspector.verify_rows import VerifyReport
+        from mqadmin.inspector.verify.report import VerifyReport
 
         report = VerifyReport(
-            items=found.findings,
+            items=by_severity(found.findings),
             truncated=len(found.findings) < sum(found.summary.kinds.values()),
             errors=[],
             summary=found.summary,
         )
-        session.emit_thing(DOCUMENT, report)
+        session.emit_one(DOCUMENT, report)
         return
-    session.emit(VERIFY, found.findings, quiet=True)
+    rows = folded(found.findings) if session.is_table else by_severity(found.findings)
+    session.emit(VERIFY, rows, quiet=True)
     for line in summary_lines(found.summary):
         session.note(line)
 
 
+STATES = {
+    "clean": "stopped cleanly",
+    "crashed": "not stopped cleanly",
+    "running": "a broker runs on it",
+}
+
+
 def summary_lines(summary: Any) -> list[str]:
-    """Say in words what was looked at and what came of it."""
-    kinds = ", ".join(f"{count} {kind}" for kind, count in summary.kinds.items())
-    verdict = kinds or "no findings"
-    if kinds and summary.ok:
-        verdict = f"nothing wrong ({kinds})"
+    """Return the summary as text: state, findings per kind, and the extent of the checks."""
+    from mqadmin.inspector.verify.report import meaning_of
+
+    counts = (("error", summary.errors), ("warning", summary.warnings), ("notice", summary.notices))
+    found = ", ".join(f"{n} {word}{'s' * (n != 1)}" for word, n in counts if n)
+    verdict = found or "no findings"
+    if found and summary.ok:
+        verdict = f"nothing wrong ({found})"
+    kinds = [f"{count} {kind}: {meaning_of(kind)}" for kind, count in summary.kinds.items()]
+    if summary.lost_messages:
+        kinds.append(f"{summary.lost_messages} messages are lost")
     bodies = "bodies compared" if summary.bodies_checked else "bodies left out"
     looked = (
         f"looked at {summary.records} records in {summary.checked_bytes} bytes of log"
@@ -102,4 +117,5 @@ def summary_lines(summary: Any) -> list[str]:
         f" index entries; {summary.keys_indexed} of {summary.keys} keys are indexed;"
         f" {summary.seconds} s"
     )
-    return [f"{summary.path} ({summary.state}): {verdict}", looked, *summary.notes]
+    head = f"{summary.path} ({STATES[summary.state]}): {verdict}"
+    return [head, *kinds, looked, *summary.notes]

@@ -1,4 +1,4 @@
-"""``mqadmin store``: queue, index, config, watch: one kind of file at a time, and growth."""
+"""``mqadmin store``: queue, index, config (one kind of file each), and watch (growth)."""
 
 from collections.abc import Iterator
 from typing import Annotated, Any
@@ -200,7 +200,7 @@ def watch(
 
 def _show_growth(session: Session, found: Any) -> None:
     if not session.is_table:
-        session.emit_thing(WATCH, found)
+        session.emit_one(WATCH, found)
         return
     hours = {"75": found.hours_to_75, "85": found.hours_to_85, "90": found.hours_to_90}
     left = ", ".join(

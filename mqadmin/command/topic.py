@@ -2,7 +2,7 @@
 
 from typing import Annotated
 
-from mqadmin.command.change import carry_out, change_view
+from mqadmin.command.change import change_view, run_change
 from mqadmin.command.declare import Argument, Noun, Option
 from mqadmin.command.session import Session
 from mqadmin.command.values import attribute, count, perm, topic_name
@@ -106,7 +106,7 @@ def create(
     Without --cluster and --broker the only cluster there is is meant. The result is read back
     from each broker.
     """
-    carry_out(
+    run_change(
         session,
         lambda: session.admin.topic.plan_create(
             topic,
@@ -167,7 +167,7 @@ def update(
     Each broker's present configuration is read first; options that are not given keep their
     values there, unlike Java's updateTopic, which resets them to defaults.
     """
-    carry_out(
+    run_change(
         session,
         lambda: session.admin.topic.plan_update(
             topic,
@@ -225,7 +225,7 @@ def route(
     topic: Annotated[str, Argument("TOPIC", help=TOPIC_HELP, complete="topic")],
 ) -> None:
     """Show the route of a topic: the brokers and queues that clients are told of."""
-    session.emit_thing(TOPIC_ROUTE, session.admin.topic.route(topic))
+    session.emit_one(TOPIC_ROUTE, session.admin.topic.route(topic))
 
 
 @NOUN.verb("status", view=TOPIC_STATUS, examples=["mqadmin topic status orders"])
@@ -259,7 +259,7 @@ def set_perm(
 
     'r' lets consumers finish while producers go elsewhere: the gentle way to drain a broker.
     """
-    carry_out(
+    run_change(
         session,
         lambda: session.admin.topic.plan_perm(topic, permission, cluster=cluster, broker=broker),
         f"change the permission of topic {topic}?",
@@ -283,7 +283,7 @@ def delete(
 
     Its messages can no longer be read; consumer offsets of the topic become meaningless.
     """
-    carry_out(
+    run_change(
         session,
         lambda: session.admin.topic.plan_delete(topic, cluster=cluster),
         f"delete topic {topic} and lose its messages?",

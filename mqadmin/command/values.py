@@ -1,4 +1,4 @@
-"""Texts of options into values; each raises ``ValueError`` with the reason."""
+"""Option texts to values; each function raises ``ValueError`` with the reason."""
 
 import time
 from collections.abc import Callable
@@ -31,7 +31,7 @@ def time_ms(text: str) -> int:
 
 
 def time_range(text: str) -> str:
-    """Check a window: ``START..END``, either side a time or empty."""
+    """Check a window: ``START..END``, each side a time or empty, not both empty."""
     from broker.common.times import parse_time_range
 
     def check(word: str) -> int:
@@ -67,7 +67,7 @@ def count(text: str) -> int:
 
 
 def per_second(text: str) -> float:
-    """Read a rate: ``50/s`` or ``50``, ``0.5/s`` for one in two seconds."""
+    """Read a rate per second: ``50/s`` or ``50``, ``0.5/s`` for one in two seconds."""
     try:
         rate = float(text.removesuffix("/s"))
     except ValueError:
@@ -78,14 +78,14 @@ def per_second(text: str) -> float:
 
 
 def heap_size(text: str) -> str:
-    """Check the memory of a Java process: ``512m``, ``2g``."""
+    """Check a heap size of a Java process: ``512m``, ``2g``."""
     if not (text[:-1].isdigit() and text[-1] in "kKmMgG" and int(text[:-1])):
         raise ValueError(f"{text!r} is no size as Java takes it: 512m, 2g")
     return text
 
 
 def whole(text: str) -> int:
-    """Read a whole number, 0 or above; ``0x`` works too."""
+    """Read a whole number, 0 or above, also hexadecimal with ``0x``."""
     number = _integer(text, 0)
     if number < 0:
         raise ValueError(f"{text} is below 0")
@@ -93,7 +93,7 @@ def whole(text: str) -> int:
 
 
 def topic_name(text: str) -> str:
-    """Check the name of a topic before anything is asked over the network."""
+    """Check a topic name before any request is sent."""
     from broker.common.topic import check_topic_name
 
     reason = check_topic_name(text)
@@ -103,7 +103,7 @@ def topic_name(text: str) -> str:
 
 
 def attribute(text: str) -> str:
-    """Check the word of a topic attribute: ``+name=value`` to set, ``-name`` to remove."""
+    """Check an attribute change: ``+name=value`` to set, ``-name`` to remove."""
     sign, body = text[:1], text[1:]
     name, separator, value = body.partition("=")
     if sign == "+" and name and separator and value:
@@ -118,4 +118,15 @@ def pair(text: str) -> str:
     name, separator, _ = text.partition("=")
     if not name or not separator:
         raise ValueError(f"{text!r} is not name=value")
+    return text
+
+
+def message_id(text: str) -> str:
+    """Check an offsetMsgId or a uniqKey."""
+    from mqadmin.admin.decoded_id import decode_id
+
+    try:
+        decode_id(text)
+    except RocketMQError as error:
+        raise ValueError(f"{error.message}: {error.hint}") from error
     return text

@@ -4,5 +4,5 @@ from broker import __version__
 
 
 def version_line() -> str:
-    """Give the line ``mqadmin --version`` prints."""
+    """Return the line that ``mqadmin --version`` prints."""
     return f"mqadmin {__version__}\n"

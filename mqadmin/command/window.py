@@ -1,4 +1,4 @@
-"""The time window of a search, declared once for every command that takes one."""
+"""The time window of a query, declared once for every command that has one."""
 
 from typing import Annotated
 
@@ -9,11 +9,17 @@ from mqadmin.command.values import time_ms, time_range
 
 Begin = Annotated[
     int | None,
-    Option("--begin", metavar="T", help="Only what was stored at T or later.", parse=time_ms),
+    Option(
+        "--since",
+        "--begin",
+        metavar="T",
+        help="Only what was stored at T or later.",
+        parse=time_ms,
+    ),
 ]
 End = Annotated[
     int | None,
-    Option("--end", metavar="T", help="Only what was stored before T.", parse=time_ms),
+    Option("--until", "--end", metavar="T", help="Only what was stored before T.", parse=time_ms),
 ]
 Time = Annotated[
     str | None,
@@ -29,30 +35,30 @@ Time = Annotated[
 def window(
     session: Session, begin: int | None, end: int | None, time: str | None
 ) -> tuple[int | None, int | None]:
-    """Give begin and end in epoch ms, None where the window is open, and print them back.
+    """Return begin and end in epoch ms, None for an open end, and note them on stderr.
 
     UsageFault when both forms are given or the window ends before it begins.
     """
     if time is not None:
         if begin is not None or end is not None:
-            raise UsageFault("--time and --begin/--end exclude each other")
+            raise UsageFault("--time and --since/--until exclude each other")
         start_text, _, end_text = time.partition("..")
         begin = time_ms(start_text) if start_text.strip() else None
         end = time_ms(end_text) if end_text.strip() else None
     if begin is not None and end is not None and end < begin:
         raise UsageFault(
-            f"the window ends ({_local(end)}) before it begins ({_local(begin)})",
-            "exchange --begin and --end",
+            f"the window ends ({local_time(end)}) before it begins ({local_time(begin)})",
+            "exchange --since and --until",
         )
     if (begin is not None or end is not None) and not session.is_machine:
-        shown_begin = _local(begin) if begin is not None else "the beginning"
-        shown_end = _local(end) if end is not None else "the end"
+        shown_begin = local_time(begin) if begin is not None else "the beginning"
+        shown_end = local_time(end) if end is not None else "the end"
         session.note(f"stored from {shown_begin} to {shown_end}")
     return begin, end
 
 
-def _local(epoch_ms: int) -> str:
-    """The moment in the zone a time without one was read in, its offset beside it."""
+def local_time(epoch_ms: int) -> str:
+    """Format a time in the local zone, in which times without a zone are read, with its offset."""
     from datetime import datetime, timedelta, timezone
 
     from broker.common.times import format_time

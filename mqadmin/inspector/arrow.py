@@ -1,13 +1,13 @@
-"""Messages as Arrow record batches: the shape of exports and of the data pipeline.
+"""Messages as Arrow record batches, for exports and the data pipeline.
 
-A batch is cut out of a scanned file without a Python object per message: numbers are columns
-already, texts and bodies are taken out of the mapped file by Arrow itself. The mapped file serves
-as the value buffer of a binary array with offsets s0, e0, s1, e1, …: its even elements are the
-wanted values, the odd ones the gaps between them, so one ``take`` copies exactly what is wanted.
+A batch is built from a scanned file without a Python object per message: numbers are columns
+already, and Arrow copies texts and bodies from the mapped file. The mapped file is the value
+buffer of a binary array with offsets s0, e0, s1, e1, …: its even elements are the selected values,
+the odd ones the gaps between them, so that one ``take`` copies only the selected bytes.
 
-Compressed bodies, messages of inner batches and texts beyond ASCII take a slower way, row by row.
+Compressed bodies, messages of inner batches and non-ASCII texts take the slow path, row by row.
 
-Needs the extra ``arrow``.
+Requires the extra ``arrow``.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -61,12 +61,12 @@ SCHEMA: Final = pa.schema(
     ]
 )
 """Columns of a message. ``keys`` is the text of KEYS, ``properties`` the stored string (name 0x01
-value 0x02 …), ``body`` what the application sent, ``store`` the store directory; ``damage`` is
-null but in damage rows, where it says what is wrong and ``size`` how many bytes."""
+value 0x02 …), ``body`` the decompressed body, ``store`` the store directory; ``damage`` is null
+except in damage rows, where it describes the corruption and ``size`` is its length in bytes."""
 
-KeepInner = Callable[[MessageExt, list[MessageExt]], list[MessageExt]]
+KeepInnerBatch = Callable[[MessageExt, list[MessageExt]], list[MessageExt]]
 
-BODY_LIMIT: Final = 256 << 20  # what a compressed body may become
+BODY_LIMIT: Final = 256 << 20  # most bytes of a decompressed body
 
 _NUMBERS: Final = {
     "queue_id": "queue_id",
@@ -87,8 +87,8 @@ _STORE_HOST_AT: Final = field_position("storeHost")
 _HEX: Final = np.frombuffer(b"".join(b"%02X" % number for number in range(256)), dtype=np.uint16)
 
 
-def what_for(names: Sequence[str], *, check_crc: bool) -> int:
-    """What the column scanner must do so that these columns can be made."""
+def purpose_of(names: Sequence[str], *, check_crc: bool) -> int:
+    """Return the flags of the column scanner that these columns require."""
     what = columns.WITH_CRC if check_crc or "crc_ok" in names else 0
     if _NEEDS_PROPERTIES & set(names):
         what |= columns.WITH_PROPERTIES
@@ -96,11 +96,11 @@ def what_for(names: Sequence[str], *, check_crc: bool) -> int:
 
 
 class BatchMaker:
-    """Turns scan batches of one file into record batches of the wanted columns.
+    """Converts scan batches of one file to record batches.
 
-    ``names`` are column names of SCHEMA, in the order wanted; ``keep`` is an optional selection
-    (scan batch → row numbers) that runs before anything is copied, ``keep_inner`` one among the
-    messages of an inner batch (record, its messages → those wanted).
+    ``names`` are column names of SCHEMA, in output order; ``keep`` is an optional selection (scan
+    batch → row numbers) that runs before data is copied, ``keep_inner`` a selection of the
+    messages of an inner batch (record, its messages → selected messages).
     """
 
     def __init__(
@@ -110,12 +110,12 @@ class BatchMaker:
         *,
         store: str = "",
         keep: "Callable[[ScanBatch], NDArray[np.int64]] | None" = None,
-        keep_inner: KeepInner | None = None,
+        keep_inner: KeepInnerBatch | None = None,
     ) -> None:
         self.keep_inner = keep_inner
         self.buf = buf
         self.values = pa.py_buffer(buf)
-        # The 8 bytes that begin at each position: a host is one number.
+        # The 8 bytes from each position: an IPv4 host and port as one number.
         self.eights = np.ndarray(
             max(0, len(buf) - 7), dtype=np.uint64, buffer=self.values, strides=1
         )
@@ -125,7 +125,7 @@ class BatchMaker:
         self.keep = keep
 
     def make(self, batch: ScanBatch) -> Iterator[pa.RecordBatch]:
-        """Record batches of one scan batch, in the order of the log; inner batches unfolded."""
+        """Yield record batches of one scan batch in log order, with inner batches unwrapped."""
         rows = np.arange(batch.count, dtype=np.int64) if self.keep is None else self.keep(batch)
         if not len(rows):
             return
@@ -143,7 +143,7 @@ class BatchMaker:
             yield self._plain(batch, rows[start:])
 
     def damages(self, batch: ScanBatch) -> pa.RecordBatch | None:
-        """One row for each damage of a scan batch, None without damages."""
+        """Return one row per damaged region of a scan batch, None without any."""
         if not batch.damages:
             return None
         rows = [
@@ -164,7 +164,7 @@ class BatchMaker:
         return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
 
     def array(self, name: str, batch: ScanBatch, rows: "NDArray[np.int64]") -> pa.Array:
-        """One column of SCHEMA for these rows; inner batches are not unfolded."""
+        """Return one column of SCHEMA for these rows; inner batches are not unwrapped."""
         kind = SCHEMA.field(name).type
         if name in _NUMBERS:
             return pa.array(batch.column(_NUMBERS[name])[rows]).cast(kind)
@@ -192,10 +192,10 @@ class BatchMaker:
     def _slices(
         self, starts: "NDArray[np.int64]", lengths: "NDArray[np.int64]", floor: "NDArray[np.int64]"
     ) -> pa.Array:
-        """Binary values out of the file; null where a length is negative."""
+        """Copy binary values from the file; null where a length is negative."""
         absent = lengths < 0
         offsets = np.empty(2 * len(starts) + 1, dtype=np.int32)
-        # Offsets must not go down: an absent value is an empty one where the record's texts begin.
+        # Offsets must not decrease: an absent value is empty, at the start of the record's texts.
         offsets[0:-1:2] = np.where(absent, floor, starts)
         offsets[1::2] = np.where(absent, floor, starts + lengths)
         offsets[-1] = offsets[-2]
@@ -218,7 +218,7 @@ class BatchMaker:
         try:
             return found.cast(pa.string())
         except pa.ArrowInvalid:
-            # Bytes that are no UTF-8: shown with replacement characters, as Java shows them.
+            # Invalid UTF-8: decoded with replacement characters, as Java does.
             texts = [
                 None if value is None else value.decode("utf-8", "replace")
                 for value in found.to_pylist()
@@ -252,7 +252,7 @@ class BatchMaker:
                 for start, long in zip(at, wide, strict=True)
             ]
             return pa.array(texts, type=pa.string())
-        # Few hosts send many messages: each is made text once.
+        # Few distinct hosts send many messages: each is converted to text once.
         raw = self.eights[at]
         if (raw == raw[0]).all():
             one = pa.scalar(decode_host(raw[:1].tobytes(), 0, False), pa.string())
@@ -279,7 +279,7 @@ class BatchMaker:
         )
 
     def _unfolded(self, batch: ScanBatch, row: int) -> Iterator[pa.RecordBatch]:
-        """The messages of one inner batch; each keeps place, size and flags of the record."""
+        """Yield the messages of one inner batch with offset, size and sysFlag of the record."""
         from broker.message.batch import unwrap_inner_batch
 
         outer = self._plain(batch, np.array([row], dtype=np.int64)).to_pylist()[0]
@@ -295,7 +295,7 @@ class BatchMaker:
                 return
         for message in messages:
             if message is record:
-                break  # it cannot be unfolded
+                break  # the batch cannot be unwrapped
             own = {
                 "queue_offset": message.queue_offset,
                 "flag": message.flag,
@@ -314,7 +314,7 @@ class BatchMaker:
 
 
 def unpacked(body: bytes, flags: int) -> bytes | None:
-    """A compressed body as it was sent; None if it cannot be unpacked."""
+    """Decompress a body; None if that fails."""
     try:
         return decompress(body, flags, BODY_LIMIT)
     except RemoteProtocolError:
@@ -332,15 +332,15 @@ def file_batches(
     damages: bool = False,
     rows: int = columns.ROWS,
 ) -> Iterator[pa.RecordBatch]:
-    """Record batches of the messages that start in ``[start, end)`` of one CommitLog file.
+    """Yield record batches of the records that start in ``[start, end)`` of one CommitLog file.
 
-    ``start`` may lie anywhere: reading begins at the first record at or behind it. With
-    ``damages`` each damage is a row too.
+    ``start`` is any position in the file: the scan starts at the first record at or after it. With
+    ``damages`` each damaged region is a row, too.
     """
     position = columns.first_record(buf, start, base_offset)
     if position < 0 or (end is not None and position >= end):
         return
-    what = what_for(maker.names, check_crc=check_crc)
+    what = purpose_of(maker.names, check_crc=check_crc)
     for batch in columns.scan_columns(buf, base_offset, position, end, what=what, rows=rows):
         yield from maker.make(batch)
         if damages:

@@ -1,4 +1,4 @@
-"""The files of ``config/``: what they say, from their backups where they are broken."""
+"""Read the files of ``config/``, or their backups if a file is unreadable."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,14 +14,14 @@ from mqadmin.inspector.rows import ConfigRow, DamageRow
 
 TIMER_CHECK: Final = "timercheck"
 BACKUP: Final = ".bak"
-# Leftovers of an interrupted write, which no broker reads.
+# Files of an interrupted write, which brokers do not read.
 TEMPORARY: Final = ".tmp"
 
 
 def config_rows(store: StoreDirectory, query: Query) -> Iterator[ConfigRow | DamageRow]:
-    """One row per file; a broken one is reported and read from its backup, as a broker does.
+    """Yield one row per file; an unreadable one is reported and its backup read, as brokers do.
 
-    With ``query.topic`` only what belongs to that topic is kept of the tables.
+    With ``query.topic`` the tables are reduced to the keys of that topic.
     """
     if store.path.is_file() and store.kind == CONFIG:
         yield from _rows(store.path, query.topic)
@@ -67,7 +67,7 @@ def _decode(name: str, data: bytes) -> dict[str, Any]:
 
 
 def _of_topic(value: dict[str, Any], topic: str) -> dict[str, Any]:
-    """Tables reduced to the keys ``topic`` and ``topic@group``."""
+    """Reduce tables to the keys ``topic`` and ``topic@group``."""
     kept: dict[str, Any] = {}
     for name, part in value.items():
         if name != "dataVersion" and isinstance(part, dict):
@@ -81,7 +81,7 @@ def _of_topic(value: dict[str, Any], topic: str) -> dict[str, Any]:
 
 
 def read_topics(store: StoreDirectory) -> list[str]:
-    """Names in topics.json (or its backup); empty if neither can be read."""
+    """Return the names in topics.json or its backup; empty if neither can be read."""
     folder = store.folder(state.CONFIG_DIR)
     if folder is None:
         return []

@@ -1,17 +1,17 @@
-"""From what a scanner found to a row that says what it means and what to do."""
+"""Turn corruption that a scanner reports into rows with a severity and a suggestion."""
 
 from typing import Final
 
 from broker.store.format.commitlog import Damage
 from mqadmin.inspector.rows import CheckpointRow, DamageRow
 
-# Times of a checkpoint beyond this one (the end of the year 9999) are no times.
+# Greatest valid time in epoch ms: the end of the year 9999.
 LAST_MS: Final = 253_402_300_799_999
 
 ERROR: Final = "error"
 WARNING: Final = "warning"
 
-# kind -> suggestion. Kinds of the log first, then those that only inspection can see.
+# kind -> suggestion. Kinds of the log scanner first, then those that only inspection detects.
 SUGGESTIONS: Final = {
     "magic": "look for the message in a replica; a broker's recovery would cut the log here",
     "size": "look for the message in a replica; a broker's recovery would cut the log here",
@@ -43,7 +43,7 @@ AT_END: Final = (
 
 
 def damage_row(damage: Damage, path: str) -> DamageRow:
-    """A scanner's damage as a row; a torn end is a warning, everything else an error."""
+    """Convert a scanner's damage to a row; a torn end is a warning, all others are errors."""
     return DamageRow(
         kind=damage.kind,
         severity=WARNING if damage.at_end else ERROR,
@@ -65,7 +65,7 @@ def found(
     severity: str = ERROR,
     suggestion: str = "",
 ) -> DamageRow:
-    """A damage that inspection itself sees; its kind has a ``suggestion`` unless one is given."""
+    """Build a row for corruption that inspection detects; ``suggestion`` defaults by kind."""
     return DamageRow(
         kind=kind,
         severity=severity,
@@ -77,8 +77,8 @@ def found(
     )
 
 
-def checkpoint_damages(row: CheckpointRow) -> list[DamageRow]:
-    """What in a checkpoint cannot be: its times are those of messages, or 0."""
+def checkpoint_damage(row: CheckpointRow) -> list[DamageRow]:
+    """Report checkpoint times that are outside of 0 to LAST_MS."""
     return [
         found("checkpoint", str(row.path), f"{name} is {value}, which is no time", severity=WARNING)
         for name, value in (
@@ -86,5 +86,5 @@ def checkpoint_damages(row: CheckpointRow) -> list[DamageRow]:
             ("logicsMsgTimestamp", row.logics_msg_timestamp),
             ("indexMsgTimestamp", row.index_msg_timestamp),
         )
-        if not 0 <= value <= LAST_MS
+        if value is not None and not 0 <= value <= LAST_MS
     ]

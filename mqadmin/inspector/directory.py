@@ -1,4 +1,4 @@
-"""StoreDirectory: a store's root, a folder in it, or one file; the front door of inspection."""
+"""StoreDirectory, the entry point of inspection: a store's root, a folder in it, or one file."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -6,7 +6,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from broker.errors import StoreError
+from broker.errors import StoreError, StorePathError
 from broker.message.record import MAGIC_BLANK, MAGIC_V1, MAGIC_V2
 from broker.store.format import checkpoint, indexfile, state
 from broker.store.format.commitlog import file_start, own_offset
@@ -45,11 +45,11 @@ _PARTS: Final = (
     f"{state.CONFIG_DIR}/topics.json",
 )
 _SYNC_MEMBER: Final = "rmq_sys_SYNC_BROKER_MEMBER_"
-_CONF_BYTES: Final = 1 << 20  # a broker.conf beyond this is none
+_CONF_BYTES: Final = 1 << 20  # larger files are not read as a broker.conf
 
 
 class Query(msgspec.Struct, frozen=True, kw_only=True):
-    """Which rows are wanted, and how bodies are shown; None everywhere means all.
+    """Which rows to return, and the form of bodies; None selects all.
 
     ``from_offset`` (first) and ``to_offset`` (end, exclusive) are physical offsets for the log and
     the index, queue offsets for ConsumeQueues. ``begin_ms`` and ``end_ms`` (exclusive) bound the
@@ -79,7 +79,10 @@ class LogFile(NamedTuple):
 
 
 class QueueFiles(NamedTuple):
-    """The files of one ConsumeQueue as (path, start in bytes); ``kind`` is classic or batch."""
+    """The files of one ConsumeQueue as (path, start in bytes).
+
+    ``kind`` is "classic" (SimpleCQ) or "batch" (BatchConsumeQueue).
+    """
 
     topic: str
     queue_id: int
@@ -89,10 +92,10 @@ class QueueFiles(NamedTuple):
 
 
 class StoreDirectory:
-    """A store to look at. StoreError if ``path`` does not exist or is no part of a store.
+    """A store on disk. Raises StoreError if ``path`` does not exist or is not part of a store.
 
-    ``root`` is the store's root, None for a file or folder that stands alone; ``kind`` is what
-    ``path`` itself is ("auto" for a root). All methods read the disk anew.
+    ``root`` is the store's root, None for a file or folder outside a store; ``kind`` is one of
+    KINDS for ``path`` itself ("auto" for a root). Every method reads the disk again.
     """
 
     __slots__ = ("kind", "path", "root")
@@ -100,9 +103,9 @@ class StoreDirectory:
     def __init__(self, path: str | Path, kind: str = AUTO) -> None:
         self.path = Path(path)
         if kind not in KINDS:
-            raise StoreError(f"unknown kind of file: {kind}", f"one of {', '.join(KINDS)}")
+            raise StorePathError(f"unknown kind of file: {kind}", f"one of {', '.join(KINDS)}")
         if not self.path.exists():
-            raise StoreError(
+            raise StorePathError(
                 f"no such file or directory: {path}", "is the path right?", path=str(path)
             )
         self.root: Path | None = None
@@ -114,7 +117,7 @@ class StoreDirectory:
         if kind != AUTO:
             self.kind = kind
         elif self.kind == AUTO and self.root is None:
-            raise StoreError(
+            raise StorePathError(
                 f"no store or store file: {path}",
                 "give the folder that holds commitlog/, a file of it, or say --kind",
                 path=str(path),
@@ -147,7 +150,7 @@ class StoreDirectory:
             self.root = path.parent
 
     def _kind_of_file(self, path: Path) -> str:
-        """What a file is: by the folder it stands in, its name, and then its first bytes."""
+        """Return the kind of a file from its name, its folder, or its first bytes."""
         folders = [parent.name for parent in path.resolve().parents]
         if path.name == state.CHECKPOINT:
             return CHECKPOINT
@@ -162,7 +165,7 @@ class StoreDirectory:
 
     @staticmethod
     def _numbered(folder: Path) -> list[tuple[Path, int]]:
-        """Files of a folder whose names are starts, in order."""
+        """Return (file, start) of the files named after their first byte, in order."""
         try:
             found = [(entry, file_start(entry.name)) for entry in folder.iterdir()]
         except (FileNotFoundError, NotADirectoryError):
@@ -173,14 +176,14 @@ class StoreDirectory:
         )
 
     def folder(self, name: str) -> Path | None:
-        """A folder below the root, None without a root."""
+        """Return a folder below the root, None without a root."""
         return None if self.root is None else self.root / name
 
     def log_files(self) -> list[LogFile]:
-        """The CommitLog files in order of their starts.
+        """Return the CommitLog files in order of their starts.
 
-        A file that stands alone and is not named after its start begins where its first record
-        says.
+        A single file that is not named after its start gets the physical offset of its first
+        record.
         """
         if self.path.is_file():
             if self.kind != COMMITLOG:
@@ -202,8 +205,8 @@ class StoreDirectory:
             return []
         return [LogFile(path, start, path.stat().st_size) for path, start in self._numbered(folder)]
 
-    def strange_log_names(self) -> list[Path]:
-        """Files in the CommitLog folder that are not named after a start."""
+    def unexpected_log_names(self) -> list[Path]:
+        """Return files in the CommitLog folder that are not named after a physical offset."""
         folder = self.path if self.path.is_dir() and self.kind == COMMITLOG else None
         if folder is None or folder == self.root:
             folder = self.folder(state.COMMITLOG_DIR)
@@ -216,9 +219,9 @@ class StoreDirectory:
     def queue_files(
         self, topic: str | None = None, queue_id: int | None = None
     ) -> Iterator[QueueFiles]:
-        """The ConsumeQueues of the store (or what ``path`` holds of them), by topic and queue."""
+        """Yield the ConsumeQueues of the store or below ``path``, by topic and queue id."""
         if self.path.is_file() and self.kind == CONSUMEQUEUE:
-            yield self._lone_queue_file()
+            yield self._single_queue_file()
             return
         if self.root is None:
             if self.kind == CONSUMEQUEUE:
@@ -240,12 +243,12 @@ class StoreDirectory:
                         yield QueueFiles(topic_folder.name, number, kind, folder, files)
 
     def _is_wanted(self, folder: Path) -> bool:
-        """Whether a queue folder lies in what was asked for (a topic's or a queue's folder)."""
+        """Whether a queue folder is inside ``path`` (the folder of a topic or of a queue)."""
         if self.path == self.root or self.kind != CONSUMEQUEUE:
             return True
         return self.path in (folder, *folder.parents)
 
-    def _lone_queue_file(self) -> QueueFiles:
+    def _single_queue_file(self) -> QueueFiles:
         folders = [parent.name for parent in self.path.resolve().parents]
         start = file_start(self.path.name) or 0
         files = ((self.path, start),)
@@ -256,7 +259,7 @@ class StoreDirectory:
         return QueueFiles(folders[1], int(folders[0]), kind, self.path.parent, files)
 
     def index_files(self) -> list[Path]:
-        """The IndexFiles, oldest first."""
+        """Return the IndexFiles, oldest first."""
         if self.path.is_file() and self.kind == INDEX:
             return [self.path]
         folder = self.folder(state.INDEX_DIR) or self.path
@@ -266,17 +269,17 @@ class StoreDirectory:
             return []
 
     def topics(self) -> list[str]:
-        """Topics that have a ConsumeQueue folder, sorted."""
+        """Return the topics that have a ConsumeQueue folder, sorted."""
         if self.root is None:
             return []
         names = (state.CONSUMEQUEUE_DIR, state.BATCH_CONSUMEQUEUE_DIR)
         return sorted({folder.name for name in names for folder in _folders(self.root / name)})
 
     def broker_name(self) -> str | None:
-        """The broker's name as far as the directory says it, else None.
+        """Return the broker's name, None if the directory does not contain it.
 
-        Places: brokerIdentity (controller mode), a broker.conf in or beside the root that names
-        this root, the topic by which members of a 5.x broker find each other.
+        Sources: brokerIdentity (controller mode), a broker.conf in or beside the root whose
+        storePathRootDir is this root, the SYNC_BROKER_MEMBER system topic of 5.x.
         """
         if self.root is None:
             return None
@@ -286,7 +289,7 @@ class StoreDirectory:
                 return identity.split(b"#")[1].decode("utf-8", "replace")
             return _name_in_conf(self.root) or self._name_in_topics()
         except StoreError:
-            return None  # a name is worth no message that can be read
+            return None  # without the name, messages can still be read
 
     def _name_in_topics(self) -> str | None:
         assert self.root is not None
@@ -298,7 +301,7 @@ class StoreDirectory:
         return text[at + len(_SYNC_MEMBER) : end].decode("utf-8", "replace") or None
 
     def state(self) -> StateRow:
-        """What abort and lock file say."""
+        """Return the state that abort and lock file show."""
         root = self.root or self.path
         abort = read_all(root / state.ABORT)
         lock = root / state.LOCK
@@ -308,56 +311,63 @@ class StoreDirectory:
             abort=abort is not None,
             abort_pid=None if abort is None else state.decode_abort(abort),
             lock=lock.exists(),
-            held_by=lock_holder(lock) if lock.exists() else 0,
+            held_by=(lock_holder(lock) or None) if lock.exists() else None,
         )
 
+    def lock_is_free(self) -> bool:
+        """Whether it is certain that no process holds the lock."""
+        return lock_holder((self.root or self.path) / state.LOCK) == 0
+
     def checkpoint(self) -> CheckpointRow | None:
-        """The checkpoint, None if there is none; RemoteProtocolError if it is too short."""
+        """Return the checkpoint, None if missing; RemoteProtocolError if it is too short."""
         path = self.path if self.path.is_file() and self.kind == CHECKPOINT else None
         if path is None and self.root is not None:
             path = self.root / state.CHECKPOINT
         data = None if path is None else read_all(path)
         if data is None:
             return None
-        value = checkpoint.decode_checkpoint(data)
-        return CheckpointRow(path=str(path), **value._asdict())
+        fields = checkpoint.decode_checkpoint(data)._asdict()
+        for name in fields:
+            if name.endswith("_timestamp"):
+                fields[name] = fields[name] or None
+        return CheckpointRow(path=str(path), **fields)
 
-    # The questions; each room is loaded when it is asked.
+    # Queries. Their modules import this one, hence the imports inside the methods.
 
     def messages(self, query: Query | None = None) -> Iterator[MessageRow | DamageRow]:
-        """Messages of the log in physical order, damages between them."""
+        """Yield messages of the log and damaged regions in physical order."""
         from mqadmin.inspector.messages import message_rows
 
         return message_rows(self, query or Query())
 
     def queue_units(self, query: Query | None = None) -> Iterator[QueueUnitRow | DamageRow]:
-        """ConsumeQueue units, by topic, queue and queue offset."""
+        """Yield ConsumeQueue units by topic, queue id and queue offset."""
         from mqadmin.inspector.queues import unit_rows
 
         return unit_rows(self, query or Query())
 
     def queues(self, topic: str | None = None) -> Iterator[QueueRow]:
-        """The message queues with their bounds."""
+        """Yield the message queues with their bounds."""
         from mqadmin.inspector.queues import queue_rows
 
         return queue_rows(self, topic)
 
     def index_entries(self, query: Query | None = None) -> Iterator[IndexRow | DamageRow]:
-        """IndexFiles: each file's header, then its entries."""
+        """Yield the header of each IndexFile, then its entries."""
         from mqadmin.inspector.index import index_rows
 
         return index_rows(self, query or Query())
 
     def configs(self, query: Query | None = None) -> Iterator[ConfigRow | DamageRow]:
-        """The JSON files of ``config/``."""
+        """Yield the files of ``config/``."""
         from mqadmin.inspector.configs import config_rows
 
         return config_rows(self, query or Query())
 
     def summary(self, *, check_crc: bool | None = None) -> tuple[Summary, list[DamageRow]]:
-        """The log in one record, and its damages.
+        """Summarise the log; returns the summary and the damaged regions.
 
-        ``check_crc`` None looks into the bodies if the log is small (64 MiB).
+        ``check_crc`` None checks the CRC of bodies if the log is at most 64 MiB.
         """
         from mqadmin.inspector.summary import summarize
 
@@ -366,10 +376,10 @@ class StoreDirectory:
     def find_key(
         self, key: str, query: Query | None = None, *, scan: str = "auto"
     ) -> Iterator[MessageRow | DamageRow]:
-        """Messages with a word of KEYS, or a uniqKey.
+        """Yield messages with ``key`` as a word of KEYS or as uniqKey.
 
-        ``scan``: "auto" reads the parts of the log that no index covers, "always" the whole log,
-        "never" trusts the index.
+        ``scan``: "auto" scans the parts of the log without an index, "always" the whole log,
+        "never" reads only the index.
         """
         from mqadmin.inspector.find import find_key
 
@@ -378,13 +388,13 @@ class StoreDirectory:
     def find_id(
         self, message_id: str, query: Query | None = None, *, scan: str = "auto"
     ) -> Iterator[MessageRow | DamageRow]:
-        """The message of an offsetMsgId, or all with a uniqKey."""
+        """Yield the message of an offsetMsgId, or all messages with a uniqKey."""
         from mqadmin.inspector.find import find_id
 
         return find_id(self, message_id, query or Query(), scan)
 
     def dead_letters(self, *, group: str | None = None, now_ms: int) -> list[DlqRow]:
-        """One row per group whose DLQ topic holds messages."""
+        """Return one row per group whose dead-letter queue is not empty."""
         from mqadmin.inspector.dlq import dlq_rows
 
         return dlq_rows(self, group, now_ms)
@@ -400,7 +410,7 @@ _FOLDERS: Final = {
 
 
 def _folders(folder: Path) -> list[Path]:
-    """Sub-folders by name; numbers by value."""
+    """Return the sub-folders, sorted by name; numbers by value."""
     try:
         found = [entry for entry in folder.iterdir() if entry.is_dir()]
     except (FileNotFoundError, NotADirectoryError):
@@ -424,7 +434,7 @@ def _kind_of_bytes(data: bytes) -> str:
 
 
 def _is_queue(data: bytes) -> bool:
-    """Whether a file's first units lead on through a log."""
+    """Whether a file's first units have increasing physical offsets."""
     for size, offset_of in ((20, _classic_offset), (46, _batch_offset)):
         if len(data) % size or len(data) < size:
             continue
@@ -438,7 +448,7 @@ def _is_queue(data: bytes) -> bool:
 
 
 def _classic_offset(unit: bytes) -> int | None:
-    """Physical offset of a unit, None for an empty one or a filler, -1 for none at all."""
+    """Return a unit's physical offset, None for an empty or pre-blank unit, -1 if invalid."""
     value = decode_unit(unit)
     if not any(value) or is_pre_blank(value):
         return None
@@ -457,11 +467,11 @@ def _is_index(data: bytes) -> bool:
     header = indexfile.decode_header(data)
     used = header.hash_slot_count < header.index_count and header.index_count > 1
     ordered = 0 < header.begin_timestamp <= header.end_timestamp
-    return used and ordered and indexfile.guess_slots(data) > 0
+    return used and ordered and indexfile.probe_slot_count(data) > 0
 
 
 def _is_batch(path: Path) -> bool:
-    """Whether a queue file that stands alone holds batch units."""
+    """Whether a single queue file contains 46-byte batch units."""
     with open_bytes(path) as file:
         unit = bytes(file.data[:46])
     return (

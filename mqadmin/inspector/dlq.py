@@ -1,4 +1,4 @@
-"""Dead letters of a store: which groups have them, how many, since when."""
+"""List the consumer groups of a store with dead letters, their counts and times."""
 
 from collections.abc import Iterator
 from typing import Final
@@ -13,10 +13,10 @@ HOUR_MS: Final = 3_600_000
 
 
 def dlq_rows(store: StoreDirectory, group: str | None, now_ms: int) -> list[DlqRow]:
-    """One row per group whose DLQ topic holds messages, by group.
+    """Return one row per group whose dead-letter queue is not empty, by group.
 
-    Queues are read where they exist, else the log. ``growthPerHour`` counts what was stored within
-    the hour before ``now_ms``.
+    ConsumeQueues are read if the store has any, else the log. ``growthPerHour`` counts messages
+    stored within the hour before ``now_ms``.
     """
     times: dict[str, list[int]] = {}
     for topic, timestamp in _stored(store, group):
@@ -35,7 +35,7 @@ def dlq_rows(store: StoreDirectory, group: str | None, now_ms: int) -> list[DlqR
 
 
 def _stored(store: StoreDirectory, group: str | None) -> Iterator[tuple[str, int]]:
-    """Topic and storeTimestamp of each dead letter."""
+    """Yield topic and storeTimestamp (ms) of each dead letter."""
     wanted = None if group is None else DLQ_PREFIX + group
     if not store.topics():
         for item in LogWalk(store, check_crc=False):

@@ -1,8 +1,8 @@
-"""Messages of a store as pieces of a file: NDJSON and CSV lines, or Arrow record batches.
+"""Encode messages of a store as pieces of a file: NDJSON and CSV lines, or Arrow record batches.
 
-Pieces come in the order of the log, each with the physical offset where the next one begins, so
-that whoever writes them can stop after any piece and go on later. Nothing is written here; see
-:mod:`mqadmin.surgery.export`.
+Pieces are in the order of the log, each with the physical offset where the next one starts, so
+that an export can stop after any piece and resume later. :mod:`mqadmin.repair.export` writes the
+files.
 """
 
 import csv
@@ -20,8 +20,9 @@ from mqadmin.inspector.files import FileBytes
 from mqadmin.inspector.log import LogItem, LogWalk
 from mqadmin.inspector.messages import Matcher, record_rows, start_by_time
 from mqadmin.inspector.rows import DamageRow
-from mqadmin.inspector.verify_log import ColumnWalk
+from mqadmin.inspector.verify.log_walk import ColumnWalk
 from mqadmin.message_row import MessageRow
+from mqadmin.safe_text import csv_cell, json_text
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -33,15 +34,15 @@ CSV: Final = "csv"
 PARQUET: Final = "parquet"
 FORMATS: Final = (NDJSON, CSV, PARQUET)
 
-# Rows of a text piece, and records that are read for one at most.
+# Rows of a text piece (an inner batch may exceed it), and most records that are read for one.
 PIECE_ROWS: Final = 2000
 PIECE_RECORDS: Final = 100_000
-# Times are told twice, in ms and in words; after the same name, as everywhere.
+# Times are written twice, in ms and as ISO text in the field after it.
 _TIMES: Final = {"bornTimestamp": "bornTime", "storeTimestamp": "storeTime"}
 
 
 class Piece(NamedTuple):
-    """Part of an export: ``data`` as text bytes or a record batch, and where to go on."""
+    """Part of an export: ``data`` as text bytes or a record batch, and where to resume."""
 
     data: Any
     rows: int
@@ -50,10 +51,10 @@ class Piece(NamedTuple):
 
 
 def text_pieces(store: StoreDirectory, query: Query, form: str) -> Iterator[Piece]:
-    """NDJSON or CSV pieces of the messages that match; a CSV begins with its header line.
+    """Yield NDJSON or CSV pieces of the messages that match; a CSV starts with its header line.
 
-    ``query.from_offset`` is where an interrupted export goes on; the header is then left out. The
-    last piece may hold no row: it says how far the log was read.
+    ``query.from_offset`` is where an interrupted export resumes; the header is then omitted. The
+    last piece may have no rows: its ``next_offset`` is the end of the scanned log.
     """
     encode = _ndjson if form == NDJSON else _csv
     if form == CSV and not query.from_offset:
@@ -80,19 +81,19 @@ def _matching(
     broker_name = store.broker_name()
     start = max(query.from_offset or 0, start_by_time(store, query.begin_ms))
     for item in LogWalk(store, start=start, check_crc=query.check_crc):
-        if item.damage is not None and not match.is_behind(item.damage.physical_offset):
+        if item.damage is not None and not match.is_after(item.damage.physical_offset):
             yield item, [item.damage]
         record = item.record
         if record is None:
             continue
-        if match.is_behind(record.physical_offset):
+        if match.is_after(record.physical_offset):
             return
         found = list(record_rows(item, match, broker_name)) if match.record(record) else []
         yield item, found
 
 
 def fields() -> tuple[str, ...]:
-    """Names of the fields of an exported message, in order."""
+    """Return the names of the fields of an exported message, in order."""
     names: list[str] = []
     for name in MessageRow.__struct_encode_fields__:
         names.append(name)
@@ -112,35 +113,24 @@ def _plain(row: MessageRow) -> dict[str, Any]:
 
 
 def _ndjson(rows: list[MessageRow]) -> bytes:
-    encode = msgspec.json.encode
-    return b"".join(encode(_plain(row)) + b"\n" for row in rows)
+    return b"".join(json_text(_plain(row)).encode() + b"\n" for row in rows)
 
 
 def _csv(rows: list[MessageRow]) -> bytes:
-    return b"".join(_csv_line([_cell(value) for value in _plain(row).values()]) for row in rows)
+    return b"".join(_csv_line([csv_cell(value) for value in _plain(row).values()]) for row in rows)
 
 
 def _csv_line(cells: list[Any]) -> bytes:
     buffer = io.StringIO()
     csv.writer(buffer, lineterminator="\n").writerow(cells)
-    return buffer.getvalue().encode("utf-8", "backslashreplace")
-
-
-def _cell(value: Any) -> Any:
-    if value is None:
-        return ""
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, (list, dict)):
-        return msgspec.json.encode(value).decode()
-    return value
+    return buffer.getvalue().encode()
 
 
 def batch_pieces(store: StoreDirectory, query: Query, *, bodies: bool) -> "Iterator[Piece]":
-    """Arrow record batches of the messages that match; needs the extra ``arrow``.
+    """Yield Arrow record batches of the messages that match; requires the extra ``arrow``.
 
-    Columns are those of :data:`mqadmin.inspector.arrow.SCHEMA`, ``body`` only with ``bodies``. A
-    piece without data says how far the log was read, or what is damaged.
+    Columns are those of :func:`batch_schema`. A piece without data carries the end of the scanned
+    log, or corruption.
     """
     names = batch_schema(bodies=bodies).names
     select = _Selection(query)
@@ -153,10 +143,10 @@ def batch_pieces(store: StoreDirectory, query: Query, *, bodies: bool) -> "Itera
         check_crc=query.check_crc,
     )
     for item in walk:
-        if item.damage is not None and not match.is_behind(item.damage.physical_offset):
+        if item.damage is not None and not match.is_after(item.damage.physical_offset):
             yield Piece(None, 0, 0, (item.damage,))
         for file, batch, untrusted in held:
-            if match.is_behind(int(batch.physical_offset[0])):
+            if match.is_after(int(batch.physical_offset[0])):
                 return
             _distrust(batch, untrusted)
             yield from _parts(store, select, names, (file.data, batch))
@@ -166,11 +156,11 @@ def batch_pieces(store: StoreDirectory, query: Query, *, bodies: bool) -> "Itera
 def _parts(
     store: StoreDirectory, select: "_Selection", names: list[str], of: "tuple[bytes, ScanBatch]"
 ) -> Iterator[Piece]:
-    """One scan batch as record batches, and how far it goes."""
+    """Yield one scan batch as record batches, then a piece with the end of the batch."""
     from mqadmin.inspector import arrow
 
     data, batch = of
-    # One for each batch: the file cannot be closed while anything points into it.
+    # One maker per batch: the file cannot be closed while an array refers to its mapping.
     maker = arrow.BatchMaker(
         data,
         names,
@@ -185,7 +175,7 @@ def _parts(
 
 
 def _distrust(batch: "ScanBatch", untrusted: frozenset[int]) -> None:
-    """Records whose fields are not to be believed are no good ones, whatever their body is."""
+    """Set crc_ok to 0 for records whose fields are not trusted, whatever their body is."""
     if untrusted:
         import numpy as np
 
@@ -194,23 +184,23 @@ def _distrust(batch: "ScanBatch", untrusted: frozenset[int]) -> None:
 
 
 class _Selection:
-    """Which rows of a scan batch an export wants, worked out on columns."""
+    """Selects the rows of a scan batch that match a query, by columns."""
 
     def __init__(self, query: Query) -> None:
         self.query = query
         self.match = Matcher(query)
 
     def keep_inner(self, record: MessageExt, messages: list[MessageExt]) -> list[MessageExt]:
-        """The messages of an inner batch that have the key; all of them if the batch has it."""
+        """Return the messages of an inner batch that have the key; all if the batch has it."""
         if self.match.message(record):
             return messages
         return [message for message in messages if self.match.message(message)]
 
     def keep(self, data: bytes) -> Any:
-        """A function from scan batch to row numbers."""
+        """Return a function from scan batch to row numbers."""
         import numpy as np
 
-        from broker.store.format.column_hash import equal_slices
+        from broker.store.format.hash_kernels import equal_slices
 
         query = self.query
         view = np.frombuffer(data, dtype=np.uint8)
@@ -238,7 +228,7 @@ class _Selection:
             if query.key is None:
                 return found
             key = query.key.encode("utf-8", "replace")
-            # The keys of an inner batch stand in its body.
+            # The messages of an inner batch and their keys are in its body: matched later.
             inner = batch.column("sys_flag") & INNER_BATCH != 0
             kept = [row for row in found.tolist() if inner[row] or _has_key(data, batch, row, key)]
             return np.array(kept, dtype=np.int64)
@@ -258,7 +248,7 @@ def _has_key(data: bytes, batch: Any, row: int, key: bytes) -> bool:
 
 
 def batch_schema(*, bodies: bool) -> "pa.Schema":
-    """The columns of :func:`batch_pieces`: all but ``damage``, and ``body`` if it is wanted."""
+    """Return the columns of :func:`batch_pieces`: all but ``damage``; ``body`` with ``bodies``."""
     import pyarrow as pa
 
     from mqadmin.inspector import arrow

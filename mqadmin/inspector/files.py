@@ -1,4 +1,4 @@
-"""The inspector's only door to the disk: files for reading, as bytes or read-only maps."""
+"""The only disk access of the inspector: files as bytes or read-only mappings."""
 
 import errno
 import mmap
@@ -10,14 +10,14 @@ from typing import Final, cast
 
 from broker.errors import StoreError
 
-# Files up to this length are read whole: a consistent copy, and no trouble if they are shortened.
+# Files up to this length are read into memory: a truncation cannot cause SIGBUS then.
 READ_WHOLE_BYTES: Final = 1 << 20
 
 
 class FileBytes:
-    """The bytes of the file at ``path``: ``data`` is bytes, or an mmap that looks like bytes.
+    """The bytes of the file at ``path``: ``data`` is bytes, or an mmap used like bytes.
 
-    From ``data_end`` on the file system holds no data, only zeros: searches need not go there.
+    From ``data_end`` to the end there is only a hole of zeros, which scans skip.
     """
 
     __slots__ = ("data", "data_end", "path")
@@ -32,23 +32,23 @@ class FileBytes:
 
 
 def _data_end(fd: int, size: int) -> int:
-    """End of the last extent that holds data; ``size`` where the file system cannot say."""
+    """Return the end of the last data extent; ``size`` if the file system does not report holes."""
     end = 0
     try:
         while end < size:
             start = os.lseek(fd, end, os.SEEK_DATA)
             end = os.lseek(fd, start, os.SEEK_HOLE)
     except OSError as error:
-        # No data behind `end`; any other error: the file system does not know holes.
+        # ENXIO: no data after `end`. Other errors: the file system does not support SEEK_DATA.
         return end if error.errno == errno.ENXIO else size
     return end
 
 
 @contextmanager
 def open_bytes(path: Path, *, sequential: bool = False) -> Iterator[FileBytes]:
-    """Open a file for reading; StoreError if that is not possible.
+    """Open a file for reading; StoreError if that fails.
 
-    ``sequential`` tells the kernel that the file will be read from begin to end.
+    ``sequential`` advises the kernel that the file is read from start to end.
     """
     view: mmap.mmap | None = None
     fd = -1
@@ -62,7 +62,7 @@ def open_bytes(path: Path, *, sequential: bool = False) -> Iterator[FileBytes]:
             view = mmap.mmap(fd, size, access=mmap.ACCESS_READ)
             if sequential and hasattr(view, "madvise"):
                 view.madvise(mmap.MADV_SEQUENTIAL)
-            # An mmap has all of bytes that readers here use: length, index, slice, buffer.
+            # Readers only use len, index, slice, find/rfind and buffer: mmap has them like bytes.
             file = FileBytes(path, cast(bytes, view), _data_end(fd, size))
     except OSError as error:
         if fd >= 0:
@@ -72,8 +72,8 @@ def open_bytes(path: Path, *, sequential: bool = False) -> Iterator[FileBytes]:
         yield file
     finally:
         if view is not None:
-            # Columns over it may still be alive when an error or ^C ends a walk: the map goes
-            # with the last of them, and the error is not hidden behind another one.
+            # Arrays over it may still exist when an error or ^C ends a scan: the mapping is
+            # released with the last of them, and BufferError must not mask the first error.
             with suppress(BufferError):
                 view.close()
         os.close(fd)
@@ -88,7 +88,7 @@ def _read(fd: int, size: int) -> bytes:
 
 
 def read_all(path: Path) -> bytes | None:
-    """Contents of a small file, None if there is none; StoreError if it cannot be read."""
+    """Return the contents of a small file, None if missing; StoreError if a read fails."""
     try:
         return path.read_bytes()
     except FileNotFoundError:
@@ -98,7 +98,7 @@ def read_all(path: Path) -> bytes | None:
 
 
 def unreadable(path: Path, error: OSError) -> StoreError:
-    """What to raise for a file that cannot be read."""
+    """Return the StoreError for a file that cannot be read."""
     return StoreError(
         f"cannot read {path}: {error.strerror or error}",
         "check the path and its permissions",
@@ -107,10 +107,10 @@ def unreadable(path: Path, error: OSError) -> StoreError:
 
 
 def lock_holder(path: Path) -> int | None:
-    """The process that holds a POSIX lock on a file, 0 for none, None if that cannot be told.
+    """Return the process that holds a POSIX lock on a file, 0 if none, None if unknown.
 
-    The kernel's table is read instead of asking through a descriptor: closing a descriptor of the
-    file would drop a lock that this very process may hold (a broker in the same process).
+    The lock is read from /proc/locks, not queried through a descriptor: closing a descriptor of
+    the file would release a lock that this process holds (a broker in the same process).
     """
     try:
         status = path.stat()
@@ -120,7 +120,7 @@ def lock_holder(path: Path) -> int | None:
     place = f"{os.major(status.st_dev):02x}:{os.minor(status.st_dev):02x}:{status.st_ino}"
     for line in table.splitlines():
         words = line.split()
-        # "1: POSIX ADVISORY WRITE 4242 fd:01:1234 0 0"; waiting ones have "->" as second word.
+        # "1: POSIX ADVISORY WRITE 4242 fd:01:1234 0 0"; a blocked request has "->" as second word.
         if len(words) >= 6 and words[1] == "POSIX" and words[5] == place:
             return int(words[4]) if words[4].isdigit() else None
     return 0

@@ -1,4 +1,4 @@
-"""Finding messages: by key or uniqKey through the IndexFile, by offsetMsgId, else by a scan."""
+"""Find messages by key or uniqKey (IndexFiles, else a scan of the log) or by offsetMsgId."""
 
 from collections.abc import Iterator
 
@@ -21,13 +21,13 @@ SCANS = ("auto", "always", "never")
 def find_key(
     store: StoreDirectory, key: str, query: Query | None = None, scan: str = "auto"
 ) -> Iterator[MessageRow | DamageRow]:
-    """Messages with ``key`` as a word of KEYS or as UNIQ_KEY, in physical order.
+    """Yield messages with ``key`` as a word of KEYS or as UNIQ_KEY, in physical order.
 
-    The index is asked under ``query.topic``, or under every topic of the store (so retry and DLQ
-    topics too), and each hit is compared with its record. ``scan``: "auto" also reads the parts of
-    the log that no index file covers (all of it if there is none, or if no known topic has the
-    key), "always" reads the whole log instead, "never" trusts the index. The other conditions of
-    ``query`` hold as well.
+    The index is searched for ``query.topic``, or for every topic of the store (including retry and
+    DLQ topics), and each hit is compared with its record. ``scan``: "auto" also scans the parts of
+    the log that no IndexFile covers (the whole log if there is no IndexFile, or if no known topic
+    has the key), "always" scans the whole log instead, "never" reads only the index. The other
+    conditions of ``query`` apply, too.
     """
     if scan not in SCANS:
         raise StoreError(f"scan is one of {', '.join(SCANS)}, not {scan}")
@@ -44,11 +44,11 @@ def find_key(
         yield from _at(store, sorted(offsets), query)
         return
     if not offsets and query.topic is None:
-        # It may be filed under a topic that was deleted: only the log still knows its name.
+        # It may be indexed under a deleted topic, whose name only the log contains.
         yield from scan_messages(store, query)
         return
     for begin, end in _uncovered(covered):
-        # The hits of the index before this part, then what stands in the part itself.
+        # Hits of the index before this part, then a scan of the part.
         before = sorted(offset for offset in offsets if offset < begin)
         offsets = offsets.difference(before)
         yield from _at(store, before, query)
@@ -62,9 +62,9 @@ def _has_batches(store: StoreDirectory, topic: str | None) -> bool:
 
 
 def _uncovered(covered: list[tuple[int, int]]) -> list[tuple[int, int | None]]:
-    """Parts of the log (begin, end) that no index file covers; end None is the end of the log.
+    """Return parts of the log [begin, end) that no IndexFile covers; None is the end of the log.
 
-    A file's first and last record are covered, what lies between two files is not.
+    A file covers the range of its records; ranges between two files are not covered.
     """
     parts: list[tuple[int, int | None]] = []
     position = 0
@@ -79,7 +79,7 @@ def _uncovered(covered: list[tuple[int, int]]) -> list[tuple[int, int | None]]:
 def _part(
     store: StoreDirectory, query: Query, begin: int, end: int | None
 ) -> Iterator[MessageRow | DamageRow]:
-    """A scan of a part of the log, within the range of the query."""
+    """Scan a part of the log, within the range of the query."""
     first = begin if query.from_offset is None else max(begin, query.from_offset)
     ends = [bound for bound in (end, query.to_offset) if bound is not None]
     stop = min(ends) if ends else None
@@ -90,11 +90,11 @@ def _part(
 def _at(
     store: StoreDirectory, offsets: list[int], query: Query
 ) -> Iterator[MessageRow | DamageRow]:
-    """The messages at physical offsets that match.
+    """Yield the matching messages at physical offsets.
 
-    Offsets outside the log give nothing, and so does what is not written: records that have
-    expired, an index that a crash has left ahead of its log. Anything else that is no record is a
-    damage, for the message may be there.
+    Offsets outside the log or in unwritten space are skipped: their records have expired, or a
+    crash left the index ahead of its log. Other offsets without a valid record are reported as
+    corruption.
     """
     match = Matcher(query)
     broker_name = store.broker_name()
@@ -104,7 +104,7 @@ def _at(
             if place is None:
                 yield from _no_record(log, offset)
                 continue
-            if match.is_behind(offset) or not match.record(place[1]):
+            if match.is_after(offset) or not match.record(place[1]):
                 continue
             file, record = place
             ok = check_record(file.data, record.position, check_crc=query.check_crc) > 0
@@ -137,11 +137,11 @@ def _no_record(log: LogReader, offset: int) -> Iterator[DamageRow]:
 def find_id(
     store: StoreDirectory, message_id: str, query: Query | None = None, scan: str = "auto"
 ) -> Iterator[MessageRow | DamageRow]:
-    """The message of an offsetMsgId, or all messages with a uniqKey.
+    """Yield the message of an offsetMsgId, or all messages with a uniqKey.
 
-    Both kinds of id look alike. An id that can be an offsetMsgId leads to its physical offset (the
-    address in it is not compared: stores are copied); if no record begins there, or the id can be
-    none, it is searched as a uniqKey (``scan`` as for :func:`find_key`).
+    The two kinds of id have the same form. An id that parses as an offsetMsgId is read at its
+    physical offset (its address is not compared, because stores are copied). If no record starts
+    there, or the id does not parse, it is searched as a uniqKey (``scan`` as in :func:`find_key`).
     """
     query = structs.replace(query or Query(), id=None)
     try:

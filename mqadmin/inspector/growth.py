@@ -1,6 +1,6 @@
-"""How fast a store grows, by topic, and when its disk reaches the broker's limits.
+"""Compute how fast a store grows by topic, and when its disk reaches the broker's limits.
 
-**Source:** RocketMQ ``DefaultMessageStore.CleanCommitLogService`` (what the limits do).
+**Source:** RocketMQ ``DefaultMessageStore.CleanCommitLogService`` (effects of the limits).
 """
 
 import os
@@ -8,19 +8,19 @@ from typing import Final
 
 import msgspec
 
-from broker.errors import StoreError
-from broker.store.format.tally import Tally
+from broker.errors import ConfigError, StoreError
+from broker.store.format.record_count import Tally
 from mqadmin.inspector.directory import StoreDirectory
 from mqadmin.inspector.log import LogWalk
 from mqadmin.inspector.messages import start_by_time
 
 HOUR_MS: Final = 3_600_000
-# Used space in percent, and what a broker with default settings does from there on.
+# Used space in percent, and the action of a broker with default settings from there.
 LIMITS: Final = {75: "deleteAtAnyHour", 85: "deleteUnexpired", 90: "refuseWrites"}
 
 
 class TopicGrowth(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """What one topic has added; ``share`` is its part of all bytes, 0 to 1."""
+    """Growth of one topic; ``share`` is its fraction of all bytes, 0 to 1."""
 
     topic: str
     messages: int
@@ -33,8 +33,8 @@ class TopicGrowth(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 class Growth(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """Growth of a store within a window, and its disk.
 
-    ``hoursTo…`` is how long the disk lasts at this pace until 75, 85 and 90 percent: 0 if it is
-    reached, None if the store does not grow. ``maxPhysicalOffset`` is the end of the log.
+    ``hoursTo…`` is the time at this rate until 75, 85 and 90 percent are used: 0 if reached,
+    None if the store does not grow. ``maxPhysicalOffset`` is the end of the log.
     """
 
     path: str
@@ -54,12 +54,12 @@ class Growth(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 def growth(store: StoreDirectory, begin_ms: int, end_ms: int) -> Growth:
-    """What was stored from ``begin_ms`` to ``end_ms`` (the present, mostly), by topic.
+    """Count the records stored in ``[begin_ms, end_ms)`` by topic, and project the disk usage.
 
-    StoreError if the window is empty or the disk cannot be asked.
+    Raises ConfigError if the window is empty, StoreError if statvfs fails.
     """
     if end_ms <= begin_ms:
-        raise StoreError("the window is empty", "give one that begins before now")
+        raise ConfigError("the window is empty", "give one that begins before now")
     tally = Tally()
     walk = LogWalk(store, start=start_by_time(store, begin_ms), check_crc=False)
     for item in walk:
@@ -110,7 +110,7 @@ def _hours(left: float, pace: float) -> float | None:
 
 
 def _disk(store: StoreDirectory) -> tuple[int, int]:
-    """Bytes of the log's file system: all that users can have, and what is used of them."""
+    """Return (total bytes available to users, used bytes) of the log's file system."""
     folder = store.folder("commitlog") or store.path
     try:
         status = os.statvfs(folder)

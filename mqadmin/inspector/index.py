@@ -1,4 +1,4 @@
-"""IndexFiles: headers and entries as rows, and the way from a key to physical offsets."""
+"""Return headers and entries of IndexFiles as rows, and the physical offsets of a key."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,14 +12,14 @@ from mqadmin.inspector.directory import Query, StoreDirectory
 from mqadmin.inspector.files import FileBytes, open_bytes
 from mqadmin.inspector.rows import DamageRow, IndexRow
 
-_PIECE: Final = 1 << 16  # bytes looked at at once for anything but zeros
+_PIECE: Final = 1 << 16  # bytes per step of the search for non-zero bytes
 
 
 def index_rows(store: StoreDirectory, query: Query) -> Iterator[IndexRow | DamageRow]:
-    """Each file's header, then its entries that match.
+    """Yield the header of each file, its matching entries, and corruption.
 
-    Physical offsets and times (in whole seconds) are the entries' own. A key needs a topic to be
-    hashed: without one it is tried with every topic of the store.
+    Conditions on physical offset and time (resolution one second) apply to the entries. A key is
+    hashed with a topic: without ``query.topic``, with every topic of the store.
     """
     hashes = _hashes(store, query)
     for path in store.index_files():
@@ -49,9 +49,9 @@ def _file_rows(
     except RemoteProtocolError as error:
         yield found("index", path, error.message, length=len(file))
         return
-    slots = indexfile.guess_slots(file.data)
+    slots = indexfile.probe_slot_count(file.data)
     yield IndexRow(record="file", path=path, slots=slots or None, **header._asdict())
-    yield from _header_damages(file, header)
+    yield from _header_damage(file, header)
     if header.index_count <= 1:
         return
     if slots == 0:
@@ -74,13 +74,13 @@ def _file_rows(
             )
 
 
-def _header_damages(file: FileBytes, header: IndexHeader) -> Iterator[DamageRow]:
-    """What in a header cannot be, whatever the entries are."""
+def _header_damage(file: FileBytes, header: IndexHeader) -> Iterator[DamageRow]:
+    """Report header fields that are invalid for any entries."""
     path = str(file.path)
     entries = header.index_count - 1
     if entries <= 0:
-        # a broker counts behind what it writes: only a count that stays is wrong
-        if _holds_something(file) and _count_on_disk(file.path) <= 1:
+        # A broker writes an entry before it counts it, so the count is read again from disk.
+        if _has_content(file) and _count_on_disk(file.path) <= 1:
             yield found("index", path, "the header counts no entries, but the file holds some")
         return
     if not 0 < header.hash_slot_count <= entries:
@@ -91,8 +91,8 @@ def _header_damages(file: FileBytes, header: IndexHeader) -> Iterator[DamageRow]
             yield found("index", path, f"the header's {name} is {value}")
 
 
-def _holds_something(file: FileBytes) -> bool:
-    """Whether slots or entries hold anything but zeros."""
+def _has_content(file: FileBytes) -> bool:
+    """Whether slots or entries contain non-zero bytes."""
     for position in range(indexfile.HEADER_SIZE, file.data_end, _PIECE):
         if any(file.data[position : min(position + _PIECE, file.data_end)]):
             return True
@@ -136,7 +136,7 @@ def _matches(entry: IndexEntry, header: IndexHeader, query: Query, hashes: set[i
 
 
 def known_topics(store: StoreDirectory) -> list[str]:
-    """Topics that keys may be filed under: those with a queue, and those of topics.json."""
+    """Return the topics that keys may be indexed under: with a queue, or in topics.json."""
     from mqadmin.inspector.configs import read_topics
 
     return sorted({*store.topics(), *read_topics(store)})
@@ -145,11 +145,11 @@ def known_topics(store: StoreDirectory) -> list[str]:
 def offsets_of_key(
     store: StoreDirectory, topics: list[str], key: str
 ) -> tuple[set[int], list[tuple[int, int]]]:
-    """Physical offsets that the index gives for a key, and the parts of the log that it covers.
+    """Return the physical offsets of a key in the index, and the parts of the log it covers.
 
     The parts are (first, last) physical offsets of each readable file's entries, sorted. Times are
-    not trusted: the chains are walked to their ends. Hits still have to be compared with the
-    records: other keys share their hash.
+    not trusted: chains are followed to their ends. The caller compares hits with their records,
+    because several keys share a hash.
     """
     hashes = {indexfile.index_key_hash(topic, key) for topic in topics}
     offsets: set[int] = set()
@@ -165,7 +165,7 @@ def _chains(path: Path, hashes: set[int], offsets: set[int]) -> tuple[int, int] 
     try:
         with open_bytes(path) as file:
             header = indexfile.decode_header(file.data)
-            slots = indexfile.guess_slots(file.data) if header.index_count > 1 else 0
+            slots = indexfile.probe_slot_count(file.data) if header.index_count > 1 else 0
             if slots == 0:
                 return None
             for key_hash in hashes:

@@ -1,4 +1,4 @@
-"""Walking the CommitLog over all its files, behind damages too, up to the end of the log."""
+"""Scan the CommitLog over all its files, across corruption, up to the end of the log."""
 
 from bisect import bisect_right
 from collections.abc import Generator, Iterator
@@ -9,6 +9,7 @@ from msgspec import structs
 
 from broker.errors import StoreError
 from broker.store.format.commitlog import (
+    BLANK_SIZE,
     Blank,
     Damage,
     LogRecord,
@@ -20,21 +21,21 @@ from broker.store.format.commitlog import (
     scan_commitlog,
     store_timestamp,
 )
-from broker.store.format.tally import Tally, walk_plain
+from broker.store.format.record_count import Tally, walk_plain
 from mqadmin.inspector.damage import WARNING, damage_row, found
 from mqadmin.inspector.directory import LogFile, StoreDirectory
 from mqadmin.inspector.files import FileBytes, open_bytes
 from mqadmin.inspector.rows import DamageRow
 
-# No record is longer; so far back the begin of one is looked for.
+# Bound of the backward search for the start of a record.
 _LONGEST: Final = 16 << 20
 
 
 def torn_record(data: bytes, base_offset: int, position: int) -> LogRecord | None:
-    """The record that ends at ``position`` if its properties end in zeros, else None.
+    """Return the record that ends at ``position`` if its properties end in zeros, else None.
 
-    Where nothing good follows that is a record whose last part never reached the disk, or was
-    lost with a page: its body may be whole, and no checksum covers the rest.
+    If no valid record follows, the last part of such a record never reached the disk or was lost
+    with a page. Its body may be intact; the properties are not covered by bodyCRC.
     """
     if not 0 < position <= len(data) or data[position - 1]:
         return None
@@ -50,7 +51,10 @@ def torn_record(data: bytes, base_offset: int, position: int) -> LogRecord | Non
 
 
 class LogItem(NamedTuple):
-    """One thing of the log: a record (``ok`` False if it is damaged), a blank, or a damage."""
+    """An item of the log: a record (``ok`` False if damaged), a blank record, or corruption.
+
+    An item with a file only carries no data.
+    """
 
     file: FileBytes
     record: LogRecord | None = None
@@ -60,13 +64,14 @@ class LogItem(NamedTuple):
 
 
 class LogWalk:
-    """One pass over the log.
+    """One scan of the log.
 
-    ``start`` skips what lies below that physical offset (damages too); ``stop`` is the offset of a
-    record where the walk ends. With ``counting`` plain records are counted in ``tallies`` instead
-    of yielded: only damages, blanks and rare records come out. After the pass ``end`` is the end
-    of what was walked: behind its last whole record or blank; ``reached`` is behind the last
-    damage too. ``first_timestamp`` and ``last_timestamp`` are kept when counting only.
+    ``start`` skips records and corruption below that physical offset; ``stop`` is the offset of a
+    record where the scan ends. With ``counting`` plain records are counted in ``tallies`` and not
+    yielded (without ``check_crc``); only corruption, blank records and other records are yielded.
+    After the scan, ``end`` is the end of the last complete record or blank record; ``reached``
+    includes corruption after it. ``first_timestamp`` and ``last_timestamp`` (ms) are set only when
+    counting.
     """
 
     def __init__(
@@ -90,12 +95,13 @@ class LogWalk:
         self.min_offset = self._files[0].start if self._files else 0
         self.end = self.min_offset
         self.reached = self.min_offset
+        self._torn_end = -1  # end of the damaged region at the end of a file
         self.first_timestamp: int | None = None
         self.last_timestamp: int | None = None
 
     def __iter__(self) -> Iterator[LogItem]:
-        """Walk; damages of the files themselves come before what is in them."""
-        for path in self._store.strange_log_names() if self._start == 0 else ():
+        """Scan; corruption of a file itself (name, gap, length) precedes its records."""
+        for path in self._store.unexpected_log_names() if self._start == 0 else ():
             row = found("name", str(path), "not named after a physical offset", severity=WARNING)
             yield LogItem(FileBytes(path, b"", 0), damage=row)
         for number, file in enumerate(self._files):
@@ -108,7 +114,7 @@ class LogWalk:
             if file.length == 0:
                 continue
             goes_on = yield from self._file(file, number)
-            # A broker may have filled this file and begun the next one in the meantime.
+            # A broker may have filled this file and created the next one during the scan.
             while not goes_on and self._is_followed(number) and self._is_moving(file):
                 goes_on = yield from self._file(file, number)
             if self._is_stopped(self.reached):
@@ -132,7 +138,7 @@ class LogWalk:
         return self._stop is not None and physical_offset >= self._stop
 
     def _around(self, number: int) -> Iterator[LogItem]:
-        """Damages of the row of files: a gap before this one, a length that differs."""
+        """Report a gap before this file, and a length that differs from the usual one."""
         file = self._files[number]
         whole = self._usual_length
         if number:
@@ -160,15 +166,15 @@ class LogWalk:
             yield LogItem(FileBytes(file.path, b"", 0), damage=row)
 
     def _is_followed(self, number: int) -> bool:
-        """Whether a later file begins with a record."""
+        """Whether a later file starts with a record."""
         return any(map(_has_record, self._files[number + 1 :]))
 
     def _behind(self, number: int) -> Iterator[LogItem]:
-        """Files behind the end of the log that hold records of another place."""
+        """Report files past the end of the log whose first record has another physical offset."""
         for file in self._files[number + 1 :]:
             said = _foreign_record(file)
             if said is None or said != _foreign_record(file):
-                continue  # nothing, or a broker is just writing there
+                continue  # no such record, or a broker is writing to the file
             row = found(
                 "position",
                 str(file.path),
@@ -181,7 +187,7 @@ class LogWalk:
             yield LogItem(FileBytes(file.path, b"", 0), damage=row)
 
     def _file(self, file: LogFile, number: int) -> Generator[LogItem, None, bool]:
-        """The items of one file; returns whether the log goes on behind it."""
+        """Yield the items of one file; returns whether the log continues after it."""
         try:
             with open_bytes(file.path, sequential=True) as opened:
                 return (yield from self._opened(file, opened, number))
@@ -224,8 +230,11 @@ class LogWalk:
                     yield LogItem(opened, blank=item)
                     return True
                 if isinstance(item, Damage) and item.at_end:
+                    if self._is_rest(opened, item.physical_offset - file.start):
+                        return False
                     if item.kind != "blank" and self._is_moving(file):
                         return False
+                    self._torn_end = _end_of(item)
                     if self._is_followed(number):
                         item = structs.replace(item, at_end=False)
                 yield from self._found(opened, item)
@@ -236,6 +245,11 @@ class LogWalk:
             else:
                 break
         return position >= len(opened)
+
+    def _is_rest(self, opened: FileBytes, position: int) -> bool:
+        """Whether a reported torn end is followed only by zeros, fewer than BLANK_SIZE bytes."""
+        rest = opened.data[position : opened.data_end]
+        return self._torn_end == self.reached and len(rest) < BLANK_SIZE and not any(rest)
 
     def _found(self, opened: FileBytes, item: LogRecord | Damage) -> Iterator[LogItem]:
         record = item if isinstance(item, LogRecord) else item.record
@@ -248,7 +262,7 @@ class LogWalk:
             yield LogItem(opened, record=record, ok=record is item)
 
     def _skip(self, file: LogFile, opened: FileBytes) -> int:
-        """The position of the first record at or behind ``start``."""
+        """Return the position in the file of the first record at or after ``start``."""
         target = min(self._start - file.start, opened.data_end)
         if target <= 0:
             return 0
@@ -270,7 +284,7 @@ class LogWalk:
     def _count_plain(
         self, file: LogFile, opened: FileBytes, position: int, into: tuple[int, Tally]
     ) -> int:
-        """Count plain records from ``position`` up to a limit; where that ended."""
+        """Count plain records from ``position`` to a limit; returns the position after them."""
         data = opened.data
         after, last = walk_plain(data, position, file.start, into[1], into[0])
         if last >= 0:
@@ -285,7 +299,7 @@ class LogWalk:
         self.last_timestamp = timestamp
 
     def _is_moving(self, file: LogFile) -> bool:
-        """Whether something has been written in the meantime where the walk ended."""
+        """Whether a broker has written a record where the scan ended."""
         position = max(self.reached, file.start) - file.start
         if self._is_stopped(file.start + position):
             return False
@@ -312,7 +326,7 @@ def _has_record(file: LogFile) -> bool:
 
 
 def _foreign_record(file: LogFile) -> int | None:
-    """The physical offset that a file's first record says, None if there is none or it fits."""
+    """Return the physical offset in a file's first record, None without one or if it is right."""
     if file.length == 0:
         return None
     try:
@@ -326,9 +340,9 @@ def _foreign_record(file: LogFile) -> int | None:
 
 
 class LogReader:
-    """Single records by physical offset; files stay open until :meth:`close`."""
+    """Reads single records by physical offset; files stay open until :meth:`close`."""
 
-    # Open files are bounded; a log has seldom more than a few hundred.
+    # Bound of open files; the one opened first is closed first.
     FILES = 64
 
     def __init__(self, store: StoreDirectory) -> None:
@@ -344,11 +358,11 @@ class LogReader:
 
     @property
     def min_offset(self) -> int | None:
-        """Physical offset where the log begins, None if there is no log."""
+        """Physical offset of the start of the log, None without files."""
         return self._starts[0] if self._starts else None
 
     def record(self, physical_offset: int) -> tuple[FileBytes, LogRecord] | None:
-        """The record that begins there and says so itself, None if there is none."""
+        """Return the record with that physical offset, in its header too; None if there is none."""
         number = bisect_right(self._starts, physical_offset) - 1
         if number < 0:
             return None
@@ -362,7 +376,7 @@ class LogReader:
         return file, read_record(file.data, position, start)
 
     def place(self, physical_offset: int) -> tuple[LogFile, FileBytes | None] | None:
-        """The file that holds an offset and its bytes, which are None if it cannot be read."""
+        """Return the file that contains an offset, and its bytes (None if unreadable)."""
         number = bisect_right(self._starts, physical_offset) - 1
         if number < 0 or physical_offset >= self._starts[number] + self._files[number].length:
             return None

@@ -1,4 +1,4 @@
-"""Message rows: the log's records as operators see them, filtered."""
+"""Filter the records of the log and convert them to message rows."""
 
 from collections.abc import Iterator
 from typing import Final
@@ -19,14 +19,14 @@ from mqadmin.inspector.log import LogItem, LogWalk
 from mqadmin.inspector.rows import DamageRow
 from mqadmin.message_row import MessageRow, body_text, row_of
 
-# How far store timestamps are trusted to rise along the log when whole files are skipped.
+# Greatest backward step of storeTimestamp that is allowed for when whole files are skipped.
 CLOCK_STEP_MS: Final = 3_600_000
 
 
 def message_rows(store: StoreDirectory, query: Query) -> Iterator[MessageRow | DamageRow]:
-    """Messages of the log in physical order that match, damages between them.
+    """Yield matching messages of the log and damaged regions in physical order.
 
-    With ``query.id`` the way goes by :func:`mqadmin.inspector.find.find_id`.
+    With ``query.id``, :func:`mqadmin.inspector.find.find_id` searches them.
     """
     if query.id is not None:
         from mqadmin.inspector.find import find_id
@@ -37,16 +37,16 @@ def message_rows(store: StoreDirectory, query: Query) -> Iterator[MessageRow | D
 
 
 def scan_messages(store: StoreDirectory, query: Query) -> Iterator[MessageRow | DamageRow]:
-    """As :func:`message_rows`, always by reading the log; ``query.id`` is not looked at."""
+    """As :func:`message_rows`, but always scans the log and ignores ``query.id``."""
     match = Matcher(query)
     broker_name = store.broker_name()
     start = max(query.from_offset or 0, start_by_time(store, query.begin_ms))
     for item in LogWalk(store, start=start, check_crc=query.check_crc):
         if item.damage is not None:
-            if not match.is_behind(item.damage.physical_offset):
+            if not match.is_after(item.damage.physical_offset):
                 yield item.damage
         elif item.record is not None:
-            if match.is_behind(item.record.physical_offset):
+            if match.is_after(item.record.physical_offset):
                 return
             if match.record(item.record):
                 yield from record_rows(item, match, broker_name)
@@ -55,7 +55,7 @@ def scan_messages(store: StoreDirectory, query: Query) -> Iterator[MessageRow | 
 def record_rows(
     item: LogItem, match: "Matcher", broker_name: str | None
 ) -> Iterator[MessageRow | DamageRow]:
-    """The messages of one record that match: one, or those of an inner batch."""
+    """Yield the matching messages of one record: one, or those of an inner batch."""
     assert item.record is not None
     try:
         message = decode_record(item.file.data, item.record.position)
@@ -67,13 +67,13 @@ def record_rows(
         messages = unwrap_inner_batch(message)
     except RemoteProtocolError as error:
         yield _undecoded(item, error)
-    # The keys of an inner batch as a whole stand for all of its messages.
+    # The keys of an inner batch's record apply to all of its messages.
     whole = match.message(message)
     for one in messages:
         if whole or match.message(one):
             row, problem = message_row(one, match.query, broker_name, crc_ok=item.ok)
             if one is not message:
-                # As Java clients show them: the flags are those of the record.
+                # As in Java clients, the sysFlag is that of the record.
                 row = structs.replace(row, sys_flag=message.sys_flag)
             if problem is not None and item.ok:
                 yield _undecoded(item, problem)
@@ -97,7 +97,7 @@ def _undecoded(
 def message_row(
     message: MessageExt, query: Query, broker_name: str | None, *, crc_ok: bool
 ) -> tuple[MessageRow, RemoteProtocolError | None]:
-    """A message as a row, and what went wrong with its body (then shown as stored, in hex)."""
+    """Convert a message to a row; also returns the error of its body (then hex, as stored)."""
     body, encoding, problem = None, None, None
     if query.body != "none":
         stored = query.raw
@@ -111,7 +111,7 @@ def message_row(
 
 
 class Matcher:
-    """A query's conditions, first on the record as it stands, then on the decoded message."""
+    """Tests a query's conditions, first on the record, then on the decoded message."""
 
     __slots__ = ("_begin", "_end", "_from", "_key", "_queue_id", "_to", "_topic", "query")
 
@@ -125,12 +125,12 @@ class Matcher:
         self._begin = query.begin_ms
         self._end = query.end_ms
 
-    def is_behind(self, physical_offset: int | None) -> bool:
-        """Whether a physical offset lies at or behind the end of the range asked for."""
+    def is_after(self, physical_offset: int | None) -> bool:
+        """Whether a physical offset is at or past ``to_offset``."""
         return self._to is not None and physical_offset is not None and physical_offset >= self._to
 
     def record(self, record: LogRecord) -> bool:
-        """Whether the record can match; exact but for keys."""
+        """Whether the record can match; exact except for keys."""
         if self._topic is not None and record.topic != self._topic:
             return False
         if self._queue_id is not None and record.queue_id != self._queue_id:
@@ -143,11 +143,11 @@ class Matcher:
             return False
         if self._key is None or self._key in record.properties:
             return True
-        # The keys of an inner batch stand in its body.
+        # The messages of an inner batch and their keys are in its body.
         return bool(record.sys_flag & INNER_BATCH)
 
     def message(self, message: MessageExt) -> bool:
-        """Whether the message has the key, if one is asked for."""
+        """Whether the message has the key of the query, if there is one."""
         key = self.query.key
         if key is None:
             return True
@@ -158,7 +158,7 @@ class Matcher:
 
 
 def start_by_time(store: StoreDirectory, begin_ms: int | None) -> int:
-    """Start of the last file before which nothing can be as young as ``begin_ms``."""
+    """Return the start of the last file before which all records are older than ``begin_ms``."""
     start = 0
     if begin_ms is None:
         return start
@@ -169,7 +169,7 @@ def start_by_time(store: StoreDirectory, begin_ms: int | None) -> int:
                     break
                 first = store_timestamp(opened.data, 0)
         except StoreError:
-            break  # who reads on says so
+            break  # the scan reports the unreadable file
         if first > begin_ms - CLOCK_STEP_MS:
             break
         start = file.start

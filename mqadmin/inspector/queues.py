@@ -1,4 +1,4 @@
-"""ConsumeQueues: their units as rows, and their bounds checked against the log."""
+"""Return ConsumeQueue units as rows, and the bounds of queues checked against the log."""
 
 from collections import deque
 from collections.abc import Iterator
@@ -12,15 +12,15 @@ from mqadmin.inspector.messages import Matcher
 from mqadmin.inspector.rows import DamageRow, QueueRow, QueueUnitRow
 from mqadmin.inspector.units import Unit, scan_queue
 
-# Units at the end of a queue that may be left over from before a truncation and are looked up in
-# the log one by one; a truncation reaches back a few seconds.
+# Bound of units at the end of a queue that may remain from before a truncation and are looked up
+# in the log one by one; a truncation removes the last few seconds.
 TAIL_UNITS: Final = 100_000
 
 
 def unit_rows(store: StoreDirectory, query: Query) -> Iterator[QueueUnitRow | DamageRow]:
-    """ConsumeQueue units that match, by topic, queue and queue offset.
+    """Yield matching ConsumeQueue units and corruption by topic, queue id and queue offset.
 
-    Times, keys and ids are looked up in the log; units whose record is gone then do not match.
+    Times, keys and ids are read from the log; a unit without a record does not match them.
     """
     needs_log = (query.begin_ms, query.end_ms, query.key, query.id) != (None,) * 4
     match = _UnitMatcher(query)
@@ -68,9 +68,9 @@ class _UnitMatcher:
 
 
 def belongs(queue: QueueFiles, unit: Unit, record: LogRecord) -> bool:
-    """Whether a record is the one that a unit of a queue means.
+    """Whether a record is the one that a unit of a queue refers to.
 
-    Light queues hold records of other topics under offsets of their own.
+    LMQs contain records of other topics under other queue offsets: only the size is compared.
     """
     if record.total_size != unit.size:
         return False
@@ -81,17 +81,18 @@ def belongs(queue: QueueFiles, unit: Unit, record: LogRecord) -> bool:
 
 
 def live_units(queue: QueueFiles, log: LogReader) -> Iterator[Unit]:
-    """The units of a queue whose records are in the log.
+    """Yield the units of a queue whose records are in the log.
 
-    At the head those below the begin of the log are dropped, at the tail those whose record is
-    not there: they are left over from before a truncation. Without a log all are kept.
+    Units below the start of the log are skipped, and at the tail units without a record: they
+    remain from before a truncation. Without a log all units are yielded.
     """
     units = (unit for unit in scan_queue(queue) if isinstance(unit, Unit))
     least = log.min_offset
     if least is None:
         yield from units
         return
-    # Only the tail can be left over: it is held back until a unit behind it is seen to be good.
+    # Only the last TAIL_UNITS can remain from a truncation: they are buffered and checked at the
+    # end, because looking up every unit of a queue in the log would be slow.
     held: deque[Unit] = deque()
     for unit in units:
         if unit.physical_offset < least:
@@ -108,7 +109,7 @@ def live_units(queue: QueueFiles, log: LogReader) -> Iterator[Unit]:
 
 
 def queue_rows(store: StoreDirectory, topic: str | None = None) -> Iterator[QueueRow]:
-    """The message queues of a store with their bounds."""
+    """Yield the message queues of a store with their bounds."""
     with LogReader(store) as log:
         for queue in store.queue_files(topic):
             first = last = None
@@ -131,12 +132,12 @@ def queue_rows(store: StoreDirectory, topic: str | None = None) -> Iterator[Queu
 
 
 def _end_of(unit: Unit) -> int:
-    """The queue offset behind a unit."""
+    """Return the queue offset after a unit."""
     return unit.queue_offset + (unit.batch_size or 1)
 
 
 def _end_of_files(queue: QueueFiles) -> int:
-    """The queue offset behind a queue without live units: its last unit's, 0 for an empty one."""
+    """Return the queue offset after the last unit of a queue without live units, else 0."""
     end = 0
     for unit in scan_queue(queue):
         if isinstance(unit, Unit):

@@ -1,4 +1,4 @@
-"""The rows that inspection hands out; field names are RocketMQ's in camelCase when encoded."""
+"""The rows that inspection returns; encoded field names are RocketMQ's in camelCase."""
 
 from typing import Any
 
@@ -6,11 +6,12 @@ import msgspec
 
 
 class DamageRow(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """Something in a file that should not be so.
+    """Corruption in a file, or an inconsistency between files.
 
-    ``physicalOffset`` is the place in the log; in other files the byte position in the row of
-    files (ConsumeQueue) or in the file. ``severity`` is "error" (data lost or unreadable) or
-    "warning" (nothing acknowledged needs to be lost, but a broker will act on it).
+    ``physicalOffset`` is an offset in the log; for other files the byte position over all files of
+    the queue (ConsumeQueue) or in the file. ``severity`` is "error" (data is lost or unreadable),
+    "warning" (acknowledged messages may be complete, but a broker will act on it) or, in
+    verification, "notice" (no action required).
     """
 
     kind: str
@@ -23,7 +24,7 @@ class DamageRow(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class QueueUnitRow(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """One ConsumeQueue unit; ``batchSize`` is None in a classic queue."""
+    """One ConsumeQueue unit; ``batchSize`` is None in a SimpleCQ."""
 
     topic: str
     queue_id: int
@@ -36,7 +37,7 @@ class QueueUnitRow(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class IndexRow(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """A file header (``record`` "file") or an entry ("entry"); the other's fields are None."""
+    """A file header (``record`` "file") or an entry ("entry"); the fields of the other are None."""
 
     record: str
     path: str
@@ -56,18 +57,18 @@ class IndexRow(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class CheckpointRow(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """The store checkpoint; times in epoch ms, 0 for never."""
+    """The store checkpoint; times in epoch ms, None if never set (0 in the file)."""
 
     path: str | None = None
-    physic_msg_timestamp: int
-    logics_msg_timestamp: int
-    index_msg_timestamp: int
+    physic_msg_timestamp: int | None
+    logics_msg_timestamp: int | None
+    index_msg_timestamp: int | None
     master_flushed_offset: int
     confirm_physical_offset: int
 
 
 class ConfigRow(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """One file of ``config/``: its value as read; ``fromBackup`` if that is what could be read."""
+    """One file of ``config/`` and its value; ``fromBackup`` if it was read from its backup."""
 
     path: str
     name: str
@@ -76,10 +77,10 @@ class ConfigRow(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class StateRow(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """What the marker files say.
+    """The state of the marker files.
 
-    ``cleanStop``: there is no abort file. ``abortPid`` is what 5.x wrote into it. ``heldBy`` is the
-    process that holds the lock, 0 if it is free, None if that cannot be told.
+    ``cleanStop``: there is no abort file. ``abortPid`` is the process id that 5.x writes into it.
+    ``heldBy`` is the process that holds the lock, None if it is free or unknown.
     """
 
     path: str
@@ -105,7 +106,7 @@ class QueueRow(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class TopicSummary(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """What the log holds of one topic."""
+    """Counts of one topic's records in the log."""
 
     topic: str
     queues: int
@@ -114,9 +115,9 @@ class TopicSummary(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class Summary(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """A store in one record; timestamps in epoch ms, None for an empty log.
+    """Summary of a store; timestamps in epoch ms, None for an empty log.
 
-    ``bodiesChecked``: whether damages were also looked for within bodies (CRC).
+    ``bodiesChecked``: whether the CRC of bodies was checked.
     """
 
     path: str
@@ -135,7 +136,7 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class DlqRow(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """Dead letters of one consumer group; ``growthPerHour`` counts the last hour's."""
+    """Dead letters of one consumer group; ``growthPerHour`` counts those of the last hour."""
 
     group: str
     topic: str

@@ -1,4 +1,4 @@
-"""A store in one record: what its log holds, counted in one pass."""
+"""Summarise a store: count the records of its log in one scan."""
 
 import os
 import sys
@@ -6,28 +6,29 @@ from typing import Final
 
 import msgspec
 
+from broker.common.java import INT16_MAX, parse_number
 from broker.common.sysflag import INNER_BATCH
 from broker.errors import RemoteProtocolError, StoreError
 from broker.message.properties import peek_property
 from broker.store.format.commitlog import LogRecord, is_plausible, resync
-from broker.store.format.tally import Tally
-from mqadmin.inspector.damage import WARNING, checkpoint_damages, found
+from broker.store.format.record_count import Tally
+from mqadmin.inspector.damage import WARNING, checkpoint_damage, found
 from mqadmin.inspector.directory import LogFile, StoreDirectory
 from mqadmin.inspector.files import FileBytes, open_bytes
 from mqadmin.inspector.log import LogWalk
 from mqadmin.inspector.rows import DamageRow, Summary, TopicSummary
 
-# A log up to this length has its bodies checked unless told otherwise: reading and summing
-# everything costs more than twice the time of walking from record to record.
+# Logs up to this length have the CRC of bodies checked by default: reading and checksumming all
+# bytes takes more than twice as long as following the record lengths.
 CHECK_CRC_BYTES: Final = 64 << 20
-# From this much data on a second process is worth its start (milliseconds).
+# Least amount of data for which a second process saves more than its start costs (milliseconds).
 TWO_PROCESSES_BYTES: Final = 256 << 20
 _NEAR: Final = 1 << 20
 _PIECE: Final = 1 << 12
 
 
 class Part(msgspec.Struct):
-    """What one walk counted; ``queues`` are (topic, queue id, messages, bytes)."""
+    """The counts of one scan; ``queues`` are (topic, queue id, messages, bytes)."""
 
     end: int
     reached: int
@@ -41,9 +42,9 @@ class Part(msgspec.Struct):
 def summarize(
     store: StoreDirectory, check_crc: bool | None = None
 ) -> tuple[Summary, list[DamageRow]]:
-    """The summary of a store's log, and its damages.
+    """Return the summary of a store's log, and the damaged regions.
 
-    ``check_crc`` None looks into the bodies of a log of at most :data:`CHECK_CRC_BYTES`.
+    ``check_crc`` None checks the CRC of bodies if the log has at most :data:`CHECK_CRC_BYTES`.
     """
     files = store.log_files()
     if check_crc is None:
@@ -52,7 +53,7 @@ def summarize(
     damages = [row for part in parts for row in part.damages]
     try:
         checkpoint = store.checkpoint()
-        damages += checkpoint_damages(checkpoint) if checkpoint is not None else []
+        damages += checkpoint_damage(checkpoint) if checkpoint is not None else []
     except (RemoteProtocolError, StoreError) as error:
         checkpoint = None
         path = str((store.root or store.path) / "checkpoint")
@@ -80,7 +81,7 @@ def summarize(
 
 
 def _count(store: StoreDirectory, check_crc: bool, start: int = 0, stop: int | None = None) -> Part:
-    """One walk over the log, or over the part of it from ``start`` to ``stop``."""
+    """Scan the log, or its part from ``start`` to ``stop``."""
     walk = LogWalk(store, start=start, stop=stop, check_crc=check_crc, counting=True)
     rare = Tally()
     blanks = 0
@@ -105,17 +106,17 @@ def _count(store: StoreDirectory, check_crc: bool, start: int = 0, stop: int | N
 
 
 def _count_in_two(store: StoreDirectory, check_crc: bool) -> list[Part] | None:
-    """Count a large log with two processes; None if it is small or that cannot be done.
+    """Count a large log with two processes; None if the log is small or forking is not possible.
 
-    The halves meet at a record. Should the first walk not end there (a copy of a record in a body
-    was taken for one), the result is void and None says so.
+    The log is split at a record. If the first scan does not end there (a copy of a record in a
+    body was taken for a record), the result is discarded and None returned.
     """
     if not _can_fork():
         return None
     try:
         middle = _middle(store)
     except StoreError:
-        return None  # a single walk tells which file cannot be read, and goes on
+        return None  # a single scan reports the unreadable file and continues
     if middle is None:
         return None
     reader, writer = os.pipe()
@@ -127,7 +128,7 @@ def _count_in_two(store: StoreDirectory, check_crc: bool) -> list[Part] | None:
                 pipe.write(msgspec.msgpack.encode(part))
             os._exit(0)
         finally:
-            os._exit(1)
+            os._exit(1)  # never return into the parent's code, nor run its exit handlers
     os.close(writer)
     with os.fdopen(reader, "rb") as pipe:
         try:
@@ -142,7 +143,7 @@ def _count_in_two(store: StoreDirectory, check_crc: bool) -> list[Part] | None:
 
 
 def _can_fork() -> bool:
-    """Whether a second process helps, and may be forked: never beside other threads."""
+    """Whether there is a second core and a fork is safe: not while other threads run."""
     threads = sys.modules.get("threading")
     alone = threads is None or threads.active_count() == 1
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1
@@ -150,7 +151,7 @@ def _can_fork() -> bool:
 
 
 def _middle(store: StoreDirectory) -> int | None:
-    """Physical offset of a record near the middle of a large log's data."""
+    """Return the offset of a record near the middle of a large log's data, None if not large."""
     ends: list[tuple[LogFile, int]] = []
     for file in store.log_files():
         with open_bytes(file.path) as opened:
@@ -170,9 +171,9 @@ def _middle(store: StoreDirectory) -> int | None:
 
 
 def _about_written(opened: FileBytes) -> int:
-    """About where a file's records end: where a file system cannot say, zeros fill the rest.
+    """Estimate where a file's records end by a binary search for the zeros that follow them.
 
-    Zeros may stand in a body too. Then the halves differ, nothing else.
+    Zeros in a body give a lower estimate: the two halves then differ in size, which is harmless.
     """
     low, high = 0, opened.data_end
     while high - low > _NEAR:
@@ -185,11 +186,11 @@ def _about_written(opened: FileBytes) -> int:
 
 
 def _messages_in(record: LogRecord) -> int:
-    """Messages of a record: one, or what an inner batch says."""
+    """Return the number of messages in a record: 1, or INNER_NUM of an inner batch."""
     if record.sys_flag & INNER_BATCH:
         count = peek_property(record.properties, b"INNER_NUM")
-        if count is not None and count.isdigit() and len(count) < 10:
-            return int(count)
+        if count is not None:
+            return parse_number(count, 1, INT16_MAX) or 1
     return 1
 
 

@@ -1,9 +1,9 @@
-"""One message over its whole life: every place where it, or a copy of it, stands in a store.
+"""Trace one message: find every place of it and of its copies in a store.
 
-A message begins somewhere and is copied: a delayed one into its topic, a half message when it is
-committed, a failed one into retry topics and at last among the dead letters. All copies carry the
-same UNIQ_KEY. Of each the record in the log, its ConsumeQueue unit and its index entries are
-places; op records that close a half message belong to it, too.
+Brokers copy messages: a delayed one into its topic, a half message when it is committed, a failed
+one into retry topics and finally the dead-letter queue. All copies have the same UNIQ_KEY. The
+places of a copy are its record in the log, its ConsumeQueue units and its index entries; op
+records that close a half message also belong to it.
 """
 
 from collections.abc import Callable, Iterator
@@ -11,6 +11,7 @@ from typing import Final
 
 import msgspec
 
+from broker.common.java import parse_number
 from broker.common.sysflag import COMPRESSED, INNER_BATCH, TRANSACTION_COMMIT, TRANSACTION_MASK
 from broker.common.topic import (
     DLQ_PREFIX,
@@ -32,27 +33,27 @@ from mqadmin.inspector.find import find_id, find_key
 from mqadmin.inspector.log import LogReader, LogWalk
 from mqadmin.inspector.messages import Matcher, scan_messages, start_by_time
 from mqadmin.inspector.rows import DamageRow
-from mqadmin.inspector.verify_entries import shape_of
-from mqadmin.inspector.verify_log import Wanted, light_queues
-from mqadmin.inspector.verify_queues import OpenFiles, Queue
-from mqadmin.inspector.verify_rows import Findings
+from mqadmin.inspector.verify.index_chains import shape_of
+from mqadmin.inspector.verify.log_walk import Selection, lmq_enabled
+from mqadmin.inspector.verify.queue_checks import OpenFiles, Queue
+from mqadmin.inspector.verify.report import Findings
 from mqadmin.message_row import MessageRow
 
 LOG: Final = "log"
 QUEUE: Final = "queue"
 INDEX: Final = "index"
 _ORDER: Final = {LOG: 0, QUEUE: 1, INDEX: 2}
-# Messages that one search may begin with: each is followed through the store.
-MOST_SEEDS: Final = 1000
-# Copies of one message that are followed; a broker gives a message up long before.
-MOST_COPIES: Final = 1000
+# Messages that one search may match: each of them is traced through the store.
+MAX_SEEDS: Final = 1000
+# Copies of one message that are traced, far above the number of deliveries by default.
+MAX_COPIES: Final = 1000
 
 
 class PlaceRow(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """One place: ``place`` is log, queue or index; ``role`` what the record is.
+    """One place: ``place`` is log, queue or index; ``role`` classifies the record.
 
-    Roles: message, half, op, committed, delayed, timer, retry, deadLetter, popLog. ``detail`` says
-    what the place adds: a unit that leads elsewhere, the key of an entry.
+    Roles: message, half, op, committed, delayed, timer, retry, deadLetter, popLog. ``detail``
+    describes the place: the size of a record, the tags code of a unit, the key of an entry.
     """
 
     store_timestamp: int
@@ -68,15 +69,15 @@ class PlaceRow(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class FoundRow(MessageRow, frozen=True, kw_only=True, rename="camel"):
-    """A message with all places where it and its copies stand, as they were written."""
+    """A message with all places of it and of its copies, in the order of storage."""
 
     places: list[PlaceRow]
 
 
 class Search(msgspec.Struct, frozen=True, kw_only=True):
-    """What to look for: one of ``key``, ``id``, ``offset`` (physical) and ``text`` (of a body).
+    """A search by one of ``key``, ``id``, ``offset`` (physical) and ``text`` (in a body).
 
-    Without any of them all messages of ``query`` are wanted, which also narrows the others.
+    Without any of them all messages of ``query`` match; ``query`` also restricts the others.
     """
 
     key: str | None = None
@@ -85,11 +86,11 @@ class Search(msgspec.Struct, frozen=True, kw_only=True):
     text: str | None = None
     query: Query = Query()
     scan: str = "auto"
-    most: int = MOST_SEEDS
+    most: int = MAX_SEEDS
 
 
 class Found(msgspec.Struct, kw_only=True):
-    """Messages with their places, what was damaged on the way, and whether there are more."""
+    """Messages with their places, corruption found by the search, and whether more would match."""
 
     messages: list[FoundRow]
     places: list[PlaceRow]
@@ -98,12 +99,12 @@ class Found(msgspec.Struct, kw_only=True):
 
 
 def find_places(store: StoreDirectory, search: Search) -> Found:
-    """Find messages and follow each through the store."""
+    """Find messages and trace each through the store."""
     return _Timeline(store, search).run()
 
 
 def role_of(topic: str, sys_flag: int) -> str:
-    """What a record of a topic is."""
+    """Return the role of a record with a topic and sysFlag."""
     fixed = {
         SCHEDULE_TOPIC: "delayed",
         TIMER_TOPIC: "timer",
@@ -135,16 +136,16 @@ class _Timeline:
         for found in store.queue_files():
             queue = self.queues[found.topic, found.queue_id] = Queue(found, self.files)
             if queue.is_batch:
-                queue.load_batches(Findings())  # a search does not judge
+                queue.load_batches(Findings())  # a search does not report findings
 
     def run(self) -> Found:
-        """Find, follow, sort."""
+        """Find the messages, trace them and sort their places."""
         seeds, more = self._messages(self._seeds(), self.search.most)
         keys = list(dict.fromkeys(row.uniq_key for row in seeds if row.uniq_key))
         found = {row.physical_offset for row in seeds}
         for key in keys:
             copies = find_key(self.store, key, Query(check_crc=False), self.search.scan)
-            rows, _ = self._messages(copies, MOST_COPIES)
+            rows, _ = self._messages(copies, MAX_COPIES)
             found |= {row.physical_offset for row in rows if row.uniq_key == key}
         with LogReader(self.store) as log:
             for offset in sorted(found):
@@ -198,7 +199,7 @@ class _Timeline:
         return scan_messages(self.store, query)
 
     def _with_text(self, query: Query, text: str) -> Iterator[MessageRow | DamageRow]:
-        """Messages whose body holds a text."""
+        """Yield messages whose body contains a text."""
         wanted = text.encode("utf-8", "surrogateescape")
         match = Matcher(query)
         start = start_by_time(self.store, query.begin_ms)
@@ -212,7 +213,7 @@ class _Timeline:
                 yield from scan_messages(self.store, one)
 
     def _place(self, log: LogReader, offset: int) -> None:
-        """The record at an offset, its units and its entries."""
+        """Add the places of the record at an offset: record, units and index entries."""
         place = log.record(offset)
         if place is None or offset in self.done:
             return
@@ -256,8 +257,8 @@ class _Timeline:
         return add
 
     def _units(self, add: Callable[..., None], message: MessageExt, record: LogRecord) -> None:
-        own = Wanted(record.topic, message.queue_id, message.queue_offset)
-        for wanted in (own, *light_queues(record)):
+        own = Selection(record.topic, message.queue_id, message.queue_offset)
+        for wanted in (own, *lmq_enabled(record)):
             topic = wanted.topic.decode("utf-8", "replace")
             queue = self.queues.get((topic, wanted.queue_id))
             if queue is not None and queue.is_batch:
@@ -279,7 +280,7 @@ class _Timeline:
             add(QUEUE, detail, path, topic, wanted.queue_id, wanted.queue_offset)
 
     def _batch_unit(
-        self, add: Callable[..., None], queue: Queue, wanted: Wanted, record: LogRecord
+        self, add: Callable[..., None], queue: Queue, wanted: Selection, record: LogRecord
     ) -> None:
         found = queue.batch_units.get(wanted.queue_offset)
         if found is None:
@@ -306,7 +307,7 @@ class _Timeline:
                 continue
 
     def _ops(self, log: LogReader) -> None:
-        """Op records that name one of the half messages."""
+        """Find op records that list one of the half messages."""
         queue = self.queues.get((TRANS_OP_HALF_TOPIC, 0))
         if queue is None or not self.halves:
             return
@@ -317,16 +318,16 @@ class _Timeline:
                 if place is None or place[1].topic != TRANS_OP_HALF_TOPIC.encode():
                     continue
                 body = _body(*place)
-                named = {int(word) for word in body.split(b",") if word.isdigit()}
-                for half in sorted(named & self.halves.keys()):
+                named = {parse_number(word) for word in body.split(b",")}
+                for half in sorted(self.halves.keys() & named):
                     self._op(place, half)
 
     def _op(self, place: tuple[FileBytes, LogRecord], half: int) -> None:
-        """An op record belongs to each half message that it names, as a place of its own."""
+        """Add an op record as a place of a half message that it lists."""
         file, record = place
         message = decode_record(file.data, record.position)
         if record.physical_offset in self.done:
-            # Met by itself; what it closes says more.
+            # The search matched the op record itself: replace its places by those with the half.
             self.done.discard(record.physical_offset)
             self.places = [
                 row for row in self.places if row.physical_offset != record.physical_offset
@@ -342,7 +343,7 @@ def _body(file: FileBytes, record: LogRecord) -> bytes:
 
 
 def _holds(file: FileBytes, record: LogRecord, wanted: bytes) -> bool:
-    """Whether a body, unpacked if it is packed, holds some bytes."""
+    """Whether a body, stored or decompressed, contains some bytes."""
     if wanted in _body(file, record):
         return True
     if not record.sys_flag & (COMPRESSED | INNER_BATCH):

@@ -1,9 +1,9 @@
-"""The units of one ConsumeQueue over all its files, and what is wrong with files and units.
+"""Scan the units of one ConsumeQueue over all its files, and report corruption.
 
-A queue is written in order, so its files follow each other without a gap, have one length, and
-are full but for the last; units are empty only behind the last one written. What breaks one of
-these rules is a damage, and reading goes on behind it. Units that lead back in the log are what a
-truncation has left: there the queue ends.
+A queue is written in order: its files are contiguous, have one length, and all but the last are
+full; only units past the last written one are empty. A deviation is reported as corruption, and
+the scan resumes after it. A unit that goes back in the log, and is not followed by one that
+continues after the last good unit, remains from a truncation: the queue ends before it.
 """
 
 from collections import Counter
@@ -27,13 +27,13 @@ from mqadmin.inspector.directory import QueueFiles
 from mqadmin.inspector.files import FileBytes, open_bytes
 from mqadmin.inspector.rows import DamageRow
 
-_PIECE: Final = 1 << 16  # bytes looked at at once for something behind empty units
+_PIECE: Final = 1 << 16  # bytes per step of the search for a unit after empty ones
 
 REBUILT: Final = "the queue can be rebuilt from the log"
 
 
 class Unit(NamedTuple):
-    """A unit of either kind of queue with its place."""
+    """A unit of a SimpleCQ or BatchConsumeQueue; ``batch_size`` is None in a SimpleCQ."""
 
     queue_offset: int
     physical_offset: int
@@ -44,7 +44,7 @@ class Unit(NamedTuple):
 
 
 class _Scan:
-    """How far one queue has been read."""
+    """State of the scan of one queue."""
 
     __slots__ = ("ended", "last", "position", "queue", "unit_size")
 
@@ -52,12 +52,12 @@ class _Scan:
         self.queue = queue
         self.unit_size = UNIT_SIZE if queue.kind == "classic" else BATCH_UNIT_SIZE
         self.last = -1  # physical offset of the last good unit
-        self.position = 0  # in the present file, behind the last unit read
-        self.ended = False  # what follows is left over from before a truncation
+        self.position = 0  # in the current file, after the last unit read
+        self.ended = False  # the units that follow remain from before a truncation
 
 
 def scan_queue(queue: QueueFiles) -> Iterator[Unit | DamageRow]:
-    """The units of a queue over all its files, without fillers, up to the last one written."""
+    """Yield the units of a queue over all files, without pre-blank units, and corruption."""
     scan = _Scan(queue)
     lengths = [_length(path) for path, _ in queue.files]
     counts = Counter(lengths)
@@ -113,7 +113,7 @@ def _file_length(path: Path, start: int, length: int, usual: int) -> Iterator[Da
 def _file(
     scan: _Scan, path: Path, start: int, followed: list[Path]
 ) -> Generator[Unit | DamageRow, None, None]:
-    """The units of one file; a file that is not full is a damage when the next one has units."""
+    """Yield the units of one file; report a file that is not full if a later one has units."""
     scan.position = 0
     while True:
         read_to = scan.position
@@ -122,7 +122,7 @@ def _file(
             length = len(file)
         if scan.ended or scan.position >= length or not any(map(_has_unit, followed)):
             return
-        # A broker may have filled this file and begun the next one in the meantime.
+        # A broker may have filled this file and created the next one during the scan.
         if scan.position == read_to:
             break
     yield found(
@@ -144,14 +144,14 @@ def _has_unit(path: Path) -> bool:
 
 
 def _opened(scan: _Scan, file: FileBytes, start: int) -> Iterator[Unit | DamageRow]:
-    """Units from ``scan.position`` on; empty ones between others are a hole."""
+    """Yield units from ``scan.position``; report empty units between others as a hole."""
     path = str(file.path)
     while True:
         for item in _units(scan, file, start):
             if isinstance(item, Damage):
                 yield damage_row(item, path)
             elif item.physical_offset <= scan.last:
-                scan.ended = not _goes_on(scan, file)
+                scan.ended = not _continues_at(scan, file)
                 yield _leads_back(item, path, start + scan.position - scan.unit_size, scan)
                 if scan.ended:
                     return
@@ -173,8 +173,8 @@ def _opened(scan: _Scan, file: FileBytes, start: int) -> Iterator[Unit | DamageR
         scan.position = behind
 
 
-def _goes_on(scan: _Scan, file: FileBytes) -> bool:
-    """Whether the unit at ``scan.position`` leads on where the last good one was."""
+def _continues_at(scan: _Scan, file: FileBytes) -> bool:
+    """Whether the unit at ``scan.position`` points past the record of the last good unit."""
     struct = UNIT_STRUCT if scan.unit_size == UNIT_SIZE else BATCH_UNIT_STRUCT
     if scan.position + scan.unit_size > len(file):
         return False
@@ -195,7 +195,7 @@ def _leads_back(unit: Unit, path: str, position: int, scan: _Scan) -> DamageRow:
 
 
 def _units(scan: _Scan, file: FileBytes, start: int) -> Iterator[Unit | Damage]:
-    """Units from ``scan.position`` to the first empty one; the position moves along."""
+    """Yield units from ``scan.position`` to the first empty one; advances the position."""
     path = str(file.path)
     if scan.unit_size == BATCH_UNIT_SIZE:
         data = file.data[scan.position :] if scan.position else file.data
@@ -224,7 +224,7 @@ def _units(scan: _Scan, file: FileBytes, start: int) -> Iterator[Unit | Damage]:
 
 
 def _next_written(file: FileBytes, position: int, unit_size: int) -> int | None:
-    """Where the next unit begins that is not empty; None when no whole one follows."""
+    """Return the position of the next unit that is not empty; None if no complete one follows."""
     data, end = file.data, min(file.data_end, len(file) - len(file) % unit_size)
     while position < end:
         piece = bytes(data[position : min(position + _PIECE, end)])

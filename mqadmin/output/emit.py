@@ -1,16 +1,17 @@
-"""Rows to stdout in the form that was asked for."""
+"""Rows to stdout in the requested form."""
 
 from collections.abc import Iterable, Iterator
 from typing import Any
 
 from mqadmin.output.stdio import flush_out, stdout_is_terminal, write_out
-from mqadmin.output.table import draw_rows, draw_thing
+from mqadmin.output.table import draw_one, draw_rows
 from mqadmin.output.values import plain, time_twin
 from mqadmin.output.view import Outcome, View
+from mqadmin.safe_text import csv_cell, json_text
 
 FORMATS = ("table", "wide", "json", "ndjson", "yaml", "csv", "schema")
 
-FLUSH_BYTES = 64 * 1024  # text gathered before it is handed to the stream
+FLUSH_BYTES = 64 * 1024  # text collected before it is passed to the stream
 
 
 def emit(
@@ -22,11 +23,11 @@ def emit(
     color: bool = True,
     live: bool = False,
 ) -> int:
-    """Write rows and return how many there were.
+    """Write rows and return their number.
 
     ``outcome`` is read after the last row, so a generator may fill it while it runs. ``live``
     flushes each row (a tail). An exception raised by ``rows`` leaves ``json`` well formed: the
-    envelope is closed with ``truncated`` true before the exception goes on.
+    envelope is closed with ``truncated`` true before the exception propagates.
     """
     outcome = outcome or Outcome()
     mappings = (plain(row) for row in rows)
@@ -48,18 +49,18 @@ def emit(
     raise ValueError(f"no output form {form!r}")
 
 
-def emit_thing(view: View, thing: Any, *, form: str = "table", color: bool = True) -> None:
-    """Write one thing: in JSON and YAML its fields beside ``schema``, no envelope."""
+def emit_one(view: View, thing: Any, *, form: str = "table", color: bool = True) -> None:
+    """Write one object: in JSON and YAML its fields and ``schema``, without an envelope."""
     fields = plain(thing)
     if form in ("table", "wide"):
         if form == "table":
             fields = _words_for_times(fields)
         columns = view.columns if form == "table" else view.wide
-        draw_thing(fields, columns, texts=view.texts, color=color)
+        draw_one(fields, columns, texts=view.texts, color=color)
     elif form == "json":
         write_out(_document({"schema": view.schema, **fields}))
     elif form == "ndjson":
-        write_out(_encode(fields) + "\n")
+        write_out(json_text(fields) + "\n")
     elif form == "yaml":
         from mqadmin.output.yaml_text import yaml_document
 
@@ -72,7 +73,7 @@ def emit_thing(view: View, thing: Any, *, form: str = "table", color: bool = Tru
 
 
 def _words_for_times(fields: dict[str, Any]) -> dict[str, Any]:
-    """Leave out the milliseconds of a time that stands there in words as well."""
+    """Drop each epoch-ms field that also has an RFC 3339 field."""
     shown: dict[str, Any] = {}
     for name, value in fields.items():
         if time_twin(name) in fields:
@@ -82,24 +83,18 @@ def _words_for_times(fields: dict[str, Any]) -> dict[str, Any]:
     return shown
 
 
-def _encode(value: Any) -> str:
-    from msgspec import json
-
-    return json.encode(value).decode()
-
-
 def _document(value: Any) -> str:
-    """One JSON document: on one line for programs, indented for a person."""
-    from msgspec import json
-
-    data = json.encode(value)
+    """Encode one JSON document: one line, indented on a terminal."""
+    text = json_text(value)
     if stdout_is_terminal():
-        data = json.format(data, indent=2)
-    return data.decode() + "\n"
+        from msgspec import json
+
+        text = json.format(text, indent=2)
+    return text + "\n"
 
 
 def _gathered(pieces: Iterator[str], *, live: bool) -> int:
-    """Write pieces in large chunks, or one by one when somebody waits for each; count them."""
+    """Write pieces in large chunks, or each immediately when ``live``; return their number."""
     count = size = 0
     held: list[str] = []
     try:
@@ -122,17 +117,17 @@ def _gathered(pieces: Iterator[str], *, live: bool) -> int:
 
 
 def _ndjson(rows: Iterator[dict[str, Any]], *, live: bool) -> int:
-    return _gathered((_encode(row) + "\n" for row in rows), live=live)
+    return _gathered((json_text(row) + "\n" for row in rows), live=live)
 
 
 def _json(view: View, rows: Iterator[dict[str, Any]], outcome: Outcome) -> int:
-    """One envelope with one item per line, written as the items come."""
-    write_out(f'{{"schema": {_encode(view.schema)}, "items": [')
+    """Write one envelope with one item per line, streamed."""
+    write_out(f'{{"schema": {json_text(view.schema)}, "items": [')
 
     def pieces() -> Iterator[str]:
         separator = "\n"
         for row in rows:
-            yield separator + _encode(row)
+            yield separator + json_text(row)
             separator = ",\n"
 
     finished = False
@@ -143,13 +138,13 @@ def _json(view: View, rows: Iterator[dict[str, Any]], outcome: Outcome) -> int:
     finally:
         truncated = "true" if outcome.truncated or not finished else "false"
         end = "\n" if count or not finished else ""
-        write_out(f'{end}], "truncated": {truncated}, "errors": {_encode(outcome.errors)}}}\n')
+        write_out(f'{end}], "truncated": {truncated}, "errors": {json_text(outcome.errors)}}}\n')
         flush_out()
     return count
 
 
 def _yaml(view: View, rows: Iterator[dict[str, Any]], outcome: Outcome) -> int:
-    """The envelope of the JSON form, its items written as they come."""
+    """Write the envelope of the JSON form as YAML, its items streamed."""
     from mqadmin.output.yaml_text import yaml_document, yaml_item
 
     head = [yaml_document({"schema": view.schema}) + "items:\n"]
@@ -173,7 +168,7 @@ def _yaml(view: View, rows: Iterator[dict[str, Any]], outcome: Outcome) -> int:
 
 
 def _csv(view: View, rows: Iterator[dict[str, Any]], *, live: bool) -> int:
-    """All fields of the first row, or the view's wide columns; nested values as JSON text."""
+    """Write the view's wide columns, or all fields of the first row; nested values as JSON."""
     import csv
     import io
 
@@ -189,7 +184,7 @@ def _csv(view: View, rows: Iterator[dict[str, Any]], *, live: bool) -> int:
                     names.extend(row)
                 writer.writerow(names)
                 head_due = False
-            writer.writerow([_csv_cell(row.get(name)) for name in names])
+            writer.writerow([csv_cell(row.get(name)) for name in names])
             yield buffer.getvalue()
             buffer.seek(0)
             buffer.truncate()
@@ -202,7 +197,7 @@ def _csv(view: View, rows: Iterator[dict[str, Any]], *, live: bool) -> int:
 
 
 def _declared_fields(view: View) -> list[str]:
-    """The columns a row would have had: an empty CSV keeps its header."""
+    """Return the columns a row would have: an empty CSV has its header too."""
     if not view.row:
         return list(view.columns)
     names: list[str] = []
@@ -214,18 +209,8 @@ def _declared_fields(view: View) -> list[str]:
     return names
 
 
-def _csv_cell(value: Any) -> str | int | float:
-    if value is None:
-        return ""
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, (str, int, float)):
-        return value
-    return _encode(value)
-
-
 def _live_lines(view: View, rows: Iterator[dict[str, Any]]) -> int:
-    """Rows as they come: one line each, two blanks between cells, no widths to wait for."""
+    """Write each row when it arrives: two blanks between cells, no common column widths."""
     from mqadmin.output.values import cell
 
     count = 0

@@ -1,4 +1,4 @@
-"""Errors on stderr: two lines for a person, one object for a program."""
+"""Errors on stderr: two lines of text, or one JSON object."""
 
 from typing import Any
 
@@ -7,7 +7,7 @@ from mqadmin.output.values import printable
 
 
 class ErrorReport:
-    """One error as it is shown: which kind, what happened, what to do next, and where.
+    """One error as shown: its kind, message, hint and location.
 
     The attributes are the fields of the error object; None where nothing applies.
     """
@@ -34,7 +34,7 @@ class ErrorReport:
         self.physical_offset: int | None = where.get("physical_offset")
 
     def fields(self) -> dict[str, Any]:
-        """Give the error object's inside, camelCase, every field present."""
+        """Return the fields of the error object, camelCase, every field present."""
         return {
             "kind": self.kind,
             "message": self.message,
@@ -50,9 +50,9 @@ class ErrorReport:
 def emit_error(report: ErrorReport, *, form: str = "table") -> None:
     """Write an error to stderr: one JSON object with ``json`` or ``ndjson``, else two lines."""
     if form in ("json", "ndjson"):
-        from msgspec import json
+        from mqadmin.safe_text import json_text
 
-        write_err(json.encode({"error": report.fields()}).decode() + "\n")
+        write_err(json_text({"error": report.fields()}) + "\n")
         return
     text = f"error: {_one_line(report.message)}\n"
     if report.hint:
@@ -61,11 +61,11 @@ def emit_error(report: ErrorReport, *, form: str = "table") -> None:
 
 
 def emit_note(text: str) -> None:
-    """Write a line of talk to stderr."""
+    """Write a line that is neither data nor an error to stderr."""
     write_err(_one_line(text) + "\n")
 
 
 def _one_line(text: str) -> str:
-    # a broker's remark may hold a Java stack trace: its first line is the sentence
+    # a broker's remark may contain a Java stack trace: its first line is the message
     first, _, rest = text.strip().partition("\n")
     return printable(first.rstrip() + (" …" if rest.strip() else ""))

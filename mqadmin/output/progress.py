@@ -1,4 +1,4 @@
-"""A line of progress on stderr, while a person waits at a terminal."""
+"""A progress line on stderr, only on a terminal."""
 
 import time
 from types import TracebackType
@@ -7,12 +7,12 @@ from typing import Any
 from mqadmin.output.stdio import stderr_is_terminal, write_err
 
 WIDTH = 24  # cells of the bar
-PAUSE_S = 0.2  # between two looks
-PATIENCE_S = 1.0  # what takes less needs no bar
+PAUSE_S = 0.2  # minimum time between two updates
+PATIENCE_S = 1.0  # shorter runs show no bar
 
 
 class Progress:
-    """Shows ``show(what, done, total)`` as a bar with the time left; gone when it closes.
+    """Draws :meth:`show` as a bar with the time left; cleared on exit.
 
     Without a terminal nothing is shown.
     """
@@ -35,7 +35,7 @@ class Progress:
             write_err("\r\x1b[K")
 
     def show(self, what: str, done: int, total: int) -> None:
-        """Draw where things stand; ``total`` 0 means that nobody knows the end."""
+        """Draw the progress; ``total`` 0 means that the total is unknown."""
         now = time.monotonic()
         if not self._on or now - self._last < PAUSE_S or now - self._began < PATIENCE_S:
             return
@@ -45,7 +45,7 @@ class Progress:
 
 
 def progress_line(what: str, done: int, total: int, seconds: float) -> str:
-    """One line: a bar, the part done, megabytes a second, the time left."""
+    """Format one line: a bar, the percentage, megabytes per second, the time left."""
     pace = done / seconds if seconds > 0 else 0.0
     if total <= 0:
         return f"{what}: {done / 1e6:.0f} MB, {pace / 1e6:.0f} MB/s"

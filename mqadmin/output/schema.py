@@ -1,4 +1,4 @@
-"""``-o schema``: the JSON schema of what a command emits."""
+"""``-o schema``: the JSON schema of a command's output."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -18,7 +18,7 @@ ERROR_FIELDS: dict[str, Any] = {
     "physicalOffset": {"type": ["integer", "null"]},
 }
 
-# What is told beside the rows about a damaged file, in the place of an error.
+# Additional fields of a damage record, which is listed under "errors".
 DAMAGE_FIELDS: dict[str, Any] = {
     "severity": {"type": "string"},
     "length": {"type": ["integer", "null"]},
@@ -38,7 +38,7 @@ def emit_schema(views: Sequence[View]) -> None:
 
 
 def _any_of(documents: list[dict[str, Any]]) -> dict[str, Any]:
-    """One of several outputs; definitions go to the root, where ``#/$defs/…`` looks for them."""
+    """Combine several outputs; definitions move to the root, where ``#/$defs/…`` resolves them."""
     shared: dict[str, Any] = {}
     for document in documents:
         for name, definition in document.pop("$defs", {}).items():
@@ -47,7 +47,7 @@ def _any_of(documents: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def view_schema(view: View) -> dict[str, Any]:
-    """Give the JSON schema of one view: the thing itself, or the envelope around its rows."""
+    """Return the JSON schema of one view: of the object, or of the envelope around its rows."""
     from msgspec import json
 
     schema = json.schema(view.row_type())

@@ -1,34 +1,34 @@
-"""stdout and stderr: bytes out, closed pipes kept quiet."""
+"""stdout and stderr as byte streams; closed pipes are not an error."""
 
 import os
 import sys
 
-TYPE_CHECKING = False  # typing alone would be most of what `mqadmin --version` costs
+TYPE_CHECKING = False  # importing typing would take most of the time of `mqadmin --version`
 if TYPE_CHECKING:
     from typing import TextIO
 
 
 class OutputError(OSError):
-    """The output cannot be written (a full disk): what was to be said is cut."""
+    """The output cannot be written (for example a full disk) and is incomplete."""
 
 
 def stdout_is_terminal() -> bool:
-    """Say whether a person looks at stdout."""
+    """Return whether stdout is a terminal."""
     return _is_terminal(sys.stdout)
 
 
 def stderr_is_terminal() -> bool:
-    """Say whether a person looks at stderr."""
+    """Return whether stderr is a terminal."""
     return _is_terminal(sys.stderr)
 
 
 def stdin_is_terminal() -> bool:
-    """Say whether somebody can be asked on stdin."""
+    """Return whether stdin is a terminal, so that a question can be answered."""
     return _is_terminal(sys.stdin)
 
 
 def terminal_columns() -> int:
-    """Give the width of the terminal; ``COLUMNS`` beats it, 80 where nobody knows."""
+    """Return the width of the terminal; ``COLUMNS`` overrides it, 80 if unknown."""
     said = os.environ.get("COLUMNS", "")
     if said.isdigit() and int(said) > 0:
         return int(said)
@@ -46,18 +46,18 @@ def _is_terminal(stream: "TextIO | None") -> bool:
 
 
 def write_out(text: str, *, flush: bool = False) -> None:
-    """Write ``text`` to stdout as UTF-8 whatever the locale says: data must not depend on it."""
+    """Write ``text`` to stdout as UTF-8 in every locale: data must not depend on it."""
     _write(sys.stdout, text, flush=flush)
 
 
 def write_err(text: str) -> None:
     """Write ``text`` to stderr and flush it."""
-    flush_out()  # keep the order a person sees when both streams end on one screen
+    flush_out()  # keep the order of the lines when both streams go to one terminal
     _write(sys.stderr, text, flush=True)
 
 
 def flush_out() -> None:
-    """Push what is buffered for stdout to its reader."""
+    """Flush the buffer of stdout."""
     if sys.stdout is not None:
         try:
             sys.stdout.flush()
@@ -68,7 +68,7 @@ def flush_out() -> None:
 
 
 def _write(stream: "TextIO | None", text: str, *, flush: bool) -> None:
-    if stream is None:  # started with the descriptor closed: nobody reads, nothing to say
+    if stream is None:  # started with the descriptor closed: there is no reader
         return
     buffer = getattr(stream, "buffer", None)
     try:
@@ -87,13 +87,13 @@ def _write(stream: "TextIO | None", text: str, *, flush: bool) -> None:
 
 
 def _cut(error: OSError) -> OutputError:
-    """What to raise for a failed write; what is still buffered goes nowhere."""
+    """Return the error to raise for a failed write; buffered output is discarded."""
     silence_closed_pipe()
     return OutputError(error.errno, error.strerror, "output")
 
 
 def read_answer(question: str) -> str:
-    """Ask ``question`` on stderr and read one line from stdin; "" at its end."""
+    """Write ``question`` to stderr and read one line from stdin; "" at end of file."""
     write_err(question)
     return sys.stdin.readline().strip()
 
@@ -104,10 +104,10 @@ def read_input() -> bytes:
 
 
 def silence_closed_pipe() -> None:
-    """Point stdout at nothing, so that the interpreter's last flush cannot fail.
+    """Redirect stdout to /dev/null, so that the interpreter's last flush cannot fail.
 
-    Called once a write has failed, mostly with ``BrokenPipeError``: the reader (``head``, a pager)
-    has seen enough, which is no error.
+    Called after a write has failed, mostly with ``BrokenPipeError``: the reader (``head``, a pager)
+    has closed the pipe, which is not an error.
     """
     try:
         descriptor = os.open(os.devnull, os.O_WRONLY)

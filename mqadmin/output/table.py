@@ -2,16 +2,18 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain, islice
-from typing import Any
+from typing import Any, Literal
 
 from mqadmin.output.stdio import stdout_is_terminal, terminal_columns, write_out
 from mqadmin.output.values import ABSENT, cell, heading
 
-FOLD_WIDTH = 24  # on a terminal no column is folded to less than this
+FOLD_WIDTH = 24  # minimum width of a folded column on a terminal
+WORD_WIDTH = 56  # a word up to this length is never folded: no message id is longer
+COLUMN_GAP = 2  # blanks between columns
 
-TABLE_WINDOW = 2_000  # rows looked at for widths and empty columns before the first line is written
+TABLE_WINDOW = 2_000  # rows read for widths and empty columns before the first line is written
 
-# field -> how a person reads its value; the other fields are shown as they are
+# field → formatter of its value in a table; other fields are shown unchanged
 Texts = Mapping[str, Callable[[Any], str]]
 _NO_TEXTS: Texts = {}
 
@@ -24,20 +26,23 @@ def draw_rows(
     texts: Texts = _NO_TEXTS,
     color: bool = True,
 ) -> int:
-    """Draw rows as a table and return how many there were.
+    """Draw rows as a table and return their number.
 
-    ``columns`` empty means every field of the first row. A column that no row fills is left out
-    unless it is in ``keep``; when there are more rows than the window no column is left out,
-    for a later row may fill it. No row at all draws nothing: the caller says so in words.
+    ``columns`` empty means every field of the rows in the window. In a pipe or file the columns
+    are fixed. On a terminal a column without a value is left out unless it is in ``keep``, or
+    there are more rows than the window: a later row may have a value. No rows draw nothing: the
+    caller reports that.
     """
     stream = iter(rows)
     window = list(islice(stream, TABLE_WINDOW))
     if not window:
         return 0
+    # read one row more than the window: only a complete table can drop columns and be folded
     following = next(stream, None)
     complete = following is None
     names = list(columns) or _all_fields(window)
-    if complete:
+    is_terminal = stdout_is_terminal()
+    if complete and is_terminal:
         names = [n for n in names if n in keep or any(_filled(row.get(n)) for row in window)]
         names = names or list(columns)[:1] or _all_fields(window)[:1]
     right = [name not in texts and _is_number_column(window, name) for name in names]
@@ -46,8 +51,9 @@ def draw_rows(
     widths = [
         max(_width(head), *(_width(line[i]) for line in lines)) for i, head in enumerate(heads)
     ]
-    if stdout_is_terminal() and complete and _can_fold(widths):
-        _draw_rich(heads, lines, widths, right, color=color)
+    fitting = _fitting_widths(lines, widths) if is_terminal and complete else None
+    if fitting is not None:
+        _draw_rich(heads, lines, fitting, right, color=color)
         return len(window)
     write_out(_line(heads, widths, right))
     write_out("".join(_line(line, widths, right) for line in lines))
@@ -65,17 +71,19 @@ def _text(texts: Texts, name: str, value: Any) -> str:
     return cell(value)
 
 
-def draw_thing(
+def draw_one(
     thing: dict[str, Any],
     columns: Sequence[str],
     *,
     texts: Texts = _NO_TEXTS,
     color: bool = True,
 ) -> None:
-    """Draw one thing: a line per field, then a table for each list of records in it."""
+    """Draw one object: a line per field, then a table for each list of records in it."""
     names = [name for name in (columns or thing) if name in thing]
     simple = [name for name in names if not _is_section(thing[name])]
-    shown = [name for name in simple if _filled(thing[name])] or simple
+    shown = simple
+    if stdout_is_terminal():
+        shown = [name for name in simple if _filled(thing[name])] or simple
     width = max((len(name) for name in shown), default=0)
     for name in shown:
         write_out(f"{name:<{width}}  {_text(texts, name, thing[name])}\n")
@@ -105,7 +113,7 @@ def _all_fields(rows: list[dict[str, Any]]) -> list[str]:
     names: dict[str, None] = {}
     for row in rows:
         names.update(dict.fromkeys(row))
-    # the twin says the same in words a person reads
+    # …Time shows the same value in readable form
     return [n for n in names if not (n.endswith("Timestamp") and n[:-9] + "Time" in names)]
 
 
@@ -131,13 +139,35 @@ def _line(cells: Sequence[str], widths: Sequence[int], right: Sequence[bool]) ->
     for text, width, is_right in zip(cells, widths, right, strict=True):
         gap = " " * (width - _width(text))
         parts.append(gap + text if is_right else text + gap)
-    return "  ".join(parts).rstrip() + "\n"
+    return (" " * COLUMN_GAP).join(parts).rstrip() + "\n"
 
 
-def _can_fold(widths: list[int]) -> bool:
-    """Whether the table fits the terminal when its wide columns fold; else lines run on."""
-    least = sum(min(width, FOLD_WIDTH) for width in widths) + 2 * len(widths)
-    return least <= terminal_columns()
+def _fitting_widths(lines: list[list[str]], widths: list[int]) -> list[int] | None:
+    """Return column widths that fit the terminal, None when folding is not sufficient.
+
+    Text is folded, the widest column first and none below FOLD_WIDTH. A word not longer than a
+    message id is not folded: a folded id cannot be copied.
+    """
+    over = sum(widths) + COLUMN_GAP * (len(widths) - 1) - terminal_columns()
+    if over <= 0:
+        return widths
+    least = [min(width, FOLD_WIDTH) for width in widths]
+    for line in lines:
+        for number, text in enumerate(line):
+            if _width(text) <= WORD_WIDTH and " " not in text:
+                least[number] = max(least[number], _width(text))
+    fitting = list(widths)
+    while over > 0:
+        widest = max(range(len(fitting)), key=lambda n: fitting[n] if fitting[n] > least[n] else -1)
+        if fitting[widest] <= least[widest]:
+            return None
+        # Narrow to the next widest column in one step, so that wide columns share the loss.
+        others = [w for n, w in enumerate(fitting) if w < fitting[widest] and w > least[n]]
+        step = fitting[widest] - max([least[widest], *others])
+        step = min(step, over) or 1
+        fitting[widest] -= step
+        over -= step
+    return fitting
 
 
 def _draw_rich(
@@ -148,19 +178,15 @@ def _draw_rich(
     *,
     color: bool,
 ) -> None:
-    """Draw on a terminal, where long cells fold instead of breaking the columns."""
+    """Draw on a terminal, where long cells are folded within their column."""
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
-    table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
+    table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, COLUMN_GAP, 0, 0))
     for head, width, is_right in zip(heads, widths, right, strict=True):
-        table.add_column(
-            head,
-            justify="right" if is_right else "left",
-            overflow="fold",
-            min_width=min(width, FOLD_WIDTH),
-        )
+        justify: Literal["left", "right"] = "right" if is_right else "left"
+        table.add_column(head, justify=justify, overflow="fold", width=width)
     for line in lines:
         table.add_row(*(Text(text) for text in line))
     Console(no_color=not color, highlight=False).print(table)

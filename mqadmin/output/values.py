@@ -1,4 +1,4 @@
-"""Rows as plain mappings, and a value as the text of one cell."""
+"""Rows as plain mappings, and values as text of table cells."""
 
 from collections.abc import Mapping
 from functools import lru_cache
@@ -13,10 +13,10 @@ _STEM = "Timestamp"
 
 
 def plain(row: Any) -> dict[str, Any]:
-    """Turn a row (struct or mapping) into a plain mapping with its time twins in place.
+    """Convert a row (struct or mapping) to a plain mapping with an RFC 3339 field per timestamp.
 
-    Twins are for the fields of records: maps inside them (properties, configuration) are somebody
-    else's words and stay as they are.
+    Only fields of records get one: keys of maps inside them (properties, configuration) belong
+    to the application or broker and are left unchanged.
     """
     kind = type(row)
     if kind is dict:
@@ -34,11 +34,11 @@ def plain(row: Any) -> dict[str, Any]:
     return out
 
 
-_plans: dict[type, list[tuple[str, str, str | None]]] = {}  # struct -> (name, field, twin)
+_plans: dict[type, list[tuple[str, str, str | None]]] = {}  # struct → (name, field, time field)
 
 
 def _with_twins(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """Add ``xTime`` behind each ``xTimestamp`` (``time`` behind ``timestamp``)."""
+    """Add ``xTime`` after each ``xTimestamp`` (``time`` after ``timestamp``)."""
     out: dict[str, Any] = {}
     for name, value in fields.items():
         out[name] = value
@@ -65,27 +65,27 @@ def _value(value: Any) -> Any:
 
 
 def time_twin(name: str) -> str | None:
-    """Name the RFC 3339 twin of a field, None for a field that holds no time."""
+    """Return the name of the RFC 3339 field of a timestamp field, None for other fields."""
     if name.endswith(_STEM):
         return name[: -len(_STEM)] + "Time"
     return "time" if name == "timestamp" else None
 
 
 def rfc3339(epoch_ms: int) -> str | None:
-    """Format epoch milliseconds as RFC 3339 in UTC; None when no calendar can show them."""
+    """Format epoch milliseconds as RFC 3339 in UTC; None outside the years 1970 to 9999."""
     if not 0 <= epoch_ms <= LAST_MS:
         return None
     return f"{_second_text(epoch_ms // 1000)}.{epoch_ms % 1000:03d}Z"
 
 
-@lru_cache(maxsize=256)  # stored messages stand in the order of their times
+@lru_cache(maxsize=256)  # messages in store order share seconds, so most calls hit
 def _second_text(epoch_s: int) -> str:
     year, month, day, hour, minute, second = gmtime(epoch_s)[:6]
     return f"{year:04d}-{month:02d}-{day:02d}T{hour:02d}:{minute:02d}:{second:02d}"
 
 
 def cell(value: Any) -> str:
-    """Give the text of one table cell: ``-`` for nothing, lists joined, no control characters."""
+    """Return the text of a table cell: ``-`` for None, lists joined, no control characters."""
     if value is None:
         return ABSENT
     if value is True:
@@ -106,7 +106,7 @@ def cell(value: Any) -> str:
 
 
 def printable(text: str) -> str:
-    """Escape what would move the cursor or hide text: stored messages must not drive a terminal."""
+    """Escape control characters: text of stored messages must not control the terminal."""
     if text.isprintable():
         return text
     return "".join(c if c.isprintable() else _escaped(c) for c in text)
@@ -117,7 +117,7 @@ def _escaped(character: str) -> str:
 
 
 def heading(name: str) -> str:
-    """Give the table heading of a field: ``readQueueNums`` → ``READ-QUEUE-NUMS``."""
+    """Return the table heading of a field: ``readQueueNums`` → ``READ-QUEUE-NUMS``."""
     out: list[str] = []
     for position, character in enumerate(name):
         if character.isupper() and position and not name[position - 1].isupper():

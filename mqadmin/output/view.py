@@ -1,17 +1,17 @@
-"""What a command shows: schema name, row type, columns."""
+"""The shape of a command's output: schema name, row type, columns."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 
 class View:
-    """One kind of output, declared beside the command that emits it.
+    """One kind of output, declared next to the command that emits it.
 
     ``name`` is the schema name without its program and version (``topic.list``); ``row`` the
-    struct type of one row as ``package.module:Class``, resolved only for ``-o schema``;
+    struct type of one row, or ``package.module:Class`` to import it only for ``-o schema``;
     ``columns`` the fields of the table in order, ``wide`` those of ``-o wide`` (all fields of the
-    row when empty). ``keep`` lists columns shown even when no row fills them; ``texts`` says for a
-    field how a person reads its value in a table (``perm`` 6 as ``RW-``).
+    row when empty). ``keep`` lists columns shown even without a value; ``texts`` maps a field to
+    the function that formats its value in a table (``perm`` 6 as ``RW-``).
     """
 
     __slots__ = ("columns", "keep", "name", "row", "single", "texts", "version", "wide")
@@ -19,7 +19,7 @@ class View:
     def __init__(
         self,
         name: str,
-        row: str,
+        row: str | type,
         columns: Sequence[str] = (),
         *,
         wide: Sequence[str] = (),
@@ -39,11 +39,13 @@ class View:
 
     @property
     def schema(self) -> str:
-        """The schema name as it stands in the output: ``mqadmin.topic.list/1``."""
+        """The schema name in the output: ``mqadmin.topic.list/1``."""
         return f"mqadmin.{self.name}/{self.version}"
 
     def row_type(self) -> Any:
-        """Import the struct type of a row."""
+        """Return the struct type of a row, imported if it was given by name."""
+        if not isinstance(self.row, str):
+            return self.row
         from importlib import import_module
 
         module, _, name = self.row.partition(":")
@@ -51,21 +53,25 @@ class View:
 
 
 class Outcome:
-    """What a run has to say beside its rows; a generator may fill it while it runs.
+    """The result of a run apart from its rows; a generator may fill it while it runs.
 
-    ``truncated`` is true when rows were left out (a limit); ``reason`` says which limit, in one
-    sentence; ``errors`` holds one mapping per target that failed (the shape of the error object).
+    ``truncated`` is true when rows were left out by a limit; ``reason`` names the limit, in one
+    sentence; ``asked`` is true when the user specified that limit: the result is then complete as
+    requested, else partial (status 5). ``errors`` contains one mapping per failed target (the
+    shape of the error object).
     """
 
-    __slots__ = ("errors", "reason", "truncated")
+    __slots__ = ("asked", "errors", "reason", "truncated")
 
     def __init__(
         self,
         *,
         truncated: bool = False,
         reason: str = "",
+        asked: bool = False,
         errors: Sequence[dict[str, Any]] = (),
     ) -> None:
         self.truncated = truncated
         self.reason = reason
+        self.asked = asked
         self.errors: list[dict[str, Any]] = list(errors)

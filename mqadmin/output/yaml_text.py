@@ -1,29 +1,29 @@
-"""YAML in block style, written as it comes: plain mappings and lists, scalars as JSON has them.
+"""YAML in block style, streamed: plain mappings and lists, scalars as in JSON.
 
-Strings stand bare where no YAML reader, old or new, could take them for anything else, and in
-double quotes everywhere else.
+Strings are plain (unquoted) where no YAML 1.1 or 1.2 reader takes them for another type, and
+double-quoted otherwise.
 """
 
 import re
 from typing import Any
 
-# A word that begins with a letter is no number and no time; these are the words that mean more.
+# A word that starts with a letter is neither a number nor a time; _RESERVED has special meaning.
 _BARE = re.compile(r"[A-Za-z_/][\w./@+-]*(?:[ :][\w./@+-]+)*", re.ASCII)
 _RESERVED = frozenset({"null", "true", "false", "yes", "no", "on", "off", "y", "n"})
 
 
 def yaml_document(value: dict[str, Any]) -> str:
-    """A whole document."""
+    """Return a whole document."""
     return "".join(_mapping(value, ""))
 
 
 def yaml_item(value: dict[str, Any]) -> str:
-    """One item of a list: its first line begins with a dash."""
+    """Return one item of a list: its first line starts with a dash."""
     return _item(value, "")
 
 
 def yaml_scalar(value: Any) -> str:
-    """One value that is neither mapping nor list, or an empty one."""
+    """Return a scalar, or an empty mapping or list."""
     if value is None:
         return "null"
     if value is True or value is False:
@@ -43,7 +43,7 @@ def _number(value: float) -> str:
     if value in (float("inf"), float("-inf")):
         return ".inf" if value > 0 else "-.inf"
     text = repr(value)
-    # old readers take 1e+16 for a text: they want a point
+    # YAML 1.1 readers parse 1e+16 as a string: they require a decimal point
     return text if "." in text or "e" not in text else text.replace("e", ".0e")
 
 

@@ -1,19 +1,22 @@
-"""PIPELINE: message history out of store files, on Spark through PySpark.
+"""Batch and streaming analysis of store files on Apache Spark (PySpark).
 
-Duty
-    Read the files of any number of store directories as tables (``source``), run jobs over them
-    (``jobs``), keep what they give exactly once (``output``).
+Packages and modules
+    ``declarations`` and ``catalog`` describe the jobs without importing Spark; ``jobs`` compute
+    their tables with DataFrame functions; ``sources`` are the Spark data sources that read store
+    directories; ``spark`` starts the JVM and the session; ``run`` executes one job; ``output`` and
+    ``export`` write results; ``plot`` draws them; ``registration`` holds the top-level modules by
+    which Spark discovers the sources.
 
-Theory of operation
-    The driver lists CommitLog files and cuts them into splits anywhere; a worker maps the file,
-    looks for the first record that starts in its split and hands Arrow batches to the engine. The
-    decoder is the column scanner of ``broker.store.format`` by way of ``mqadmin.inspector.arrow``:
-    the same that ``store export`` uses, so there is one reader of the format. A worker imports
-    no more than that: no command line, no network, no store engine.
+Operation
+    The driver lists the CommitLog files and cuts them into splits at any byte. A worker maps the
+    file, finds the first record that starts in its split and returns Arrow batches. Workers decode
+    with the column scanner of ``broker.store.format`` through ``mqadmin.inspector.arrow``, as
+    ``mqadmin store export`` does. A worker imports neither the command line, the network code nor
+    the store engine.
 
 Limits
     A split is at least 128 MiB, a batch 8,192 rows; a worker holds one mapped file and one batch.
-    Store directories must be readable under the same path by every worker.
+    Every worker must be able to read the store directories under the same path.
 
-Needs the extra ``spark``.
+Requires the extra ``spark``; drawing requires the extra ``plot``.
 """

@@ -1,4 +1,4 @@
-"""The jobs that there are, and their rows for the command line."""
+"""All jobs by name, and their descriptions for ``pipeline list`` and ``pipeline schema``."""
 
 from textwrap import wrap
 from typing import Final
@@ -6,8 +6,18 @@ from typing import Final
 import msgspec
 
 from broker.errors import ConfigError
-from mqadmin.pipeline.job import Job, camel, row_class
-from mqadmin.pipeline.jobs import audit, diff, dlq, export, keys, lag, latency, retries, traffic
+from mqadmin.pipeline.declarations import (
+    audit,
+    diff,
+    dlq,
+    export,
+    keys,
+    lag,
+    latency,
+    retries,
+    traffic,
+)
+from mqadmin.pipeline.job import Job, camel
 
 JOBS: Final[dict[str, Job]] = {
     module.JOB.name: module.JOB
@@ -16,15 +26,15 @@ JOBS: Final[dict[str, Job]] = {
 
 
 def find_job(name: str) -> Job:
-    """A job by name. ConfigError with the names that there are."""
+    """Return a job by name. ConfigError for an unknown name."""
     job = JOBS.get(name)
     if job is None:
-        raise ConfigError(f"no job {name!r}", f"there are {', '.join(JOBS)}")
+        raise ConfigError(f"no job {name!r}", f"available: {', '.join(JOBS)}")
     return job
 
 
 class JobRow(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """One job in the list of them."""
+    """One job in the list of jobs."""
 
     job: str
     summary: str
@@ -34,7 +44,7 @@ class JobRow(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class ParameterRow(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """A setting of a job; ``default`` is None if there is none."""
+    """A parameter of a job; ``default`` is None if it has none."""
 
     name: str
     default: str | None
@@ -42,7 +52,7 @@ class ParameterRow(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class ColumnRow(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """A column: its name in files, its name on the command line, its type, its meaning."""
+    """A column: name in files, name in JSON, type, meaning."""
 
     name: str
     json_name: str
@@ -59,7 +69,7 @@ class TablePage(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class JobPage(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """All about a job."""
+    """The complete description of a job."""
 
     job: str
     summary: str
@@ -70,7 +80,7 @@ class JobPage(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 def job_row(job: Job) -> JobRow:
-    """A job as a row of the list."""
+    """Return the row of ``pipeline list`` for a job."""
     return JobRow(
         job=job.name,
         summary=job.summary,
@@ -81,7 +91,7 @@ def job_row(job: Job) -> JobRow:
 
 
 def job_page(job: Job) -> JobPage:
-    """A job's page for programs."""
+    """Return the description of a job as a struct."""
     return JobPage(
         job=job.name,
         summary=job.summary,
@@ -111,7 +121,7 @@ def job_page(job: Job) -> JobPage:
 
 
 def page_text(job: Job) -> str:
-    """A job's page for a person."""
+    """Return the description of a job as text."""
     lines = [f"{job.name}: {job.summary}", ""]
     lines += [*wrap(job.text, 88), "", "Example:", f"  {job.example}"]
     if job.parameters:
@@ -121,7 +131,7 @@ def page_text(job: Job) -> str:
             default = f" (default {p.default})" if p.default else ""
             lines.append(f"  {p.name.ljust(width)}  {p.meaning}{default}")
     for table in job.tables:
-        first = " (the one that is printed)" if table is job.tables[0] else ""
+        first = " (printed by default)" if table is job.tables[0] else ""
         lines += ["", *wrap(f"Table {table.name}{first}: {table.meaning}", 88)]
         width = max(len(column.name) for column in table.columns)
         lines += [
@@ -129,12 +139,3 @@ def page_text(job: Job) -> str:
             for column in table.columns
         ]
     return "\n".join(lines) + "\n"
-
-
-def __getattr__(name: str) -> type[msgspec.Struct]:
-    """Rows by the name ``job/table``: what a view of the command line points to."""
-    job_name, slash, table_name = name.partition("/")
-    if not slash or job_name not in JOBS:
-        raise AttributeError(name)
-    job = JOBS[job_name]
-    return row_class(job.table(table_name), job)

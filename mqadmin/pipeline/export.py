@@ -1,17 +1,21 @@
-"""The driver's side of the Parquet export: plan, resume, stream, manifest."""
+"""Parquet export, driver side: planning, resuming, streaming, manifest."""
 
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import msgspec
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.types import StringType, StructField, StructType
 
 from broker.errors import ConfigError, StoreError
-from mqadmin.pipeline.failure import noted
-from mqadmin.pipeline.options import lower_names, option_paths, option_wanted
+from mqadmin.pipeline.atomic_file import write_atomically
+from mqadmin.pipeline.failure import annotated_errors
+from mqadmin.pipeline.output import MANIFEST
 from mqadmin.pipeline.parquet import (
     SPLITS,
     SplitRecord,
@@ -19,107 +23,98 @@ from mqadmin.pipeline.parquet import (
     WrittenFile,
     read_record,
     split_name,
-    write_whole,
 )
-from mqadmin.pipeline.splits import SPLIT_BYTES, Split, plan, settle
-from mqadmin.pipeline.stream import StoreStreamReader
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-    from pyspark.sql import SparkSession
-    from pyspark.sql.streaming.query import StreamingQuery
+from mqadmin.pipeline.sources.options import lower_names, option_filter, option_paths
+from mqadmin.pipeline.sources.split_reader import freeze_loaded_modules
+from mqadmin.pipeline.sources.splits import SPLIT_BYTES, Split, plan_splits
+from mqadmin.pipeline.sources.stream import StoreStreamReader
 
 NAME: Final = "rocketmq-export"
 PARAMETERS: Final = "_export/parameters.json"
 CHECKPOINT: Final = "_export/checkpoint"
-MANIFEST: Final = "manifest.json"
-RESULT: Final = "split string, messages bigint, bytes bigint, files int, damages bigint"
-INTERVAL: Final = "10 seconds"
+RESULT_SCHEMA: Final = "split string, messages bigint, bytes bigint, files int, damages bigint"
+TRIGGER_INTERVAL: Final = "10 seconds"
 
 
 class ExportSource(DataSource):
-    """A source whose reading *is* the writing: a row per split says what was written."""
+    """A source whose tasks write Parquet files; the rows are the results, one per split."""
 
     @classmethod
     def name(cls) -> str:
-        """Its name in ``format(...)``."""
+        """Return the name used in ``format(...)``."""
         return NAME
 
     def schema(self) -> str:
-        """What a task says."""
-        return RESULT
+        """Return the columns of a result."""
+        return RESULT_SCHEMA
 
     def reader(self, schema: StructType) -> "ExportReader":
-        """One run over what is there."""
+        """Return the reader of a batch run."""
         return ExportReader(dict(self.options))
 
     def streamReader(self, schema: StructType) -> "ExportStreamReader":
-        """Batch after batch."""
+        """Return the reader of a streaming run."""
         return ExportStreamReader(dict(self.options))
 
 
 class ExportReader(DataSourceReader):
-    """Plans the splits that are not done; a task writes one."""
+    """Plans the splits that are not complete; each task writes one of them."""
 
     def __init__(self, options: dict[str, str]) -> None:
         self.options = lower_names(options)
         self.out = Path(self.options["out"])
         self.names = self.options["columns"].split(",")
-        with noted():
-            self.wanted = option_wanted(self.options)
+        with annotated_errors():
+            self.rows = option_filter(self.options)
             self.paths = option_paths(self.options, NAME)
 
     def partitions(self) -> list[InputPartition]:
-        """The splits to write."""
-        with noted():
+        """Return the splits to write."""
+        with annotated_errors():
             return [
                 split
-                for split in plan(self.paths, self.wanted, self.options)
-                if not self._is_done(split)
+                for split in plan_splits(self.paths, self.rows, self.options)
+                if not self._is_complete(split)
             ]
 
-    def _is_done(self, split: Split) -> bool:
+    def _is_complete(self, split: Split) -> bool:
         record = read_record(self.out, split_name(split))
         return (
             record is not None
             and record.complete
-            and record.end >= split.base + split.end
+            and record.end >= split.end_offset
             and all((self.out / file.path).exists() for file in record.files)
         )
 
-    def read(self, partition: InputPartition) -> Iterator["pa.RecordBatch"]:
-        """Write a split, tell what came of it."""
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Write a split and return its result."""
         if isinstance(partition, Split):
-            settle()
-            with noted():
-                yield told(self._write(partition))
-
-    def _write(self, split: Split) -> SplitRecord:
-        return SplitWriter(split, self.out, self.names).write(self.wanted, self.options)
+            freeze_loaded_modules()
+            with annotated_errors():
+                writer = SplitWriter(partition, self.out, self.names)
+                yield result_batch(writer.write(self.rows, self.options))
 
 
 class ExportStreamReader(StoreStreamReader):
-    """The streaming reader of the store; its tasks write."""
+    """The streaming reader of the store, with tasks that write."""
 
     def __init__(self, options: dict[str, str]) -> None:
-        # Names are all that the readers look at.
+        # The readers use only the names of the fields.
         fields = [StructField(name, StringType()) for name in options["columns"].split(",")]
         super().__init__(StructType(fields), options)
         self.export = ExportReader(options)
 
-    def read(self, partition: InputPartition) -> Iterator["pa.RecordBatch"]:
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Write a split of a batch."""
         if isinstance(partition, Split):
-            with noted():
-                if self._is_lost(partition):
+            with annotated_errors():
+                if self.is_lost(partition):
                     return
         yield from self.export.read(partition)
 
 
-def told(record: SplitRecord) -> "pa.RecordBatch":
-    """The row of a split."""
-    import pyarrow as pa
-
+def result_batch(record: SplitRecord) -> pa.RecordBatch:
+    """Return the result of a split as one row."""
     row = {
         "split": record.name,
         "messages": sum(file.messages for file in record.files),
@@ -127,20 +122,20 @@ def told(record: SplitRecord) -> "pa.RecordBatch":
         "files": len(record.files),
         "damages": record.damages,
     }
-    text = {"split": pa.string(), "files": pa.int32()}
-    schema = pa.schema([(name, text.get(name, pa.int64())) for name in row])
+    types = {"split": pa.string(), "files": pa.int32()}
+    schema = pa.schema([(name, types.get(name, pa.int64())) for name in row])
     return pa.RecordBatch.from_pylist([row], schema=schema)
 
 
 class Export:
-    """One export below ``out``: its parameters, fixed by the first run, and its runs.
+    """One export below ``out``; the first run stores its parameters.
 
-    ``limits`` (topic, since, until) and ``columns`` must be the same in every run; a time must
-    therefore be an absolute one. ConfigError if they are not.
+    ``limits`` (topic, since, until), ``columns`` and ``split_bytes`` must be equal in every run;
+    times must therefore be absolute. ConfigError if they differ.
     """
 
     def __init__(
-        self, spark: "SparkSession", out: Path, *, stores: list[str], columns: list[str]
+        self, spark: SparkSession, out: Path, *, stores: list[str], columns: list[str]
     ) -> None:
         self.spark = spark
         self.out = out
@@ -149,33 +144,36 @@ class Export:
         self.split_bytes = SPLIT_BYTES
         self.limits: dict[str, str] = {}
         self.max_bytes = ""
-        self.keeps_on = False
+        self.skip_lost_data = False
 
     def run(self) -> None:
-        """Write what is there and not written yet."""
-        fresh = self._begin("batch")
+        """Write all messages not written yet."""
+        fresh = self._check_parameters("batch")
         frame = self._read(self.spark.read, fresh=fresh)
         frame.collect()
 
-    def stream(self, *, available_now: bool = False) -> "StreamingQuery":
-        """Begin to write what is there and what comes; the query runs by itself."""
-        fresh = self._begin("stream")
+    def stream(self, *, available_now: bool = False) -> StreamingQuery:
+        """Start a query that writes all messages, present and future ones, and return it.
+
+        ``available_now``: the query ends at the present ends of the logs.
+        """
+        fresh = self._check_parameters("stream")
         frame = self._read(self.spark.readStream, fresh=fresh)
         writer = frame.writeStream.format("noop").option(
             "checkpointLocation", str(self.out / CHECKPOINT)
         )
-        when = {"availableNow": True} if available_now else {"processingTime": INTERVAL}
-        query: StreamingQuery = writer.trigger(**when).start()
+        trigger = {"availableNow": True} if available_now else {"processingTime": TRIGGER_INTERVAL}
+        query: StreamingQuery = writer.trigger(**trigger).start()
         return query
 
-    def _read(self, reader: Any, *, fresh: bool) -> Any:
+    def _read(self, reader: Any, *, fresh: bool) -> DataFrame:
         options = {
             "out": str(self.out),
             "columns": ",".join(self.columns),
             "splitBytes": str(self.split_bytes),
             "fresh": "true" if fresh else "false",
             "crc": "true" if "crc_ok" in self.columns else "false",
-            "failOnDataLoss": "false" if self.keeps_on else "true",
+            "failOnDataLoss": "false" if self.skip_lost_data else "true",
             **self.limits,
         }
         if self.max_bytes:
@@ -183,10 +181,13 @@ class Export:
         paths = {"paths": json.dumps(self.stores)}
         return reader.format(NAME).options(**options, **paths).load()
 
-    def _begin(self, way: str) -> bool:
-        """Compare the parameters with those of earlier runs; whether this is the first."""
+    def _check_parameters(self, mode: str) -> bool:
+        """Compare the parameters with those of the first run; return whether this is the first.
+
+        ConfigError if they differ or ``out`` contains other files.
+        """
         given = {
-            "way": way,
+            "way": mode,  # the name in the files of earlier versions
             "columns": self.columns,
             "splitBytes": self.split_bytes,
             "limits": self.limits,
@@ -197,27 +198,27 @@ class Export:
         except FileNotFoundError:
             if any(self.out.glob("*")):
                 raise ConfigError(
-                    f"{self.out} is not empty and holds no export", "give another --out"
+                    f"{self.out} is not empty and is not an export", "choose another --out"
                 ) from None
             path.parent.mkdir(parents=True, exist_ok=True)
-            write_whole(path, json.dumps(given, indent=2).encode() + b"\n")
+            write_atomically(path, json.dumps(given, indent=2).encode() + b"\n")
             return True
         except (OSError, ValueError) as error:
             raise StoreError(f"cannot read {path}: {error}", path=str(path)) from error
         if known != given:
             differs = ", ".join(name for name in given if known.get(name) != given[name])
             raise ConfigError(
-                f"{self.out} holds an export that was made otherwise: {differs}",
-                "repeat its options (times must be absolute), or give another --out",
+                f"{self.out} contains an export with other parameters: {differs}",
+                "repeat its options (with absolute times), or choose another --out",
             )
-        for left in self.out.glob("dt=*/topic=*/.*.tmp"):
-            left.unlink(missing_ok=True)  # what a killed task was writing
+        for leftover in self.out.glob("dt=*/topic=*/.*.tmp"):  # of killed tasks
+            leftover.unlink(missing_ok=True)
         return False
 
     # ---- results
 
     def records(self) -> list[SplitRecord]:
-        """The splits that are written, by name."""
+        """Return the records of the written splits, ordered by name."""
         found = []
         for path in sorted((self.out / SPLITS).glob("*.json")):
             record = read_record(self.out, path.stem)
@@ -226,7 +227,7 @@ class Export:
         return found
 
     def finish(self, about: dict[str, Any]) -> dict[str, Any]:
-        """Write the manifest: what is there, store by store, and ``about`` the run."""
+        """Write and return the manifest: the written stores and files, and ``about`` the run."""
         records = self.records()
         stores: dict[str, dict[str, Any]] = {}
         for record in records:
@@ -255,12 +256,12 @@ class Export:
             "messages": sum(file.messages for file in files),
             "files": [msgspec.to_builtins(file) for file in files],
         }
-        write_whole(self.out / MANIFEST, json.dumps(manifest, indent=2).encode() + b"\n")
+        write_atomically(self.out / MANIFEST, json.dumps(manifest, indent=2).encode() + b"\n")
         return manifest
 
 
 def by_partition(records: list[SplitRecord]) -> list[dict[str, Any]]:
-    """What was written, by day and topic."""
+    """Aggregate the written files by day and topic."""
     found: dict[tuple[str, str], dict[str, Any]] = {}
     for record in records:
         for file in record.files:

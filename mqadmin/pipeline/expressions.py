@@ -1,61 +1,84 @@
-"""Expressions that jobs share: properties out of the stored string, hosts, buckets, percentiles."""
+"""Column expressions and parameter checks shared by the jobs."""
 
 import re
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
 
 from broker.common.times import parse_duration_ms
 from broker.errors import ConfigError, RocketMQError
+from mqadmin.pipeline.job import Table
 
-if TYPE_CHECKING:
-    from pyspark.sql import Column
+ACCURACY: Final = 10_000  # of percentile_approx: exact up to that many distinct values
 
-ACCURACY: Final = 10_000  # of percentile_approx: exact up to that many different values
+# column type of a declaration -> Spark type
+SPARK_TYPES: Final = {
+    "text": "string",
+    "int": "bigint",
+    "float": "double",
+    "bool": "boolean",
+    "time": "timestamp",
+    "texts": "array<string>",
+    "ints": "array<bigint>",
+    "map": "map<string,string>",
+    "bytes": "binary",
+}
 
 
-def property_of(name: str, column: str = "properties") -> "Column":
-    """One property of a message, null without it; the last one counts, as in Java."""
-    from pyspark.sql import functions as F
+def shape(frame: DataFrame, table: Table) -> DataFrame:
+    """Select exactly the columns of a table, in its order and types; missing ones are null."""
+    return frame.select(
+        *(
+            (F.col(c.name) if c.name in frame.columns else F.lit(None))
+            .cast(SPARK_TYPES[c.type])
+            .alias(c.name)
+            for c in table.columns
+        )
+    )
 
+
+def property_of(name: str, column: str = "properties") -> Column:
+    """Return one property of a message, null if absent; the last one applies, as in Java."""
     found = F.regexp_extract(
         F.concat(F.lit("\x02"), F.col(column)), f"(?s).*\x02{re.escape(name)}\x01([^\x02]*)", 1
     )
     return F.nullif(found, F.lit(""))
 
 
-def properties_map(column: str = "properties") -> "Column":
-    """All properties as a map; the last of equal names counts."""
-    from pyspark.sql import functions as F
-
+def properties_map(column: str = "properties") -> Column:
+    """Return all properties as a map; the last of several with the same name applies."""
     pieces = F.split(F.col(column), "\x02")
     pairs = F.filter(pieces, lambda piece: piece.rlike("(?s)^[^\x01]+\x01."))
     names = F.transform(pairs, lambda pair: F.substring_index(pair, "\x01", 1))
-    # The first in the reversed list is the last in the string.
-    backwards = F.reverse(pairs)
-    found = F.transform(
+    # The first match in the reversed list is the last one in the string.
+    reversed_pairs = F.reverse(pairs)
+    entries = F.transform(
         F.array_distinct(names),
         lambda name: F.struct(
             name,
             F.get(
-                F.filter(backwards, lambda pair: F.startswith(pair, F.concat(name, F.lit("\x01")))),
+                F.filter(
+                    reversed_pairs, lambda pair: F.startswith(pair, F.concat(name, F.lit("\x01")))
+                ),
                 0,
             ).substr(F.length(name) + 2, F.lit(1 << 30)),
         ),
     )
-    return F.coalesce(F.map_from_entries(found), F.create_map().cast("map<string,string>"))
+    return F.coalesce(F.map_from_entries(entries), F.create_map().cast("map<string,string>"))
 
 
-def host_of(column: str) -> "Column":
-    """A host without its port."""
-    from pyspark.sql import functions as F
-
+def host_of(column: str) -> Column:
+    """Return the host of a ``host:port`` column."""
     return F.regexp_replace(F.col(column), r":\d+$", "")
 
 
-def bucket_of(column: str, length: str) -> "Column":
-    """The begin of the time bucket a time lies in. ConfigError for a length that is none."""
-    from pyspark.sql import functions as F
+def bucket_of(column: str, length: str) -> Column:
+    """Return the start of the time bucket of a time column.
 
+    ``length`` is a duration such as ``1h``. ConfigError if it is not a duration above 0.
+    """
     try:
         length_ms = parse_duration_ms(length)
     except RocketMQError as error:
@@ -66,39 +89,61 @@ def bucket_of(column: str, length: str) -> "Column":
     return F.timestamp_millis(ms - F.pmod(ms, F.lit(length_ms)))
 
 
-def percentiles(column: "Column", shares: Sequence[float]) -> "Column":
-    """An array: the least value that a share of all values does not exceed."""
-    from pyspark.sql import functions as F
-
+def percentiles(column: Column, shares: Sequence[float]) -> Column:
+    """Return an array with the smallest value not exceeded by each share (0 to 1) of values."""
     return F.percentile_approx(column, [float(share) for share in shares], ACCURACY)
 
 
-def seconds_between(first: str, last: str) -> "Column":
-    """Seconds from one time to another."""
-    from pyspark.sql import functions as F
+def percentile_columns(frame: DataFrame, array: str, names: Sequence[str]) -> DataFrame:
+    """Add the elements of an array column under the given names."""
+    return frame.select("*", *(F.col(array)[at].alias(name) for at, name in enumerate(names)))
 
+
+def seconds_between(first: str, last: str) -> Column:
+    """Return the seconds from one time column to another."""
     return (F.unix_millis(F.col(last)) - F.unix_millis(F.col(first))) / 1000.0
 
 
+def grouping_columns(
+    words: Sequence[str], known: dict[str, tuple[str, str]], bucket: str
+) -> dict[str, Column]:
+    """Return the grouping expressions by result column, ``bucket_time`` last.
+
+    ``known`` maps each word to its (result column, source column); hosts lose their port.
+    """
+    groups = {}
+    for word in words:
+        name, source = known[word]
+        groups[name] = host_of(source) if word == "host" else F.col(source)
+    if bucket:
+        groups["bucket_time"] = bucket_of("store_time", bucket)
+    return groups
+
+
+def comma_list(text: str) -> list[str]:
+    """Split a comma-separated parameter; empty elements are dropped."""
+    return [word.strip() for word in text.split(",") if word.strip()]
+
+
 def grouping(text: str, known: Sequence[str]) -> list[str]:
-    """The words of a parameter ``by``. ConfigError for one that is not known."""
-    words = [word.strip() for word in text.split(",") if word.strip()]
+    """Split the parameter ``by``. ConfigError for an unknown word."""
+    words = comma_list(text)
     for word in words:
         if word not in known:
             raise ConfigError(f"parameter by: {word!r} is not one of {', '.join(known)}")
     return words
 
 
-def whole_number(parameters: dict[str, str], name: str) -> int:
-    """A parameter that is a number above 0. ConfigError if it is none."""
+def positive_number(parameters: dict[str, str], name: str) -> int:
+    """Return a parameter as a number. ConfigError unless it is a whole number above 0."""
     text = parameters[name]
     if not text.isdigit() or int(text) == 0:
-        raise ConfigError(f"parameter {name}: {text!r} is no whole number above 0")
+        raise ConfigError(f"parameter {name}: {text!r} is not a whole number above 0")
     return int(text)
 
 
 def switch(parameters: dict[str, str], name: str) -> bool:
-    """A parameter that is true or false. ConfigError if it is neither."""
+    """Return a parameter as a boolean. ConfigError unless it is true or false."""
     text = parameters[name].lower()
     if text not in ("true", "false"):
         raise ConfigError(f"parameter {name}: {text!r} is neither true nor false")

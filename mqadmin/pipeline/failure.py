@@ -1,8 +1,8 @@
-"""What went wrong in a task or a planner, told in the words of our own errors.
+"""Translation of Spark errors back into the errors of ``broker.errors``.
 
-An exception of a worker reaches the driver as a long text: Java frames, Python frames, and in
-their midst ours. So an error of ours takes a note along (:func:`noted`): one line that holds its
-fields; :func:`cause_of` finds that line again.
+An exception of a worker reaches the driver as one long text of Java and Python stack traces.
+:func:`annotated_errors` therefore attaches the fields of an error as a one-line note, which is part
+of that text; :func:`cause_of` finds the line and rebuilds the error.
 """
 
 import errno
@@ -17,19 +17,19 @@ from broker import errors
 
 MARK: Final = "mqadmin-error: "
 
-# Errors that say only that something else failed; their last Python line is the cause.
-_LINE: Final = re.compile(
+# The last line of a Python or Java stack trace: class and message.
+_ERROR_LINE: Final = re.compile(
     r"^(?:pyspark\.errors\.\S+\.)?([A-Za-z_][\w.]*(?:Error|Exception|Interrupt)): (.+)$"
 )
-_CAUSED: Final = "Caused by: "
-_FULL: Final = (errno.ENOSPC, errno.EDQUOT)
+_CAUSED_BY: Final = "Caused by: "
+_DISK_FULL_CODES: Final = (errno.ENOSPC, errno.EDQUOT)
 _NO_SPACE: Final = "No space left on device"
 _FIELDS: Final = ("path", "physical_offset", "reason")
 
 
 @contextmanager
-def noted() -> Iterator[None]:
-    """Let errors of ours that pass take their fields along as a note."""
+def annotated_errors() -> Iterator[None]:
+    """Attach the fields of a RocketMQError as a note to the error when it is raised."""
     try:
         yield
     except errors.RocketMQError as error:
@@ -41,12 +41,12 @@ def noted() -> Iterator[None]:
 
 
 def cause_of(error: BaseException, job: str = "") -> BaseException:
-    """The error of ours within an error of Spark; what is no error of Spark is given back.
+    """Return the RocketMQError contained in a Spark error; other errors are returned unchanged.
 
-    A full disk is a DiskFullError, whoever of the two met it.
-
-    An error of ours then says in which ``job`` it was met. All that Spark said is a note of it:
-    an error of py4j asks its virtual machine for its words, which is gone when ``-v`` shows them.
+    A full disk becomes a DiskFullError, whether Python or Spark reported it; any other Spark error
+    becomes a RemotingError with its most specific line. ``job`` is prefixed to the message. The
+    complete text is attached as a note now: py4j requests the text of a Java exception from the
+    JVM, which has ended when ``-v`` prints it.
     """
     cause = _cause(error)
     if cause is not error:
@@ -57,43 +57,42 @@ def cause_of(error: BaseException, job: str = "") -> BaseException:
 
 
 def _cause(error: BaseException) -> BaseException:
-    if isinstance(error, OSError) and error.errno in _FULL:
+    if isinstance(error, OSError) and error.errno in _DISK_FULL_CODES:
         return _disk_full(str(error.filename or ""))
-    if isinstance(error, errors.RocketMQError) or not is_spark(error):
+    if isinstance(error, errors.RocketMQError) or not is_spark_error(error):
         return error
     try:
         text = str(error)
-        if _CAUSED not in text:
+        if _CAUSED_BY not in text:
             text += f"\n{getattr(error, '_stackTrace', None) or ''}"
-    except Exception as failed:  # the machine that knows the words is dead
+    except Exception as failed:  # the JVM that holds the text has ended
         text = f"{type(failed).__name__}: {failed}"
     at = text.find(MARK)
     if at >= 0:
         line = text[at + len(MARK) :].splitlines()[0]
         try:
-            return _rebuilt(json.loads(line))
+            return _rebuild(json.loads(line))
         except (ValueError, KeyError, TypeError):
             pass
     if _NO_SPACE in text:
         return _disk_full("")
-    return errors.RemotingError(f"Spark: {_last_words(text)}", "-v shows all that Spark says")
+    return errors.RemotingError(f"Spark: {_most_specific_line(text)}", "-v shows the full error")
 
 
 def _disk_full(path: str) -> errors.DiskFullError:
     return errors.DiskFullError(
         f"no space left on device{f': {path}' if path else ''}",
-        "make room in --out, or in TMPDIR where Spark sorts; the same run then goes on with what"
-        " is whole",
+        "free space in --out, or in TMPDIR where Spark sorts, and repeat the run: it resumes",
         path=path,
     )
 
 
-def is_spark(error: BaseException) -> bool:
-    """Whether an error is one of PySpark or of its connection."""
+def is_spark_error(error: BaseException) -> bool:
+    """Whether PySpark or its connection to the JVM (py4j) raised an error."""
     return type(error).__module__.split(".")[0] in ("pyspark", "py4j")
 
 
-def _rebuilt(fields: dict[str, Any]) -> errors.RocketMQError:
+def _rebuild(fields: dict[str, Any]) -> errors.RocketMQError:
     kind = getattr(errors, fields["kind"], errors.RemotingError)
     message, hint = str(fields["message"]), str(fields["hint"])
     path = str(fields.get("path", ""))
@@ -102,22 +101,21 @@ def _rebuilt(fields: dict[str, Any]) -> errors.RocketMQError:
             path, int(fields["physical_offset"]), str(fields["reason"]), hint
         )
     if issubclass(kind, errors.StoreError):
-        place = fields.get("physical_offset")
-        return errors.StoreError(message, hint, path=path, physical_offset=place)
-    made: errors.RocketMQError = kind(message, hint)
-    return made
+        physical_offset = fields.get("physical_offset")
+        store_error = kind if kind is errors.StorePathError else errors.StoreError
+        return store_error(message, hint, path=path, physical_offset=physical_offset)
+    rebuilt: errors.RocketMQError = kind(message, hint)
+    return rebuilt
 
 
-def _last_words(text: str) -> str:
-    """The most telling line of what Spark says: the last error of Python, else the cause of all
-    others of Java, else the first line.
-    """
+def _most_specific_line(text: str) -> str:
+    """Return the last Python error of a Spark error, else its root Java cause or first line."""
     text, _, _ = text.partition("During handling of the above exception")
     lines = text.splitlines()
     if not any("Traceback (most recent" in line for line in lines):
-        causes = [line.partition(_CAUSED)[2] for line in lines if _CAUSED in line]
+        causes = [line.partition(_CAUSED_BY)[2] for line in lines if _CAUSED_BY in line]
         lines = causes[-1:] or lines
-    found = [match for line in lines if (match := _LINE.match(line.strip(" :")))]
+    found = [match for line in lines if (match := _ERROR_LINE.match(line.strip(" :")))]
     if found:
         return f"{found[-1][1].rpartition('.')[2]}: {found[-1][2]}"
     lines = [line.strip() for line in text.splitlines() if line.strip()]

@@ -1,20 +1,20 @@
-"""What a job reads: the sources over its stores, with the damages met on the way counted."""
+"""Input of a job: the data sources over its stores, with a count of damaged regions."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import msgspec
+from pyspark.sql import DataFrame, Observation, SparkSession
+from pyspark.sql import functions as F
 
-from mqadmin.pipeline.options import expanded
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, Observation, SparkSession
+from mqadmin.pipeline.expressions import comma_list
+from mqadmin.pipeline.sources.options import expand_paths
 
 METRICS_LIMIT_MS: Final = 30_000
 
 
-class Damages(msgspec.Struct, frozen=True, kw_only=True):
-    """Damages that were passed: how many, and the first of them (None if there are none)."""
+class DamageSummary(msgspec.Struct, frozen=True, kw_only=True):
+    """Number of skipped damaged regions, and the first one (None without any)."""
 
     count: int = 0
     store: str | None = None
@@ -23,30 +23,30 @@ class Damages(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Inputs:
-    """The stores of a run, as DataFrames; ``parameters`` are those of the job, each given.
+    """The stores of a run as DataFrames; ``parameters`` holds every parameter of the job.
 
-    ``stores`` may hold globs. ``limits`` are options of the source that narrow every read:
-    ``topic``, ``since``, ``until``.
+    ``stores`` may contain globs. ``limits`` are source options that narrow every read: ``topic``,
+    ``since``, ``until``.
     """
 
     def __init__(
         self,
-        spark: "SparkSession",
+        spark: SparkSession,
         stores: Sequence[str],
         *,
         limits: dict[str, str] | None = None,
         parameters: dict[str, str] | None = None,
     ) -> None:
         self.spark = spark
-        self.stores = expanded(stores, "pipeline")
+        self.stores = expand_paths(stores, "pipeline")
         self.limits = limits or {}
         self.parameters = parameters or {}
-        self._observed: list[Observation] = []
+        self._observations: list[Observation] = []
 
     @property
     def topics(self) -> list[str]:
-        """The topics that the run is about, none for all."""
-        return [name.strip() for name in self.limits.get("topic", "").split(",") if name.strip()]
+        """The topics selected for the run, empty for all."""
+        return comma_list(self.limits.get("topic", ""))
 
     def messages(
         self,
@@ -55,76 +55,78 @@ class Inputs:
         crc: bool = False,
         every_topic: bool = False,
         options: dict[str, str] | None = None,
-    ) -> "DataFrame":
-        """The messages of the log; damages are counted (see :meth:`damages`) and left out.
+    ) -> DataFrame:
+        """Read messages of the log; damaged regions are counted (:meth:`damages`) and excluded.
 
-        ``every_topic``: the run's topics do not narrow the read; ``options`` are the source's.
+        ``names`` are columns of ``rocketmq-store``. ``every_topic`` ignores the run's topics;
+        ``options`` are further options of the source.
         """
-        from pyspark.sql import Observation
-        from pyspark.sql import functions as F
-
-        read = dict.fromkeys((*names, "store", "physical_offset", "damage"))
+        columns = dict.fromkeys((*names, "store", "physical_offset", "damage"))
         limits = {k: v for k, v in self.limits.items() if k != "topic" or not every_topic}
         reader = self.spark.read.format("rocketmq-store").options(
-            columns=",".join(read),
+            columns=",".join(columns),
             damages="true",
             crc="true" if crc else "false",
             **{**limits, **(options or {})},
         )
         frame = reader.load(list(stores or self.stores))
-        observed = Observation()
-        self._observed.append(observed)
-        place = F.struct("store", "physical_offset", "damage")
+        observation = Observation()
+        self._observations.append(observation)
+        position = F.struct("store", "physical_offset", "damage")
         frame = frame.observe(
-            observed,
+            observation,
             F.count("damage").alias("count"),
-            F.min(F.when(F.col("damage").isNotNull(), place)).alias("first"),
+            F.min(F.when(F.col("damage").isNotNull(), position)).alias("first"),
         )
         return frame.where(F.col("damage").isNull()).select(*names)
 
-    def damages(self) -> Damages:
-        """What the reads that have run met; a store that was read twice counts once."""
-        most = Damages()
-        # Metrics are told by events of the session, which come a moment after the action.
+    def damages(self) -> DamageSummary:
+        """Summarise the damaged regions of the reads that have run.
+
+        Several reads of the same stores see the same regions: the read with the most counts.
+        """
+        most = DamageSummary()
+        # Spark delivers observed metrics by a listener event shortly after the action.
         bus = self.spark.sparkContext._jsc.sc().listenerBus()
         bus.waitUntilEmpty(METRICS_LIMIT_MS)
-        for observed in self._observed:
-            found = _metrics(observed)
-            if found is None or found["count"] <= most.count:
+        for observation in self._observations:
+            metrics = _metrics(observation)
+            if metrics is None or metrics["count"] <= most.count:
                 continue
-            first = found["first"]
-            most = Damages(
-                count=found["count"],
+            first = metrics["first"]
+            most = DamageSummary(
+                count=metrics["count"],
                 store=first["store"],
                 physical_offset=first["physical_offset"],
                 detail=first["damage"],
             )
         return most
 
-    def offsets(self, paths: Sequence[str] = (), *, optional: bool = False) -> "DataFrame":
-        """Consumer offsets: of snapshots, of the stores themselves without any.
+    def offsets(self, paths: Sequence[str] = (), *, optional: bool = False) -> DataFrame:
+        """Read consumer offsets from snapshots, without ``paths`` from the stores themselves.
 
-        ``optional``: stores without the file give none; else it is an error if all are without.
+        ``optional``: stores without the file yield no rows. Otherwise ConfigError if no store has
+        the file.
         """
         reader = self.spark.read.format("rocketmq-offsets")
         reader = reader.option("optional", "true" if optional else "false")
-        return reader.load(list(expanded(paths, "offsets") if paths else self.stores))
+        return reader.load(expand_paths(paths, "offsets") if paths else self.stores)
 
-    def index_files(self) -> "DataFrame":
-        """One row per IndexFile."""
+    def index_files(self) -> DataFrame:
+        """Read one row per IndexFile."""
         reader = self.spark.read.format("rocketmq-index").option("files", "true")
         return reader.load(self.stores)
 
-    def verified(self, *, what: str = "findings") -> "DataFrame":
-        """What verification of each store finds, or (``stores``) one row per store."""
-        reader = self.spark.read.format("rocketmq-verify").option("what", what)
+    def verification(self, *, rows: str = "findings") -> DataFrame:
+        """Verify each store: one row per finding, or (``rows="stores"``) one row per store."""
+        reader = self.spark.read.format("rocketmq-verify").option("what", rows)
         return reader.load(self.stores)
 
 
-def _metrics(observed: "Observation") -> dict[str, Any] | None:
-    """What an observation saw, None if no action has run over it."""
-    inner = getattr(observed, "_jo", None)
+def _metrics(observation: Observation) -> dict[str, Any] | None:
+    """Return the values of an observation, None if no action has run over it."""
+    inner = getattr(observation, "_jo", None)
     if inner is None or not inner.future().isCompleted():
         return None
-    # A part of the plan that never ran (nothing to join with) saw nothing.
-    return dict(observed.get) if inner.getRow().schema() is not None else None
+    # An empty row: Spark optimised this part of the plan away (an empty side of a join).
+    return dict(observation.get) if inner.getRow().schema() is not None else None

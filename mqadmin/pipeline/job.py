@@ -1,22 +1,19 @@
-"""How a job is declared: its parameters, its tables and their columns.
+"""Declaration of a job: its parameters, its tables and their columns.
 
-Command line, help, ``pipeline schema`` and the tests read the declarations. They import no Spark,
-so ``pipeline list`` works without the extra.
+The command line, the help, ``pipeline schema`` and the tests read the declarations. They do not
+import Spark, so ``pipeline list`` works without the extra.
 
-Column names are those of the DataFrames. On the command line they are in camelCase, and a
-``…_time`` is a ``…Timestamp`` in ms with its RFC 3339 twin.
+Column names are those of the DataFrames. The command line prints them in camelCase; a ``…_time``
+column becomes ``…Timestamp`` (epoch ms) together with ``…Time`` (RFC 3339).
 """
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import msgspec
 
 from broker.errors import ConfigError
 
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
-
-# type -> what the value is in JSON
+# column type -> Python type of the value in JSON
 TYPES: Final[dict[str, Any]] = {
     "text": str | None,
     "int": int | None,
@@ -30,21 +27,8 @@ TYPES: Final[dict[str, Any]] = {
 }
 
 
-SPARK_TYPES: Final = {
-    "text": "string",
-    "int": "bigint",
-    "float": "double",
-    "bool": "boolean",
-    "time": "timestamp",
-    "texts": "array<string>",
-    "ints": "array<bigint>",
-    "map": "map<string,string>",
-    "bytes": "binary",
-}
-
-
 class Column(msgspec.Struct, frozen=True):
-    """One column: name, type (a key of TYPES; times are UTC, bytes base64 in JSON), meaning."""
+    """One column: name, type (a key of TYPES; times are UTC, bytes are base64 in JSON), meaning."""
 
     name: str
     type: str
@@ -52,29 +36,16 @@ class Column(msgspec.Struct, frozen=True):
 
 
 class Table(msgspec.Struct, frozen=True):
-    """A result of a job; ``shown`` are the columns of a terminal table, all if empty."""
+    """One result table; ``shown`` lists the columns printed on a terminal, empty for all."""
 
     name: str
     meaning: str
     columns: tuple[Column, ...]
     shown: tuple[str, ...] = ()
 
-    def shape(self, frame: "DataFrame") -> "DataFrame":
-        """A DataFrame with exactly these columns, in order and type; absent ones are null."""
-        from pyspark.sql import functions as F
-
-        return frame.select(
-            *(
-                (F.col(c.name) if c.name in frame.columns else F.lit(None))
-                .cast(SPARK_TYPES[c.type])
-                .alias(c.name)
-                for c in self.columns
-            )
-        )
-
 
 class Parameter(msgspec.Struct, frozen=True):
-    """A setting of a job, given as ``--param NAME=VALUE``; ``default`` "" means none."""
+    """A parameter of a job (``--param NAME=VALUE``); ``default`` "" means that it has none."""
 
     name: str
     default: str
@@ -82,41 +53,40 @@ class Parameter(msgspec.Struct, frozen=True):
 
 
 class Job(msgspec.Struct, frozen=True, kw_only=True):
-    """One job; its first table is what it prints. ``entry`` is ``module:function``."""
+    """One job; its first table is the one printed by default."""
 
     name: str
     summary: str
     text: str
     example: str
-    entry: str
     tables: tuple[Table, ...]
     parameters: tuple[Parameter, ...] = ()
     plots: bool = False
 
     def table(self, name: str) -> Table:
-        """A table by name, the first for "". ConfigError if there is none of that name."""
+        """Return a table by name, the first one for "". ConfigError for an unknown name."""
         if not name:
             return self.tables[0]
         for table in self.tables:
             if table.name == name:
                 return table
         names = ", ".join(table.name for table in self.tables)
-        raise ConfigError(f"job {self.name} has no table {name!r}", f"it has {names}")
+        raise ConfigError(f"job {self.name} has no table {name!r}", f"available: {names}")
 
     def settings(self, given: dict[str, str]) -> dict[str, str]:
-        """Every parameter with its value. ConfigError for one the job does not have."""
+        """Return every parameter with its value. ConfigError for an unknown parameter."""
         names = [parameter.name for parameter in self.parameters]
         for name in given:
             if name not in names:
                 raise ConfigError(
                     f"job {self.name} has no parameter {name!r}",
-                    f"it has {', '.join(names)}" if names else "it has none",
+                    f"available: {', '.join(names) or 'none'}",
                 )
         return {p.name: given.get(p.name, p.default) for p in self.parameters}
 
 
 class WrittenTable(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """A table that a run wrote to files: its name, its rows, its format, its place."""
+    """A table that a run wrote to files: name, number of rows, file format, path."""
 
     table: str
     rows: int
@@ -125,20 +95,20 @@ class WrittenTable(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 def columns(*rows: tuple[str, str, str]) -> tuple[Column, ...]:
-    """Columns out of (name, type, meaning)."""
+    """Build columns from (name, type, meaning) tuples."""
     return tuple(Column(*row) for row in rows)
 
 
 STORE: Final = ("store", "text", "store directory")
 TOPIC: Final = ("topic", "text", "topic")
 QUEUE: Final = ("queue_id", "int", "message queue")
-TOP: Final = Parameter("top", "20", "how many of the largest are shown")
+TOP: Final = Parameter("top", "20", "number of rows, largest first")
 GROUP: Final = Parameter("group", "", "only this consumer group")
 BUCKET: Final = Parameter("bucket", "", "length of a time bucket: 1m, 1h, 1d")
 
 
 def camel(name: str, kind: str = "") -> str:
-    """A column's name on the command line: camelCase, a time as ``…Timestamp``."""
+    """Return a column's name on the command line: camelCase, a time as ``…Timestamp``."""
     if kind == "time":
         name = name.removesuffix("_time") + "_timestamp"
     head, *rest = name.split("_")
@@ -146,7 +116,7 @@ def camel(name: str, kind: str = "") -> str:
 
 
 def row_class(table: Table, job: Job) -> type[msgspec.Struct]:
-    """The row of a table on the command line as a struct."""
+    """Build the struct type of a table's rows as the command line prints them."""
     fields: list[tuple[str, Any, Any]] = [
         (camel(column.name, column.type), TYPES[column.type], None) for column in table.columns
     ]

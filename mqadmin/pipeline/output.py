@@ -1,12 +1,12 @@
-"""Results of a job as tables below a directory: whole or not there, and a manifest last.
+"""Result tables of a job below an output directory, with a manifest written last.
 
 ::
 
     OUT/<table>/part-…        OUT/manifest.json
 
-Tables are written beside their place and moved there when all of them are whole. The folder they
-wait in is named after the run's parameters and the state of its stores, so the same run, cut off
-and started again, finds the tables that it had finished.
+Tables are written to a staging directory inside OUT and moved to their final places when all of
+them are complete. The name of the staging directory is a hash of the run's parameters and of the
+extent of its stores: an interrupted run that is repeated reuses the tables that it had completed.
 """
 
 import hashlib
@@ -14,25 +14,31 @@ import json
 import os
 import shutil
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 
 from broker.errors import ConfigError
-from mqadmin.pipeline.export import MANIFEST
-from mqadmin.pipeline.parquet import write_whole
-from mqadmin.pipeline.splits import log_files
+from mqadmin.pipeline.atomic_file import write_atomically
+from mqadmin.pipeline.sources.splits import log_files
 
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+MANIFEST: Final = "manifest.json"
+STAGING_PREFIX: Final = ".mqadmin-"
+SUCCESS_FILE: Final = "_SUCCESS"  # Spark creates it in a completely written table
+BUILT_IN_FORMATS: Final = "parquet, csv, json, orc"  # Spark needs no further jars for these
 
-WAITING: Final = ".mqadmin-"
-DONE: Final = "_SUCCESS"  # what Spark leaves in a table that is whole
-OWN_FORMATS: Final = "parquet, csv, json, orc"  # Spark writes them as it is
+# The rules of mqadmin.safe_text as Java regular expressions: the start of a formula that is not a
+# number, and control and bidi characters except line ends, which CSV quotes.
+FORMULA: Final = r"^(?=[=+\-@\t\r\uff1d\uff0b\uff0d\uff20])(?![+-]?\d+(\.\d+)?([eE][+-]?\d+)?$)"
+CONTROLS: Final = r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u206f]"
 
 
 class Output:
-    """Where a run's tables go. ConfigError if the directory holds something else.
+    """The output directory of a run. ConfigError if the directory contains other files.
 
-    ``form`` is any format that Spark writes, also one whose jars the session was given.
+    ``form`` is any format that Spark can write, including those of jars given to the session;
+    ``about`` describes the run in the manifest.
     """
 
     def __init__(self, out: Path, form: str, about: dict[str, Any]) -> None:
@@ -40,89 +46,97 @@ class Output:
         self.form = form
         self.about = about
         if out.exists() and any(out.iterdir()) and not (out / MANIFEST).exists():
-            leftovers = [path for path in out.iterdir() if not path.name.startswith(WAITING)]
-            if leftovers:
+            foreign = [path for path in out.iterdir() if not path.name.startswith(STAGING_PREFIX)]
+            if foreign:
                 raise ConfigError(
-                    f"{out} is not empty and holds no results of mqadmin", "give another --out"
+                    f"{out} is not empty and has no manifest of mqadmin", "choose another --out"
                 )
         text = json.dumps([about, form], sort_keys=True, default=str)
-        self.waiting = out / (WAITING + hashlib.sha256(text.encode()).hexdigest()[:12])
+        self.staging = out / (STAGING_PREFIX + hashlib.sha256(text.encode()).hexdigest()[:12])
 
-    def write(self, name: str, frame: "DataFrame", partitions: tuple[str, ...] = ()) -> None:
-        """Write one table to where it waits; nothing if an earlier run has done so."""
-        place = self.waiting / name
-        if (place / DONE).exists():
+    def write(self, name: str, frame: DataFrame, partitions: tuple[str, ...] = ()) -> None:
+        """Write one table to the staging directory, unless an interrupted run completed it."""
+        path = self.staging / name
+        if (path / SUCCESS_FILE).exists():
             return
-        writer = flattened(frame, self.form).write.format(self.form).mode("overwrite")
+        writer = encode_nested_columns(frame, self.form).write.format(self.form).mode("overwrite")
         if self.form == "csv":
             writer = writer.option("header", "true")
         if partitions:
             writer = writer.partitionBy(*partitions)
         try:
-            writer.save(str(place))
+            writer.save(str(path))
         except Exception as error:
             if "DATA_SOURCE_NOT_FOUND" not in str(error):
                 raise
             raise ConfigError(
-                f"Spark knows no format {self.form!r}",
-                f"it writes {OWN_FORMATS}; the jars of others are named with"
+                f"Spark has no format {self.form!r}",
+                f"available: {BUILT_IN_FORMATS}; for others add their jars:"
                 " --conf spark.jars.packages=GROUP:NAME:VERSION",
             ) from None
 
-    def count(self, spark: "SparkSession", name: str) -> int:
-        """How many rows a waiting table has."""
-        place = self.waiting / name
-        if not any(path.suffix != "" or path.is_dir() for path in place.iterdir()):
+    def count(self, spark: SparkSession, name: str) -> int:
+        """Return the number of rows of a staged table."""
+        path = self.staging / name
+        if not any(child.suffix != "" or child.is_dir() for child in path.iterdir()):
             return 0
         reader = spark.read.format(self.form)
         if self.form == "csv":
             reader = reader.option("header", "true").option("multiLine", "true")
-        return int(reader.load(str(place)).count())
+        return int(reader.load(str(path)).count())
 
     def finish(self, rows: dict[str, int], more: dict[str, Any]) -> dict[str, Any]:
-        """Move the tables to their places and write the manifest."""
+        """Move the staged tables to their final places, write and return the manifest.
+
+        ``rows`` are the row counts by table, ``more`` further fields of the manifest.
+        """
         for name in rows:
-            place = self.out / name
-            old = place.with_name(f"{WAITING}old-{name}")
-            if place.exists():
+            path = self.out / name
+            old = path.with_name(f"{STAGING_PREFIX}old-{name}")
+            if path.exists():
                 shutil.rmtree(old, ignore_errors=True)
-                os.replace(place, old)
-            os.replace(self.waiting / name, place)
+                os.replace(path, old)
+            os.replace(self.staging / name, path)
             shutil.rmtree(old, ignore_errors=True)
         tables = {
             name: {"rows": count, "format": self.form, "path": name} for name, count in rows.items()
         }
         manifest = {**self.about, **more, "tables": tables}
-        write_whole(self.out / MANIFEST, json.dumps(manifest, indent=2).encode() + b"\n")
-        for left in self.out.glob(WAITING + "*"):
-            shutil.rmtree(left, ignore_errors=True)
+        write_atomically(self.out / MANIFEST, json.dumps(manifest, indent=2).encode() + b"\n")
+        for leftover in self.out.glob(STAGING_PREFIX + "*"):
+            shutil.rmtree(leftover, ignore_errors=True)
         return manifest
 
 
-def flattened(frame: "DataFrame", form: str) -> "DataFrame":
-    """Lists and maps as JSON text, bytes as base64, where the format knows neither."""
+def encode_nested_columns(frame: DataFrame, form: str) -> DataFrame:
+    """Convert lists and maps to JSON text and bytes to base64 for formats that lack them.
+
+    In CSV, text that a spreadsheet would evaluate as a formula is prefixed with ``'``, and
+    characters that control a terminal become U+FFFD; other formats keep every value.
+    """
     if form not in ("csv", "text"):
         return frame
-    from pyspark.sql import functions as F
-
-    found = []
+    columns = []
     for field in frame.schema.fields:
         column = F.col(field.name)
-        kind = field.dataType.simpleString()
-        if kind.startswith(("array", "map", "struct")):
+        type_name = field.dataType.simpleString()
+        if type_name.startswith(("array", "map", "struct")):
             column = F.to_json(column)
-        elif kind == "binary":
+        elif type_name == "binary":
             column = F.base64(column)
-        found.append(column.alias(field.name))
-    return frame.select(*found)
+        if form == "csv" and type_name in ("string", "binary"):
+            column = F.regexp_replace(column, FORMULA, "'")
+            column = F.regexp_replace(column, CONTROLS, "\ufffd")
+        columns.append(column.alias(field.name))
+    return frame.select(*columns)
 
 
-def store_states(stores: list[str]) -> list[dict[str, Any]]:
-    """Where the logs of the stores begin and end: what a result is about."""
-    found = []
+def store_extents(stores: list[str]) -> list[dict[str, Any]]:
+    """Return the extent of each store's log for the manifest."""
+    extents = []
     for path in stores:
         files, label = log_files(path)
-        found.append(
+        extents.append(
             {
                 "path": label,
                 "minPhysicalOffset": files[0].start if files else 0,
@@ -131,4 +145,4 @@ def store_states(stores: list[str]) -> list[dict[str, Any]]:
                 "newestChangeMs": files[-1].path.stat().st_mtime_ns // 1_000_000 if files else None,
             }
         )
-    return found
+    return extents

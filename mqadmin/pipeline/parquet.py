@@ -1,61 +1,62 @@
-"""Messages of one split to Parquet, by day and topic, written by the task that decodes them.
+"""Parquet files of one split, by day and topic, written by the task that decodes the messages.
 
 ::
 
     OUT/dt=2026-01-02/topic=orders/<store>-<physical offset>.parquet
 
-A file's name depends on its split alone, and it appears under that name when it is whole: a task
-that runs twice replaces its files by the same ones. When all files of a split stand, its record
-does: ``OUT/_export/splits/<store>-<physical offset>.json``.
+The name of a file depends only on its split, and a file is renamed to it when it is complete: a
+task that runs twice replaces its files by equal ones. After all files of a split, its record is
+written: ``OUT/_export/splits/<store>-<physical offset>.json``.
 """
 
 import hashlib
-import json
 import os
 import uuid
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import msgspec
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 
-from mqadmin.pipeline.options import Options, Wanted, option_true
-from mqadmin.pipeline.splits import (
-    Split,
-    blank_at,
-    blank_before,
-    is_followed,
+from broker.store.format.columns import ScanBatch
+from mqadmin.inspector.arrow import BatchMaker
+from mqadmin.pipeline.atomic_file import write_atomically
+from mqadmin.pipeline.sources.options import Options, RowFilter, option_true
+from mqadmin.pipeline.sources.split_reader import (
+    has_blank_before,
+    has_successor,
+    is_blank_at,
     map_file,
+    matching_rows,
     split_batches,
 )
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-
-    from broker.store.format.columns import ScanBatch
-    from mqadmin.inspector.arrow import BatchMaker
+from mqadmin.pipeline.sources.splits import Split
 
 SPLITS: Final = "_export/splits"
-ROW_GROUP: Final = 131_072
-# What a task holds back before the fullest file gets a row group.
-HELD_BYTES: Final = 96 << 20
+ROW_GROUP_ROWS: Final = 131_072
+# Buffered bytes of a task above which the file with the largest buffer writes a row group.
+MAX_BUFFERED_BYTES: Final = 96 << 20
 SCAN_ROWS: Final = 32_768
-SYNCS: Final = 4
-# Bodies of one topic resemble each other: a page that holds many is quicker to pack and smaller.
+SYNC_THREADS: Final = 4
+# Bodies of one topic resemble each other: large pages compress faster and better.
 PAGE_BYTES: Final = 4 << 20
 DAY_MS: Final = 86_400_000
 
-# Few different values in many rows: worth a dictionary.
-DICTIONARY: Final = ("tags", "born_host", "store_host", "store")
+# Columns with few distinct values, written with a dictionary.
+DICTIONARY_COLUMNS: Final = ("tags", "born_host", "store_host", "store")
 
-# Characters that Hive and Spark write as %XX in the name of a partition.
+# Characters that Hive and Spark escape as %XX in partition values.
 ESCAPED: Final = frozenset("\"#%'*/:=?\\{[]^\x7f") | frozenset(map(chr, range(1, 32)))
-NO_VALUE: Final = "__HIVE_DEFAULT_PARTITION__"
+NULL_PARTITION: Final = "__HIVE_DEFAULT_PARTITION__"
 
 
 class WrittenFile(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """One Parquet file: path below the export, day, topic, messages, bytes in the log, its size."""
+    """One Parquet file: path relative to the export, day, topic, messages, log bytes, file size."""
 
     path: str
     dt: str
@@ -66,10 +67,11 @@ class WrittenFile(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class SplitRecord(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """What became of one split.
+    """The result of one split, stored as JSON.
 
-    ``start`` and ``end`` are its physical offsets, ``reached`` the end of what was read;
-    ``complete``: nothing can come to it any more. ``damages`` were passed.
+    ``start`` and ``end`` are its physical offsets, ``reached`` is the physical offset up to which
+    it was read. ``complete``: the log cannot add messages to it any more. ``damages`` counts the
+    skipped damaged regions, ``first_damage`` describes the first one.
     """
 
     name: str
@@ -84,24 +86,24 @@ class SplitRecord(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 def store_key(store: str) -> str:
-    """Eight hex digits that stand for a store directory in the names of files."""
+    """Return eight hex digits that identify a store directory in file names."""
     return hashlib.sha256(os.path.realpath(store).encode()).hexdigest()[:8]
 
 
 def split_name(split: Split) -> str:
-    """The name of a split's files."""
-    return f"{store_key(split.store)}-{split.base + split.start:020d}"
+    """Return the name of a split's files, without suffix."""
+    return f"{store_key(split.store)}-{split.physical_offset:020d}"
 
 
-def escaped(value: str) -> str:
-    """A partition value as part of a path. The same rules as Spark's."""
+def escape_partition_value(value: str) -> str:
+    """Escape a partition value for a path by the rules of Spark."""
     if not value:
-        return NO_VALUE
+        return NULL_PARTITION
     return "".join(f"%{ord(char):02X}" if char in ESCAPED else char for char in value)
 
 
 def read_record(out: Path, name: str) -> SplitRecord | None:
-    """The record of a split, None if there is none."""
+    """Return the record of a split, None if it is missing or incomplete."""
     try:
         data = (out / SPLITS / f"{name}.json").read_bytes()
         return msgspec.json.decode(data, type=SplitRecord)
@@ -109,44 +111,30 @@ def read_record(out: Path, name: str) -> SplitRecord | None:
         return None
 
 
-def write_whole(path: Path, data: bytes, *, sync: bool = True) -> None:
-    """Write a file so that it is there whole or not at all; after a power cut, with ``sync``."""
-    temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex}.tmp")
-    with open(temporary, "wb") as file:
-        file.write(data)
-        file.flush()
-        if sync:
-            os.fsync(file.fileno())
-    os.replace(temporary, path)
+class PartitionFile:
+    """The file of one day and topic: buffered batches, and a writer after the first row group."""
 
-
-class Partition:
-    """The file of one day and topic: batches held back, and a writer once they are many."""
-
-    def __init__(self, out: Path, key: tuple[str, str], name: str, schema: "pa.Schema") -> None:
+    def __init__(self, out: Path, key: tuple[str, str], name: str, schema: pa.Schema) -> None:
         self.dt, self.topic = key
         self.schema = schema
-        self.relative = f"dt={self.dt}/topic={escaped(self.topic)}/{name}.parquet"
+        self.relative = f"dt={self.dt}/topic={escape_partition_value(self.topic)}/{name}.parquet"
         self.path = out / self.relative
         self.temporary = self.path.with_name(f".{name}.{uuid.uuid4().hex}.tmp")
-        self.held: list[pa.RecordBatch] = []
-        self.held_bytes = self.held_rows = 0
+        self.buffered: list[pa.RecordBatch] = []
+        self.buffered_bytes = self.buffered_rows = 0
         self.messages = self.bytes = 0
         self._writer: Any = None
 
-    def hold(self, batch: "pa.RecordBatch") -> int:
-        """Take a batch; the bytes that it adds."""
+    def append(self, batch: pa.RecordBatch) -> int:
+        """Buffer a batch; return its bytes."""
         size = int(batch.nbytes)
-        self.held.append(batch)
-        self.held_bytes += size
-        self.held_rows += batch.num_rows
+        self.buffered.append(batch)
+        self.buffered_bytes += size
+        self.buffered_rows += batch.num_rows
         return size
 
     def flush(self) -> int:
-        """Write what is held as a row group; its bytes."""
-        import pyarrow as pa
-        import pyarrow.parquet as pq
-
+        """Write the buffered batches as row groups; return their bytes."""
         if self._writer is None:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             self._writer = pq.ParquetWriter(
@@ -155,27 +143,27 @@ class Partition:
                 compression="zstd",
                 compression_level=1,
                 data_page_size=PAGE_BYTES,
-                use_dictionary=[name for name in DICTIONARY if name in self.schema.names],
+                use_dictionary=[name for name in DICTIONARY_COLUMNS if name in self.schema.names],
             )
-        if self.held:
-            table = pa.Table.from_batches(self.held, schema=self.schema)
-            self._writer.write_table(table, row_group_size=ROW_GROUP)
-        size = self.held_bytes
-        self.held, self.held_bytes, self.held_rows = [], 0, 0
+        if self.buffered:
+            table = pa.Table.from_batches(self.buffered, schema=self.schema)
+            self._writer.write_table(table, row_group_size=ROW_GROUP_ROWS)
+        size = self.buffered_bytes
+        self.buffered, self.buffered_bytes, self.buffered_rows = [], 0, 0
         return size
 
-    def complete(self) -> None:
-        """Write the rest."""
+    def close(self) -> None:
+        """Write the remaining batches and close the temporary file."""
         self.flush()
         self._writer.close()
 
     def sync(self) -> None:
-        """Wait until what was written is on the disk."""
+        """Flush the temporary file to disk."""
         with open(self.temporary, "rb+") as file:
             os.fsync(file.fileno())
 
     def finish(self) -> WrittenFile:
-        """Give the file its name."""
+        """Rename the temporary file to its final name."""
         size = self.temporary.stat().st_size
         os.replace(self.temporary, self.path)
         return WrittenFile(
@@ -187,137 +175,134 @@ class Partition:
             file_bytes=size,
         )
 
-    def drop(self) -> None:
-        """Leave nothing behind."""
+    def discard(self) -> None:
+        """Remove the temporary file."""
         if self._writer is not None:
             self._writer.close()
         self.temporary.unlink(missing_ok=True)
 
 
 class SplitWriter:
-    """Writes the wanted messages of one split below ``out``."""
+    """Writes the selected messages of one split below ``out``."""
 
     def __init__(self, split: Split, out: Path, names: list[str]) -> None:
         self.split = split
         self.out = out
         self.name = split_name(split)
-        # The topic is in the path; a partition has one.
+        # All rows of a file have the topic of its path.
         self.names = [name for name in names if name not in ("topic", "damage")]
-        self.partitions: dict[tuple[str, str], Partition] = {}
-        self.held_bytes = 0
+        self.files: dict[tuple[str, str], PartitionFile] = {}
+        self.buffered_bytes = 0
         self.damages = 0
         self.first_damage: str | None = None
         self._days: dict[int, str] = {}
 
-    def write(self, wanted: Wanted, options: Options) -> SplitRecord:
-        """Do it. StoreError if the file cannot be read."""
-        view = map_file(self.split.path, self.split.base + self.split.start)
+    def write(self, rows: RowFilter, options: Options) -> SplitRecord:
+        """Write all files and the record of the split. StoreError if the log cannot be read."""
+        view = map_file(self.split.path, self.split.physical_offset)
         position, torn = self.split.start, False
         try:
             if view is not None:
-                position, torn = self._read(view, wanted, options)
-            files = self._finished()
+                position, torn = self._read(view, rows, options)
+            files = self._finish_files()
         except BaseException:
-            for part in self.partitions.values():
-                part.drop()
+            for file in self.files.values():
+                file.discard()
             raise
         record = SplitRecord(
             name=self.name,
             store=self.split.store,
-            start=self.split.base + self.split.start,
-            end=self.split.base + self.split.end,
+            start=self.split.physical_offset,
+            end=self.split.end_offset,
             reached=self.split.base + position,
             complete=view is not None and not torn and self._is_complete(view, position),
             files=files,
             damages=self.damages,
             first_damage=self.first_damage,
         )
-        self._replace(record, fresh=option_true(options, "fresh"))
+        self._store_record(record, fresh=option_true(options, "fresh"))
         return record
 
-    def _finished(self) -> list[WrittenFile]:
-        """Write the rest of every file; while one is on its way to the disk, pack the next."""
-        parts = sorted(self.partitions.values(), key=lambda part: -part.held_bytes)
-        with ThreadPoolExecutor(SYNCS) as pool:
-            waits = []
-            for part in parts:
-                part.complete()
-                waits.append(pool.submit(part.sync))
-            for wait in waits:
-                wait.result()
-        return [part.finish() for part in parts]
+    def _finish_files(self) -> list[WrittenFile]:
+        """Complete all files; a file is compressed while the files before it are flushed."""
+        files = sorted(self.files.values(), key=lambda file: -file.buffered_bytes)
+        with ThreadPoolExecutor(SYNC_THREADS) as pool:
+            syncs = []
+            for file in files:
+                file.close()
+                syncs.append(pool.submit(file.sync))
+            for sync in syncs:
+                sync.result()
+        return [file.finish() for file in files]
 
-    def _read(self, view: Any, wanted: Wanted, options: Options) -> tuple[int, bool]:
-        """Read the split; where that ended, and whether at a record that is not whole."""
-        from mqadmin.inspector.arrow import BatchMaker
-
+    def _read(self, view: Any, rows: RowFilter, options: Options) -> tuple[int, bool]:
+        """Read the split; return the end position and whether the last record is torn."""
         maker = BatchMaker(view, self.names, store=self.split.store)
         position, torn = self.split.start, False
         given = {"rows": str(SCAN_ROWS), **options}
         for batch in split_batches(self.split, view, self.names, given):
             position = batch.next_position
             torn = any(damage.at_end for damage in batch.damages)
-            if torn and is_followed(self.split, len(view)):
+            if torn and has_successor(self.split, len(view)):
                 torn = False
-            self._take(batch, maker, wanted)
+            self._append(batch, maker, rows)
         return position, torn
 
     def _is_complete(self, view: Any, position: int) -> bool:
-        """Whether the log can add nothing to this split any more."""
+        """Whether the log cannot add messages to this split any more."""
         return (
             position >= self.split.end
-            or blank_at(view, position)
-            or blank_before(view, self.split.start + 1)
-            or is_followed(self.split, len(view))
+            or is_blank_at(view, position)
+            or has_blank_before(view, self.split.start + 1)
+            or has_successor(self.split, len(view))
         )
 
-    def _take(self, batch: "ScanBatch", maker: "BatchMaker", wanted: Wanted) -> None:
-        import numpy as np
-
+    def _append(self, batch: ScanBatch, maker: BatchMaker, row_filter: RowFilter) -> None:
         for damage in batch.damages:
-            if wanted.covers(damage.physical_offset):
+            if row_filter.covers(damage.physical_offset):
                 self.damages += 1
                 self.first_damage = self.first_damage or (
                     f"{damage.kind} at physical offset {damage.physical_offset}: {damage.detail}"
                 )
-        rows = wanted.rows(batch, maker.buf)
+        rows = matching_rows(row_filter, batch, maker.buf)
         if not len(rows):
             return
-        named = maker.array("topic", batch, rows).dictionary_encode()
-        known = named.dictionary.to_pylist()
+        encoded = maker.array("topic", batch, rows).dictionary_encode()
+        topics = encoded.dictionary.to_pylist()
         days = batch.column("store_timestamp")[rows] // DAY_MS
-        keys = days * len(known) + named.indices.to_numpy()
+        keys = days * len(topics) + encoded.indices.to_numpy()
         order = np.argsort(keys, kind="stable")
         cuts = np.flatnonzero(np.diff(keys[order])) + 1
         sizes = batch.column("total_size")[rows]
         for part in np.split(order, cuts):
             key = int(keys[part[0]])
-            place = self._partition(key // len(known), known[key % len(known)], maker.schema)
+            file = self._file(key // len(topics), topics[key % len(topics)], maker.schema)
             chosen = rows[part]
             maker.keep = lambda _, chosen=chosen: chosen
             for made in maker.make(batch):
-                self.held_bytes += place.hold(made)
-                place.messages += made.num_rows
-            place.bytes += int(sizes[part].sum())
-            if place.held_rows >= ROW_GROUP:
-                self.held_bytes -= place.flush()
-        while self.held_bytes > HELD_BYTES:
-            fullest = max(self.partitions.values(), key=lambda one: one.held_bytes)
-            self.held_bytes -= fullest.flush()
+                self.buffered_bytes += file.append(made)
+                file.messages += made.num_rows
+            file.bytes += int(sizes[part].sum())
+            if file.buffered_rows >= ROW_GROUP_ROWS:
+                self.buffered_bytes -= file.flush()
+        while self.buffered_bytes > MAX_BUFFERED_BYTES:
+            largest = max(self.files.values(), key=lambda one: one.buffered_bytes)
+            self.buffered_bytes -= largest.flush()
 
-    def _partition(self, day: int, topic: str, schema: "pa.Schema") -> Partition:
+    def _file(self, day: int, topic: str, schema: pa.Schema) -> PartitionFile:
         dt = self._days.get(day)
         if dt is None:
-            from datetime import UTC, datetime
-
             dt = self._days[day] = datetime.fromtimestamp(day * 86400, UTC).strftime("%Y-%m-%d")
-        part = self.partitions.get((dt, topic))
-        if part is None:
-            part = self.partitions[dt, topic] = Partition(self.out, (dt, topic), self.name, schema)
-        return part
+        file = self.files.get((dt, topic))
+        if file is None:
+            file = self.files[dt, topic] = PartitionFile(self.out, (dt, topic), self.name, schema)
+        return file
 
-    def _replace(self, record: SplitRecord, *, fresh: bool) -> None:
-        """Let the record stand, and remove files of an earlier run that are no more."""
+    def _store_record(self, record: SplitRecord, *, fresh: bool) -> None:
+        """Write the record, and remove files of an earlier run that it does not contain.
+
+        ``fresh``: this is the first run.
+        """
         kept = {file.path for file in record.files}
         earlier = read_record(self.out, self.name)
         if earlier is not None:
@@ -330,12 +315,7 @@ class SplitWriter:
         for path in stale:
             if path not in kept:
                 (self.out / path).unlink(missing_ok=True)
-        folder = self.out / SPLITS
-        folder.mkdir(parents=True, exist_ok=True)
-        # One that a power cut leaves empty is no record: its split is written again.
-        write_whole(folder / f"{self.name}.json", msgspec.json.encode(record), sync=False)
-
-
-def parameters_text(parameters: dict[str, Any]) -> bytes:
-    """What an export was made with, as a file."""
-    return (json.dumps(parameters, indent=2, sort_keys=True) + "\n").encode()
+        directory = self.out / SPLITS
+        directory.mkdir(parents=True, exist_ok=True)
+        # No sync: a record that a power cut leaves empty is invalid, and its split is rewritten.
+        write_atomically(directory / f"{self.name}.json", msgspec.json.encode(record), sync=False)

@@ -1,260 +1,346 @@
-"""Results as charts: bars of what there is, lines of what changes over time."""
+"""Charts of job results as SVG, HTML or PNG: bars by group, lines over time.
 
-import math
-from collections.abc import Sequence
+The charts are drawn by matplotlib (extra ``plot``). plotly is half its size on disk, but needs a
+browser to write PNG files. SVG and HTML files contain their text as text, show values as tooltips
+and load nothing from the network.
+"""
+
+import importlib.util
+import io
+import os
+import warnings
+from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
+from html import escape
+from pathlib import Path
 from typing import Any, Final
+from xml.etree import ElementTree
 
 import msgspec
 
 from broker.errors import ConfigError
-from mqadmin.pipeline.picture import Line, Picture, Rectangle, Shape, Words, write_picture
+from mqadmin.pipeline.atomic_file import write_atomically
 
-WIDTH: Final = 960
-BAR: Final = 22
-MOST_BARS: Final = 30
-MOST_LINES: Final = 8
-PLOT_HEIGHT: Final = 360
-LEFT: Final = 70
-RIGHT: Final = 24
-TOP: Final = 56
-LABEL_CHARACTERS: Final = 34
-# Colours that people with any eyes tell apart (after Okabe and Ito), the last for "others".
+SUFFIXES: Final = (".png", ".svg", ".html")
+MAX_BARS: Final = 30
+MAX_LINES: Final = 8
+MAX_LABEL: Final = 34  # characters
+WIDTH_INCHES: Final = 9.6
+PNG_DPI: Final = 200
+# Distinguishable with colour vision deficiencies (Okabe and Ito); grey is for "others".
 COLORS: Final = (
     *("#0072b2", "#e69f00", "#009e73", "#d55e00", "#cc79a7", "#56b4e9", "#8c6d1f", "#4d4d4d"),
     "#b0b0b0",
 )
-GRID: Final = "#e4e4e4"
-INK: Final = "#333333"
-SOFT: Final = "#777777"
+_SYMBOLS: Final = {
+    "bytes": (1024, ("B", "KiB", "MiB", "GiB", "TiB")),
+    "ms": (1000, ("ms", "s")),
+}
+_SVG: Final = "http://www.w3.org/2000/svg"
 
 Row = dict[str, Any]
 
 
-class Series(msgspec.Struct, kw_only=True):
-    """A line: its name and its points (time in ms, value)."""
+class Series(msgspec.Struct, frozen=True, kw_only=True):
+    """A line: its name and its points (epoch ms, value)."""
 
     name: str
     points: list[tuple[int, float]]
 
 
-class Bars(msgspec.Struct, frozen=True, kw_only=True):
-    """A row of bars: its label and a value per colour."""
+class Bar(msgspec.Struct, frozen=True, kw_only=True):
+    """A group of bars: its label, and one value per entry of the legend."""
 
     label: str
     values: list[float]
 
 
+class BarChart(msgspec.Struct, frozen=True, kw_only=True):
+    """Horizontal bars from top to bottom; ``omitted`` counts bars beyond MAX_BARS."""
+
+    title: str
+    unit: str
+    legend: list[str]
+    bars: list[Bar]
+    omitted: int = 0
+
+
+class LineChart(msgspec.Struct, frozen=True, kw_only=True):
+    """Lines over time."""
+
+    title: str
+    unit: str
+    series: list[Series]
+
+
+Chart = BarChart | LineChart
+
+
+def check_plot_path(path: str) -> None:
+    """Check before a run that a chart can be written to ``path``.
+
+    ConfigError for an unknown suffix, a directory that is missing or not writable, or without
+    matplotlib.
+    """
+    if Path(path).suffix not in SUFFIXES:
+        raise ConfigError(f"{path}: unknown picture format", "end it in .png, .svg or .html")
+    folder = Path(path).absolute().parent
+    if not folder.is_dir() or not os.access(folder, os.W_OK):
+        raise ConfigError(f"{path}: {folder} is not a writable directory")
+    try:
+        spec = importlib.util.find_spec("matplotlib")
+    except ValueError:  # sys.modules["matplotlib"] is None
+        spec = None
+    if spec is None:
+        raise ConfigError(
+            "--plot needs matplotlib, which is not installed", "pip install 'mqadmin[spark,plot]'"
+        )
+
+
 def draw(job: str, table: str, rows: Sequence[Row], path: str) -> None:
-    """Draw the rows of a job's table into a file. ConfigError where there is nothing to draw."""
+    """Draw the rows of a job's table to a file.
+
+    ConfigError for a table without a chart, without rows, or as :func:`check_plot_path`.
+    """
     if not rows:
-        raise ConfigError(f"job {job}: no rows, nothing to draw")
-    made = {"traffic": traffic, "lag-history": lag, "latency": latency}.get(job)
-    if made is None or table not in ("traffic", "lag", "groups", "stored"):
-        raise ConfigError(f"table {table} of job {job} cannot be drawn", "leave --table out")
-    write_picture(made(rows), path)
+        raise ConfigError(f"job {job}: no rows to draw")
+    make = _CHARTS.get((job, table))
+    if make is None:
+        raise ConfigError(f"table {table} of job {job} cannot be drawn", "omit --table")
+    check_plot_path(path)
+    write_atomically(Path(path), render(make(rows), Path(path).suffix))
 
 
-def traffic(rows: Sequence[Row]) -> Picture:
-    """Bytes by group, or by group and time."""
+# ---- results as charts
+
+
+def traffic_chart(rows: Sequence[Row]) -> Chart:
+    """Chart bytes by group, or by group and time."""
     if rows[0].get("bucketTimestamp") is not None:
-        series = gathered(rows, "bucketTimestamp", "bytes", ("topic", "tag", "queueId"))
-        return lines("Bytes stored", series, "bytes")
+        series = group_series(rows, "bucketTimestamp", "bytes", ("topic", "tag", "queueId"))
+        return LineChart(title="Bytes stored", unit="bytes", series=series)
     names = ("store", "topic", "tag", "queueId", "producerHost")
-    found = [Bars(label=label(row, names), values=[row["bytes"]]) for row in rows]
-    return bars("Bytes stored", found, ["bytes"], "bytes")
+    bars = [Bar(label=label_of(row, names), values=[row["bytes"]]) for row in rows]
+    return _bar_chart("Bytes stored", "bytes", ["bytes"], bars)
 
 
-def lag(rows: Sequence[Row]) -> Picture:
-    """Messages behind, by group and topic over time."""
-    series = gathered(rows, "snapshotTimestamp", "lag", ("group", "topic"))
-    return lines("Lag of consumer groups", series, "messages")
+def lag_chart(rows: Sequence[Row]) -> Chart:
+    """Chart lag in messages by group and topic over time."""
+    series = group_series(rows, "snapshotTimestamp", "lag", ("group", "topic"))
+    return LineChart(title="Lag of consumer groups", unit="messages", series=series)
 
 
-def latency(rows: Sequence[Row]) -> Picture:
-    """Milliseconds from born to stored."""
+def latency_chart(rows: Sequence[Row]) -> Chart:
+    """Chart percentiles of the milliseconds from born to store time."""
     if rows[0].get("bucketTimestamp") is not None:
-        series = gathered(rows, "bucketTimestamp", "p99Ms", ("topic", "producerHost"), most=max)
-        return lines("Born to stored, 99 %", series, "ms")
-    names = ("store", "topic", "producerHost")
+        names = ("topic", "producerHost")
+        series = group_series(rows, "bucketTimestamp", "p99Ms", names, combine=max)
+        return LineChart(title="Born to store time, 99 %", unit="ms", series=series)
+    labels = ("store", "topic", "producerHost")
     shares = ("p50Ms", "p90Ms", "p99Ms")
-    found = [
-        Bars(label=label(row, names), values=[row[share] or 0 for share in shares]) for row in rows
+    bars = [
+        Bar(label=label_of(row, labels), values=[row[share] or 0 for share in shares])
+        for row in rows
     ]
-    found.sort(key=lambda one: -one.values[-1])
-    return bars("Born to stored", found, ["50 %", "90 %", "99 %"], "ms")
+    bars.sort(key=lambda bar: -bar.values[-1])
+    return _bar_chart("Born to store time", "ms", ["50 %", "90 %", "99 %"], bars)
 
 
-def label(row: Row, names: Sequence[str]) -> str:
-    """The words of a row that say what it is about."""
+_CHARTS: Final[dict[tuple[str, str], Callable[[Sequence[Row]], Chart]]] = {
+    ("traffic", "traffic"): traffic_chart,
+    ("lag-history", "lag"): lag_chart,
+    ("lag-history", "groups"): lag_chart,
+    ("latency", "stored"): latency_chart,
+}
+
+
+def _bar_chart(title: str, unit: str, legend: list[str], bars: list[Bar]) -> BarChart:
+    omitted = max(len(bars) - MAX_BARS, 0)
+    return BarChart(title=title, unit=unit, legend=legend, bars=bars[:MAX_BARS], omitted=omitted)
+
+
+def label_of(row: Row, names: Sequence[str]) -> str:
+    """Return the grouping values of a row as a label, "all" without any."""
     words = [str(row[name]) for name in names if row.get(name) is not None]
     return " ".join(words) or "all"
 
 
-def gathered(
-    rows: Sequence[Row], time: str, value: str, names: Sequence[str], *, most: Any = sum
+def group_series(
+    rows: Sequence[Row],
+    time: str,
+    value: str,
+    names: Sequence[str],
+    *,
+    combine: Callable[[Iterable[float]], float] = sum,
 ) -> list[Series]:
-    """A series per group, the largest first; the small ones as "others".
+    """Return one series per group, the largest first; small groups together as "N others".
 
-    Values of one group and time are added up, or the largest is taken (``most``).
+    ``combine`` (sum or max) merges several values of one group and time.
     """
-    found: dict[str, dict[int, list[float]]] = {}
+    values: dict[str, dict[int, list[float]]] = {}
     for row in rows:
         if row.get(value) is not None:
-            points = found.setdefault(label(row, names), {})
+            points = values.setdefault(label_of(row, names), {})
             points.setdefault(row[time], []).append(row[value])
-    sums = {name: {at: most(v) for at, v in points.items()} for name, points in found.items()}
-    order = sorted(sums, key=lambda name: (-sum(sums[name].values()), name))
-    kept = order if len(order) <= MOST_LINES + 1 else order[:MOST_LINES]
-    series = [Series(name=name, points=sorted(sums[name].items())) for name in kept]
+    merged = {
+        name: {at: combine(several) for at, several in points.items()}
+        for name, points in values.items()
+    }
+    order = sorted(merged, key=lambda name: (-sum(merged[name].values()), name))
+    shown = order if len(order) <= MAX_LINES + 1 else order[:MAX_LINES]
+    series = [Series(name=name, points=sorted(merged[name].items())) for name in shown]
     rest: dict[int, list[float]] = {}
-    for name in order[len(kept) :]:
-        for at, one in sums[name].items():
+    for name in order[len(shown) :]:
+        for at, one in merged[name].items():
             rest.setdefault(at, []).append(one)
     if rest:
-        others = sorted((at, most(values)) for at, values in rest.items())
-        series.append(Series(name=f"{len(order) - len(kept)} others", points=others))
+        others = sorted((at, combine(several)) for at, several in rest.items())
+        series.append(Series(name=f"{len(order) - len(shown)} others", points=others))
     return series
 
 
-# ---- charts
+def scale_of(largest: float, unit: str) -> tuple[float, str]:
+    """Return divisor and symbol for values up to ``largest``."""
+    base, symbols = _SYMBOLS.get(unit, (1000, ("", "k", "M", "G", "T")))
+    power = 0
+    while largest >= base ** (power + 1) and power < len(symbols) - 1:
+        power += 1
+    return float(base**power), symbols[power]
 
 
-def bars(title: str, rows: Sequence[Bars], legend: Sequence[str], unit: str) -> Picture:
-    """Horizontal bars, at most MOST_BARS of them."""
-    shown = rows[:MOST_BARS]
-    left = 24 + 7.5 * min(max(len(row.label) for row in shown), LABEL_CHARACTERS)
-    thick = BAR if len(legend) == 1 else BAR / 2
-    step = thick * len(legend) + 8
-    ticks = nice_ticks(max(max(row.values) for row in shown), unit)
-    scale = (WIDTH - left - RIGHT - 70) / (ticks[-1] or 1)
-    height = int(TOP + step * len(shown) + 56)
-    shapes: list[Shape] = [Words(x=24, y=30, text=title, size=17, color=INK)]
-    for tick in ticks:
-        x = left + tick * scale
-        shapes.append(Rectangle(x=x, y=TOP - 6, width=1, height=height - TOP - 34, color=GRID))
-        shapes.append(
-            Words(x=x, y=height - 24, text=number(tick, unit), anchor="middle", color=SOFT, size=11)
+def format_value(value: float, unit: str) -> str:
+    """Format a value with one decimal and its symbol: 1.5 KiB, 12 ms, 2.5 M."""
+    divisor, symbol = scale_of(abs(value), unit)
+    return f"{f'{value / divisor:.1f}'.removesuffix('.0')} {symbol}".strip()
+
+
+# ---- charts as files
+
+
+def render(chart: Chart, suffix: str) -> bytes:
+    """Return a chart as the contents of a .png, .svg or .html file."""
+    # An optional dependency (extra plot): imported only when a chart is drawn.
+    import matplotlib as mpl
+    from matplotlib.figure import Figure
+
+    data = io.BytesIO()
+    settings = {"svg.fonttype": "none", "svg.hashsalt": "mqadmin", "axes.axisbelow": True}
+    with mpl.rc_context(settings), warnings.catch_warnings():
+        # The built-in font has no CJK glyphs: a PNG shows boxes then, which is not an error.
+        warnings.simplefilter("ignore", UserWarning)
+        figure = Figure(layout="constrained")
+        axes = figure.subplots()
+        axes.set_title(chart.title, loc="left")
+        if isinstance(chart, BarChart):
+            tooltips = _draw_bars(figure, axes, chart)
+        else:
+            tooltips = _draw_lines(figure, axes, chart)
+        axes.spines[["top", "right"]].set_visible(False)
+        if suffix == ".png":
+            figure.savefig(data, format="png", dpi=PNG_DPI)
+            return data.getvalue()
+        figure.savefig(data, format="svg", metadata={"Date": None})
+    svg = _with_tooltips(data.getvalue(), chart.title, tooltips)
+    return svg if suffix == ".svg" else _html_page(chart.title, svg)
+
+
+def _draw_bars(figure: Any, axes: Any, chart: BarChart) -> dict[str, str]:
+    """Draw the bars; return their tooltips by element id."""
+    count = len(chart.legend)
+    thickness = 0.8 / count
+    tooltips = {}
+    figure.set_size_inches(WIDTH_INCHES, 1.2 + len(chart.bars) * (0.15 + 0.18 * count))
+    divisor, symbol = scale_of(max(max(bar.values) for bar in chart.bars), chart.unit)
+    for place, name in enumerate(chart.legend):
+        positions = [
+            number + (place - (count - 1) / 2) * thickness for number in range(len(chart.bars))
+        ]
+        values = [bar.values[place] for bar in chart.bars]
+        drawn = axes.barh(
+            positions,
+            [max(value, 0) / divisor for value in values],
+            height=thickness * 0.9,
+            color=COLORS[place],
+            label=name,
         )
-    for place, row in enumerate(shown):
-        y = TOP + place * step
-        text = row.label if len(row.label) <= LABEL_CHARACTERS else row.label[:33] + "~"
-        middle = y + thick * len(legend) / 2 + 4
-        shapes.append(Words(x=left - 8, y=middle, text=text, anchor="end", color=INK))
-        for at, value in enumerate(row.values):
-            top, long = y + at * thick, max(value, 0) * scale
-            note = f"{row.label}: {legend[at]} {number(value, unit)}"
-            shapes.append(
-                Rectangle(x=left, y=top, width=long, height=thick - 2, color=COLORS[at], note=note)
-            )
-            shapes.append(
-                Words(
-                    x=left + long + 5,
-                    y=top + thick - 6,
-                    text=number(value, unit),
-                    size=11,
-                    color=SOFT,
-                )
-            )
-    if len(rows) > len(shown):
-        text = f"{len(rows) - len(shown)} more are not shown"
-        shapes.append(Words(x=24, y=height - 6, text=text, size=11, color=SOFT))
-    if len(legend) > 1:
-        shapes += legend_shapes(legend, WIDTH - RIGHT - 70 * len(legend), 26, 70)
-    return Picture(width=WIDTH, height=height, title=title, shapes=shapes)
+        texts = [format_value(value, chart.unit) for value in values]
+        axes.bar_label(drawn, texts, padding=3, fontsize=8)
+        for number, (patch, bar, text) in enumerate(zip(drawn, chart.bars, texts, strict=True)):
+            patch.set_gid(f"bar-{place}-{number}")
+            tooltips[f"bar-{place}-{number}"] = f"{bar.label}: {name} {text}"
+    axes.set_yticks(range(len(chart.bars)), [_label(bar.label) for bar in chart.bars])
+    axes.invert_yaxis()
+    axes.grid(axis="x", color="#e4e4e4")
+    axes.margins(x=0.12)
+    axes.set_xlabel(symbol)
+    if chart.omitted:
+        axes.set_xlabel(f"{symbol}\n{chart.omitted} more are not shown".strip())
+    if count > 1:
+        figure.legend(loc="outside upper right", ncols=count)
+    return tooltips
 
 
-def lines(title: str, series: Sequence[Series], unit: str) -> Picture:
-    """Lines over time, one per series."""
-    times = sorted({at for one in series for at, _ in one.points})
-    first, last = times[0], times[-1]
-    ticks = nice_ticks(max(value for one in series for _, value in one.points), unit)
-    wide = WIDTH - LEFT - RIGHT
-    across = wide / ((last - first) or 1)
-    down = PLOT_HEIGHT / (ticks[-1] or 1)
-    bottom = TOP + PLOT_HEIGHT
-    shapes: list[Shape] = [Words(x=24, y=30, text=title, size=17, color=INK)]
-    for tick in ticks:
-        y = bottom - tick * down
-        shapes.append(Rectangle(x=LEFT, y=y, width=wide, height=1, color=GRID))
-        shapes.append(
-            Words(x=LEFT - 8, y=y + 4, text=number(tick, unit), anchor="end", color=SOFT, size=11)
+def _draw_lines(figure: Any, axes: Any, chart: LineChart) -> dict[str, str]:
+    """Draw the lines; return their tooltips by element id."""
+    from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
+
+    figure.set_size_inches(WIDTH_INCHES, 4.8)
+    largest = max((value for one in chart.series for _, value in one.points), default=0)
+    divisor, symbol = scale_of(largest, chart.unit)
+    tooltips = {}
+    lines = []
+    for number, one in enumerate(chart.series):
+        (line,) = axes.plot(
+            [datetime.fromtimestamp(at / 1000, UTC) for at, _ in one.points],
+            [value / divisor for _, value in one.points],
+            color=COLORS[min(number, len(COLORS) - 1)],
+            marker=".",
+            gid=f"line-{number}",
         )
-    for part in range(6):
-        at = first + (last - first) * part // 5
-        x = LEFT + (at - first) * across
-        anchor = "start" if part == 0 else ("end" if part == 5 else "middle")
-        if part == 0 or last > first:
-            shapes.append(
-                Words(
-                    x=x,
-                    y=bottom + 20,
-                    text=clock(at, last - first),
-                    anchor=anchor,
-                    size=11,
-                    color=SOFT,
-                )
-            )
-    for place, one in enumerate(series):
-        points = [(LEFT + (at - first) * across, bottom - value * down) for at, value in one.points]
-        color = COLORS[min(place, len(COLORS) - 1)]
-        if len(points) > 1:
-            shapes.append(Line(points=points, color=color, note=one.name))
-        for (x, y), (at, value) in zip(points, one.points, strict=True):
-            note = f"{one.name}, {clock(at, 0)}: {number(value, unit)}"
-            shapes.append(Rectangle(x=x - 2, y=y - 2, width=4, height=4, color=color, note=note))
-    names = [one.name for one in series]
-    below = bottom + 34
-    for at in range(0, len(names), 2):
-        shapes += legend_shapes(names[at : at + 2], LEFT, below + 20 * (at // 2), 430, first=at)
-    height = int(below + 20 * math.ceil(len(names) / 2) + 16)
-    return Picture(width=WIDTH, height=height, title=title, shapes=shapes)
+        lines.append(line)
+        peak = format_value(max(value for _, value in one.points), chart.unit)
+        tooltips[f"line-{number}"] = f"{one.name}: at most {peak}"
+    locator = AutoDateLocator(tz=UTC)
+    axes.xaxis.set_major_locator(locator)
+    axes.xaxis.set_major_formatter(ConciseDateFormatter(locator, tz=UTC))
+    axes.set_ylim(bottom=0)
+    scaled = f"{chart.unit} ({symbol})" if symbol else chart.unit
+    axes.set_ylabel(symbol if chart.unit in _SYMBOLS else scaled)
+    axes.grid(axis="y", color="#e4e4e4")
+    figure.legend(
+        lines, [_label(one.name) for one in chart.series], loc="outside lower left", ncols=2
+    )
+    return tooltips
 
 
-def legend_shapes(
-    names: Sequence[str], x: float, y: float, step: float, *, first: int = 0
-) -> list[Shape]:
-    """Coloured squares with names, side by side."""
-    shapes: list[Shape] = []
-    for place, name in enumerate(names):
-        left = x + place * step
-        color = COLORS[min(first + place, len(COLORS) - 1)]
-        shapes.append(Rectangle(x=left, y=y - 9, width=10, height=10, color=color))
-        shapes.append(Words(x=left + 15, y=y, text=name[:56], size=11, color=INK))
-    return shapes
+def _label(text: str) -> str:
+    """Shorten a label; ``$`` would otherwise start a formula."""
+    short = text if len(text) <= MAX_LABEL else text[: MAX_LABEL - 1] + "…"
+    return short.replace("$", r"\$")
 
 
-def nice_ticks(most: float, unit: str = "") -> list[float]:
-    """From 0 in round steps to at least ``most``, about five of them; round in the unit shown."""
-    if most <= 0:
-        return [0, 1]
-    if unit == "bytes" and most >= 1024:
-        whole = 1024 ** min(int(math.log(most, 1024)), 4)
-        return [tick * whole for tick in nice_ticks(most / whole)]
-    rough = most / 5
-    power = 10 ** math.floor(math.log10(rough))
-    step = next(power * one for one in (1, 2, 5, 10) if power * one >= rough)
-    count = math.ceil(most / step - 1e-9)
-    return [round(step * at, 10) for at in range(count + 1)]
+def _with_tooltips(svg: bytes, title: str, tooltips: dict[str, str]) -> bytes:
+    """Add a title and tooltips to matplotlib's SVG; remove its DTD reference and metadata."""
+    ElementTree.register_namespace("", _SVG)
+    ElementTree.register_namespace("xlink", "http://www.w3.org/1999/xlink")
+    root = ElementTree.fromstring(svg)
+    for metadata in root.findall(f"{{{_SVG}}}metadata"):
+        root.remove(metadata)
+    for element in [root, *root.iter(f"{{{_SVG}}}g")]:
+        text = title if element is root else tooltips.get(element.get("id", ""))
+        if text is not None:
+            child = ElementTree.Element(f"{{{_SVG}}}title")
+            child.text = text
+            element.insert(0, child)
+    data: bytes = ElementTree.tostring(root, encoding="utf-8")
+    return data + b"\n"
 
 
-def number(value: float, unit: str) -> str:
-    """A value for people: bytes in powers of 1024, the others in powers of 1000."""
-    base = 1024 if unit == "bytes" else 1000
-    ends = ("B", "KiB", "MiB", "GiB", "TiB") if unit == "bytes" else ("", "k", "M", "G", "T")
-    size, place = float(value), 0
-    while abs(size) >= base and place < len(ends) - 1:
-        size, place = size / base, place + 1
-    text = f"{size:.1f}".removesuffix(".0")
-    end = ends[place]
-    if unit == "ms":
-        end += " ms"
-    return f"{text} {end.strip()}".strip()
-
-
-def clock(ms: int, span_ms: int) -> str:
-    """A time in UTC, as exact as a span needs; 0 asks for all of it."""
-    moment = datetime.fromtimestamp(ms / 1000, UTC)
-    if span_ms == 0:
-        return moment.strftime("%Y-%m-%d %H:%M:%S")
-    return moment.strftime("%m-%d %H:%M" if span_ms > 86_400_000 else "%H:%M:%S")
+def _html_page(title: str, svg: bytes) -> bytes:
+    head = (
+        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">\n'
+        f"<title>{escape(title)}</title>\n"
+        "<style>body{margin:2em;background:#fff}svg{max-width:100%;height:auto}</style>\n"
+        "</head><body>\n"
+    )
+    return head.encode() + svg + b"</body></html>\n"

@@ -32,7 +32,7 @@ from broker.store.format.commitlog import encode_blank, file_name, fits
 from mqadmin.inspector import arrow
 from mqadmin.pipeline.export import Export, ExportSource
 from mqadmin.pipeline.jobs.export import ALL
-from mqadmin.pipeline.session import SparkSettings, spark_session
+from mqadmin.pipeline.spark.session import SparkSettings, spark_session
 
 MIB = 1 << 20
 GIB = 1 << 30

@@ -24,7 +24,7 @@ from typing import NamedTuple
 from held import held, log_files
 
 from broker.store.config import MessageStoreConfig
-from broker.store.message_store import MessageInner, MessageStore, PutMessageStatus
+from broker.store.message_store import MessageExtBrokerInner, MessageStore, PutMessageStatus
 
 MIB = 1 << 20
 QUEUES = 8
@@ -155,7 +155,7 @@ class Bench:
         finally:
             store.shutdown()
 
-    def inner(self) -> MessageInner:
+    def inner(self) -> MessageExtBrokerInner:
         self.number += 1
         number = self.number
         properties = b"KEYS\x01k%d\x02UNIQ_KEY\x017F0000010001%020d\x02TAGS\x01t%d\x02" % (
@@ -163,7 +163,7 @@ class Bench:
             number,
             number % 16,
         )
-        return MessageInner("Bench", number % QUEUES, self.body, properties)
+        return MessageExtBrokerInner("Bench", number % QUEUES, self.body, properties)
 
     # --- writing ------------------------------------------------------------------------------
 
@@ -260,8 +260,8 @@ class Bench:
         (self.root / "abort").write_bytes(content)
 
     def _as_if_killed(self) -> None:
-        from broker.store.files import Disk
-        from broker.store.recovery import abort_content
+        from broker.store.logfile.disk import Disk
+        from broker.store.recovery.store_recovery import abort_content
 
         self._abort(abort_content(Disk(), str(self.root)))
 
@@ -299,14 +299,14 @@ class Bench:
             places = rng.choices(self.places, k=LOOKUPS)
             begin = time.perf_counter()
             for place in places:
-                assert store.look_message(place) is not None
+                assert store.get_record_at(place) is not None
             self.add("view by offset", LOOKUPS, time.perf_counter() - begin, "memcpy")
 
     # --- the inspector ------------------------------------------------------------------------
 
     def inspecting(self) -> None:
         from mqadmin.inspector.directory import Query, StoreDirectory
-        from mqadmin.inspector.verify import VerifyOptions, verify
+        from mqadmin.inspector.verify.verifier import VerifyOptions, verify
 
         size = sum(path.stat().st_size for path in log_files(self.root))
         used = min(size, self.log_bytes)
@@ -379,8 +379,8 @@ class Bench:
 
     def surgery(self, store: object, count: float, used: int) -> None:
         from mqadmin.inspector.directory import Query
-        from mqadmin.surgery.export import export
-        from mqadmin.surgery.new_store import recover_store
+        from mqadmin.repair.export import export
+        from mqadmin.repair.new_store import recover_store
 
         out = self.folder / "out"
         jobs: dict[str, Callable[[], object]] = {
@@ -449,8 +449,8 @@ class Bench:
             )
 
     def _abort_of(self, root: Path) -> None:
-        from broker.store.files import Disk
-        from broker.store.recovery import abort_content
+        from broker.store.logfile.disk import Disk
+        from broker.store.recovery.store_recovery import abort_content
 
         (root / "abort").write_bytes(abort_content(Disk(), str(root)))
 

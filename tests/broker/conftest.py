@@ -1,4 +1,4 @@
-"""Fixtures of the core's tests."""
+"""Fixtures of the core's tests: the event loops of the daemons."""
 
 import asyncio
 import warnings
@@ -12,9 +12,21 @@ from broker.remoting import loop
 TIMEOUT_S = 20
 
 
+@pytest.fixture(params=["uvloop", "asyncio"])
+def event_loop_name(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """The event loop that daemons start in this test: each test that uses it runs on both.
+
+    The loops differ: uvloop rounds timers to whole milliseconds and its handles are other types.
+    """
+    if request.param == "uvloop":
+        pytest.importorskip("uvloop")
+    monkeypatch.setenv(loop.LOOP_VARIABLE, request.param)
+    return str(request.param)
+
+
 @pytest.fixture
-def run() -> Callable[[Coroutine], Any]:
-    """Run a coroutine in the daemon's kind of loop; it must end soon."""
+def run(event_loop_name: str) -> Callable[[Coroutine], Any]:
+    """Run a coroutine in each kind of loop a daemon may have; it must end soon."""
 
     def runner(main: Coroutine) -> Any:
         async def limited() -> Any:

@@ -1,7 +1,7 @@
 """A disk that forgets what was not synced, and one that fails its n-th call."""
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +11,8 @@ import pytest
 from broker.errors import DiskFullError, StoreError, StoreLockedError
 from broker.message.properties import encode_properties
 from broker.store.config import MessageStoreConfig
-from broker.store.files import Disk
-from broker.store.message_store import MessageInner
+from broker.store.logfile.disk import Disk
+from broker.store.message_store import MessageExtBrokerInner
 
 SECTOR = 512
 
@@ -32,13 +32,16 @@ class SimulatedLock:
     def release(self) -> None:
         self.disk.locked = False
 
+    def lost(self) -> str:
+        return ""
+
 
 class SimulatedDisk(Disk):
     """Files in memory: :meth:`cut` forgets everything unsynced but a random choice of sectors.
 
     Names are durable once their folder was synced, or by chance; a file whose name is lost is
     lost. ``fail_at`` raises OSError at the n-th call that could fail; from then on every call
-    fails if ``dead``. The interface is :class:`broker.store.files.Disk`'s.
+    fails if ``dead``. The interface is :class:`broker.store.logfile.disk.Disk`'s.
     """
 
     def __init__(self) -> None:
@@ -104,7 +107,15 @@ class SimulatedDisk(Disk):
     def close(self, fd: int) -> None:
         self.fds.pop(fd, None)
 
-    def reserve(self, fd: int, length: int, path: str) -> None:
+    def set_size(self, fd: int, length: int, path: str) -> None:
+        self._call("set_size")
+        file = self.fds[fd][1]
+        file.data.extend(bytes(max(0, length - len(file.data))))
+
+    def stored_ranges(self, path: str) -> Iterator[tuple[int, int]]:
+        yield 0, len(self.files[path].data)
+
+    def reserve(self, fd: int, length: int, path: str, *, start: int = 0) -> None:
         self._call("reserve")
         file = self.fds[fd][1]
         used = sum(len(other.data) for other in list(self.files.values()))
@@ -248,12 +259,12 @@ def small() -> Callable[..., MessageStoreConfig]:
 
 
 @pytest.fixture
-def message() -> Callable[..., MessageInner]:
+def message() -> Callable[..., MessageExtBrokerInner]:
     """``message(number, rng)``: a message that says its number, of random size and queue."""
 
-    def make(number: int, rng: random.Random) -> MessageInner:
+    def make(number: int, rng: random.Random) -> MessageExtBrokerInner:
         body = b"%08d" % number + bytes(rng.randrange(700))
         properties = encode_properties({"KEYS": f"k{number}", "TAGS": f"t{number % 3}"})
-        return MessageInner("TopicA", number % 4, body, properties)
+        return MessageExtBrokerInner("TopicA", number % 4, body, properties)
 
     return make

@@ -269,7 +269,7 @@ def test_messages_by_offset_id(sides: list[Side]) -> None:
     assert same(sides, "msg show $ID")[1]["properties"]["n"] == "5"
     assert same(sides, "msg query --id 7F00000100002A9F0000000000000000")[0] != 0
     assert same(sides, "msg query --topic NoSuch --key order5")[0] == 1
-    assert same(sides, "msg query --topic Orders --key all --max 3")[0] == 5
+    assert same(sides, "msg query --topic Orders --key all --max 3")[0] == 0  # cut as asked
 
 
 def test_send_and_tail(sides: list[Side]) -> None:
@@ -326,7 +326,7 @@ def test_offset_reset_of_an_offline_group_and_back(sides: list[Side]) -> None:
     items(sides, reset, "-1h", "--undo-file", "fifth.json")
     assert (offsets()[1], offsets()[3]) == (0, 0)
     items(sides, reset, "file:first.json", "--undo-file", "sixth.json")
-    assert (offsets()[1], offsets()[3]) == (2, 1)
+    assert offsets() == before  # also the queues that had no offset
     assert same(sides, "offset reset NoSuch --topic Orders --yes --to earliest")[0] == 1
     assert same(sides, "offset reset old --topic NoSuch --yes --to earliest")[0] == 1
 

@@ -14,8 +14,8 @@ import pytest
 from broker.common.java_json import loads
 from mqadmin.inspector.directory import StoreDirectory
 from mqadmin.inspector.log import LogWalk
-from mqadmin.surgery.new_store import recover_store
-from mqadmin.surgery.repair import make_plan, repair
+from mqadmin.repair.new_store import recover_store
+from mqadmin.repair.store_repair import make_plan, repair
 
 LOG_FILE = 65536
 SIZES = (

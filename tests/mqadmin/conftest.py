@@ -5,7 +5,7 @@ click is imported here and nowhere else: the runner is its only business.
 
 import os
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -82,6 +82,13 @@ class FakeAdmin:
         if isinstance(value, BaseException):
             raise value
         return value(*args, **kwargs) if callable(value) else value
+
+    def scope(self, addresses: Iterable[str]) -> Any:
+        """As a session with one name server: every broker is of the same cluster."""
+        from mqadmin.admin.result import Scope
+
+        brokers = {address: f"name-of-{address}" for address in sorted(set(addresses))}
+        return Scope(namesrv=("ns:9876",), clusters=["DefaultCluster"], brokers=brokers)
 
     def close(self) -> None:
         self.closed = True

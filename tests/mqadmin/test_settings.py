@@ -53,6 +53,45 @@ def test_option_beats_environment_beats_context_beats_default(kept: Path) -> Non
     assert settings.flag("tls")
 
 
+def test_a_context_named_by_the_option_beats_the_environment(kept: Path) -> None:
+    settings = resolve(
+        {"context": "other"}, environ(kept, NAMESRV_ADDR="e:1", MQADMIN_TIMEOUT="9s")
+    )
+    assert settings.namesrv == ["10.0.0.2:9876"]
+    assert settings.effective["namesrv"].origin == "context other"
+    # what the context does not hold still comes from the environment
+    assert settings.effective["timeout"].origin == "environment MQADMIN_TIMEOUT"
+    assert settings.overrides == []
+    option = resolve({"context": "other", "namesrv": "o:1"}, environ(kept, NAMESRV_ADDR="e:1"))
+    assert option.namesrv == ["o:1"]
+
+
+@pytest.mark.parametrize("variables", [{}, {"MQADMIN_CONTEXT": "test"}])
+def test_the_environment_beats_another_context_and_this_is_reported(
+    kept: Path, variables: dict[str, str]
+) -> None:
+    settings = resolve({}, environ(kept, NAMESRV_ADDR="e:1", MQADMIN_TIMEOUT="9s", **variables))
+    assert settings.namesrv == ["e:1"]
+    (sentence,) = settings.overrides  # a timeout does not decide which cluster is reached
+    assert "NAMESRV_ADDR (e:1) overrides namesrv of the" in sentence
+    assert "context test (10.0.0.1:9876)" in sentence
+    same = resolve({}, environ(kept, NAMESRV_ADDR="10.0.0.1:9876", **variables))
+    assert same.overrides == []
+
+
+@pytest.mark.parametrize(
+    ("word", "variable"),
+    [
+        ("tls-ca", "MQADMIN_TLS_CA"),
+        ("tls-cert", "MQADMIN_TLS_CERT"),
+        ("tls-key", "MQADMIN_TLS_KEY"),
+        ("secret-key-file", "MQADMIN_SECRET_KEY_FILE"),
+    ],
+)
+def test_file_settings_have_their_variables(tmp_path: Path, word: str, variable: str) -> None:
+    assert resolve({}, environ(tmp_path, **{variable: "/f"})).text(word) == "/f"
+
+
 def test_a_context_is_named_by_option_then_environment_then_the_current_one(kept: Path) -> None:
     assert resolve({}, environ(kept)).context_origin == "current context"
     settings = resolve({}, environ(kept, MQADMIN_CONTEXT="other"))
@@ -140,6 +179,13 @@ def test_the_secret_comes_from_the_variable_or_a_file(tmp_path: Path) -> None:
     assert by_file.secret() == "s3cret"
     assert resolve({}, {"HOME": "/n", "MQADMIN_SECRET_KEY": "v"}).secret() == "v"
     assert "secret-key" not in CONTEXT_WORDS
+    # a file named on the command line, or by a context named there, beats the variable
+    both = {"XDG_CONFIG_HOME": str(tmp_path), "MQADMIN_SECRET_KEY": "v"}
+    assert resolve({"secret_key_file": str(tmp_path / "key")}, both).secret() == "s3cret"
+    named = {"c": {"secret-key-file": str(tmp_path / "key")}}
+    save_contexts(config_path(both), Contexts("c", named))
+    assert resolve({"context": "c"}, both).secret() == "s3cret"
+    assert resolve({}, both).secret() == "v"
 
 
 def test_a_file_that_cannot_be_read_is_an_error(tmp_path: Path) -> None:

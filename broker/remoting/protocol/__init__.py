@@ -1,26 +1,28 @@
-"""The wire: bytes in, commands and typed values out, no sockets, no clock.
+"""The wire protocol: bytes in, commands and typed values out, no sockets, no clock.
 
-The folder list is the pipeline::
+The modules in the order of processing::
 
     framing      stream of bytes     <-> frames            length, limits, foreign protocols
     serialize    header bytes        <-> RemotingCommand   JSON and ROCKETMQ header forms
     command      RemotingCommand, requests and responses
     codes        names of requests, responses, languages, versions
-    rpc          the switchboard: for each request code its header and body types, who serves it
+    rpc          the RPC table: types, serving roles and access level of each request code
     header/      typed ext fields, one module per family
     body/        typed bodies, one module per family
 
-Theory of operation: ``FrameDecoder`` checks every length before it keeps a byte for it, so a
-hostile peer costs at most one frame of memory. Headers in the form every known client writes take
-the msgspec path; what msgspec refuses (single quotes, numbers as text, raw control characters)
-goes through the lenient reader of ``broker.common.java_json``. Unknown header fields, ext fields
-and body fields survive a round trip.
+Theory of operation: ``FrameDecoder`` checks every length before it buffers data, so a hostile peer
+uses at most the memory of one frame. Headers in the form that all known clients write are decoded
+by msgspec (fast path). Headers that msgspec rejects (single quotes, numbers as text, raw control
+characters) are decoded by slower readers; the slowest one, the tolerant reader of
+``broker.common.java_json``, takes a hundred times as long and accepts at most 4 KiB. A ``$ref`` is
+resolved in bodies only. Unknown header fields, ext fields and body fields survive a round trip.
 
-A Java quirk is kept where a peer could see it: object and integer map keys in bodies, the ROCKETMQ
+Java quirks visible to a peer are kept: object and integer map keys in bodies, the ROCKETMQ
 header's 16-bit code, booleans as text.
 
-Limits: 16 MiB per frame, 0xFFFFFF bytes per header, 32767 as largest code in a ROCKETMQ header.
+Limits: 16 MiB per frame, 64 KiB per header, 1 MiB per JSON body of a request, 32767 as largest
+code in a ROCKETMQ header.
 
-Import cost: ``codes``, ``command``, ``serialize`` and ``framing`` load msgspec and nothing else of
-weight; header and body families load when ``rpc`` first names them.
+Import cost: ``codes``, ``command``, ``serialize`` and ``framing`` import no large package except
+msgspec; header and body families are imported at their first use through ``rpc``.
 """

@@ -1,7 +1,7 @@
-"""Numbers of the protocol and their names: requests, responses, languages, versions.
+"""Numeric codes of the protocol and their names: requests, responses, languages, versions.
 
-Plain classes of integers, because an enum costs start-up time in every command and the wire may
-carry numbers nobody has a name for.
+The codes are plain integers in classes, because an enum costs start-up time in every command and
+peers may send unknown codes.
 
 **Source:** RocketMQ ``RequestCode``, ``ResponseCode``, ``LanguageCode``, ``MQVersion``.
 """
@@ -11,9 +11,9 @@ from typing import Final
 
 
 class RequestCode:
-    """Request codes; ``rpc.RPC`` says what each one carries and who serves it.
+    """Request codes; ``rpc.RPC`` defines types and serving roles of each one.
 
-    **Source:** RocketMQ ``RequestCode`` (4.9.8 and 5.3.3; 50-54 ended with 5.3.2).
+    **Source:** RocketMQ ``RequestCode`` (4.9.8 and 5.3.3; 50-54 exist up to 5.3.2).
     """
 
     SEND_MESSAGE: Final = 10
@@ -182,7 +182,7 @@ class RequestCode:
 
 
 class ResponseCode:
-    """Response codes; 209-211 carry the 5.x meaning (4.9 used them for ACL failures).
+    """Response codes; 209-211 have the 5.x meaning (4.9 used them for ACL failures).
 
     **Source:** RocketMQ ``RemotingSysResponseCode``, ``ResponseCode``.
     """
@@ -274,12 +274,12 @@ LANGUAGE_CODES: Final = {name: code for code, name in enumerate(LANGUAGES)}
 LANGUAGE_OTHER: Final = 7
 
 LANGUAGE: Final = "PYTHON"
-"""What we say we are."""
+"""The language of this implementation in headers."""
 
 VERSION: Final = 479
-"""The release whose protocol we speak: V5_3_3.
+"""The release whose protocol is implemented: V5_3_3.
 
-Clients refuse SQL92 on a broker answering with less than 232; a name server gives standard JSON
+Clients refuse SQL92 on a broker with a version below 232; a name server returns standard JSON
 from 401 on.
 """
 
@@ -294,32 +294,32 @@ def _names(table: type) -> dict[int, str]:
 
 
 def request_name(code: int) -> str:
-    """Name of a request code, e.g. ``SEND_MESSAGE``; the number as text if nobody named it."""
+    """Return the name of a request code (``SEND_MESSAGE``), or the number as text if unknown."""
     return _names(RequestCode).get(code) or str(code)
 
 
 def response_name(code: int) -> str:
-    """Name of a response code, e.g. ``TOPIC_NOT_EXIST``; the number as text if nobody named it."""
+    """Return the name of a response code, or the number as text if unknown."""
     return _names(ResponseCode).get(code) or str(code)
 
 
 def language_code(language: str | int) -> int:
-    """Code of a language name; names nobody knows become OTHER, numbers stay."""
+    """Return the code of a language name, OTHER if unknown; a number is returned as one byte."""
     if isinstance(language, int):
         return language & 0xFF
     return LANGUAGE_CODES.get(language, LANGUAGE_OTHER)
 
 
 def language_name(code: int) -> str | int:
-    """Name of a language code; an unknown number is kept as the number."""
+    """Return the name of a language code, or the number if unknown."""
     return LANGUAGES[code] if 0 <= code < len(LANGUAGES) else code
 
 
 def version_name(version: int) -> str:
-    """Release behind a header version, e.g. 479 -> ``V5_3_3``, 478 -> ``V5_3_3_SNAPSHOT``.
+    """Return the release of a header version: 479 -> ``V5_3_3``, 478 -> ``V5_3_3_SNAPSHOT``.
 
-    From 4.0.0 on every minor release owns ten patch slots of two numbers (snapshot, final); of
-    the older ones only some are known, the rest reads ``V3(n)``.
+    From 4.0.0 on every minor release has ten patch slots of two numbers (snapshot, final). Of
+    the older releases only some are known; the others become ``V3(n)``.
 
     **Source:** RocketMQ ``MQVersion#getVersionDesc``.
     """

@@ -33,7 +33,7 @@ ROCKETMQ = "ROCKETMQ"
 
 class RemotingCommand(
     msgspec.Struct,
-    forbid_unknown_fields=True,  # so that the fast path notices fields that must survive
+    forbid_unknown_fields=True,  # the fast path must fail on unknown fields, which have to be kept
     kw_only=True,
     gc=False,
     rename={
@@ -43,14 +43,14 @@ class RemotingCommand(
         "extra": "#extra",
     },
 ):
-    """One frame's content.
+    """The content of one frame.
 
     ``code`` request or response code; ``language`` name, or the number of an unknown one;
-    ``version`` ordinal of the sender's release; ``opaque`` request id (int32), echoed by the
-    response; ``flag`` see the module; ``remark`` text, mostly of errors; ``ext_fields`` the typed
-    header's fields as text; ``body`` bytes, or a sequence of buffers to be sent one after the
-    other; ``serialize_type`` header form of this frame; ``extra`` header fields nobody declared
-    (JSON form only).
+    ``version`` ordinal of the sender's release; ``opaque`` request id (int32), repeated in the
+    response; ``flag`` see the module docstring; ``remark`` text, mostly of errors; ``ext_fields``
+    the typed header's fields as text; ``body`` bytes, or a sequence of buffers to send in order;
+    ``serialize_type`` header form of this frame; ``extra`` undeclared header fields (JSON form
+    only).
     """
 
     code: Int32 = 0
@@ -66,16 +66,16 @@ class RemotingCommand(
 
     @property
     def is_response(self) -> bool:
-        """Whether this answers a request."""
+        """Whether this is a response."""
         return self.flag & RESPONSE_FLAG != 0
 
     @property
     def is_oneway(self) -> bool:
-        """Whether nobody waits for an answer."""
+        """Whether this is a one-way request, which gets no response."""
         return self.flag & ONEWAY_FLAG != 0
 
     def body_bytes(self) -> bytes:
-        """The body in one piece; joins a sequence of buffers."""
+        """Return the body as one bytes object; joins a sequence of buffers."""
         body = self.body
         if isinstance(body, bytes):
             return body
@@ -88,10 +88,10 @@ _opaques = count()
 
 
 def next_opaque() -> int:
-    """A request id no earlier request of this process carries (wraps after 2**31).
+    """Return a request id not used before by this process (wraps after 2**31).
 
-    **Source:** RocketMQ ``RemotingCommand#createNewRequestId``; Java runs on through the negative
-    numbers, which some clients print badly, so ours starts again at 0.
+    **Source:** RocketMQ ``RemotingCommand#createNewRequestId``; Java continues with negative
+    numbers, which some clients print incorrectly, so this counter restarts at 0.
     """
     return next(_opaques) & 0x7FFFFFFF
 
@@ -104,7 +104,7 @@ def request(
     remark: str | None = None,
     oneway: bool = False,
 ) -> RemotingCommand:
-    """A new request of ours with its own opaque.
+    """Create a request with a new opaque.
 
     **Source:** RocketMQ ``RemotingCommand#createRequestCommand``.
     """
@@ -127,7 +127,7 @@ def response(
     ext: dict[str, str] | None = None,
     body: Body = b"",
 ) -> RemotingCommand:
-    """The answer to request ``to``, with its opaque and, as 5.x servers do, a JSON header.
+    """Create the response to request ``to`` with its opaque and, as in 5.x, a JSON header.
 
     **Source:** RocketMQ ``RemotingCommand#createResponseCommand``.
     """

@@ -7,8 +7,8 @@
     | length | type | header length| header (h) | body       |
     +--------+------+--------------+------------+------------+
 
-``length`` does not count itself; ``type`` 0 JSON, 1 ROCKETMQ header. No body and an empty body are
-the same.
+``length`` excludes its own 4 bytes; ``type`` is 0 for a JSON header, 1 for a ROCKETMQ header. A
+missing body and an empty body are the same.
 
 **Source:** RocketMQ ``NettyDecoder``, ``NettyEncoder``, ``RemotingCommand#decode``.
 """
@@ -47,9 +47,10 @@ _FOREIGN = (
 
 
 def foreign_protocol(start: bytes) -> str | None:
-    """Which other protocol a connection's first four bytes belong to: HTTP, TLS, gRPC, or None.
+    """Return the protocol that a connection's first four bytes belong to, None if unknown.
 
-    None of them can begin a frame: the first byte of a frame below 16 MiB is 0 or 1.
+    Detects HTTP, TLS, gRPC and the PROXY protocol. None of these bytes can start a frame: the
+    first byte of a frame of at most 16 MiB is 0 or 1.
     """
     head = bytes(start[:4])
     if head in _HTTP_STARTS:
@@ -61,33 +62,36 @@ def foreign_protocol(start: bytes) -> str | None:
 
 
 class FrameDecoder:
-    """A stream of bytes, cut anywhere, to commands.
+    """Decode a stream of bytes, split at any position, into commands.
 
-    Never holds more than one frame of at most ``frame_limit`` bytes plus one ``feed``. After an
-    error the stream has no meaning any more: every further ``feed`` raises the same error.
+    Buffers at most one frame of at most ``frame_limit`` bytes plus the data of one ``feed``. After
+    an error the frame boundaries are lost: every further ``feed`` raises the same error.
     """
 
-    __slots__ = ("_needed", "_pending", "_started", "failure", "frame_limit")
+    __slots__ = ("_needed", "_pending", "_started", "failure", "frame_limit", "header_limit")
 
-    def __init__(self, frame_limit: int = FRAME_LIMIT_BYTES) -> None:
+    def __init__(
+        self, frame_limit: int = FRAME_LIMIT_BYTES, header_limit: int = MAX_HEADER_BYTES
+    ) -> None:
         self.frame_limit = frame_limit
+        self.header_limit = header_limit
         self.failure: RemoteProtocolError | None = None
-        """Why the stream cannot be read on; set even when good frames came before it."""
+        """The error that ended decoding; set even if ``feed`` first returned valid frames."""
         self._pending = bytearray()
-        self._needed = 0  # bytes of _pending that make the next step possible
-        self._started = False  # a frame was seen: no other protocol any more
+        self._needed = 0  # length of _pending required for the next step
+        self._started = False  # a frame was decoded: the peer speaks this protocol
 
     @property
     def pending_bytes(self) -> int:
-        """Bytes of an unfinished frame held back."""
+        """Number of buffered bytes of an incomplete frame."""
         return len(self._pending)
 
     def feed(self, data: bytes) -> list[RemotingCommand]:
-        """Take what arrived, give the frames it completes, in order.
+        """Add received bytes; returns the frames that are now complete, in order.
 
-        Raises RemoteProtocolError (ForeignProtocolError for HTTP, TLS, gRPC) when the first
-        unreadable frame comes; if good frames came before it in the same ``data`` they are given
-        first, ``failure`` is set, and the next call raises.
+        Raises RemoteProtocolError (ForeignProtocolError for another protocol) at the first invalid
+        frame. If valid frames precede it in the same ``data``, they are returned, ``failure`` is
+        set, and the next call raises.
         """
         if self.failure is not None:
             raise self.failure
@@ -103,8 +107,11 @@ class FrameDecoder:
             self._scan(data, commands)
         except RemoteProtocolError as err:
             self.failure = err
-            if not commands:
-                raise
+        except Exception as err:  # invalid input must close its connection, never raise further up
+            self.failure = RemoteProtocolError(f"frame: {type(err).__name__}: {err}"[:500])
+            self.failure.__cause__ = err
+        if self.failure is not None and not commands:
+            raise self.failure
         return commands
 
     def _scan(self, data: bytes, commands: list[RemotingCommand]) -> None:
@@ -118,7 +125,7 @@ class FrameDecoder:
             start = position + 8
             body = start + (word & 0xFFFFFF)
             end = position + 4 + length
-            if body > end:
+            if body > end or body - start > self.header_limit:
                 self._refuse(data, position)
             if end > size:
                 self._keep(data, position, end - position)
@@ -143,7 +150,7 @@ class FrameDecoder:
         self._needed = needed
 
     def _refuse(self, data: bytes, position: int) -> None:
-        """Say which rule the frame at ``position`` breaks."""
+        """Raise the error for the rule that the frame at ``position`` violates."""
         if not self._started:
             kind = foreign_protocol(data[position : position + 4])
             if kind is not None:
@@ -164,14 +171,21 @@ class FrameDecoder:
             raise RemoteProtocolError(
                 f"frame: unknown serialize type {word >> 24}", position=position + 4
             )
+        header_size = word & 0xFFFFFF
+        if header_size <= length - 4:
+            raise RemoteProtocolError(
+                f"header of {header_size} bytes is above the limit of {self.header_limit}",
+                "send shorter properties",
+                position=position + 4,
+            )
         raise RemoteProtocolError(
-            f"frame of length {length}: header of {word & 0xFFFFFF} bytes does not fit",
+            f"frame of length {length}: header of {header_size} bytes does not fit",
             position=position + 4,
         )
 
 
 def encode_frame(command: RemotingCommand) -> bytes:
-    """The whole frame in one piece. Raises LocalProtocolError when it would be too large."""
+    """Encode a frame as one bytes object. Raises LocalProtocolError if it is too large."""
     header = encode_header(command)
     body = command.body
     if not isinstance(body, bytes):
@@ -180,9 +194,9 @@ def encode_frame(command: RemotingCommand) -> bytes:
 
 
 def encode_frame_parts(command: RemotingCommand) -> list["Buffer"]:
-    """The frame as buffers to be written in order; the body's buffers are not copied.
+    """Encode a frame as buffers to write in order; the body's buffers are not copied.
 
-    Raises LocalProtocolError when the frame would be too large.
+    Raises LocalProtocolError if the frame is too large.
     """
     header = encode_header(command)
     body = command.body
@@ -200,8 +214,8 @@ def _prefix(command: RemotingCommand, header_size: int, body_size: int) -> bytes
     length = 4 + header_size + body_size
     if length > FRAME_LIMIT_BYTES - 4 or header_size > MAX_HEADER_BYTES:
         raise LocalProtocolError(
-            f"code {command.code}: frame of {length + 4} bytes (header {header_size}) is above "
-            f"the limit of {FRAME_LIMIT_BYTES}",
+            f"code {command.code}: frame of {length + 4} bytes is above the limit of "
+            f"{FRAME_LIMIT_BYTES}, or its header of {header_size} above {MAX_HEADER_BYTES}",
             "send smaller messages or batches",
         )
     kind = SERIALIZE_ROCKETMQ << 24 if command.serialize_type == ROCKETMQ else 0
@@ -220,11 +234,11 @@ _REPLY = (
 def encode_reply_json(
     opaque: int, code: int, ext_json: bytes, *, remark_json: bytes = b"", body_size: int = 0
 ) -> bytes:
-    """Length word and header of a response whose ext fields are already JSON.
+    """Encode length word and header of a response whose ext fields are already JSON.
 
-    For the send and pull answers, where a command object per message would cost more than the
-    message. ``ext_json`` is an object of text values, ``remark_json`` a JSON string or empty;
-    ``body_size`` bytes of body follow the result and are the caller's to write.
+    Used for send and pull responses, where a command object per message would cost more than the
+    rest of the request. ``ext_json`` is a JSON object with string values, ``remark_json`` a JSON
+    string or empty. The caller appends the body of ``body_size`` bytes.
     """
     header = _REPLY % (
         code,

@@ -1,22 +1,23 @@
-"""The switchboard: one row per request code.
+"""The RPC table: one row per request code.
 
-How to read it. A row says who serves the code (letters below), which lane its requests queue in,
-the typed header and body of request (``ext``, ``body``) and response (``reply_ext``,
-``reply_body``), the first and last release that knows it, and whether it is dangerous. Servers
-dispatch by it, clients build calls from it, the reference page is printed from it.
+How to read it. A row contains the roles that serve the code (letters below), the lane of its
+requests, the access level required (``Access``), the typed header and body of request (``ext``,
+``body``) and response (``reply_ext``, ``reply_body``), and the first and last release that supports
+it. Servers use the table for dispatch and access checks, clients for building calls; the reference
+page is generated from it.
 
-Letters: B broker, N name server, C client (asked by a broker), K controller, X broker container,
-P the 5.x proxy. No letter: defined but served by nobody; a broker answers
+Letters: B broker, N name server, C client (called by a broker), K controller, X broker container,
+P the 5.x proxy. No letter: defined but not served by any role; a broker responds
 REQUEST_CODE_NOT_SUPPORTED.
 
 Types are named ``family:Class`` and looked up in ``header/<family>.py`` or ``body/<family>.py``
-when first needed, so that a command loads only what it uses. Bodies that are no record:
+at first use, so that a command imports only the modules it uses. Bodies without a class:
 
 ``message``  one message's payload     ``batch``  several (``broker.message.batch``)
-``records``  stored records, one after the other (``broker.message.record``)
+``records``  stored records, concatenated (``broker.message.record``)
 ``text``     properties lines or a bare name, UTF-8
 
-Lanes follow Java's thread pools; one lane's backlog does not hold up another.
+Lanes correspond to Java's thread pools; the backlog of one lane does not delay another.
 
 **Source:** RocketMQ ``BrokerController#registerProcessor``, ``NamesrvController``,
 ``AdminBrokerProcessor``, ``DefaultRequestProcessor``, ``ClientRemotingProcessor``.
@@ -24,6 +25,7 @@ Lanes follow Java's thread pools; one lane's backlog does not hold up another.
 
 # ruff: noqa: E501
 
+from enum import IntEnum
 from functools import cache
 from importlib import import_module
 from typing import Any, Final
@@ -36,6 +38,7 @@ from broker.remoting.protocol.header.fields import decode_header_fields, encode_
 __all__ = [
     "BODY_KINDS",
     "RPC",
+    "Access",
     "Rpc",
     "decode_header_fields",
     "encode_header_fields",
@@ -52,22 +55,32 @@ ROLES: Final = {
 }
 
 BODY_KINDS: Final = ("message", "batch", "records", "text")
-"""Bodies that are no typed record."""
+"""Bodies without a typed class."""
 
-DESTROYS: Final = "destroys"
-"""Dangerous because something is gone afterwards."""
 
-RECONFIGURES: Final = "reconfigures"
-"""Dangerous because servers or groups behave differently afterwards."""
+class Access(IntEnum):
+    """The access level that a request requires; each level includes the lower ones.
+
+    ``PUBLIC``: reads allowed for every peer. ``CLIENT``: requests of producers and consumers;
+    without authentication every peer is a client. ``MEMBER``: requests between brokers,
+    controllers and name servers of the cluster. ``ADMINISTRATOR``: requests that remove data,
+    change settings, act on other clients or return details about them. The module
+    ``broker.remoting.access`` assigns levels to peers.
+    """
+
+    PUBLIC = 0
+    CLIENT = 1
+    MEMBER = 2
+    ADMINISTRATOR = 3
 
 
 class Rpc(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """One request code.
 
     ``request_header``, ``request_body``, ``response_header``, ``response_body`` are references for
-    ``resolve``, "" for none; ``served_by`` roles; ``since`` and ``until`` releases, "" for every
-    4.9 and up to now; ``dangerous`` "", "destroys" or "reconfigures"; ``fast_port`` whether a
-    broker serves it on listenPort - 2 as well.
+    ``resolve``, "" for none; ``served_by`` roles; ``since`` first release, "" for all of 4.9;
+    ``until`` last release, "" if still supported; ``access`` the required level; ``fast_port``
+    whether a broker also serves the code on listenPort - 2.
     """
 
     code: int
@@ -80,7 +93,7 @@ class Rpc(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     lane: str
     since: str
     until: str
-    dangerous: str
+    access: Access
     fast_port: bool
 
     @property
@@ -106,9 +119,9 @@ class Rpc(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 @cache
 def resolve(reference: str) -> Any:
-    """The class behind ``family:Class``; None for "" and for BODY_KINDS.
+    """Return the class for ``family:Class``; None for "" and for BODY_KINDS.
 
-    A class is looked up among the headers when its name says Header, else among the bodies.
+    A name that contains "Header" is looked up in the header family, any other in the body family.
     """
     family, _, name = reference.partition(":")
     if not name:
@@ -133,6 +146,7 @@ def _rpc(
     code: int,
     by: str,
     lane: str,
+    access: str,
     *,
     ext: str = "",
     body: str = "",
@@ -140,7 +154,6 @@ def _rpc(
     reply_body: str = "",
     since: str = "",
     until: str = "",
-    dangerous: str = "",
 ) -> Rpc:
     return Rpc(
         code=code,
@@ -153,191 +166,191 @@ def _rpc(
         lane=lane,
         since=since,
         until=until,
-        dangerous=dangerous,
+        access=Access[access.upper()],
         fast_port="B" in by and code not in _NOT_ON_FAST_PORT,
     )
 
 
-# One row per code is worth the long lines
+# Long lines, so that each code has one row
 # fmt: off
 _ROWS: Final = (
     # --- producing
-    _rpc(RequestCode.SEND_MESSAGE, "BP", "send", ext="send:SendMessageRequestHeader", body="message", reply_ext="send:SendMessageResponseHeader"),
-    _rpc(RequestCode.SEND_MESSAGE_V2, "BP", "send", ext="send:SendMessageRequestHeaderV2", body="message", reply_ext="send:SendMessageResponseHeader"),
-    _rpc(RequestCode.SEND_BATCH_MESSAGE, "BP", "send", ext="send:SendMessageRequestHeaderV2", body="batch", reply_ext="send:SendMessageResponseHeader"),
-    _rpc(RequestCode.CONSUMER_SEND_MSG_BACK, "BP", "send", ext="send:ConsumerSendMsgBackRequestHeader"),
-    _rpc(RequestCode.RECALL_MESSAGE, "BP", "send", ext="send:RecallMessageRequestHeader", reply_ext="send:RecallMessageResponseHeader", since="5.3.2"),
-    _rpc(RequestCode.SEND_REPLY_MESSAGE, "B", "reply", ext="send:SendMessageRequestHeader", body="message", reply_ext="send:SendMessageResponseHeader"),
-    _rpc(RequestCode.SEND_REPLY_MESSAGE_V2, "B", "reply", ext="send:SendMessageRequestHeaderV2", body="message", reply_ext="send:SendMessageResponseHeader"),
-    _rpc(RequestCode.PUSH_REPLY_MESSAGE_TO_CLIENT, "C", "client", ext="send:ReplyMessageRequestHeader", body="message"),
+    _rpc(RequestCode.SEND_MESSAGE, "BP", "send", "client", ext="send:SendMessageRequestHeader", body="message", reply_ext="send:SendMessageResponseHeader"),
+    _rpc(RequestCode.SEND_MESSAGE_V2, "BP", "send", "client", ext="send:SendMessageRequestHeaderV2", body="message", reply_ext="send:SendMessageResponseHeader"),
+    _rpc(RequestCode.SEND_BATCH_MESSAGE, "BP", "send", "client", ext="send:SendMessageRequestHeaderV2", body="batch", reply_ext="send:SendMessageResponseHeader"),
+    _rpc(RequestCode.CONSUMER_SEND_MSG_BACK, "BP", "send", "client", ext="send:ConsumerSendMsgBackRequestHeader"),
+    _rpc(RequestCode.RECALL_MESSAGE, "BP", "send", "client", ext="send:RecallMessageRequestHeader", reply_ext="send:RecallMessageResponseHeader", since="5.3.2"),
+    _rpc(RequestCode.SEND_REPLY_MESSAGE, "B", "reply", "client", ext="send:SendMessageRequestHeader", body="message", reply_ext="send:SendMessageResponseHeader"),
+    _rpc(RequestCode.SEND_REPLY_MESSAGE_V2, "B", "reply", "client", ext="send:SendMessageRequestHeaderV2", body="message", reply_ext="send:SendMessageResponseHeader"),
+    _rpc(RequestCode.PUSH_REPLY_MESSAGE_TO_CLIENT, "C", "client", "member", ext="send:ReplyMessageRequestHeader", body="message"),
     # --- transactions
-    _rpc(RequestCode.END_TRANSACTION, "BP", "transaction", ext="transaction:EndTransactionRequestHeader"),
-    _rpc(RequestCode.CHECK_TRANSACTION_STATE, "C", "client", ext="transaction:CheckTransactionStateRequestHeader", body="records"),
-    _rpc(RequestCode.RESUME_CHECK_HALF_MESSAGE, "B", "admin", ext="transaction:ResumeCheckHalfMessageRequestHeader", dangerous="reconfigures"),
+    _rpc(RequestCode.END_TRANSACTION, "BP", "transaction", "client", ext="transaction:EndTransactionRequestHeader"),
+    _rpc(RequestCode.CHECK_TRANSACTION_STATE, "C", "client", "member", ext="transaction:CheckTransactionStateRequestHeader", body="records"),
+    _rpc(RequestCode.RESUME_CHECK_HALF_MESSAGE, "B", "admin", "administrator", ext="transaction:ResumeCheckHalfMessageRequestHeader"),
     # --- pulling and looking up
-    _rpc(RequestCode.PULL_MESSAGE, "BP", "pull", ext="pull:PullMessageRequestHeader", reply_ext="pull:PullMessageResponseHeader", reply_body="records"),
-    _rpc(RequestCode.LITE_PULL_MESSAGE, "BP", "litePull", ext="pull:PullMessageRequestHeader", reply_ext="pull:PullMessageResponseHeader", reply_body="records", since="5.0"),
-    _rpc(RequestCode.QUERY_MESSAGE, "B", "query", ext="query:QueryMessageRequestHeader", reply_ext="query:QueryMessageResponseHeader", reply_body="records"),
-    _rpc(RequestCode.VIEW_MESSAGE_BY_ID, "B", "query", ext="query:ViewMessageRequestHeader", reply_body="records"),
-    _rpc(RequestCode.QUERY_CONSUME_QUEUE, "B", "admin", ext="query:QueryConsumeQueueRequestHeader", reply_body="consume:QueryConsumeQueueResponseBody"),
+    _rpc(RequestCode.PULL_MESSAGE, "BP", "pull", "client", ext="pull:PullMessageRequestHeader", reply_ext="pull:PullMessageResponseHeader", reply_body="records"),
+    _rpc(RequestCode.LITE_PULL_MESSAGE, "BP", "litePull", "client", ext="pull:PullMessageRequestHeader", reply_ext="pull:PullMessageResponseHeader", reply_body="records", since="5.0"),
+    _rpc(RequestCode.QUERY_MESSAGE, "B", "query", "client", ext="query:QueryMessageRequestHeader", reply_ext="query:QueryMessageResponseHeader", reply_body="records"),
+    _rpc(RequestCode.VIEW_MESSAGE_BY_ID, "B", "query", "client", ext="query:ViewMessageRequestHeader", reply_body="records"),
+    _rpc(RequestCode.QUERY_CONSUME_QUEUE, "B", "admin", "client", ext="query:QueryConsumeQueueRequestHeader", reply_body="consume:QueryConsumeQueueResponseBody"),
     # --- offsets
-    _rpc(RequestCode.QUERY_BROKER_OFFSET, "", "admin"),
-    _rpc(RequestCode.QUERY_CONSUMER_OFFSET, "BP", "consumer", ext="offset:QueryConsumerOffsetRequestHeader", reply_ext="offset:OffsetResponseHeader"),
-    _rpc(RequestCode.UPDATE_CONSUMER_OFFSET, "BP", "consumer", ext="offset:UpdateConsumerOffsetRequestHeader"),
-    _rpc(RequestCode.SEARCH_OFFSET_BY_TIMESTAMP, "BP", "admin", ext="offset:SearchOffsetRequestHeader", reply_ext="offset:OffsetResponseHeader"),
-    _rpc(RequestCode.GET_MAX_OFFSET, "BP", "admin", ext="offset:GetMaxOffsetRequestHeader", reply_ext="offset:OffsetResponseHeader"),
-    _rpc(RequestCode.GET_MIN_OFFSET, "BP", "admin", ext="offset:QueueRequestHeader", reply_ext="offset:OffsetResponseHeader"),
-    _rpc(RequestCode.GET_EARLIEST_MSG_STORETIME, "BP", "admin", ext="offset:QueueRequestHeader", reply_ext="offset:EarliestMsgStoretimeResponseHeader"),
-    _rpc(RequestCode.RESET_CONSUMER_CLIENT_OFFSET, "C", "client", ext="offset:ResetOffsetRequestHeader", body="offset:ResetOffsetBody"),
-    _rpc(RequestCode.GET_CONSUMER_STATUS_FROM_CLIENT, "C", "client", ext="offset:GetConsumerStatusRequestHeader", reply_body="offset:GetConsumerStatusBody"),
-    _rpc(RequestCode.INVOKE_BROKER_TO_RESET_OFFSET, "B", "admin", ext="offset:ResetOffsetRequestHeader", reply_body="offset:ResetOffsetBody", dangerous="reconfigures"),
-    _rpc(RequestCode.INVOKE_BROKER_TO_GET_CONSUMER_STATUS, "B", "admin", ext="offset:GetConsumerStatusRequestHeader", reply_body="offset:GetConsumerStatusBody"),
-    _rpc(RequestCode.CLONE_GROUP_OFFSET, "B", "admin", ext="offset:CloneGroupOffsetRequestHeader", dangerous="reconfigures"),
+    _rpc(RequestCode.QUERY_BROKER_OFFSET, "", "admin", "public"),
+    _rpc(RequestCode.QUERY_CONSUMER_OFFSET, "BP", "consumer", "client", ext="offset:QueryConsumerOffsetRequestHeader", reply_ext="offset:OffsetResponseHeader"),
+    _rpc(RequestCode.UPDATE_CONSUMER_OFFSET, "BP", "consumer", "client", ext="offset:UpdateConsumerOffsetRequestHeader"),
+    _rpc(RequestCode.SEARCH_OFFSET_BY_TIMESTAMP, "BP", "admin", "public", ext="offset:SearchOffsetRequestHeader", reply_ext="offset:OffsetResponseHeader"),
+    _rpc(RequestCode.GET_MAX_OFFSET, "BP", "admin", "public", ext="offset:GetMaxOffsetRequestHeader", reply_ext="offset:OffsetResponseHeader"),
+    _rpc(RequestCode.GET_MIN_OFFSET, "BP", "admin", "public", ext="offset:QueueRequestHeader", reply_ext="offset:OffsetResponseHeader"),
+    _rpc(RequestCode.GET_EARLIEST_MSG_STORETIME, "BP", "admin", "public", ext="offset:QueueRequestHeader", reply_ext="offset:EarliestMsgStoretimeResponseHeader"),
+    _rpc(RequestCode.RESET_CONSUMER_CLIENT_OFFSET, "C", "client", "member", ext="offset:ResetOffsetRequestHeader", body="offset:ResetOffsetBody"),
+    _rpc(RequestCode.GET_CONSUMER_STATUS_FROM_CLIENT, "C", "client", "member", ext="offset:GetConsumerStatusRequestHeader", reply_body="offset:GetConsumerStatusBody"),
+    _rpc(RequestCode.INVOKE_BROKER_TO_RESET_OFFSET, "B", "admin", "administrator", ext="offset:ResetOffsetRequestHeader", reply_body="offset:ResetOffsetBody"),
+    _rpc(RequestCode.INVOKE_BROKER_TO_GET_CONSUMER_STATUS, "B", "admin", "administrator", ext="offset:GetConsumerStatusRequestHeader", reply_body="offset:GetConsumerStatusBody"),
+    _rpc(RequestCode.CLONE_GROUP_OFFSET, "B", "admin", "administrator", ext="offset:CloneGroupOffsetRequestHeader"),
     # --- clients and rebalance
-    _rpc(RequestCode.HEART_BEAT, "BP", "heartbeat", body="heartbeat:HeartbeatData", reply_ext="client:HeartbeatResponseHeader"),
-    _rpc(RequestCode.UNREGISTER_CLIENT, "BP", "client", ext="client:UnregisterClientRequestHeader"),
-    _rpc(RequestCode.CHECK_CLIENT_CONFIG, "BP", "client", body="heartbeat:CheckClientRequestBody"),
-    _rpc(RequestCode.GET_CLIENT_CONFIG, "", "client", since="5.0"),
-    _rpc(RequestCode.GET_CONSUMER_LIST_BY_GROUP, "BP", "consumer", ext="client:ConsumerGroupRequestHeader", reply_body="connection:GetConsumerListByGroupResponseBody"),
-    _rpc(RequestCode.NOTIFY_CONSUMER_IDS_CHANGED, "C", "client", ext="client:ConsumerGroupRequestHeader"),
-    _rpc(RequestCode.LOCK_BATCH_MQ, "BP", "admin", body="lock:LockBatchRequestBody", reply_body="lock:LockBatchResponseBody"),
-    _rpc(RequestCode.UNLOCK_BATCH_MQ, "BP", "admin", body="lock:LockBatchRequestBody"),
-    _rpc(RequestCode.GET_CONSUMER_CONNECTION_LIST, "BP", "admin", ext="client:ConsumerGroupRequestHeader", reply_body="connection:ConsumerConnection"),
-    _rpc(RequestCode.GET_PRODUCER_CONNECTION_LIST, "B", "admin", ext="client:ProducerGroupRequestHeader", reply_body="connection:ProducerConnection"),
-    _rpc(RequestCode.GET_ALL_PRODUCER_INFO, "B", "admin", reply_body="connection:ProducerTableInfo", since="4.9.4"),
-    _rpc(RequestCode.GET_CONSUMER_RUNNING_INFO, "BC", "admin", ext="client:GetConsumerRunningInfoRequestHeader", reply_body="running:ConsumerRunningInfo"),
-    _rpc(RequestCode.CONSUME_MESSAGE_DIRECTLY, "BC", "admin", ext="client:ConsumeMessageDirectlyRequestHeader", body="records", reply_body="running:ConsumeMessageDirectlyResult"),
+    _rpc(RequestCode.HEART_BEAT, "BP", "heartbeat", "client", body="heartbeat:HeartbeatData", reply_ext="client:HeartbeatResponseHeader"),
+    _rpc(RequestCode.UNREGISTER_CLIENT, "BP", "client", "client", ext="client:UnregisterClientRequestHeader"),
+    _rpc(RequestCode.CHECK_CLIENT_CONFIG, "BP", "client", "client", body="heartbeat:CheckClientRequestBody"),
+    _rpc(RequestCode.GET_CLIENT_CONFIG, "", "client", "client", since="5.0"),
+    _rpc(RequestCode.GET_CONSUMER_LIST_BY_GROUP, "BP", "consumer", "client", ext="client:ConsumerGroupRequestHeader", reply_body="connection:GetConsumerListByGroupResponseBody"),
+    _rpc(RequestCode.NOTIFY_CONSUMER_IDS_CHANGED, "C", "client", "member", ext="client:ConsumerGroupRequestHeader"),
+    _rpc(RequestCode.LOCK_BATCH_MQ, "BP", "admin", "client", body="lock:LockBatchRequestBody", reply_body="lock:LockBatchResponseBody"),
+    _rpc(RequestCode.UNLOCK_BATCH_MQ, "BP", "admin", "client", body="lock:LockBatchRequestBody"),
+    _rpc(RequestCode.GET_CONSUMER_CONNECTION_LIST, "BP", "admin", "public", ext="client:ConsumerGroupRequestHeader", reply_body="connection:ConsumerConnection"),
+    _rpc(RequestCode.GET_PRODUCER_CONNECTION_LIST, "B", "admin", "public", ext="client:ProducerGroupRequestHeader", reply_body="connection:ProducerConnection"),
+    _rpc(RequestCode.GET_ALL_PRODUCER_INFO, "B", "admin", "public", reply_body="connection:ProducerTableInfo", since="4.9.4"),
+    _rpc(RequestCode.GET_CONSUMER_RUNNING_INFO, "BC", "admin", "administrator", ext="client:GetConsumerRunningInfoRequestHeader", reply_body="running:ConsumerRunningInfo"),
+    _rpc(RequestCode.CONSUME_MESSAGE_DIRECTLY, "BC", "admin", "administrator", ext="client:ConsumeMessageDirectlyRequestHeader", body="records", reply_body="running:ConsumeMessageDirectlyResult"),
     # --- POP
-    _rpc(RequestCode.POP_MESSAGE, "BP", "pull", ext="pop:PopMessageRequestHeader", reply_ext="pop:PopMessageResponseHeader", reply_body="records", since="5.0"),
-    _rpc(RequestCode.ACK_MESSAGE, "BP", "ack", ext="pop:AckMessageRequestHeader", since="5.0"),
-    _rpc(RequestCode.PEEK_MESSAGE, "B", "pull", ext="pop:PeekMessageRequestHeader", reply_ext="pop:PopMessageResponseHeader", reply_body="records", since="5.0"),
-    _rpc(RequestCode.CHANGE_MESSAGE_INVISIBLETIME, "BP", "ack", ext="pop:ChangeInvisibleTimeRequestHeader", reply_ext="pop:ChangeInvisibleTimeResponseHeader", since="5.0"),
-    _rpc(RequestCode.NOTIFICATION, "B", "pull", ext="pop:NotificationRequestHeader", reply_ext="pop:NotificationResponseHeader", since="5.0"),
-    _rpc(RequestCode.POLLING_INFO, "B", "pull", ext="pop:PollingInfoRequestHeader", reply_ext="pop:PollingInfoResponseHeader", since="5.0"),
-    _rpc(RequestCode.POP_ROLLBACK, "B", "admin", since="5.3.2", dangerous="reconfigures"),
-    _rpc(RequestCode.BATCH_ACK_MESSAGE, "B", "ack", body="pop:BatchAckMessageRequestBody", since="5.1.3"),
-    _rpc(RequestCode.QUERY_ASSIGNMENT, "B", "consumer", body="lock:QueryAssignmentRequestBody", reply_body="lock:QueryAssignmentResponseBody", since="5.0"),
-    _rpc(RequestCode.SET_MESSAGE_REQUEST_MODE, "B", "consumer", body="lock:SetMessageRequestModeRequestBody", since="5.0", dangerous="reconfigures"),
-    _rpc(RequestCode.GET_ALL_MESSAGE_REQUEST_MODE, "B", "admin", reply_body="lock:MessageRequestModeSerializeWrapper", since="5.0"),
+    _rpc(RequestCode.POP_MESSAGE, "BP", "pull", "client", ext="pop:PopMessageRequestHeader", reply_ext="pop:PopMessageResponseHeader", reply_body="records", since="5.0"),
+    _rpc(RequestCode.ACK_MESSAGE, "BP", "ack", "client", ext="pop:AckMessageRequestHeader", since="5.0"),
+    _rpc(RequestCode.PEEK_MESSAGE, "B", "pull", "client", ext="pop:PeekMessageRequestHeader", reply_ext="pop:PopMessageResponseHeader", reply_body="records", since="5.0"),
+    _rpc(RequestCode.CHANGE_MESSAGE_INVISIBLETIME, "BP", "ack", "client", ext="pop:ChangeInvisibleTimeRequestHeader", reply_ext="pop:ChangeInvisibleTimeResponseHeader", since="5.0"),
+    _rpc(RequestCode.NOTIFICATION, "B", "pull", "client", ext="pop:NotificationRequestHeader", reply_ext="pop:NotificationResponseHeader", since="5.0"),
+    _rpc(RequestCode.POLLING_INFO, "B", "pull", "client", ext="pop:PollingInfoRequestHeader", reply_ext="pop:PollingInfoResponseHeader", since="5.0"),
+    _rpc(RequestCode.POP_ROLLBACK, "B", "admin", "administrator", since="5.3.2"),
+    _rpc(RequestCode.BATCH_ACK_MESSAGE, "B", "ack", "client", body="pop:BatchAckMessageRequestBody", since="5.1.3"),
+    _rpc(RequestCode.QUERY_ASSIGNMENT, "B", "consumer", "client", body="lock:QueryAssignmentRequestBody", reply_body="lock:QueryAssignmentResponseBody", since="5.0"),
+    _rpc(RequestCode.SET_MESSAGE_REQUEST_MODE, "B", "consumer", "administrator", body="lock:SetMessageRequestModeRequestBody", since="5.0"),
+    _rpc(RequestCode.GET_ALL_MESSAGE_REQUEST_MODE, "B", "admin", "public", reply_body="lock:MessageRequestModeSerializeWrapper", since="5.0"),
     # --- topics
-    _rpc(RequestCode.UPDATE_AND_CREATE_TOPIC, "B", "admin", ext="topic:CreateTopicRequestHeader", dangerous="reconfigures"),
-    _rpc(RequestCode.UPDATE_AND_CREATE_TOPIC_LIST, "B", "admin", body="topic:CreateTopicListRequestBody", since="5.3.0", dangerous="reconfigures"),
-    _rpc(RequestCode.GET_ALL_TOPIC_CONFIG, "B", "admin", ext="topic:GetAllTopicConfigRequestHeader", reply_ext="topic:GetAllTopicConfigResponseHeader", reply_body="topic:TopicConfigAndMappingSerializeWrapper"),
-    _rpc(RequestCode.GET_TOPIC_CONFIG_LIST, "", "admin"),
-    _rpc(RequestCode.GET_TOPIC_NAME_LIST, "", "admin"),
-    _rpc(RequestCode.GET_TOPIC_STATS_INFO, "B", "admin", ext="topic:TopicNameRequestHeader", reply_body="topic:TopicStatsTable"),
-    _rpc(RequestCode.DELETE_TOPIC_IN_BROKER, "B", "admin", ext="topic:TopicNameRequestHeader", dangerous="destroys"),
-    _rpc(RequestCode.QUERY_TOPIC_CONSUME_BY_WHO, "B", "admin", ext="topic:TopicNameRequestHeader", reply_body="group:GroupList"),
-    _rpc(RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_BROKER, "B", "admin", reply_body="route:TopicList"),
-    _rpc(RequestCode.GET_TOPIC_CONFIG, "B", "admin", ext="topic:TopicNameRequestHeader", reply_body="topic:TopicConfigAndQueueMapping", since="5.0"),
-    _rpc(RequestCode.UPDATE_AND_CREATE_STATIC_TOPIC, "B", "admin", ext="topic:CreateTopicRequestHeader", body="route:TopicQueueMappingDetail", since="5.0", dangerous="reconfigures"),
+    _rpc(RequestCode.UPDATE_AND_CREATE_TOPIC, "B", "admin", "administrator", ext="topic:CreateTopicRequestHeader"),
+    _rpc(RequestCode.UPDATE_AND_CREATE_TOPIC_LIST, "B", "admin", "administrator", body="topic:CreateTopicListRequestBody", since="5.3.0"),
+    _rpc(RequestCode.GET_ALL_TOPIC_CONFIG, "B", "admin", "public", ext="topic:GetAllTopicConfigRequestHeader", reply_ext="topic:GetAllTopicConfigResponseHeader", reply_body="topic:TopicConfigAndMappingSerializeWrapper"),
+    _rpc(RequestCode.GET_TOPIC_CONFIG_LIST, "", "admin", "public"),
+    _rpc(RequestCode.GET_TOPIC_NAME_LIST, "", "admin", "public"),
+    _rpc(RequestCode.GET_TOPIC_STATS_INFO, "B", "admin", "public", ext="topic:TopicNameRequestHeader", reply_body="topic:TopicStatsTable"),
+    _rpc(RequestCode.DELETE_TOPIC_IN_BROKER, "B", "admin", "administrator", ext="topic:TopicNameRequestHeader"),
+    _rpc(RequestCode.QUERY_TOPIC_CONSUME_BY_WHO, "B", "admin", "public", ext="topic:TopicNameRequestHeader", reply_body="group:GroupList"),
+    _rpc(RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_BROKER, "B", "admin", "public", reply_body="route:TopicList"),
+    _rpc(RequestCode.GET_TOPIC_CONFIG, "B", "admin", "public", ext="topic:TopicNameRequestHeader", reply_body="topic:TopicConfigAndQueueMapping", since="5.0"),
+    _rpc(RequestCode.UPDATE_AND_CREATE_STATIC_TOPIC, "B", "admin", "administrator", ext="topic:CreateTopicRequestHeader", body="route:TopicQueueMappingDetail", since="5.0"),
     # --- subscription groups
-    _rpc(RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, "B", "admin", body="group:SubscriptionGroupBody", dangerous="reconfigures"),
-    _rpc(RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG, "B", "admin", ext="group:GetAllSubscriptionGroupRequestHeader", reply_ext="group:GetAllSubscriptionGroupResponseHeader", reply_body="group:SubscriptionGroupWrapper"),
-    _rpc(RequestCode.DELETE_SUBSCRIPTIONGROUP, "B", "admin", ext="group:DeleteSubscriptionGroupRequestHeader", dangerous="destroys"),
-    _rpc(RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST, "B", "admin", body="group:SubscriptionGroupList", since="5.3.1", dangerous="reconfigures"),
-    _rpc(RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG, "B", "admin", ext="group:GetSubscriptionGroupConfigRequestHeader", reply_body="group:SubscriptionGroupBody", since="5.0"),
-    _rpc(RequestCode.UPDATE_AND_GET_GROUP_FORBIDDEN, "B", "admin", ext="group:UpdateGroupForbiddenRequestHeader", reply_body="group:GroupForbidden", since="5.0", dangerous="reconfigures"),
+    _rpc(RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, "B", "admin", "administrator", body="group:SubscriptionGroupBody"),
+    _rpc(RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG, "B", "admin", "public", ext="group:GetAllSubscriptionGroupRequestHeader", reply_ext="group:GetAllSubscriptionGroupResponseHeader", reply_body="group:SubscriptionGroupWrapper"),
+    _rpc(RequestCode.DELETE_SUBSCRIPTIONGROUP, "B", "admin", "administrator", ext="group:DeleteSubscriptionGroupRequestHeader"),
+    _rpc(RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST, "B", "admin", "administrator", body="group:SubscriptionGroupList", since="5.3.1"),
+    _rpc(RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG, "B", "admin", "public", ext="group:GetSubscriptionGroupConfigRequestHeader", reply_body="group:SubscriptionGroupBody", since="5.0"),
+    _rpc(RequestCode.UPDATE_AND_GET_GROUP_FORBIDDEN, "B", "admin", "administrator", ext="group:UpdateGroupForbiddenRequestHeader", reply_body="group:GroupForbidden", since="5.0"),
     # --- consumption state
-    _rpc(RequestCode.GET_CONSUME_STATS, "B", "admin", ext="consume:GetConsumeStatsRequestHeader", reply_body="consume:ConsumeStats"),
-    _rpc(RequestCode.QUERY_CONSUME_TIME_SPAN, "B", "admin", ext="consume:QueryConsumeTimeSpanRequestHeader", reply_body="consume:QueryConsumeTimeSpanBody"),
-    _rpc(RequestCode.QUERY_CORRECTION_OFFSET, "B", "admin", ext="consume:QueryCorrectionOffsetRequestHeader", reply_body="consume:QueryCorrectionOffsetBody"),
-    _rpc(RequestCode.VIEW_BROKER_STATS_DATA, "B", "admin", ext="consume:ViewBrokerStatsDataRequestHeader", reply_body="consume:BrokerStatsData"),
-    _rpc(RequestCode.GET_BROKER_CONSUME_STATS, "B", "admin", ext="consume:GetBrokerConsumeStatsRequestHeader", reply_body="consume:ConsumeStatsList"),
-    _rpc(RequestCode.QUERY_TOPICS_BY_CONSUMER, "B", "admin", ext="consume:QueryTopicsByConsumerRequestHeader", reply_body="route:TopicList", since="5.0"),
-    _rpc(RequestCode.QUERY_SUBSCRIPTION_BY_CONSUMER, "B", "admin", ext="consume:QuerySubscriptionByConsumerRequestHeader", reply_body="consume:QuerySubscriptionResponseBody", since="5.0"),
-    _rpc(RequestCode.SUSPEND_CONSUMER, "", "admin"),
-    _rpc(RequestCode.RESUME_CONSUMER, "", "admin"),
-    _rpc(RequestCode.RESET_CONSUMER_OFFSET_IN_CONSUMER, "", "admin"),
-    _rpc(RequestCode.RESET_CONSUMER_OFFSET_IN_BROKER, "", "admin"),
-    _rpc(RequestCode.ADJUST_CONSUMER_THREAD_POOL, "", "admin"),
-    _rpc(RequestCode.WHO_CONSUME_THE_MESSAGE, "", "admin"),
-    _rpc(RequestCode.REGISTER_FILTER_SERVER, "", "admin"),
-    _rpc(RequestCode.REGISTER_MESSAGE_FILTER_CLASS, "", "admin"),
+    _rpc(RequestCode.GET_CONSUME_STATS, "B", "admin", "public", ext="consume:GetConsumeStatsRequestHeader", reply_body="consume:ConsumeStats"),
+    _rpc(RequestCode.QUERY_CONSUME_TIME_SPAN, "B", "admin", "public", ext="consume:QueryConsumeTimeSpanRequestHeader", reply_body="consume:QueryConsumeTimeSpanBody"),
+    _rpc(RequestCode.QUERY_CORRECTION_OFFSET, "B", "admin", "public", ext="consume:QueryCorrectionOffsetRequestHeader", reply_body="consume:QueryCorrectionOffsetBody"),
+    _rpc(RequestCode.VIEW_BROKER_STATS_DATA, "B", "admin", "public", ext="consume:ViewBrokerStatsDataRequestHeader", reply_body="consume:BrokerStatsData"),
+    _rpc(RequestCode.GET_BROKER_CONSUME_STATS, "B", "admin", "public", ext="consume:GetBrokerConsumeStatsRequestHeader", reply_body="consume:ConsumeStatsList"),
+    _rpc(RequestCode.QUERY_TOPICS_BY_CONSUMER, "B", "admin", "public", ext="consume:QueryTopicsByConsumerRequestHeader", reply_body="route:TopicList", since="5.0"),
+    _rpc(RequestCode.QUERY_SUBSCRIPTION_BY_CONSUMER, "B", "admin", "public", ext="consume:QuerySubscriptionByConsumerRequestHeader", reply_body="consume:QuerySubscriptionResponseBody", since="5.0"),
+    _rpc(RequestCode.SUSPEND_CONSUMER, "", "admin", "administrator"),
+    _rpc(RequestCode.RESUME_CONSUMER, "", "admin", "administrator"),
+    _rpc(RequestCode.RESET_CONSUMER_OFFSET_IN_CONSUMER, "", "admin", "administrator"),
+    _rpc(RequestCode.RESET_CONSUMER_OFFSET_IN_BROKER, "", "admin", "administrator"),
+    _rpc(RequestCode.ADJUST_CONSUMER_THREAD_POOL, "", "admin", "administrator"),
+    _rpc(RequestCode.WHO_CONSUME_THE_MESSAGE, "", "admin", "public"),
+    _rpc(RequestCode.REGISTER_FILTER_SERVER, "", "admin", "administrator"),
+    _rpc(RequestCode.REGISTER_MESSAGE_FILTER_CLASS, "", "admin", "administrator"),
     # --- broker operations
-    _rpc(RequestCode.UPDATE_BROKER_CONFIG, "BX", "admin", body="text", dangerous="reconfigures"),
-    _rpc(RequestCode.GET_BROKER_CONFIG, "BX", "admin", reply_ext="broker:GetBrokerConfigResponseHeader", reply_body="text"),
-    _rpc(RequestCode.TRIGGER_DELETE_FILES, "", "admin"),
-    _rpc(RequestCode.GET_BROKER_RUNTIME_INFO, "B", "admin", reply_body="kv:KVTable"),
-    _rpc(RequestCode.CLEAN_EXPIRED_CONSUMEQUEUE, "B", "admin", dangerous="destroys"),
-    _rpc(RequestCode.CLEAN_UNUSED_TOPIC, "B", "admin", dangerous="destroys"),
-    _rpc(RequestCode.DELETE_EXPIRED_COMMITLOG, "B", "admin", dangerous="destroys"),
-    _rpc(RequestCode.UPDATE_COLD_DATA_FLOW_CTR_CONFIG, "B", "admin", body="text", since="5.1.2", dangerous="reconfigures"),
-    _rpc(RequestCode.REMOVE_COLD_DATA_FLOW_CTR_CONFIG, "B", "admin", body="text", since="5.1.2", dangerous="reconfigures"),
-    _rpc(RequestCode.GET_COLD_DATA_FLOW_CTR_INFO, "B", "admin", reply_body="state:ColdDataFlowInfo", since="5.1.2"),
-    _rpc(RequestCode.SET_COMMITLOG_READ_MODE, "B", "admin", ext="broker:SetCommitLogReadModeRequestHeader", since="5.1.2", dangerous="reconfigures"),
-    _rpc(RequestCode.CHECK_ROCKSDB_CQ_WRITE_PROGRESS, "B", "admin", ext="consume:CheckRocksdbCqWriteProgressRequestHeader", reply_body="state:CheckRocksdbCqWriteResult", since="5.3.1"),
-    _rpc(RequestCode.EXPORT_ROCKSDB_CONFIG_TO_JSON, "B", "admin", ext="broker:ExportRocksdbConfigRequestHeader", since="5.3.2"),
+    _rpc(RequestCode.UPDATE_BROKER_CONFIG, "BX", "admin", "administrator", body="text"),
+    _rpc(RequestCode.GET_BROKER_CONFIG, "BX", "admin", "public", reply_ext="broker:GetBrokerConfigResponseHeader", reply_body="text"),
+    _rpc(RequestCode.TRIGGER_DELETE_FILES, "", "admin", "administrator"),
+    _rpc(RequestCode.GET_BROKER_RUNTIME_INFO, "B", "admin", "public", reply_body="kv:KVTable"),
+    _rpc(RequestCode.CLEAN_EXPIRED_CONSUMEQUEUE, "B", "admin", "administrator"),
+    _rpc(RequestCode.CLEAN_UNUSED_TOPIC, "B", "admin", "administrator"),
+    _rpc(RequestCode.DELETE_EXPIRED_COMMITLOG, "B", "admin", "administrator"),
+    _rpc(RequestCode.UPDATE_COLD_DATA_FLOW_CTR_CONFIG, "B", "admin", "administrator", body="text", since="5.1.2"),
+    _rpc(RequestCode.REMOVE_COLD_DATA_FLOW_CTR_CONFIG, "B", "admin", "administrator", body="text", since="5.1.2"),
+    _rpc(RequestCode.GET_COLD_DATA_FLOW_CTR_INFO, "B", "admin", "public", reply_body="state:ColdDataFlowInfo", since="5.1.2"),
+    _rpc(RequestCode.SET_COMMITLOG_READ_MODE, "B", "admin", "administrator", ext="broker:SetCommitLogReadModeRequestHeader", since="5.1.2"),
+    _rpc(RequestCode.CHECK_ROCKSDB_CQ_WRITE_PROGRESS, "B", "admin", "public", ext="consume:CheckRocksdbCqWriteProgressRequestHeader", reply_body="state:CheckRocksdbCqWriteResult", since="5.3.1"),
+    _rpc(RequestCode.EXPORT_ROCKSDB_CONFIG_TO_JSON, "B", "admin", "administrator", ext="broker:ExportRocksdbConfigRequestHeader", since="5.3.2"),
     # --- replication and slaves
-    _rpc(RequestCode.GET_ALL_CONSUMER_OFFSET, "B", "admin", reply_body="offset:ConsumerOffsetSerializeWrapper"),
-    _rpc(RequestCode.GET_ALL_DELAY_OFFSET, "B", "admin", reply_body="offset:DelayOffsetSerializeWrapper"),
-    _rpc(RequestCode.GET_TIMER_CHECK_POINT, "B", "admin", reply_body="timer:TimerCheckpoint", since="5.0"),
-    _rpc(RequestCode.GET_TIMER_METRICS, "B", "admin", reply_body="timer:TimerMetrics", since="5.0"),
-    _rpc(RequestCode.NOTIFY_MIN_BROKER_ID_CHANGE, "B", "admin", ext="broker:NotifyMinBrokerIdChangeRequestHeader", since="5.0", dangerous="reconfigures"),
-    _rpc(RequestCode.EXCHANGE_BROKER_HA_INFO, "B", "admin", ext="broker:ExchangeHAInfoHeader", reply_ext="broker:ExchangeHAInfoHeader", since="5.0", dangerous="reconfigures"),
-    _rpc(RequestCode.GET_BROKER_HA_STATUS, "B", "admin", reply_body="ha:HARuntimeInfo", since="5.0"),
-    _rpc(RequestCode.RESET_MASTER_FLUSH_OFFSET, "B", "admin", ext="broker:ResetMasterFlushOffsetRequestHeader", since="5.0", dangerous="reconfigures"),
-    _rpc(RequestCode.GET_BROKER_EPOCH_CACHE, "B", "admin", reply_body="ha:EpochEntryCache", since="5.0"),
-    _rpc(RequestCode.NOTIFY_BROKER_ROLE_CHANGED, "B", "admin", ext="broker:NotifyBrokerRoleChangedRequestHeader", body="ha:SyncStateSet", since="5.0", dangerous="reconfigures"),
+    _rpc(RequestCode.GET_ALL_CONSUMER_OFFSET, "B", "admin", "public", reply_body="offset:ConsumerOffsetSerializeWrapper"),
+    _rpc(RequestCode.GET_ALL_DELAY_OFFSET, "B", "admin", "public", reply_body="offset:DelayOffsetSerializeWrapper"),
+    _rpc(RequestCode.GET_TIMER_CHECK_POINT, "B", "admin", "public", reply_body="timer:TimerCheckpoint", since="5.0"),
+    _rpc(RequestCode.GET_TIMER_METRICS, "B", "admin", "public", reply_body="timer:TimerMetrics", since="5.0"),
+    _rpc(RequestCode.NOTIFY_MIN_BROKER_ID_CHANGE, "B", "admin", "member", ext="broker:NotifyMinBrokerIdChangeRequestHeader", since="5.0"),
+    _rpc(RequestCode.EXCHANGE_BROKER_HA_INFO, "B", "admin", "member", ext="broker:ExchangeHAInfoHeader", reply_ext="broker:ExchangeHAInfoHeader", since="5.0"),
+    _rpc(RequestCode.GET_BROKER_HA_STATUS, "B", "admin", "public", reply_body="ha:HARuntimeInfo", since="5.0"),
+    _rpc(RequestCode.RESET_MASTER_FLUSH_OFFSET, "B", "admin", "member", ext="broker:ResetMasterFlushOffsetRequestHeader", since="5.0"),
+    _rpc(RequestCode.GET_BROKER_EPOCH_CACHE, "B", "admin", "public", reply_body="ha:EpochEntryCache", since="5.0"),
+    _rpc(RequestCode.NOTIFY_BROKER_ROLE_CHANGED, "B", "admin", "member", ext="broker:NotifyBrokerRoleChangedRequestHeader", body="ha:SyncStateSet", since="5.0"),
     # --- users and access rules
-    _rpc(RequestCode.UPDATE_AND_CREATE_ACL_CONFIG, "B", "admin", ext="auth:CreateAccessConfigRequestHeader", until="5.3.2", dangerous="reconfigures"),
-    _rpc(RequestCode.DELETE_ACL_CONFIG, "B", "admin", ext="auth:DeleteAccessConfigRequestHeader", until="5.3.2", dangerous="destroys"),
-    _rpc(RequestCode.GET_BROKER_CLUSTER_ACL_INFO, "B", "admin", reply_ext="auth:GetBrokerAclConfigResponseHeader", until="5.3.2"),
-    _rpc(RequestCode.UPDATE_GLOBAL_WHITE_ADDRS_CONFIG, "B", "admin", ext="auth:UpdateGlobalWhiteAddrsRequestHeader", until="5.3.2", dangerous="reconfigures"),
-    _rpc(RequestCode.GET_BROKER_CLUSTER_ACL_CONFIG, "", "admin", since="5.0", until="5.3.2"),
-    _rpc(RequestCode.AUTH_CREATE_USER, "B", "admin", ext="auth:UserRequestHeader", body="auth:UserInfo", since="5.3.0", dangerous="reconfigures"),
-    _rpc(RequestCode.AUTH_UPDATE_USER, "B", "admin", ext="auth:UserRequestHeader", body="auth:UserInfo", since="5.3.0", dangerous="reconfigures"),
-    _rpc(RequestCode.AUTH_DELETE_USER, "B", "admin", ext="auth:UserRequestHeader", since="5.3.0", dangerous="destroys"),
-    _rpc(RequestCode.AUTH_GET_USER, "B", "admin", ext="auth:UserRequestHeader", reply_body="auth:UserInfo", since="5.3.0"),
-    _rpc(RequestCode.AUTH_LIST_USER, "B", "admin", ext="auth:ListUsersRequestHeader", reply_body="auth:UserList", since="5.3.0"),
-    _rpc(RequestCode.AUTH_CREATE_ACL, "B", "admin", ext="auth:AclRequestHeader", body="auth:AclInfo", since="5.3.0", dangerous="reconfigures"),
-    _rpc(RequestCode.AUTH_UPDATE_ACL, "B", "admin", ext="auth:AclRequestHeader", body="auth:AclInfo", since="5.3.0", dangerous="reconfigures"),
-    _rpc(RequestCode.AUTH_DELETE_ACL, "B", "admin", ext="auth:DeleteAclRequestHeader", since="5.3.0", dangerous="destroys"),
-    _rpc(RequestCode.AUTH_GET_ACL, "B", "admin", ext="auth:AclRequestHeader", reply_body="auth:AclInfo", since="5.3.0"),
-    _rpc(RequestCode.AUTH_LIST_ACL, "B", "admin", ext="auth:ListAclsRequestHeader", reply_body="auth:AclList", since="5.3.0"),
+    _rpc(RequestCode.UPDATE_AND_CREATE_ACL_CONFIG, "B", "admin", "administrator", ext="auth:CreateAccessConfigRequestHeader", until="5.3.2"),
+    _rpc(RequestCode.DELETE_ACL_CONFIG, "B", "admin", "administrator", ext="auth:DeleteAccessConfigRequestHeader", until="5.3.2"),
+    _rpc(RequestCode.GET_BROKER_CLUSTER_ACL_INFO, "B", "admin", "public", reply_ext="auth:GetBrokerAclConfigResponseHeader", until="5.3.2"),
+    _rpc(RequestCode.UPDATE_GLOBAL_WHITE_ADDRS_CONFIG, "B", "admin", "administrator", ext="auth:UpdateGlobalWhiteAddrsRequestHeader", until="5.3.2"),
+    _rpc(RequestCode.GET_BROKER_CLUSTER_ACL_CONFIG, "", "admin", "administrator", since="5.0", until="5.3.2"),
+    _rpc(RequestCode.AUTH_CREATE_USER, "B", "admin", "administrator", ext="auth:UserRequestHeader", body="auth:UserInfo", since="5.3.0"),
+    _rpc(RequestCode.AUTH_UPDATE_USER, "B", "admin", "administrator", ext="auth:UserRequestHeader", body="auth:UserInfo", since="5.3.0"),
+    _rpc(RequestCode.AUTH_DELETE_USER, "B", "admin", "administrator", ext="auth:UserRequestHeader", since="5.3.0"),
+    _rpc(RequestCode.AUTH_GET_USER, "B", "admin", "administrator", ext="auth:UserRequestHeader", reply_body="auth:UserInfo", since="5.3.0"),
+    _rpc(RequestCode.AUTH_LIST_USER, "B", "admin", "administrator", ext="auth:ListUsersRequestHeader", reply_body="auth:UserList", since="5.3.0"),
+    _rpc(RequestCode.AUTH_CREATE_ACL, "B", "admin", "administrator", ext="auth:AclRequestHeader", body="auth:AclInfo", since="5.3.0"),
+    _rpc(RequestCode.AUTH_UPDATE_ACL, "B", "admin", "administrator", ext="auth:AclRequestHeader", body="auth:AclInfo", since="5.3.0"),
+    _rpc(RequestCode.AUTH_DELETE_ACL, "B", "admin", "administrator", ext="auth:DeleteAclRequestHeader", since="5.3.0"),
+    _rpc(RequestCode.AUTH_GET_ACL, "B", "admin", "administrator", ext="auth:AclRequestHeader", reply_body="auth:AclInfo", since="5.3.0"),
+    _rpc(RequestCode.AUTH_LIST_ACL, "B", "admin", "administrator", ext="auth:ListAclsRequestHeader", reply_body="auth:AclList", since="5.3.0"),
     # --- name server
-    _rpc(RequestCode.PUT_KV_CONFIG, "N", "namesrv", ext="kv:PutKVConfigRequestHeader", dangerous="reconfigures"),
-    _rpc(RequestCode.GET_KV_CONFIG, "N", "namesrv", ext="kv:KVConfigRequestHeader", reply_ext="kv:GetKVConfigResponseHeader"),
-    _rpc(RequestCode.DELETE_KV_CONFIG, "N", "namesrv", ext="kv:KVConfigRequestHeader", dangerous="destroys"),
-    _rpc(RequestCode.REGISTER_BROKER, "N", "namesrv", ext="route:RegisterBrokerRequestHeader", body="register:RegisterBrokerBody", reply_ext="route:RegisterBrokerResponseHeader", reply_body="kv:KVTable"),
-    _rpc(RequestCode.UNREGISTER_BROKER, "N", "namesrv", ext="route:UnregisterBrokerRequestHeader"),
-    _rpc(RequestCode.GET_ROUTEINFO_BY_TOPIC, "NP", "route", ext="route:GetRouteInfoRequestHeader", reply_body="route:TopicRouteData"),
-    _rpc(RequestCode.GET_BROKER_CLUSTER_INFO, "N", "namesrv", reply_body="cluster:ClusterInfo"),
-    _rpc(RequestCode.WIPE_WRITE_PERM_OF_BROKER, "N", "namesrv", ext="route:BrokerNameRequestHeader", reply_ext="route:WipeWritePermResponseHeader", dangerous="reconfigures"),
-    _rpc(RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER, "N", "namesrv", reply_body="route:TopicList"),
-    _rpc(RequestCode.DELETE_TOPIC_IN_NAMESRV, "N", "namesrv", ext="route:DeleteTopicFromNamesrvRequestHeader", dangerous="destroys"),
-    _rpc(RequestCode.REGISTER_TOPIC_IN_NAMESRV, "N", "namesrv", ext="topic:TopicNameRequestHeader", body="route:TopicRouteData", since="5.0"),
-    _rpc(RequestCode.GET_KVLIST_BY_NAMESPACE, "N", "namesrv", ext="kv:GetKVListByNamespaceRequestHeader", reply_body="kv:KVTable"),
-    _rpc(RequestCode.GET_TOPICS_BY_CLUSTER, "N", "namesrv", ext="route:GetTopicsByClusterRequestHeader", reply_body="route:TopicList"),
-    _rpc(RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_NS, "N", "namesrv", reply_body="route:TopicList"),
-    _rpc(RequestCode.GET_UNIT_TOPIC_LIST, "N", "namesrv", reply_body="route:TopicList"),
-    _rpc(RequestCode.GET_HAS_UNIT_SUB_TOPIC_LIST, "N", "namesrv", reply_body="route:TopicList"),
-    _rpc(RequestCode.GET_HAS_UNIT_SUB_UNUNIT_TOPIC_LIST, "N", "namesrv", reply_body="route:TopicList"),
-    _rpc(RequestCode.UPDATE_NAMESRV_CONFIG, "N", "namesrv", body="text", dangerous="reconfigures"),
-    _rpc(RequestCode.GET_NAMESRV_CONFIG, "N", "namesrv", reply_body="text"),
-    _rpc(RequestCode.QUERY_DATA_VERSION, "N", "namesrv", ext="route:QueryDataVersionRequestHeader", body="version:DataVersion", reply_ext="route:QueryDataVersionResponseHeader", reply_body="version:DataVersion"),
-    _rpc(RequestCode.ADD_WRITE_PERM_OF_BROKER, "N", "namesrv", ext="route:BrokerNameRequestHeader", reply_ext="route:AddWritePermResponseHeader", since="4.9.2", dangerous="reconfigures"),
-    _rpc(RequestCode.GET_BROKER_MEMBER_GROUP, "N", "namesrv", ext="route:GetBrokerMemberGroupRequestHeader", reply_body="cluster:GetBrokerMemberGroupResponseBody", since="5.0"),
-    _rpc(RequestCode.BROKER_HEARTBEAT, "KN", "namesrv", ext="route:BrokerHeartbeatRequestHeader", since="5.0"),
+    _rpc(RequestCode.PUT_KV_CONFIG, "N", "namesrv", "administrator", ext="kv:PutKVConfigRequestHeader"),
+    _rpc(RequestCode.GET_KV_CONFIG, "N", "namesrv", "public", ext="kv:KVConfigRequestHeader", reply_ext="kv:GetKVConfigResponseHeader"),
+    _rpc(RequestCode.DELETE_KV_CONFIG, "N", "namesrv", "administrator", ext="kv:KVConfigRequestHeader"),
+    _rpc(RequestCode.REGISTER_BROKER, "N", "namesrv", "member", ext="route:RegisterBrokerRequestHeader", body="register:RegisterBrokerBody", reply_ext="route:RegisterBrokerResponseHeader", reply_body="kv:KVTable"),
+    _rpc(RequestCode.UNREGISTER_BROKER, "N", "namesrv", "member", ext="route:UnregisterBrokerRequestHeader"),
+    _rpc(RequestCode.GET_ROUTEINFO_BY_TOPIC, "NP", "route", "public", ext="route:GetRouteInfoRequestHeader", reply_body="route:TopicRouteData"),
+    _rpc(RequestCode.GET_BROKER_CLUSTER_INFO, "N", "namesrv", "public", reply_body="cluster:ClusterInfo"),
+    _rpc(RequestCode.WIPE_WRITE_PERM_OF_BROKER, "N", "namesrv", "administrator", ext="route:BrokerNameRequestHeader", reply_ext="route:WipeWritePermResponseHeader"),
+    _rpc(RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER, "N", "namesrv", "public", reply_body="route:TopicList"),
+    _rpc(RequestCode.DELETE_TOPIC_IN_NAMESRV, "N", "namesrv", "administrator", ext="route:DeleteTopicFromNamesrvRequestHeader"),
+    _rpc(RequestCode.REGISTER_TOPIC_IN_NAMESRV, "N", "namesrv", "member", ext="topic:TopicNameRequestHeader", body="route:TopicRouteData", since="5.0"),
+    _rpc(RequestCode.GET_KVLIST_BY_NAMESPACE, "N", "namesrv", "public", ext="kv:GetKVListByNamespaceRequestHeader", reply_body="kv:KVTable"),
+    _rpc(RequestCode.GET_TOPICS_BY_CLUSTER, "N", "namesrv", "public", ext="route:GetTopicsByClusterRequestHeader", reply_body="route:TopicList"),
+    _rpc(RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_NS, "N", "namesrv", "public", reply_body="route:TopicList"),
+    _rpc(RequestCode.GET_UNIT_TOPIC_LIST, "N", "namesrv", "public", reply_body="route:TopicList"),
+    _rpc(RequestCode.GET_HAS_UNIT_SUB_TOPIC_LIST, "N", "namesrv", "public", reply_body="route:TopicList"),
+    _rpc(RequestCode.GET_HAS_UNIT_SUB_UNUNIT_TOPIC_LIST, "N", "namesrv", "public", reply_body="route:TopicList"),
+    _rpc(RequestCode.UPDATE_NAMESRV_CONFIG, "N", "namesrv", "administrator", body="text"),
+    _rpc(RequestCode.GET_NAMESRV_CONFIG, "N", "namesrv", "public", reply_body="text"),
+    _rpc(RequestCode.QUERY_DATA_VERSION, "N", "namesrv", "member", ext="route:QueryDataVersionRequestHeader", body="version:DataVersion", reply_ext="route:QueryDataVersionResponseHeader", reply_body="version:DataVersion"),
+    _rpc(RequestCode.ADD_WRITE_PERM_OF_BROKER, "N", "namesrv", "administrator", ext="route:BrokerNameRequestHeader", reply_ext="route:AddWritePermResponseHeader", since="4.9.2"),
+    _rpc(RequestCode.GET_BROKER_MEMBER_GROUP, "N", "namesrv", "public", ext="route:GetBrokerMemberGroupRequestHeader", reply_body="cluster:GetBrokerMemberGroupResponseBody", since="5.0"),
+    _rpc(RequestCode.BROKER_HEARTBEAT, "KN", "namesrv", "member", ext="route:BrokerHeartbeatRequestHeader", since="5.0"),
     # --- containers and controllers
-    _rpc(RequestCode.ADD_BROKER, "X", "admin", ext="broker:AddBrokerRequestHeader", since="5.0", dangerous="reconfigures"),
-    _rpc(RequestCode.REMOVE_BROKER, "X", "admin", ext="broker:RemoveBrokerRequestHeader", since="5.0", dangerous="destroys"),
-    _rpc(RequestCode.CONTROLLER_ALTER_SYNC_STATE_SET, "K", "controller", ext="controller:AlterSyncStateSetRequestHeader", body="ha:SyncStateSet", reply_ext="controller:AlterSyncStateSetResponseHeader", reply_body="ha:SyncStateSet", since="5.0"),
-    _rpc(RequestCode.CONTROLLER_ELECT_MASTER, "K", "controller", ext="controller:ElectMasterRequestHeader", reply_ext="controller:ElectMasterResponseHeader", reply_body="ha:ElectMasterResponseBody", since="5.0", dangerous="reconfigures"),
-    _rpc(RequestCode.CONTROLLER_REGISTER_BROKER, "K", "controller", ext="controller:RegisterBrokerToControllerRequestHeader", reply_ext="controller:RegisterBrokerToControllerResponseHeader", since="5.0"),
-    _rpc(RequestCode.CONTROLLER_GET_REPLICA_INFO, "K", "controller", ext="controller:GetReplicaInfoRequestHeader", reply_ext="controller:GetReplicaInfoResponseHeader", reply_body="ha:SyncStateSet", since="5.0"),
-    _rpc(RequestCode.CONTROLLER_GET_METADATA_INFO, "K", "controller", reply_ext="controller:GetMetaDataResponseHeader", since="5.0"),
-    _rpc(RequestCode.CONTROLLER_GET_SYNC_STATE_DATA, "K", "controller", body="ha:BrokerNameList", reply_body="ha:BrokerReplicasInfo", since="5.0"),
-    _rpc(RequestCode.UPDATE_CONTROLLER_CONFIG, "K", "controller", body="text", since="5.0", dangerous="reconfigures"),
-    _rpc(RequestCode.GET_CONTROLLER_CONFIG, "K", "controller", reply_body="text", since="5.0"),
-    _rpc(RequestCode.CLEAN_BROKER_DATA, "K", "controller", ext="controller:CleanBrokerDataRequestHeader", since="5.0", dangerous="destroys"),
-    _rpc(RequestCode.CONTROLLER_GET_NEXT_BROKER_ID, "K", "controller", ext="controller:GetNextBrokerIdRequestHeader", reply_ext="controller:GetNextBrokerIdResponseHeader", since="5.1.1"),
-    _rpc(RequestCode.CONTROLLER_APPLY_BROKER_ID, "K", "controller", ext="controller:ApplyBrokerIdRequestHeader", reply_ext="controller:ApplyBrokerIdResponseHeader", since="5.1.1"),
-    _rpc(RequestCode.BROKER_CLOSE_CHANNEL_REQUEST, "K", "controller", since="5.2"),
-    _rpc(RequestCode.CHECK_NOT_ACTIVE_BROKER_REQUEST, "K", "controller", since="5.2"),
-    _rpc(RequestCode.GET_BROKER_LIVE_INFO_REQUEST, "K", "controller", since="5.2"),
-    _rpc(RequestCode.GET_SYNC_STATE_DATA_REQUEST, "", "controller", since="5.2"),
-    _rpc(RequestCode.RAFT_BROKER_HEART_BEAT_EVENT_REQUEST, "K", "controller", since="5.2"),
+    _rpc(RequestCode.ADD_BROKER, "X", "admin", "administrator", ext="broker:AddBrokerRequestHeader", since="5.0"),
+    _rpc(RequestCode.REMOVE_BROKER, "X", "admin", "administrator", ext="broker:RemoveBrokerRequestHeader", since="5.0"),
+    _rpc(RequestCode.CONTROLLER_ALTER_SYNC_STATE_SET, "K", "controller", "member", ext="controller:AlterSyncStateSetRequestHeader", body="ha:SyncStateSet", reply_ext="controller:AlterSyncStateSetResponseHeader", reply_body="ha:SyncStateSet", since="5.0"),
+    _rpc(RequestCode.CONTROLLER_ELECT_MASTER, "K", "controller", "administrator", ext="controller:ElectMasterRequestHeader", reply_ext="controller:ElectMasterResponseHeader", reply_body="ha:ElectMasterResponseBody", since="5.0"),
+    _rpc(RequestCode.CONTROLLER_REGISTER_BROKER, "K", "controller", "member", ext="controller:RegisterBrokerToControllerRequestHeader", reply_ext="controller:RegisterBrokerToControllerResponseHeader", since="5.0"),
+    _rpc(RequestCode.CONTROLLER_GET_REPLICA_INFO, "K", "controller", "public", ext="controller:GetReplicaInfoRequestHeader", reply_ext="controller:GetReplicaInfoResponseHeader", reply_body="ha:SyncStateSet", since="5.0"),
+    _rpc(RequestCode.CONTROLLER_GET_METADATA_INFO, "K", "controller", "public", reply_ext="controller:GetMetaDataResponseHeader", since="5.0"),
+    _rpc(RequestCode.CONTROLLER_GET_SYNC_STATE_DATA, "K", "controller", "public", body="ha:BrokerNameList", reply_body="ha:BrokerReplicasInfo", since="5.0"),
+    _rpc(RequestCode.UPDATE_CONTROLLER_CONFIG, "K", "controller", "administrator", body="text", since="5.0"),
+    _rpc(RequestCode.GET_CONTROLLER_CONFIG, "K", "controller", "administrator", reply_body="text", since="5.0"),
+    _rpc(RequestCode.CLEAN_BROKER_DATA, "K", "controller", "administrator", ext="controller:CleanBrokerDataRequestHeader", since="5.0"),
+    _rpc(RequestCode.CONTROLLER_GET_NEXT_BROKER_ID, "K", "controller", "member", ext="controller:GetNextBrokerIdRequestHeader", reply_ext="controller:GetNextBrokerIdResponseHeader", since="5.1.1"),
+    _rpc(RequestCode.CONTROLLER_APPLY_BROKER_ID, "K", "controller", "member", ext="controller:ApplyBrokerIdRequestHeader", reply_ext="controller:ApplyBrokerIdResponseHeader", since="5.1.1"),
+    _rpc(RequestCode.BROKER_CLOSE_CHANNEL_REQUEST, "K", "controller", "member", since="5.2"),
+    _rpc(RequestCode.CHECK_NOT_ACTIVE_BROKER_REQUEST, "K", "controller", "member", since="5.2"),
+    _rpc(RequestCode.GET_BROKER_LIVE_INFO_REQUEST, "K", "controller", "member", since="5.2"),
+    _rpc(RequestCode.GET_SYNC_STATE_DATA_REQUEST, "", "controller", "member", since="5.2"),
+    _rpc(RequestCode.RAFT_BROKER_HEART_BEAT_EVENT_REQUEST, "K", "controller", "member", since="5.2"),
 )
 # fmt: on
 

@@ -1,5 +1,5 @@
-"""One module per family of request codes; ``table.py`` says which code lives where.
+"""One module per family of request codes; ``table.py`` maps each code to its module.
 
 A processor module exports ``HANDLERS``: request code → function of (context, connection,
-request). Hot modules export ``make_handlers(context)`` instead and bind what they need once.
+request). ``send`` and ``pull`` export ``make_handlers`` instead and bind their state once.
 """

@@ -1,7 +1,7 @@
-"""The broker's settings over the wire: read (26) and change (25).
+"""Broker settings over the wire: GET_BROKER_CONFIG (26) and UPDATE_BROKER_CONFIG (25).
 
-Only settings marked ``live`` may change while the broker runs; they take effect at once and are
-written to the broker's configuration file when there is one.
+Only settings marked ``live`` may change while the broker runs; they take effect immediately and
+are written to the broker's configuration file if it has one.
 
 **Source:** RocketMQ AdminBrokerProcessor#updateBrokerConfig, #getBrokerConfig, Configuration.
 """
@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING
 
 from broker.common import java_json
 from broker.common.properties import parse_properties
-from broker.errors import ConfigError
+from broker.errors import ConfigError, StoreError
 from broker.remoting.protocol.codes import RequestCode, ResponseCode
 from broker.remoting.protocol.command import RemotingCommand, response
+from broker.remoting.protocol.rpc import Access
 from broker.server.context import BrokerContext
 
 if TYPE_CHECKING:
@@ -22,8 +23,13 @@ if TYPE_CHECKING:
 def get_config(
     context: BrokerContext, connection: "Connection", request: RemotingCommand
 ) -> RemotingCommand:
-    """GET_BROKER_CONFIG: every setting in force, sorted, one ``key=value`` per line."""
-    lines = sorted(f"{key}={value}" for key, value in context.settings.shown().items())
+    """GET_BROKER_CONFIG: every effective setting, sorted, one ``key=value`` per line.
+
+    Secrets are masked. The values of unknown keys are masked too unless an administrator asks.
+    """
+    administrator = connection.access >= Access.ADMINISTRATOR
+    shown = context.settings.shown(administrator=administrator)
+    lines = sorted(f"{key}={value}" for key, value in shown.items())
     version = java_json.dumps(context.settings.version.to_wire())
     return response(request, ext={"version": version}, body=("\n".join(lines) + "\n").encode())
 
@@ -31,21 +37,21 @@ def get_config(
 def update_config(
     context: BrokerContext, connection: "Connection", request: RemotingCommand
 ) -> RemotingCommand:
-    """UPDATE_BROKER_CONFIG: keys on the black list or not changeable refuse the whole request.
+    """UPDATE_BROKER_CONFIG: refuse the whole request if any key is blacklisted or not live.
 
-    Unknown keys are ignored, as Java does.
+    Unknown keys are ignored, as in Java.
     """
     try:
         changes = parse_properties(request.body_bytes().decode("utf-8", "replace"))
     except ValueError as error:
         return response(request, ResponseCode.SYSTEM_ERROR, f"not properties text: {error}")
     settings = context.settings
-    refused = settings.why_not(changes)
+    refused = settings.reject_reason(changes)
     if refused is not None:
         return response(request, ResponseCode.NO_PERMISSION, refused)
     try:
         settings.update(changes, context.now_ms())
-    except ConfigError as error:
+    except (ConfigError, StoreError) as error:
         return response(request, ResponseCode.SYSTEM_ERROR, error.message)
     before = context.config
     context.set_config(settings.broker)

@@ -1,9 +1,9 @@
-"""Clients come and go: heartbeat (34), unregister (35), configuration check (46), members (38).
+"""Client registration: heartbeat (34), unregister (35), configuration check (46), members (38).
 
 **Source:** RocketMQ ClientManageProcessor, ConsumerManageProcessor#getConsumerListByGroup.
 """
 
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Iterator
 from typing import TYPE_CHECKING, Final
 
 from broker.common import sysflag
@@ -25,39 +25,60 @@ from broker.remoting.protocol.header.client import (
 from broker.remoting.protocol.header.fields import decode_header_fields
 from broker.server.clients import ClientChannel, ConsumerProfile
 from broker.server.context import BrokerContext
-from broker.server.filters import compile_filter
-from broker.server.notices import notify_members
+from broker.server.message_filter import compile_filter
+from broker.server.notifications import notify_members
+from broker.server.slices import collect_in_slices
 
 if TYPE_CHECKING:
     from broker.remoting.server import Connection
 
-MAX_GROUPS_OF_CLIENT: Final = 10_000  # of one heartbeat; each is remembered
+MAX_GROUPS_OF_CLIENT: Final = 10_000
+"""Limit on the groups of one connection over all its heartbeats: each takes memory, and when the
+connection closes the other members of each group are notified."""
+
+GROUPS_PER_SLICE: Final = 200
+"""Groups of a heartbeat registered per slice; a new group costs about 50 µs."""
 
 
 def heartbeat(
     context: BrokerContext, connection: "Connection", request: RemotingCommand
 ) -> RemotingCommand | Awaitable[RemotingCommand]:
-    """HEART_BEAT: remember the client's groups; a new group's retry topic is announced first.
+    """HEART_BEAT: register the client's groups; announce the retry topics of new groups first.
 
-    Members are told, and the client is answered, after that announcement (a bounded time): a
-    client that rebalances before its retry topic has a route tries again only 20 s later.
+    Members are notified, and the client gets its response, after that announcement (bounded wait):
+    a client that rebalances before its retry topic has a route retries only 20 s later.
     """
     data = HeartbeatData.from_bytes(request.body_bytes())
-    groups = len(data.consumer_data_set) + len(data.producer_data_set)
+    groups = _groups_after(context, connection, data)
     if groups > MAX_GROUPS_OF_CLIENT:
-        remark = f"a heartbeat with {groups} groups is above the limit of {MAX_GROUPS_OF_CLIENT}"
+        remark = f"a client with {groups} groups is above the limit of {MAX_GROUPS_OF_CLIENT}"
         return response(request, ResponseCode.SYSTEM_ERROR, remark)
-    made = []
-    for entry in data.consumer_data_set:
-        config = context.groups.find(entry.group_name)
-        if config is None:
-            continue  # Java skips it silently too: the pull will say what is wrong
-        flag = sysflag.TOPIC_UNIT_SUB if entry.unit_mode else 0
-        if context.ensure_retry_topic(entry.group_name, config.retry_queue_nums, flag):
-            made.append(retry_topic(entry.group_name))
+    if groups > GROUPS_PER_SLICE:
+        return _heartbeat_in_slices(context, connection, request, data)
+    made = list(_make_retry_topics(context, data))
     if made:
         return _remember_after_announcing(context, connection, request, data, made)
-    return _remember(context, connection, request, data)
+    return _answer(request, data, list(_remember(context, connection, request, data)))
+
+
+def _groups_after(context: BrokerContext, connection: "Connection", data: HeartbeatData) -> int:
+    """Return the number of groups of a connection after its heartbeat is registered."""
+    consumers = {entry.group_name for entry in data.consumer_data_set}
+    producers = {entry.group_name for entry in data.producer_data_set}
+    consumers.update(context.consumers.groups_of_connection(connection))
+    producers.update(context.producers.groups_of_connection(connection))
+    return len(consumers) + len(producers)
+
+
+async def _heartbeat_in_slices(
+    context: BrokerContext, connection: "Connection", request: RemotingCommand, data: HeartbeatData
+) -> RemotingCommand:
+    """Register a client with many groups; other requests are served between the slices."""
+    made = await collect_in_slices(_make_retry_topics(context, data), GROUPS_PER_SLICE)
+    if made:
+        await context.announce(made)
+    remembering = _remember(context, connection, request, data)
+    return _answer(request, data, await collect_in_slices(remembering, GROUPS_PER_SLICE))
 
 
 async def _remember_after_announcing(
@@ -68,9 +89,18 @@ async def _remember_after_announcing(
     topics: list[str],
 ) -> RemotingCommand:
     await context.announce(topics)
-    if connection.closed:
-        return response(request)
-    return _remember(context, connection, request, data)
+    return _answer(request, data, list(_remember(context, connection, request, data)))
+
+
+def _make_retry_topics(context: BrokerContext, data: HeartbeatData) -> Iterator[str]:
+    """Create unknown groups and their retry topics; yield the names of the created retry topics."""
+    for entry in data.consumer_data_set:
+        config = context.groups.find(entry.group_name)
+        if config is None:
+            continue  # Java skips it silently too: the pull reports the error
+        flag = sysflag.TOPIC_UNIT_SUB if entry.unit_mode else 0
+        if context.ensure_retry_topic(entry.group_name, config.retry_queue_nums, flag):
+            yield retry_topic(entry.group_name)
 
 
 def _remember(
@@ -78,25 +108,37 @@ def _remember(
     connection: "Connection",
     request: RemotingCommand,
     data: HeartbeatData,
-) -> RemotingCommand:
-    changed = False
+) -> Iterator[bool]:
+    """Register the client in its groups and notify the other members; yield whether each changed.
+
+    Stop when the connection has closed: registrations made after that would never be removed.
+    """
     for entry in data.consumer_data_set:
+        if connection.closed:
+            return
         if context.groups.find(entry.group_name) is None:
             continue
         channel = _channel(context, connection, request, data.client_id)
-        if _register(context, channel, entry, data.without_sub):
-            changed = True
+        changed = _register(context, channel, entry, data.without_sub)
+        if changed:
             notify_members(context, entry.group_name)
+        yield changed
     for producer in data.producer_data_set:
+        if connection.closed:
+            return
         context.producers.register(
             producer.group_name, _channel(context, connection, request, data.client_id)
         )
+        yield False
+
+
+def _answer(request: RemotingCommand, data: HeartbeatData, changes: list[bool]) -> RemotingCommand:
     first = data.heartbeat_fingerprint == 0
     return response(
         request,
         ext={
             "IS_SUPPORT_HEART_BEAT_V2": "true",
-            "IS_SUB_CHANGE": "true" if changed or first else "false",
+            "IS_SUB_CHANGE": "true" if first or any(changes) else "false",
         },
     )
 
@@ -113,7 +155,7 @@ def _register(
 ) -> bool:
     known = context.consumers.get(entry.group_name)
     if without_sub and known is None:
-        # The broker was restarted: "changed" asks the client for the whole heartbeat.
+        # The broker was restarted: "changed" makes the client send its full heartbeat.
         return True
     profile = ConsumerProfile(
         entry.consume_type or "CONSUME_PASSIVELY",
@@ -127,7 +169,7 @@ def _register(
 def unregister(
     context: BrokerContext, connection: "Connection", request: RemotingCommand
 ) -> RemotingCommand:
-    """UNREGISTER_CLIENT: forget this connection's membership; always SUCCESS."""
+    """UNREGISTER_CLIENT: remove this connection from its groups; always SUCCESS."""
     header = decode_header_fields(UnregisterClientRequestHeader, request.ext_fields)
     if header.producer_group:
         context.producers.unregister(header.producer_group, connection)
@@ -140,7 +182,7 @@ def unregister(
 def check_client_config(
     context: BrokerContext, connection: "Connection", request: RemotingCommand
 ) -> RemotingCommand:
-    """CHECK_CLIENT_CONFIG: does this SQL92 subscription compile, and is the filter switched on?"""
+    """CHECK_CLIENT_CONFIG: check that SQL92 filters are enabled and this subscription compiles."""
     data = CheckClientRequestBody.from_bytes(request.body_bytes()).subscription_data
     if data is None or is_tag_type(data.expression_type):
         return response(request)
@@ -157,7 +199,7 @@ def check_client_config(
 def consumer_list(
     context: BrokerContext, connection: "Connection", request: RemotingCommand
 ) -> RemotingCommand:
-    """GET_CONSUMER_LIST_BY_GROUP: the client ids clients share queues among."""
+    """GET_CONSUMER_LIST_BY_GROUP: the client ids that a rebalance distributes the queues to."""
     group = decode_header_fields(ConsumerGroupRequestHeader, request.ext_fields).consumer_group
     online = context.consumers.get(group)
     if online is None:

@@ -1,9 +1,10 @@
-"""Who is on-line: consumer connections (203), producer connections (204), all producers (328).
+"""Online clients: consumer connections (203), producer connections (204), all producers (328).
 
 **Source:** RocketMQ AdminBrokerProcessor#getConsumerConnectionList,
 #getProducerConnectionList, #getAllProducerInfo.
 """
 
+from collections.abc import Awaitable
 from typing import TYPE_CHECKING
 
 from broker.remoting.protocol.body import connection as bodies
@@ -16,6 +17,7 @@ from broker.remoting.protocol.header.client import (
 from broker.remoting.protocol.header.fields import decode_header_fields
 from broker.server.clients import ClientChannel
 from broker.server.context import BrokerContext
+from broker.server.processor.responses import with_body
 
 if TYPE_CHECKING:
     from broker.remoting.server import Connection
@@ -64,7 +66,7 @@ def producer_connections(
 
 def all_producers(
     context: BrokerContext, connection: "Connection", request: RemotingCommand
-) -> RemotingCommand:
+) -> Awaitable[RemotingCommand]:
     """GET_ALL_PRODUCER_INFO: every producer group with its members."""
     producers = context.producers
     data = {
@@ -80,7 +82,8 @@ def all_producers(
         ]
         for group in producers.groups()
     }
-    return response(request, body=bodies.ProducerTableInfo(data=data).to_bytes())
+    members = sum(map(len, data.values()))
+    return with_body(request, bodies.ProducerTableInfo(data=data), members)
 
 
 HANDLERS = {

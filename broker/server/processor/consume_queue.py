@@ -5,24 +5,27 @@
 
 from typing import TYPE_CHECKING
 
+from broker.message.record import peek_properties
 from broker.remoting.protocol.body.consume import ConsumeQueueData, QueryConsumeQueueResponseBody
 from broker.remoting.protocol.codes import RequestCode, ResponseCode
 from broker.remoting.protocol.command import RemotingCommand, response
 from broker.remoting.protocol.header.fields import decode_header_fields
 from broker.remoting.protocol.header.query import QueryConsumeQueueRequestHeader
 from broker.server.context import BrokerContext
-from broker.server.filters import compile_filter
+from broker.server.message_filter import EVERYTHING, Matcher, compile_filter
+from broker.store.results import ConsumeQueueUnitView
 
 if TYPE_CHECKING:
     from broker.remoting.server import Connection
 
-MAX_UNITS = 10_000  # of one answer
+MAX_UNITS = 10_000  # per response
+MAX_RECORDS = 1_000  # per response, if a filter reads the properties of each message
 
 
 def query_consume_queue(
     context: BrokerContext, connection: "Connection", request: RemotingCommand
 ) -> RemotingCommand:
-    """QUERY_CONSUME_QUEUE: units from an index on, and whether a group's filter takes them."""
+    """QUERY_CONSUME_QUEUE: units from an index on, and whether a group's filter accepts them."""
     header = decode_header_fields(QueryConsumeQueueRequestHeader, request.ext_fields)
     store = context.store
     if header.queue_id not in store.queues().get(header.topic, ()):
@@ -34,20 +37,21 @@ def query_consume_queue(
         remark = f"Index {header.index} of {header.queue_id}@{header.topic} is not exist!"
         return response(request, remark=remark)
     subscription = None
-    accepts = None
+    matcher = EVERYTHING
     if header.consumer_group:
         subscription = context.consumers.subscription(header.consumer_group, header.topic)
         if subscription is not None:
-            accepts = compile_filter(subscription).tags
+            matcher = compile_filter(subscription)
+    limit = MAX_UNITS if matcher.properties is None else MAX_RECORDS
     units = store.consume_queue_units(
-        header.topic, header.queue_id, header.index, max(0, min(header.count, MAX_UNITS))
+        header.topic, header.queue_id, header.index, max(0, min(header.count, limit))
     )
     data = [
         ConsumeQueueData(
             physic_offset=unit.physical_offset,
             physic_size=unit.size,
             tags_code=unit.tags_code,
-            eval=subscription is not None and (accepts is None or accepts(unit.tags_code)),
+            eval=subscription is not None and _accepts(context, matcher, unit),
         )
         for unit in units
     ]
@@ -58,6 +62,16 @@ def query_consume_queue(
         min_queue_index=low,
     )
     return response(request, body=body.to_bytes())
+
+
+def _accepts(context: BrokerContext, matcher: Matcher, unit: ConsumeQueueUnitView) -> bool:
+    """Return whether a pull with this filter would return the message of a unit."""
+    if matcher.tags is not None and not matcher.tags(unit.tags_code):
+        return False
+    if matcher.properties is None:
+        return True
+    record = context.store.get_record_at(unit.physical_offset, unit.size)
+    return record is not None and matcher.properties(peek_properties(record))
 
 
 HANDLERS = {RequestCode.QUERY_CONSUME_QUEUE: query_consume_queue}

@@ -1,10 +1,14 @@
-"""How far groups are: lag (208, 317), time spans (303), what a group consumes (343, 345), 308, 315.
+"""Consumer progress and broker statistics.
+
+Codes: consumer lag (208, 317), consume time span (303), topics and subscription of a group (343,
+345), offset correction (308), broker counters (315).
 
 **Source:** RocketMQ AdminBrokerProcessor (getConsumeStats, fetchAllConsumeStatsInBroker,
 queryConsumeTimeSpan, queryTopicsByConsumer, querySubscriptionByConsumer, queryCorrectionOffset,
 viewBrokerStatsData).
 """
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from broker.common.message_queue import MessageQueue
@@ -16,12 +20,13 @@ from broker.remoting.protocol.header import consume as headers
 from broker.remoting.protocol.header.fields import decode_header_fields
 from broker.server import stats as counted
 from broker.server.context import BrokerContext
-from broker.server.processor.answer import no_topic
+from broker.server.processor.responses import QUEUES_PER_SLICE, no_topic, with_body
+from broker.server.slices import collect_in_slices
 
 if TYPE_CHECKING:
     from broker.remoting.server import Connection
 
-MAX_TIME_SPAN_QUEUES = 10_000  # of one answer
+MAX_TIME_SPAN_QUEUES = 10_000  # per response
 
 
 def _progress(
@@ -44,10 +49,21 @@ def _get_tps(context: BrokerContext, topic: str, group: str) -> float:
     return counter.rate(context.now_ms()).tps if counter is not None else 0.0
 
 
-def consume_stats(
+Progress = tuple[MessageQueue, bodies.OffsetWrapper]
+
+
+def _progress_of(context: BrokerContext, group: str, topic: str, queues: int) -> Iterator[Progress]:
+    for queue_id in range(queues):
+        queue = MessageQueue(topic, context.config.broker_name, queue_id)
+        yield queue, _progress(context, group, topic, queue_id)
+
+
+async def consume_stats(
     context: BrokerContext, connection: "Connection", request: RemotingCommand
 ) -> RemotingCommand:
-    """GET_CONSUME_STATS: per read queue how far a group is; topics an on-line group left are out.
+    """GET_CONSUME_STATS: the progress of a group, one entry per read queue.
+
+    Without a topic list, topics that an online group no longer subscribes are left out.
 
     **Source:** RocketMQ AdminBrokerProcessor#getConsumeStats
     """
@@ -61,65 +77,79 @@ def consume_stats(
         online = context.consumers.get(group)
         if online is not None and online.subscriptions:
             topics = [topic for topic in topics if topic in online.subscriptions]
-    table = {}
-    tps = 0.0
-    for topic in topics:
-        config = context.topics.get(topic)
-        if config is None:
-            continue
-        for queue_id in range(config.read_queue_nums):
-            queue = MessageQueue(topic, context.config.broker_name, queue_id)
-            table[queue] = _progress(context, group, topic, queue_id)
-        tps += _get_tps(context, topic, group)
+    known = [config for topic in topics if (config := context.topics.get(topic)) is not None]
+    progress = (
+        entry
+        for config in known
+        for entry in _progress_of(context, group, config.topic_name, config.read_queue_nums)
+    )
+    table = dict(await collect_in_slices(progress, QUEUES_PER_SLICE))
+    tps = sum(_get_tps(context, config.topic_name, group) for config in known)
     body = bodies.ConsumeStats(offset_table=table, consume_tps=tps)
-    return response(request, body=body.to_bytes())
+    return await with_body(request, body, len(table))
 
 
-def all_consume_stats(
+async def all_consume_stats(
     context: BrokerContext, connection: "Connection", request: RemotingCommand
 ) -> RemotingCommand:
-    """GET_BROKER_CONSUME_STATS: every group of the broker in one answer."""
+    """GET_BROKER_CONSUME_STATS: the progress of every group of the broker."""
     header = decode_header_fields(headers.GetBrokerConsumeStatsRequestHeader, request.ext_fields)
-    groups: list[dict[str, list[bodies.ConsumeStats]]] = []
-    lag = in_flight = 0
-    for group in sorted(context.groups.configs):
-        found = []
-        for topic in context.offsets.topics_of(group):
-            config = context.topics.get(topic)
-            if config is None or (header.is_order and not config.order):
-                continue
-            table = {}
-            for queue_id in range(config.write_queue_nums):
-                at = _progress(context, group, topic, queue_id)
-                table[MessageQueue(topic, context.config.broker_name, queue_id)] = at
-                lag += at.broker_offset - at.consumer_offset
-                in_flight += at.pull_offset - at.consumer_offset
-            tps = _get_tps(context, topic, group)
-            found.append(bodies.ConsumeStats(offset_table=table, consume_tps=tps))
-        groups.append({group: found})
+    topics = context.offsets.topics_by_group()
+    chosen = [
+        (group, config)
+        for group in sorted(context.groups.configs)
+        for topic in topics.get(group, ())
+        if (config := context.topics.get(topic)) is not None
+        and (config.order or not header.is_order)
+    ]
+    progress = (
+        (group, config.topic_name, queue, at)
+        for group, config in chosen
+        for queue, at in _progress_of(context, group, config.topic_name, config.write_queue_nums)
+    )
+    found: dict[str, dict[str, dict[MessageQueue, bodies.OffsetWrapper]]] = {
+        group: {} for group in sorted(context.groups.configs)
+    }
+    lag = in_flight = entries = 0
+    for group, topic, queue, at in await collect_in_slices(progress, QUEUES_PER_SLICE):
+        found.setdefault(group, {}).setdefault(topic, {})[queue] = at
+        lag += at.broker_offset - at.consumer_offset
+        in_flight += at.pull_offset - at.consumer_offset
+        entries += 1
     body = bodies.ConsumeStatsList(
-        consume_stats_list=groups,
+        consume_stats_list=[
+            {
+                group: [
+                    bodies.ConsumeStats(
+                        offset_table=table, consume_tps=_get_tps(context, topic, group)
+                    )
+                    for topic, table in tables.items()
+                ]
+            }
+            for group, tables in found.items()
+        ],
         broker_addr=context.address,
         total_diff=lag,
         total_inflight_diff=in_flight,
     )
-    return response(request, body=body.to_bytes())
+    return await with_body(request, body, entries + len(found))
 
 
-def consume_time_span(
+async def consume_time_span(
     context: BrokerContext, connection: "Connection", request: RemotingCommand
 ) -> RemotingCommand:
-    """QUERY_CONSUME_TIME_SPAN: store times of a queue's first, last and consumed message."""
+    """QUERY_CONSUME_TIME_SPAN: store times of each queue's first, last and consumed message."""
     header = decode_header_fields(headers.QueryConsumeTimeSpanRequestHeader, request.ext_fields)
     config = context.topics.get(header.topic)
     if config is None:
         return no_topic(request, header.topic)
-    spans = [
+    measured = (
         _time_span(context, header.group, header.topic, queue_id)
         for queue_id in range(min(config.write_queue_nums, MAX_TIME_SPAN_QUEUES))
-    ]
+    )
+    spans = await collect_in_slices(measured, QUEUES_PER_SLICE)
     body = bodies.QueryConsumeTimeSpanBody(consume_time_span_set=spans)
-    return response(request, body=body.to_bytes())
+    return await with_body(request, body, len(spans))
 
 
 def _time_span(
@@ -147,8 +177,9 @@ def _time_span(
 def correction_offset(
     context: BrokerContext, connection: "Connection", request: RemotingCommand
 ) -> RemotingCommand:
-    """QUERY_CORRECTION_OFFSET: per queue the lowest offset of the other groups.
+    """QUERY_CORRECTION_OFFSET: the lowest offset of the groups per queue, except filtered groups.
 
+    If the compared group's offset is below that in any queue, only those queues are returned.
     Java also deletes the offsets of the filtered groups, a bug that is not copied.
     """
     header = decode_header_fields(headers.QueryCorrectionOffsetRequestHeader, request.ext_fields)
@@ -173,7 +204,7 @@ def correction_offset(
 def topics_of_group(
     context: BrokerContext, connection: "Connection", request: RemotingCommand
 ) -> RemotingCommand:
-    """QUERY_TOPICS_BY_CONSUMER: the topics a group has offsets in."""
+    """QUERY_TOPICS_BY_CONSUMER: the topics in which a group has offsets."""
     header = decode_header_fields(headers.QueryTopicsByConsumerRequestHeader, request.ext_fields)
     body = TopicList(
         topic_list=context.offsets.topics_of(header.group), broker_addr=context.address
@@ -184,7 +215,7 @@ def topics_of_group(
 def subscription_of_group(
     context: BrokerContext, connection: "Connection", request: RemotingCommand
 ) -> RemotingCommand:
-    """QUERY_SUBSCRIPTION_BY_CONSUMER: what an on-line group subscribes of a topic."""
+    """QUERY_SUBSCRIPTION_BY_CONSUMER: the subscription of an online group to a topic."""
     header = decode_header_fields(
         headers.QuerySubscriptionByConsumerRequestHeader, request.ext_fields
     )

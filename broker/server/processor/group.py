@@ -5,12 +5,13 @@ getAllSubscriptionGroup, deleteSubscriptionGroup, getSubscriptionGroup,
 updateAndGetGroupForbidden).
 """
 
+from collections.abc import Awaitable
 from typing import TYPE_CHECKING
 
 import msgspec
 
 from broker.common.group import SubscriptionGroupConfig, check_group_name
-from broker.errors import ClientError
+from broker.errors import ClientError, RocketMQError
 from broker.remoting.protocol.body.group import (
     GroupForbidden,
     SubscriptionGroupBody,
@@ -27,7 +28,7 @@ from broker.remoting.protocol.header.group import (
     UpdateGroupForbiddenRequestHeader,
 )
 from broker.server.context import BrokerContext
-from broker.server.processor.answer import no_group
+from broker.server.processor.responses import no_group, not_written, with_body
 
 if TYPE_CHECKING:
     from broker.remoting.server import Connection
@@ -36,7 +37,10 @@ if TYPE_CHECKING:
 def update_group(
     context: BrokerContext, connection: "Connection", request: RemotingCommand
 ) -> RemotingCommand:
-    """UPDATE_AND_CREATE_SUBSCRIPTIONGROUP: a full replacement, absent fields get defaults."""
+    """UPDATE_AND_CREATE_SUBSCRIPTIONGROUP: replace all fields except attributes.
+
+    Fields that the request leaves out get their defaults; attributes keep their values.
+    """
     config = SubscriptionGroupBody.from_bytes(request.body_bytes()).config
     return _store(context, request, [config])
 
@@ -70,7 +74,7 @@ def _store(
 def _attributes(
     wanted: SubscriptionGroupConfig, current: SubscriptionGroupConfig | None
 ) -> dict[str, str]:
-    """The attributes after the request's signed changes; no attribute is defined yet."""
+    """Return the current attributes; ClientError for any change, no attribute is defined yet."""
     for name in wanted.attributes:
         raise ClientError(f"unsupported key: {name.lstrip('+-')}")
     return dict(current.attributes) if current is not None else {}
@@ -78,10 +82,23 @@ def _attributes(
 
 def delete_group(
     context: BrokerContext, connection: "Connection", request: RemotingCommand
-) -> RemotingCommand:
-    """DELETE_SUBSCRIPTIONGROUP: configuration, and offsets when asked for; SUCCESS when unknown."""
+) -> Awaitable[RemotingCommand]:
+    """DELETE_SUBSCRIPTIONGROUP: configuration, and offsets if requested; SUCCESS when unknown.
+
+    Offsets are removed after subscriptionGroup.json is written: a failed write keeps them.
+    """
     header = decode_header_fields(DeleteSubscriptionGroupRequestHeader, request.ext_fields)
     context.groups.delete(header.group_name)
+    return _forget(context, request, header)
+
+
+async def _forget(
+    context: BrokerContext, request: RemotingCommand, header: DeleteSubscriptionGroupRequestHeader
+) -> RemotingCommand:
+    try:
+        await context.groups.persist()
+    except (RocketMQError, OSError) as error:
+        return not_written(request, error)
     if header.cleans:
         context.offsets.remove_group(header.group_name)
     context.stats.forget(header.group_name)
@@ -90,21 +107,21 @@ def delete_group(
 
 def all_groups(
     context: BrokerContext, connection: "Connection", request: RemotingCommand
-) -> RemotingCommand:
+) -> Awaitable[RemotingCommand]:
     """GET_ALL_SUBSCRIPTIONGROUP_CONFIG: the whole table."""
     table = context.groups
     body = SubscriptionGroupWrapper(
-        subscription_group_table=table.configs,
-        forbidden_table=table.forbidden,
+        subscription_group_table=dict(table.configs),
+        forbidden_table={group: dict(topics) for group, topics in table.forbidden.items()},
         data_version=DataVersion.from_wire(table.data_version.to_wire()),
     )
-    return response(request, body=body.to_bytes())
+    return with_body(request, body, len(table.configs))
 
 
 def group_config(
     context: BrokerContext, connection: "Connection", request: RemotingCommand
 ) -> RemotingCommand:
-    """GET_SUBSCRIPTIONGROUP_CONFIG: one configuration; looking it up may make it."""
+    """GET_SUBSCRIPTIONGROUP_CONFIG: one configuration; the lookup may create the group."""
     header = decode_header_fields(GetSubscriptionGroupConfigRequestHeader, request.ext_fields)
     config = context.groups.find(header.group)
     if config is None:
@@ -115,7 +132,7 @@ def group_config(
 def group_forbidden(
     context: BrokerContext, connection: "Connection", request: RemotingCommand
 ) -> RemotingCommand:
-    """UPDATE_AND_GET_GROUP_FORBIDDEN: may the group read the topic?"""
+    """UPDATE_AND_GET_GROUP_FORBIDDEN: set, if requested, and return whether the group may read."""
     header = decode_header_fields(UpdateGroupForbiddenRequestHeader, request.ext_fields)
     if header.readable is not None:
         context.groups.forbid_read(header.group, header.topic, not header.readable)

@@ -1,4 +1,4 @@
-"""Queue locks of orderly consumers: 41 and 42.
+"""Queue locks of orderly consumers: LOCK_BATCH_MQ (41) and UNLOCK_BATCH_MQ (42).
 
 **Source:** RocketMQ AdminBrokerProcessor#lockBatchMQ, #unlockBatchMQ.
 """
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 def lock(
     context: BrokerContext, connection: "Connection", request: RemotingCommand
 ) -> RemotingCommand:
-    """LOCK_BATCH_MQ: the queues the client holds now; never an error."""
+    """LOCK_BATCH_MQ: the requested queues that the client holds now; never an error."""
     body = LockBatchRequestBody.from_bytes(request.body_bytes())
     now_ms = int(context.clock.monotonic_ms())
     held = context.locks.lock(body.consumer_group or "", body.client_id or "", body.mq_set, now_ms)
@@ -27,7 +27,7 @@ def lock(
 def unlock(
     context: BrokerContext, connection: "Connection", request: RemotingCommand
 ) -> RemotingCommand:
-    """UNLOCK_BATCH_MQ: give up what the client holds of these queues."""
+    """UNLOCK_BATCH_MQ: release the client's locks on these queues."""
     body = LockBatchRequestBody.from_bytes(request.body_bytes())
     context.locks.unlock(body.consumer_group or "", body.client_id or "", body.mq_set)
     return response(request)

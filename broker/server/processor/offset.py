@@ -1,9 +1,10 @@
-"""Offsets of queues (29 to 32) and of consumers (14, 15, 43).
+"""Queue offsets (29 to 32) and consumer offsets (14, 15, 43).
 
 **Source:** RocketMQ AdminBrokerProcessor (searchOffset, getMaxOffset, getMinOffset,
 getEarliestMsgStoretime), ConsumerManageProcessor (queryConsumerOffset, updateConsumerOffset).
 """
 
+import asyncio
 from typing import TYPE_CHECKING
 
 from broker.common import java_json
@@ -16,8 +17,9 @@ from broker.remoting.protocol.header.offset import (
     SearchOffsetRequestHeader,
     UpdateConsumerOffsetRequestHeader,
 )
+from broker.server.consumer_offset import NOT_FOUND
 from broker.server.context import BrokerContext
-from broker.server.processor.answer import no_group, no_topic
+from broker.server.processor.responses import no_group, no_topic
 
 if TYPE_CHECKING:
     from broker.remoting.server import Connection
@@ -46,7 +48,10 @@ def min_offset(
 def search_offset(
     context: BrokerContext, connection: "Connection", request: RemotingCommand
 ) -> RemotingCommand:
-    """SEARCH_OFFSET_BY_TIMESTAMP: first at or after the time (LOWER), last at or before (UPPER)."""
+    """SEARCH_OFFSET_BY_TIMESTAMP: the offset of a store time.
+
+    LOWER: the first offset stored at or after it. UPPER: the last one stored at or before it.
+    """
     header = decode_header_fields(SearchOffsetRequestHeader, request.ext_fields)
     boundary = "UPPER" if header.boundary_type == "UPPER" else "LOWER"
     offset = context.store.offset_by_time(header.topic, header.queue_id, header.timestamp, boundary)
@@ -56,7 +61,7 @@ def search_offset(
 def earliest_store_time(
     context: BrokerContext, connection: "Connection", request: RemotingCommand
 ) -> RemotingCommand:
-    """GET_EARLIEST_MSG_STORETIME: store time of the first message, -1 when there is none."""
+    """GET_EARLIEST_MSG_STORETIME: store time of the first message, -1 if the queue is empty."""
     header = decode_header_fields(QueueRequestHeader, request.ext_fields)
     time_ms = context.store.earliest_message_time(header.topic, header.queue_id)
     return response(request, ext={"timestamp": str(time_ms)})
@@ -65,7 +70,10 @@ def earliest_store_time(
 def query_consumer_offset(
     context: BrokerContext, connection: "Connection", request: RemotingCommand
 ) -> RemotingCommand:
-    """QUERY_CONSUMER_OFFSET: the committed offset; 0 for a new group on a queue still whole.
+    """QUERY_CONSUMER_OFFSET: the committed offset; 0 for a new group if the queue is complete.
+
+    A queue is complete while message 0 is readable and near enough to the end of the log to be
+    expected in memory.
 
     **Source:** RocketMQ ConsumerManageProcessor#queryConsumerOffset
     """
@@ -74,8 +82,8 @@ def query_consumer_offset(
     if offset >= 0:
         return _offset(request, offset)
     if header.set_zero_if_not_found is not False:
-        # Looked at from message 0 on: an empty queue, or one whose start is gone or old, is "not
-        # found", and the client decides by its consumeFromWhere.
+        # Read at offset 0: if the queue is empty, or its first messages are deleted or old, the
+        # response is "not found" and the client decides by its consumeFromWhere.
         first = context.store.get_message(header.topic, header.queue_id, 0, 1)
         if first.message_count and not first.suggest_slave:
             return _offset(request, 0)
@@ -86,32 +94,60 @@ def query_consumer_offset(
 def update_consumer_offset(
     context: BrokerContext, connection: "Connection", request: RemotingCommand
 ) -> RemotingCommand:
-    """UPDATE_CONSUMER_OFFSET: the last one wins; ignored while a reset waits to be taken up.
+    """UPDATE_CONSUMER_OFFSET: the last commit wins; ignored while a reset is pending.
 
-    A group that never sent a heartbeat and was never made is refused, not made: a typing error in
-    a tool must not leave a group behind.
+    -1 removes the committed offset of a group without connected members: Java stores -1 and
+    answers queries as if nothing was committed. ``mqadmin offset reset --to file:F`` undoes a
+    group's first reset this way.
+
+    Refused, where Java stores the offset: an unknown group (a typing error in a tool must not
+    create a group), a queue that the topic does not have (unless it still holds messages from
+    before the topic was shrunk), and an offset below -1. The table is therefore bounded by groups,
+    topics and their queues. An offset past the end is stored: after a broker lost the end of its
+    log, the offsets of its consumers are past the end.
 
     **Source:** RocketMQ ConsumerManageProcessor#updateConsumerOffset
     """
+    for name in ("queueId", "commitOffset"):
+        if name not in request.ext_fields:
+            return response(request, ResponseCode.INVALID_PARAMETER, f"{name} is missing")
     header = decode_header_fields(UpdateConsumerOffsetRequestHeader, request.ext_fields)
     if header.consumer_group not in context.groups:
         return no_group(request, header.consumer_group)
-    if header.topic not in context.topics:
+    topic = context.topics.get(header.topic)
+    if topic is None:
         return no_topic(request, header.topic)
+    queues = max(topic.read_queue_nums, topic.write_queue_nums)
+    if not 0 <= header.queue_id < queues and not context.store.get_max_offset(
+        header.topic, header.queue_id
+    ):
+        remark = f"topic {header.topic} has {queues} queues, not queue {header.queue_id}"
+        return response(request, ResponseCode.INVALID_PARAMETER, remark)
     offsets = context.offsets
+    if header.commit_offset == NOT_FOUND:
+        # The Node.js client commits -1 for a queue it has not consumed from. That commit is
+        # ignored: it would remove the offset that another member committed. If the group has no
+        # members, the request comes from an administrator.
+        if context.consumers.get(header.consumer_group) is None:
+            offsets.forget(header.consumer_group, header.topic, header.queue_id)
+        return response(request)
+    if header.commit_offset < 0:
+        remark = f"offset {header.commit_offset} of {header.topic}:{header.queue_id} is negative"
+        return response(request, ResponseCode.INVALID_PARAMETER, remark)
     if offsets.reset_pending(header.consumer_group, header.topic, header.queue_id):
         return response(request, remark="Offset has been previously reset, ignore this commit")
     offsets.commit(header.consumer_group, header.topic, header.queue_id, header.commit_offset)
     return response(request)
 
 
-def all_consumer_offsets(
+async def all_consumer_offsets(
     context: BrokerContext, connection: "Connection", request: RemotingCommand
 ) -> RemotingCommand:
     """GET_ALL_CONSUMER_OFFSET: the whole table, as slaves fetch it."""
     offsets = context.offsets
-    body = {"dataVersion": offsets.data_version.to_wire(), "offsetTable": offsets.table}
-    return response(request, body=java_json.dumps(body).encode())
+    body = {"dataVersion": offsets.data_version.to_wire(), "offsetTable": offsets.snapshot()}
+    data = await asyncio.get_running_loop().run_in_executor(None, java_json.dump_bytes, body)
+    return response(request, body=data)
 
 
 HANDLERS = {

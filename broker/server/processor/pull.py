@@ -1,15 +1,18 @@
-"""Pulls: 11 and 361. Records leave as slices of the log; nothing is decoded on this path.
+"""Pull requests (11, 361). Responses carry slices of the log; this path decodes no message.
 
 ::
 
-    header ─ checks ─ filter ─ store.get_message ─ reply head and slices, joined
-                                    └─ nothing there: parked in PullHold, run once more when a
-                                       message arrives or the deadline is reached
+    header ─ checks ─ filter ─ store.get_message ─ response header and slices, joined
+                                    └─ no message: suspended in PullRequestHold, executed again when
+                                       a message arrives or the deadline is reached
 
 **Source:** RocketMQ PullMessageProcessor, DefaultPullMessageResultHandler.
 """
 
+import logging
 from typing import TYPE_CHECKING, Final
+
+import msgspec
 
 from broker.common import topic as names
 from broker.common.group import SubscriptionGroupConfig
@@ -28,18 +31,20 @@ from broker.remoting.protocol.header.fields import decode_header_fields
 from broker.remoting.protocol.header.pull import PullMessageRequestHeader
 from broker.server import stats as counted
 from broker.server.context import BrokerContext
-from broker.server.filters import EVERYTHING, Matcher
-from broker.server.long_polling import HeldPull
-from broker.server.processor.answer import no_group, no_topic
+from broker.server.long_polling import SuspendedPull
+from broker.server.message_filter import EVERYTHING, Matcher
+from broker.server.processor.responses import no_group, no_topic
 from broker.store.results import GetMessageResult, GetMessageStatus
 
 if TYPE_CHECKING:
     from broker.remoting.server import Connection, Handler
     from broker.server.stats import Counter
 
+log = logging.getLogger("broker.server")
+
 Answer = RemotingCommand | bytes | None
 
-MAX_SUSPEND_MS: Final = 120_000  # longer holds would meet the idle close of the connection
+MAX_SUSPEND_MS: Final = 120_000  # a longer suspension would hit the idle timeout of the connection
 MAX_GET_COUNTERS: Final = 100_000
 
 FORBIDDEN_BROKER, FORBIDDEN_GROUP, FORBIDDEN_TOPIC = 1, 2, 3
@@ -61,38 +66,55 @@ EMPTY_QUEUE: Final = {
 }
 REMARKS: Final = {status: b'"%b"' % status.name.encode() for status in GetMessageStatus}
 
+EXECUTED_FIELDS: Final = (
+    "consumerGroup",
+    "topic",
+    "queueId",
+    "queueOffset",
+    "maxMsgNums",
+    "sysFlag",
+    "commitOffset",
+    "suspendTimeoutMillis",
+    "subscription",
+    "subVersion",
+    "expressionType",
+)
+
 REPLY: Final = (
     b'{"groupSysFlag":"%d","maxOffset":"%d","minOffset":"%d","nextBeginOffset":"%d",'
     b'"suggestWhichBrokerId":"%d","topicSysFlag":"%d"}'
 )
 
 
-class PullProcessor:
+class PullMessageProcessor:
     """Serves pulls; one instance per broker."""
 
     def __init__(self, context: BrokerContext) -> None:
         self._context = context
         self._counters: dict[str, tuple[Counter, Counter]] = {}
-        self._woken: list[HeldPull] = []
+        self._woken: list[SuspendedPull] = []
         limits = context.store.config
         self._max_count = limits.max_transfer_count_on_message_in_memory
         self._max_bytes = limits.max_transfer_bytes_on_message_in_memory
 
     def pull(self, connection: "Connection", request: RemotingCommand) -> Answer:
-        """PULL_MESSAGE, first execution: may be parked."""
+        """PULL_MESSAGE, first execution: the pull may be suspended."""
         return self._execute(connection, request, None)
 
     def lite_pull(self, connection: "Connection", request: RemotingCommand) -> Answer:
-        """LITE_PULL_MESSAGE: the same behind its own switch."""
+        """LITE_PULL_MESSAGE: the same, with a separate switch."""
         if not self._context.config.lite_pull_message_enable:
             remark = f"the broker[{self._context.address}] for lite pull consumer is forbidden"
             return _forbidden(request, remark, FORBIDDEN_BROKER)
         return self._execute(connection, request, None)
 
-    # ---- parked pulls
+    # ---- suspended pulls
 
-    def arrived(self, pulls: list[HeldPull]) -> None:
-        """Messages have come for these pulls: answer them when dispatch has finished its turn."""
+    def arrived(self, pulls: list[SuspendedPull]) -> None:
+        """Execute these pulls again after dispatch: messages have arrived for them.
+
+        One wake-up per event-loop iteration: a pull then returns all messages dispatched together.
+        """
         first = not self._woken
         self._woken += pulls
         if first:
@@ -102,23 +124,23 @@ class PullProcessor:
         woken, self._woken = self._woken, []
         self.resume(woken)
 
-    def resume(self, pulls: list[HeldPull]) -> None:
-        """Execute parked pulls once more; whatever comes out is their answer."""
+    def resume(self, pulls: list[SuspendedPull]) -> None:
+        """Execute suspended pulls once more and send each result; none is suspended again."""
         for pull in pulls:
             connection = pull.connection
             if connection.closed:
                 continue
             try:
                 answer = self._execute(connection, pull.request, pull)
-            except RocketMQError as error:
-                answer = response(pull.request, ResponseCode.SYSTEM_ERROR, error.message)
+            except Exception as error:  # the other pulls still get their responses
+                answer = _failed(pull, error)
             if answer is not None and not pull.request.is_oneway:
                 connection.send(answer)
 
     # ---- one execution
 
     def _execute(
-        self, connection: "Connection", request: RemotingCommand, held: HeldPull | None
+        self, connection: "Connection", request: RemotingCommand, held: SuspendedPull | None
     ) -> Answer:
         context = self._context
         header = decode_header_fields(PullMessageRequestHeader, request.ext_fields)
@@ -152,12 +174,16 @@ class PullProcessor:
                 record_matcher=matcher.properties,
             )
         if held is None:
-            if header.sys_flag & PULL_COMMIT_OFFSET:
+            # As in Java, only the first execution commits: when a suspended pull is resumed, its
+            # commit offset may be older than the committed one.
+            if header.sys_flag & PULL_COMMIT_OFFSET and header.commit_offset >= 0:
                 offsets.commit(name, header.topic, header.queue_id, header.commit_offset)
             offsets.note_pull(name, header.topic, header.queue_id, result.next_begin_offset)
         status = result.status
         code = CODES.get(status)
         if code is None:
+            # The queue is missing or empty. As in Java, only a pull from offset 0 may be suspended;
+            # a pull from another offset is moved.
             code = (
                 ResponseCode.PULL_OFFSET_MOVED
                 if header.queue_offset
@@ -192,8 +218,8 @@ class PullProcessor:
         if not size:
             return head
         self._count(topic.topic_name, group.group_name, result)
-        # One copy of at most a pull's size limit: the slices stay no longer than this call, so a
-        # slow reader never keeps an expired file mapped.
+        # One copy, at most a pull's size limit: the slices do not outlive this call, so a slow
+        # client cannot keep an expired file mapped.
         return b"".join((head, *result.buffers))
 
     def _count(self, topic: str, group: str, result: GetMessageResult) -> None:
@@ -202,7 +228,7 @@ class PullProcessor:
         stats = self._context.stats
         if counters is None:
             if len(self._counters) >= MAX_GET_COUNTERS:
-                self._counters.clear()
+                self._counters.clear()  # a cache: refilled by the next pulls
             counters = self._counters[key] = (
                 stats.counter(counted.GROUP_GET_NUMS, key),
                 stats.counter(counted.GROUP_GET_SIZE, key),
@@ -239,11 +265,12 @@ class PullProcessor:
             wait_ms = context.config.short_polling_time_mills
         if wait_ms <= 0:
             return False
-        pull = HeldPull(connection, request, header.topic, header.queue_id)
+        pull = SuspendedPull(connection, _suspended(request), header.topic, header.queue_id)
         pull.queue_offset = header.queue_offset
         pull.deadline_ms = context.clock.monotonic_ms() + min(wait_ms, MAX_SUSPEND_MS)
         pull.tag_match = matcher.tags
         pull.properties_match = matcher.properties
+        pull.held_bytes += len(header.subscription or "") + matcher.held_bytes
         if not context.holds.park(pull):
             return False
         if context.on_park is not None:
@@ -258,7 +285,7 @@ class PullProcessor:
         header: PullMessageRequestHeader,
         group: SubscriptionGroupConfig,
     ) -> "Matcher | RemotingCommand":
-        """The filter of this pull: from the request, or from the group's heartbeats."""
+        """Return the filter of this pull, from the request or the heartbeats, or a refusal."""
         context = self._context
         if header.sys_flag & PULL_SUBSCRIPTION:
             kind = header.expression_type or "TAG"
@@ -322,7 +349,7 @@ class PullProcessor:
         group: SubscriptionGroupConfig | None,
         topic: TopicConfig | None,
     ) -> RemotingCommand:
-        """Say which check failed, in Java's order."""
+        """Return the response for the failed check, in Java's order of checks."""
         config = self._context.config
         if not names.is_readable(config.broker_permission):
             remark = f"the broker[{self._context.address}] pulling message is forbidden"
@@ -346,12 +373,33 @@ class PullProcessor:
         )
 
 
+def _failed(pull: SuspendedPull, error: Exception) -> RemotingCommand:
+    if isinstance(error, RocketMQError):
+        return response(pull.request, ResponseCode.SYSTEM_ERROR, error.message)
+    log.error(
+        "%s: suspended pull of %s, queue %d failed",
+        pull.connection.remote_address,
+        pull.topic,
+        pull.queue_id,
+        exc_info=error,
+    )
+    remark = f"{type(error).__name__}: {error}"
+    return response(pull.request, ResponseCode.SYSTEM_ERROR, remark)
+
+
+def _suspended(request: RemotingCommand) -> RemotingCommand:
+    """Return the request reduced to the fields that its execution needs, to save memory."""
+    ext = request.ext_fields
+    fields = {name: ext[name] for name in EXECUTED_FIELDS if name in ext}
+    return msgspec.structs.replace(request, ext_fields=fields, body=b"", remark=None, extra=None)
+
+
 def _forbidden(request: RemotingCommand, remark: str, kind: int) -> RemotingCommand:
     return response(request, ResponseCode.NO_PERMISSION, remark, {"forbiddenType": str(kind)})
 
 
-def make_handlers(processor: PullProcessor) -> "dict[int, Handler]":
-    """The handlers of this family, bound to a broker."""
+def make_handlers(processor: PullMessageProcessor) -> "dict[int, Handler]":
+    """Return the handlers of this module, bound to one processor."""
     return {
         RequestCode.PULL_MESSAGE: processor.pull,
         RequestCode.LITE_PULL_MESSAGE: processor.lite_pull,

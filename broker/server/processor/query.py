@@ -1,22 +1,24 @@
-"""Looking messages up: by key (12) and by physical offset (33).
+"""Message queries: by key (12) and by physical offset (33).
 
 **Source:** RocketMQ QueryMessageProcessor.
 """
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from broker.remoting.protocol.codes import RequestCode, ResponseCode
 from broker.remoting.protocol.command import RemotingCommand, response
 from broker.remoting.protocol.framing import encode_reply_json
 from broker.server.context import BrokerContext
-from broker.server.processor.answer import bad_field
+from broker.server.processor.responses import bad_field
 
 if TYPE_CHECKING:
     from broker.remoting.server import Connection
 
 Answer = RemotingCommand | bytes
 
-MAX_QUERY_MESSAGES = 1_000  # of one answer, whatever the client asks for
+MAX_QUERY_MESSAGES = 1_000  # per response, whatever the client requests
+MAX_QUERY_BYTES = 4 * 1024 * 1024  # per response, but at least one record; a frame has 16 MiB
 
 
 def query_message(
@@ -34,20 +36,37 @@ def query_message(
     except (KeyError, ValueError) as error:
         return bad_field(request, error)
     if limit <= 0:
-        begin, end = 0, -1  # asking for none finds none
+        begin, end = 0, -1  # an empty time range: the store is asked for at least one message
     result = context.store.query_message(topic, key, max(1, limit), begin, end)
+    records = _fitting(result.buffers)
     ext_json = b'{"indexLastUpdatePhyoffset":"%d","indexLastUpdateTimestamp":"%d"}' % (
         result.index_last_update_physical_offset,
         result.index_last_update_timestamp,
     )
-    size = sum(map(len, result.buffers))
+    size = sum(map(len, records))
     if not size:
         remark = b'"can not find message, maybe time range not correct"'
         return encode_reply_json(
             request.opaque, ResponseCode.QUERY_NOT_FOUND, ext_json, remark_json=remark
         )
-    head = encode_reply_json(request.opaque, 0, ext_json, body_size=size)
-    return b"".join((head, *result.buffers))
+    remark = b""
+    if len(records) < len(result.buffers):
+        remark = b'"cut to %d of %d messages: narrow the time range"' % (
+            len(records),
+            len(result.buffers),
+        )
+    head = encode_reply_json(request.opaque, 0, ext_json, remark_json=remark, body_size=size)
+    return b"".join((head, *records))
+
+
+def _fitting(records: Sequence[memoryview]) -> Sequence[memoryview]:
+    """Return the newest records that fit into one response, oldest first."""
+    size = 0
+    for place in range(len(records) - 1, -1, -1):
+        size += len(records[place])
+        if size > MAX_QUERY_BYTES and place < len(records) - 1:
+            return records[place + 1 :]
+    return records
 
 
 def view_message(
@@ -58,7 +77,7 @@ def view_message(
         offset = int(request.ext_fields["offset"])
     except (KeyError, ValueError) as error:
         return bad_field(request, error)
-    record = context.store.look_message(offset)
+    record = context.store.get_record_at(offset)
     if record is None:
         remark = f"can not find message by the offset, {offset}"
         return response(request, ResponseCode.SYSTEM_ERROR, remark)

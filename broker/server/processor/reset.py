@@ -1,8 +1,9 @@
-"""Resetting and cloning offsets: 222, 223, 314.
+"""Offset reset (222), consumer status (223) and offset cloning (314).
 
-Reset on the broker (default): the committed offset is set at once and the queue's next pull is
-sent to it, group on-line or not. Reset by the clients (``useServerSideResetOffset=false``, as
-4.9): on-line members are told, the table changes when they commit.
+Reset on the broker (default): the committed offset is set immediately and the next pull of the
+queue is moved to it, whether the group is online or not. Reset by the clients
+(``useServerSideResetOffset=false``, as in 4.9): online members are notified, and the table
+changes when they commit.
 
 **Source:** RocketMQ AdminBrokerProcessor#resetOffset, Broker2Client#resetOffset,
 #getConsumeStatus, AdminBrokerProcessor#cloneGroupOffset.
@@ -31,7 +32,7 @@ from broker.remoting.protocol.header.offset import (
 )
 from broker.server.clients import ConsumerGroup
 from broker.server.context import BrokerContext
-from broker.server.processor.answer import no_group, no_topic
+from broker.server.processor.responses import no_group, no_topic
 
 if TYPE_CHECKING:
     from broker.remoting.server import Connection
@@ -39,13 +40,13 @@ if TYPE_CHECKING:
 Answer = RemotingCommand | Awaitable[RemotingCommand]
 
 ASK_CLIENT_MS = 5_000
-VERSION_WITH_RESET = 28  # V3_0_7: clients from then on know how to reset
+VERSION_WITH_RESET = 28  # V3_0_7: clients from this version on support the reset
 
 
 def reset_offset(
     context: BrokerContext, connection: "Connection", request: RemotingCommand
 ) -> RemotingCommand:
-    """INVOKE_BROKER_TO_RESET_OFFSET."""
+    """INVOKE_BROKER_TO_RESET_OFFSET: reset one queue or all read queues, to an offset or a time."""
     header = decode_header_fields(ResetOffsetRequestHeader, request.ext_fields)
     if not context.config.use_server_side_reset_offset:
         return _reset_by_clients(context, request, header)
@@ -81,13 +82,14 @@ def _offset_at(context: BrokerContext, header: ResetOffsetRequestHeader, queue_i
 
 
 def _wake_pulls(context: BrokerContext, topic: str, targets: dict[int, int]) -> None:
-    """Parked pulls of these queues look again at once: the reset is for their next pull.
+    """Execute the suspended pulls of these queues again: the reset applies to the next pull.
 
-    Java leaves them parked until a message or their deadline comes.
+    Java leaves them suspended until a message arrives or their deadline is reached.
     """
     if context.on_wake is None or topic not in context.holds.topics:
         return
     for queue_id in targets:
+        # The largest offset, without a tags code, wakes every pull of the queue.
         woken = context.holds.arrived(topic, queue_id, 2**63 - 1)
         if woken:
             context.on_wake(woken)
@@ -164,7 +166,7 @@ def _too_old(request: RemotingCommand, online: ConsumerGroup) -> RemotingCommand
 def consumer_status(
     context: BrokerContext, connection: "Connection", request: RemotingCommand
 ) -> Answer:
-    """INVOKE_BROKER_TO_GET_CONSUMER_STATUS: ask the members where they are."""
+    """INVOKE_BROKER_TO_GET_CONSUMER_STATUS: collect the members' current offsets."""
     header = decode_header_fields(GetConsumerStatusRequestHeader, request.ext_fields)
     online = context.consumers.get(header.group)
     if online is None:
@@ -210,7 +212,7 @@ async def _ask_members(
 def clone_offsets(
     context: BrokerContext, connection: "Connection", request: RemotingCommand
 ) -> RemotingCommand:
-    """CLONE_GROUP_OFFSET: one topic, or every topic of the source group when none is named."""
+    """CLONE_GROUP_OFFSET: one topic, or every topic of the source group if none is given."""
     header = decode_header_fields(CloneGroupOffsetRequestHeader, request.ext_fields)
     topics = [header.topic] if header.topic else context.offsets.topics_of(header.src_group)
     for topic in topics:

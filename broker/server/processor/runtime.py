@@ -1,7 +1,7 @@
-"""GET_BROKER_RUNTIME_INFO (28): the broker's figures as a table of text.
+"""GET_BROKER_RUNTIME_INFO (28): the broker's figures as a table of strings.
 
-Both spellings of the transfer rate are there: 4.9 tools look for ``getTransferedTps``, 5.x tools
-for ``getTransferredTps``.
+Both spellings of the transfer rate are present: 4.9 tools read ``getTransferedTps``, 5.x tools
+``getTransferredTps``.
 
 **Source:** RocketMQ AdminBrokerProcessor#prepareRuntimeInfo, StoreStatsService#getRuntimeInfo.
 """
@@ -38,7 +38,7 @@ def _tps(counter: Counter, now_ms: int) -> str:
 
 
 def _span(ms: int) -> str:
-    """``[ 1 days, 2 hours, 3 minutes, 4 seconds ]``."""
+    """Format a duration: ``[ 1 days, 2 hours, 3 minutes, 4 seconds ]``."""
     seconds = ms // 1000
     days, seconds = divmod(seconds, 86_400)
     hours, seconds = divmod(seconds, 3_600)
@@ -49,7 +49,7 @@ def _span(ms: int) -> str:
 def runtime_info(
     context: BrokerContext, connection: "Connection", request: RemotingCommand
 ) -> RemotingCommand:
-    """GET_BROKER_RUNTIME_INFO."""
+    """GET_BROKER_RUNTIME_INFO: rates, queue lengths, delay offsets and store figures."""
     table = {**_rates(context), **_lanes(context), **NO_TIMERS}
     table |= {
         "brokerActive": "true",
@@ -61,17 +61,22 @@ def runtime_info(
         "heldPulls": str(len(context.holds)),
     }
     if context.server is not None:
-        table["connections"] = str(len(context.server.connections))
+        server = context.server
+        table["connections"] = str(len(server.connections))
+        table["loopLagMillis"] = f"{server.lag.longest_ms:.0f}"
+        table["heldBytes"] = str(server.memory.total_bytes)
+        table["evictedConnections"] = str(server.evicted_connections)
     if context.delays is not None:
         for level, done, end in context.delays.progress():
             table[f"scheduleMessageOffset_{level}"] = f"{done},{end}"
+        table["scheduleMessageQuarantined"] = str(context.delays.quarantined)
     table |= store_figures(context)
     body = KVTable(table=dict(sorted(table.items())))
     return response(request, body=body.to_bytes())
 
 
 def store_figures(context: BrokerContext) -> dict[str, str]:
-    """What the store says about itself."""
+    """Return the figures of the store."""
     store = context.store
     path = store.config.commit_log_folder
     used, free = store.disk.space(store.config.root)
@@ -85,6 +90,7 @@ def store_figures(context: BrokerContext) -> dict[str, str]:
         "putMessageAverageSize": str(store.put_bytes / puts if puts else 0.0),
         "dispatchMaxBuffer": "0",
         "dispatchBehindBytes": str(store.dispatch_behind_bytes),
+        "dispatchFailedTimes": str(store.dispatch_failed),
         "pageCacheLockTimeMills": "0",
         "earliestMessageTimeStamp": str(store.earliest_message_time()),
         "commitLogMinOffset": str(store.min_physical_offset),
@@ -100,7 +106,7 @@ def store_figures(context: BrokerContext) -> dict[str, str]:
 
 
 def _size(count: int) -> str:
-    """Bytes as people read them: ``0 B``, ``1.4 KiB``, ``252.0 GiB``."""
+    """Format a size for people: ``0 B``, ``1.4 KiB``, ``252.0 GiB``."""
     if count < 1024:
         return f"{count} B"
     exponent = min((count.bit_length() - 1) // 10, 6)

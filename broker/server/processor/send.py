@@ -1,59 +1,64 @@
-"""Sends: 10, 310 and 320. The hot path: one dictionary of text in, one byte string out.
+"""Send requests (10, 310, 320). The hot path: a dictionary of strings in, one byte string out.
 
 ::
 
-    header ─ checks ─ properties ─ store.put_message ─ reply bytes
-                                        └─ SYNC_FLUSH: all replies of a loop turn wait on one ticket
+    header ─ checks ─ properties ─ store.put_message ─ response bytes
+                                        └─ SYNC_FLUSH: the responses of one event-loop iteration
+                                           wait for one group commit
 
-What depends on the topic alone is checked once and kept in a :class:`Target` until topics or
-settings change. The property string is taken as it came, only the broker's own properties are
-appended; a message whose properties need more than that (delay, transaction, retry, properties
-of the broker sent by a client) takes the slow path over a dictionary.
+Checks that depend on the topic alone run once; their result is kept in a :class:`Target` until
+topics or settings change. The property string is stored as received, with the broker's own
+properties appended. A message whose properties need more than that (delay, transaction, retry,
+broker properties sent by a client) takes the slow path, which decodes them into a dictionary.
 
 **Source:** RocketMQ SendMessageProcessor, AbstractSendMessageProcessor#msgCheck.
 """
 
 import random
 import struct
-from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Final
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from broker.common import sysflag
 from broker.common import topic as names
 from broker.common.group import SubscriptionGroupConfig
 from broker.common.topic import TopicConfig
+from broker.errors import RocketMQError
 from broker.message import message as props
-from broker.message.properties import decode_properties, encode_properties
+from broker.message.properties import decode_properties, encode_properties, peek_property
 from broker.remoting.protocol.codes import RequestCode, ResponseCode
 from broker.remoting.protocol.command import RemotingCommand, response
 from broker.remoting.protocol.framing import encode_reply_json
 from broker.server import stats as counted
 from broker.server.context import BrokerContext
-from broker.server.processor.answer import bad_field, no_group
 from broker.server.processor.batch_records import (
-    BATCH_QUEUE,
     BatchHead,
+    check_batch,
     inner_batch_record,
     item_records,
-    why_no_batch,
 )
-from broker.server.schedule import delay_level, park
+from broker.server.processor.flushed_answers import STATUS_CODES, FlushedAnswers
+from broker.server.processor.responses import bad_field, bad_queue, illegal, no_group, not_written
+from broker.server.processor.send_target import Target
+from broker.server.schedule import delay_level
+from broker.server.slices import collect_in_slices
 from broker.server.unique_ids import UniqueKeys
-from broker.store.results import MessageInner, PutMessageResult, PutMessageStatus
+from broker.store.results import MessageExtBrokerInner, PutMessageResult, PutMessageStatus
 
 if TYPE_CHECKING:
     from broker.remoting.server import Connection, Handler
-    from broker.server.stats import Counter
 
     Send = Callable[["Connection", RemotingCommand], "Reply"]
 
 Answer = RemotingCommand | bytes | None
 Reply = Answer | Awaitable[Answer]
 
-VERSION_WITH_MAX_RECONSUME: Final = 121  # V3_4_9: the header's maxReconsumeTimes counts
+VERSION_WITH_MAX_RECONSUME: Final = 121  # V3_4_9: the header's maxReconsumeTimes applies
 MAX_TARGETS: Final = 100_000
+PARSED_AT_ONCE_BYTES: Final = 64 * 1024  # longer batches are decoded in slices
+ITEMS_PER_SLICE: Final = 2_048  # about 4 ms
 
-LETTERS: Final = {
+V2_FIELD_NAMES: Final = {
     "producerGroup": "a",
     "topic": "b",
     "defaultTopic": "c",
@@ -71,58 +76,28 @@ LETTERS: Final = {
 }
 
 UNIQ_KEY: Final = b"UNIQ_KEY\x01"
-NO_WAIT: Final = b"WAIT\x01false\x02"
-STATUS_CODES: Final = {
-    "PUT_OK": ResponseCode.SUCCESS,
-    "FLUSH_DISK_TIMEOUT": ResponseCode.FLUSH_DISK_TIMEOUT,
-    "FLUSH_SLAVE_TIMEOUT": ResponseCode.FLUSH_SLAVE_TIMEOUT,
-    "SLAVE_NOT_AVAILABLE": ResponseCode.SLAVE_NOT_AVAILABLE,
-    "SERVICE_NOT_AVAILABLE": ResponseCode.SERVICE_NOT_AVAILABLE,
-    "MESSAGE_ILLEGAL": ResponseCode.MESSAGE_ILLEGAL,
-    "PROPERTIES_SIZE_EXCEEDED": ResponseCode.MESSAGE_ILLEGAL,
-    "OS_PAGE_CACHE_BUSY": ResponseCode.SYSTEM_BUSY,
-}
-STORED: Final = {
-    ResponseCode.SUCCESS,
-    ResponseCode.FLUSH_DISK_TIMEOUT,
-    ResponseCode.FLUSH_SLAVE_TIMEOUT,
-    ResponseCode.SLAVE_NOT_AVAILABLE,
-}
+WAIT: Final = props.PROPERTY_WAIT_STORE_MSG_OK.encode()
+WAIT_FALSE: Final = WAIT + b"\x01false"  # only a hint: the found name may be longer, as in XWAIT
 
 
-class Target:
-    """What sending to one topic needs, checked once."""
+class _SlowReply(NamedTuple):
+    """The values that the response to a slow-path message needs."""
 
-    __slots__ = (
-        "batch_queue",
-        "config",
-        "put_nums",
-        "put_size",
-        "queue_limit",
-        "slow",
-        "sys_flag",
-    )
-
-    def __init__(self, config: TopicConfig, put_nums: "Counter", put_size: "Counter") -> None:
-        self.config = config
-        self.queue_limit = max(config.read_queue_nums, config.write_queue_nums)
-        multi = config.topic_filter_type == "MULTI_TAG"
-        self.sys_flag = sysflag.MULTI_TAGS if multi else 0
-        self.slow = names.is_retry_topic(config.topic_name)
-        self.batch_queue = BATCH_QUEUE in config.attributes.items()
-        self.put_nums = put_nums
-        self.put_size = put_size
+    connection: "Connection"
+    request: RemotingCommand
+    queue_id: int
+    uniq_key: str
+    wait: bool
 
 
-class SendProcessor:
+class SendMessageProcessor:
     """Serves sends; one instance per broker."""
 
     def __init__(self, context: BrokerContext) -> None:
         self._context = context
         self._store = context.store
         self._targets: dict[str, Target] = {}
-        self._waiting: list[tuple[Connection, RemotingCommand, bytes]] = []
-        self._waiting_end = 0
+        self._flushed = FlushedAnswers(context, self._refusal)
         self._sync = context.store.sync_flush
         self._suffix = b""
         self._id_prefix = b""
@@ -133,7 +108,7 @@ class SendProcessor:
         self.settings_changed()
 
     def settings_changed(self) -> None:
-        """Take over region, trace switch, names and address."""
+        """Apply changed settings: region, trace switch, cluster name and address."""
         config = self._context.config
         trace = "true" if config.trace_on else "false"
         self._broker_properties = {
@@ -143,9 +118,11 @@ class SendProcessor:
         }
         self._suffix = encode_properties(self._broker_properties)
         self._reply_ext = {"MSG_REGION": config.region_id, "TRACE_ON": trace}
+        # The region becomes part of a % template: a literal percent sign is doubled.
         region = b'"%b"' % _in_json(config.region_id.encode()).replace(b"%", b"%%")
         self._store_host = self._context.store_host
         self._id_prefix = self._store_host.hex().upper().encode()
+        # Response headers are templates built once, so a send costs one % operation.
         head = b'{"MSG_REGION":%b,"TRACE_ON":"%b","msgId":"' % (region, trace.encode())
         tail = b'","queueId":"%d","queueOffset":"%d","transactionId":"%b"}'
         self._reply = head + self._id_prefix + b"%016X" + tail
@@ -161,13 +138,13 @@ class SendProcessor:
     # ---- requests
 
     def send_v1(self, connection: "Connection", request: RemotingCommand) -> Reply:
-        """SEND_MESSAGE: the header with long names."""
+        """SEND_MESSAGE: the header with long field names."""
         ext = request.ext_fields
-        request.ext_fields = {LETTERS.get(name, name): value for name, value in ext.items()}
+        request.ext_fields = {V2_FIELD_NAMES.get(name, name): value for name, value in ext.items()}
         return self.send(connection, request)
 
     def send(self, connection: "Connection", request: RemotingCommand) -> Reply:
-        """SEND_MESSAGE_V2: the header with single letters."""
+        """SEND_MESSAGE_V2: the header with one-letter field names."""
         ext = request.ext_fields
         if ext.get("m") == "true":
             return self.send_batch(connection, request)
@@ -179,10 +156,11 @@ class SendProcessor:
                 return self._first_send(connection, request, topic, self.send)
             if not 0 <= queue_id < target.queue_limit:
                 if queue_id >= 0:
-                    return self._mark(_bad_queue(request, queue_id, target.config))
+                    return self._mark(bad_queue(request, queue_id, target.config))
+                # As in Java, a negative queue id selects a random queue.
                 queue_id = random.randrange(max(1, target.config.write_queue_nums))
             raw = ext.get("i", "").encode()
-            inner = MessageInner(
+            inner = MessageExtBrokerInner(
                 topic,
                 queue_id,
                 request.body,  # type: ignore[arg-type]
@@ -196,19 +174,23 @@ class SendProcessor:
             )
         except (KeyError, ValueError) as error:
             return self._mark(bad_field(request, error))
-        start = raw.find(UNIQ_KEY)
-        if start < 0 or (start and raw[start - 1] != 2) or target.slow or _is_special(raw):
+        # Of equal property names the last one wins. A UNIQ_KEY that is missing, empty or only part
+        # of another name takes the slow path.
+        at = raw.rfind(UNIQ_KEY)
+        if at < 0 or (at and raw[at - 1] != 2) or target.slow or _is_special(raw):
+            return self._send_slowly(connection, request, inner, target)
+        end = raw.find(b"\x02", at)
+        uniq_key = raw[at + 9 : end] if end > 0 else raw[at + 9 :]
+        if not uniq_key:
             return self._send_slowly(connection, request, inner, target)
         suffix = self._suffix
         inner.properties = raw + suffix if raw.endswith(b"\x02") else raw + b"\x02" + suffix
         try:
             result = self._store.put_message(inner)
-        except struct.error as error:  # a number of the header does not fit its field
+        except struct.error as error:  # a number in the header does not fit its field
             return self._mark(bad_field(request, error))
         if result.status is not PutMessageStatus.PUT_OK:
             return self._mark(self._failed(request, result))
-        end = raw.find(b"\x02", start)
-        uniq_key = raw[start + 9 : end] if end > 0 else raw[start + 9 :]
         self._count(target, result.store_size, 1)
         ext_json = self._reply % (
             result.physical_offset,
@@ -216,13 +198,13 @@ class SendProcessor:
             result.queue_offset,
             uniq_key if uniq_key.isalnum() else _in_json(uniq_key),
         )
-        if self._sync and NO_WAIT not in raw:
-            self._wait_flushed(connection, request, ext_json, result.physical_end)
+        if self._sync and not (WAIT_FALSE in raw and peek_property(raw, WAIT) == b"false"):
+            self._flushed.wait(connection, request, ext_json, result.physical_end)
             return None
         return encode_reply_json(request.opaque, 0, ext_json)
 
     def send_batch(self, connection: "Connection", request: RemotingCommand) -> Reply:
-        """SEND_BATCH_MESSAGE: every item becomes a record of its own, or all of them one."""
+        """SEND_BATCH_MESSAGE: store one record per message, or one record for the whole batch."""
         ext = request.ext_fields
         try:
             topic = ext["b"]
@@ -232,7 +214,8 @@ class SendProcessor:
                 return self._first_send(connection, request, topic, self.send_batch)
             if not 0 <= queue_id < target.queue_limit:
                 if queue_id >= 0:
-                    return self._mark(_bad_queue(request, queue_id, target.config))
+                    return self._mark(bad_queue(request, queue_id, target.config))
+                # As in Java, a negative queue id selects a random queue.
                 queue_id = random.randrange(max(1, target.config.write_queue_nums))
             head = BatchHead(
                 topic,
@@ -246,10 +229,32 @@ class SendProcessor:
             )
         except (KeyError, ValueError) as error:
             return self._mark(bad_field(request, error))
-        reason = why_no_batch(head, len(request.body), self._store.config.max_message_size)
+        body = request.body_bytes()
+        reason = check_batch(head, body, self._store.config.max_message_size)
         if reason is not None:
-            return self._mark(_illegal(request, reason))
-        return self._store_batch(connection, request, head, target)
+            return self._mark(illegal(request, reason))
+        if target.batch_queue and props.PROPERTY_UNIQ_KEY in head.properties:
+            whole = inner_batch_record(head, body, self._broker_properties)
+            return self._store_batch(connection, request, head, target, [whole] if whole else [])
+        records = item_records(head, body, self._broker_properties)
+        if len(body) > PARSED_AT_ONCE_BYTES:
+            return self._store_large_batch(connection, request, head, target, records)
+        return self._store_batch(connection, request, head, target, list(records))
+
+    async def _store_large_batch(
+        self,
+        connection: "Connection",
+        request: RemotingCommand,
+        head: BatchHead,
+        target: Target,
+        records: Iterator[MessageExtBrokerInner],
+    ) -> Answer:
+        """Decode a long batch in slices, with other requests served between them, then store it."""
+        inners = await collect_in_slices(records, ITEMS_PER_SLICE)
+        if self._targets.get(head.topic) is not target:  # topic or settings changed meanwhile
+            answer = self.send_batch(connection, request)
+            return await answer if isinstance(answer, Awaitable) else answer
+        return self._store_batch(connection, request, head, target, inners)
 
     def _store_batch(
         self,
@@ -257,16 +262,11 @@ class SendProcessor:
         request: RemotingCommand,
         head: BatchHead,
         target: Target,
+        inners: list[MessageExtBrokerInner],
     ) -> Answer:
         uniq_key = head.properties.get(props.PROPERTY_UNIQ_KEY, "")
-        body = request.body_bytes()
-        if target.batch_queue and uniq_key:
-            whole = inner_batch_record(head, body, self._broker_properties)
-            inners = [] if whole is None else [whole]
-        else:
-            inners = item_records(head, body, self._broker_properties)
         if not inners:
-            return self._mark(_illegal(request, "the batch holds no message"))
+            return self._mark(illegal(request, "the batch holds no message"))
         try:
             results = self._store.put_messages(inners)
         except struct.error as error:
@@ -282,21 +282,22 @@ class SendProcessor:
         ext_json = self._reply_to_batch % (ids, head.queue_id, first.queue_offset, key)
         if target.batch_queue and uniq_key:
             ext_json = b'%b,"batchUniqId":"%b"}' % (ext_json[:-1], key)
-        if not uniq_key:  # old clients give a batch no key of its own
+        if not uniq_key:  # old clients send a batch without a UNIQ_KEY
             ext_json = ext_json.replace(b',"transactionId":""', b"")
-        if self._sync:
-            self._wait_flushed(connection, request, ext_json, last.physical_end)
+        if self._sync and _waits(head.properties):
+            self._flushed.wait(connection, request, ext_json, last.physical_end)
             return None
         return encode_reply_json(request.opaque, 0, ext_json)
 
-    # ---- what is not hot
+    # ---- slow path
 
     def _first_send(
         self, connection: "Connection", request: RemotingCommand, topic: str, send: "Send"
     ) -> Reply:
-        """Check the topic, then send; a topic made by this send is announced before the answer.
+        """Check the topic, then send; a topic created by this send is written and announced first.
 
-        Whoever sees SEND_OK finds the route: the answer waits for the name servers, boundedly.
+        The send waits for the name servers for a bounded time, so that a client that receives
+        SEND_OK finds the route.
 
         **Source:** RocketMQ TopicConfigManager#createTopicInSendMessageMethod.
         """
@@ -304,17 +305,28 @@ class SendProcessor:
         found = self._resolve(request, topic)
         if isinstance(found, RemotingCommand):
             return self._mark(found)
-        answer = send(connection, request)
-        if known or isinstance(answer, Awaitable):
-            return answer
-        return self._announced(topic, answer)
+        if known and self._context.topics.is_persisted(topic):
+            return send(connection, request)
+        self._targets.pop(topic, None)
+        return self._send_to_new_topic(connection, request, topic, send)
 
-    async def _announced(self, topic: str, answer: Answer) -> Answer:
+    async def _send_to_new_topic(
+        self, connection: "Connection", request: RemotingCommand, topic: str, send: "Send"
+    ) -> Answer:
+        """Send after topics.json is written and the name servers know the topic.
+
+        Otherwise a restart could lose the topic of an acknowledged message.
+        """
+        try:
+            await self._context.topics.persist()
+        except (RocketMQError, OSError) as error:
+            return self._mark(not_written(request, error))
         await self._context.announce([topic])
-        return answer
+        answer = send(connection, request)
+        return await answer if isinstance(answer, Awaitable) else answer
 
     def _resolve(self, request: RemotingCommand, topic: str) -> "Target | RemotingCommand":
-        """Checks of the topic, in Java's order; a Target or the refusal."""
+        """Check the topic, in Java's order; return a Target or the refusal."""
         context = self._context
         config = context.config
         now_ms = context.now_ms()
@@ -345,7 +357,7 @@ class SendProcessor:
             stats.counter(counted.TOPIC_PUT_SIZE, topic),
         )
         if len(self._targets) >= MAX_TARGETS:
-            self._targets.clear()
+            self._targets.clear()  # a cache: refilled by the next sends
         self._targets[topic] = target
         return target
 
@@ -364,10 +376,10 @@ class SendProcessor:
         self,
         connection: "Connection",
         request: RemotingCommand,
-        inner: MessageInner,
+        inner: MessageExtBrokerInner,
         target: Target,
-    ) -> Answer:
-        """A message whose properties decide where it goes."""
+    ) -> Reply:
+        """Send a message whose properties must be decoded: they may change its topic and queue."""
         properties = decode_properties(bytes(inner.properties))
         properties.pop(props.PROPERTY_POP_CK, None)
         properties.update(self._broker_properties)
@@ -383,15 +395,38 @@ class SendProcessor:
             refusal = self._retry_or_dlq(request, inner, properties)
             if refusal is not None:
                 return self._mark(refusal)
+        persisted = self._context.topics.is_persisted(inner.topic)
+        delays = self._context.delays
         level = delay_level(properties, self._max_level())
-        if level > 0:
-            inner.topic, inner.queue_id = park(properties, inner.topic, inner.queue_id, level)
+        if delays is not None and level > 0:
+            reason = delays.suspend(inner, properties, level)
+            if reason is not None:
+                return self._mark(illegal(request, reason))
         if inner.topic != target.config.topic_name:
             target = self._counting(inner.topic, target)
         inner.properties = encode_properties(properties)
+        reply = _SlowReply(connection, request, queue_id, uniq_key, _waits(properties))
+        if persisted:
+            return self._store_slowly(reply, inner, target)
+        return self._store_persisted(reply, inner, target)
+
+    async def _store_persisted(
+        self, reply: "_SlowReply", inner: MessageExtBrokerInner, target: Target
+    ) -> Answer:
+        """Store in a dead-letter queue that was just created: topics.json is written first."""
+        try:
+            await self._context.topics.persist()
+        except (RocketMQError, OSError) as error:
+            return self._mark(not_written(reply.request, error))
+        return self._store_slowly(reply, inner, target)
+
+    def _store_slowly(
+        self, reply: "_SlowReply", inner: MessageExtBrokerInner, target: Target
+    ) -> Answer:
+        connection, request, queue_id, uniq_key, wait = reply
         try:
             result = self._store.put_message(inner)
-        except struct.error as error:  # a number of the header does not fit its field
+        except struct.error as error:  # a number in the header does not fit its field
             return self._mark(bad_field(request, error))
         if result.status is not PutMessageStatus.PUT_OK:
             return self._mark(self._failed(request, result))
@@ -402,15 +437,15 @@ class SendProcessor:
             result.queue_offset,
             _in_json(uniq_key.encode()),
         )
-        if self._sync and properties.get(props.PROPERTY_WAIT_STORE_MSG_OK) != "false":
-            self._wait_flushed(connection, request, ext_json, result.physical_end)
+        if self._sync and wait:
+            self._flushed.wait(connection, request, ext_json, result.physical_end)
             return None
         return encode_reply_json(request.opaque, 0, ext_json)
 
     def _refuse_kind(
-        self, request: RemotingCommand, properties: dict[str, str], inner: MessageInner
+        self, request: RemotingCommand, properties: dict[str, str], inner: MessageExtBrokerInner
     ) -> RemotingCommand | None:
-        """Refuse what this broker does not do: half messages and timer messages."""
+        """Refuse unsupported messages: half messages, and timer messages without a delay level."""
         if properties.get(props.PROPERTY_TRANSACTION_PREPARED) == "true":
             remark = (
                 f"the broker[{self._context.address}] sending transaction message is forbidden: "
@@ -435,9 +470,12 @@ class SendProcessor:
         return None
 
     def _retry_or_dlq(
-        self, request: RemotingCommand, inner: MessageInner, properties: dict[str, str]
+        self, request: RemotingCommand, inner: MessageExtBrokerInner, properties: dict[str, str]
     ) -> RemotingCommand | None:
-        """A consumer sends a failed message again: to the DLQ when it was tried often enough.
+        """Redirect a retried message to the DLQ after too many attempts; return a refusal or None.
+
+        The DLQ also takes every retry of a group that holds queue locks, because a retry queue
+        would break the order of consumption.
 
         **Source:** RocketMQ SendMessageProcessor#handleRetryAndDLQ.
         """
@@ -452,6 +490,9 @@ class SendProcessor:
         ):
             inner.topic = names.dlq_topic(group)
             inner.queue_id = 0
+            reason = self._store.why_illegal_place(inner.topic, 0)
+            if reason is not None:
+                return illegal(request, reason)
             context.topics.ensure(inner.topic, 1)
             properties[props.PROPERTY_DELAY_TIME_LEVEL] = "0"
             context.stats.counter(counted.DLQ_PUT_NUMS, group).add(1)
@@ -469,7 +510,7 @@ class SendProcessor:
         return delays.max_level if delays is not None else 0
 
     def _counting(self, topic: str, target: Target) -> Target:
-        """A target that counts under the topic a message is really stored in (parked, DLQ)."""
+        """Return a target that counts under the record's own topic (schedule topic, DLQ)."""
         stats = self._context.stats
         return Target(
             target.config,
@@ -495,44 +536,19 @@ class SendProcessor:
         return response(request, code, result.remark or f"the store answered {name}")
 
     def _mark(self, refusal: RemotingCommand) -> RemotingCommand:
-        """Every send answer carries region and trace switch, refusals too."""
+        """Add region and trace switch to a refusal: every send response carries them."""
         refusal.ext_fields = {**self._reply_ext, **refusal.ext_fields}
         return refusal
 
-    # ---- SYNC_FLUSH
-
-    def _wait_flushed(
-        self, connection: "Connection", request: RemotingCommand, ext_json: bytes, end: int
-    ) -> None:
-        """Keep a reply until the log is on disk up to ``end``; one ticket per turn of the loop."""
-        first = not self._waiting
-        self._waiting.append((connection, request, ext_json))
-        self._waiting_end = max(self._waiting_end, end)
-        if first:
-            self._context.soon(self._take_ticket)
-
-    def _take_ticket(self) -> None:
-        waiting, self._waiting = self._waiting, []
-
-        def flushed(status: PutMessageStatus) -> None:
-            code = STATUS_CODES.get(status.name, ResponseCode.SYSTEM_ERROR)
-            for connection, request, ext_json in waiting:
-                if request.is_oneway:
-                    continue
-                if code in STORED:  # late ones keep ids and offsets: the message is stored
-                    connection.send(encode_reply_json(request.opaque, code, ext_json))
-                else:
-                    remark = f"the store answered {status.name}"
-                    connection.send(self._mark(response(request, code, remark)))
-
-        self._store.await_flush(self._waiting_end, flushed)
+    def _refusal(self, opaque: int, code: int, remark: str) -> RemotingCommand:
+        return self._mark(response(RemotingCommand(opaque=opaque), code, remark))
 
 
 def _is_special(raw: bytes) -> bool:
-    """Whether a property string holds any mark that needs the slow path.
+    """Return whether a property string contains a name that needs the slow path.
 
-    Spelled out: a loop over the marks costs more than all the searches. A value that looks like a
-    mark merely costs time.
+    The searches are written out because a loop over the names costs more than all the searches. A
+    value that looks like a name only costs time.
     """
     return (
         b"DELAY\x01" in raw
@@ -545,29 +561,21 @@ def _is_special(raw: bytes) -> bool:
     )
 
 
+def _waits(properties: Mapping[str, str]) -> bool:
+    """Return whether the response waits for the flush: unless the message's WAIT is false."""
+    return properties.get(props.PROPERTY_WAIT_STORE_MSG_OK) != "false"
+
+
 def _in_json(text: bytes) -> bytes:
-    """Text as it stands between the quotes of a JSON string."""
+    """Return text as encoded between the quotes of a JSON string."""
     from msgspec import json
 
     return json.encode(text.decode("utf-8", "replace"))[1:-1]
 
 
-def _bad_queue(request: RemotingCommand, queue_id: int, config: TopicConfig) -> RemotingCommand:
-    return response(
-        request,
-        ResponseCode.INVALID_PARAMETER,
-        f"request queueId[{queue_id}] is illegal, {config.topic_name} has "
-        f"readQueueNums[{config.read_queue_nums}] writeQueueNums[{config.write_queue_nums}]",
-    )
-
-
-def _illegal(request: RemotingCommand, remark: str) -> RemotingCommand:
-    return response(request, ResponseCode.MESSAGE_ILLEGAL, remark)
-
-
 def make_handlers(context: BrokerContext) -> "dict[int, Handler]":
-    """The handlers of this family, bound to a broker."""
-    processor = SendProcessor(context)
+    """Return the handlers of this module, bound to a broker."""
+    processor = SendMessageProcessor(context)
     return {
         RequestCode.SEND_MESSAGE: processor.send_v1,
         RequestCode.SEND_MESSAGE_V2: processor.send,

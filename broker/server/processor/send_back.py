@@ -1,15 +1,16 @@
-"""CONSUMER_SEND_MSG_BACK (36): a consumer failed a message and wants it later, or never again.
+"""CONSUMER_SEND_MSG_BACK (36): a consumer failed to consume a message; retry it or give it up.
 
 **Source:** RocketMQ AbstractSendMessageProcessor#consumerSendMsgBack.
 """
 
 import random
-from typing import TYPE_CHECKING
+from collections.abc import Awaitable
+from typing import TYPE_CHECKING, NamedTuple
 
 from broker.common import sysflag
 from broker.common import topic as names
 from broker.common.group import SubscriptionGroupConfig
-from broker.errors import RemoteProtocolError
+from broker.errors import RemoteProtocolError, RocketMQError
 from broker.message import message as props
 from broker.message.message import MessageExt
 from broker.message.properties import encode_properties
@@ -20,21 +21,20 @@ from broker.remoting.protocol.header.fields import decode_header_fields
 from broker.remoting.protocol.header.send import ConsumerSendMsgBackRequestHeader
 from broker.server import stats as counted
 from broker.server.context import BrokerContext
-from broker.server.processor.answer import no_group
+from broker.server.processor.responses import no_group, not_written
 from broker.server.processor.send import VERSION_WITH_MAX_RECONSUME
-from broker.server.schedule import park
-from broker.store.results import MessageInner, PutMessageStatus
+from broker.store.results import MessageExtBrokerInner, PutMessageStatus
 
 if TYPE_CHECKING:
     from broker.remoting.server import Connection
 
-FIRST_RETRY_LEVEL = 3  # a message never retried waits at this level
+FIRST_RETRY_LEVEL = 3  # delay level of the first retry
 
 
 def send_back(
     context: BrokerContext, connection: "Connection", request: RemotingCommand
-) -> RemotingCommand:
-    """Store a copy in the retry topic, behind a delay, or in the DLQ."""
+) -> RemotingCommand | Awaitable[RemotingCommand]:
+    """Store a copy in the retry topic after a delay, or in the DLQ."""
     header = decode_header_fields(ConsumerSendMsgBackRequestHeader, request.ext_fields)
     config = context.groups.find(header.group)
     if config is None:
@@ -44,6 +44,9 @@ def send_back(
         return response(request, ResponseCode.NO_PERMISSION, remark)
     if config.retry_queue_nums <= 0:
         return response(request)
+    reason = context.store.why_illegal_place(names.retry_topic(header.group), 0)
+    if reason is not None:
+        return _illegal(request, reason)  # before a topic is created that cannot hold messages
     sys_flag = sysflag.TOPIC_UNIT_SUB if header.unit_mode else 0
     topic = context.topics.ensure(
         names.retry_topic(header.group), config.retry_queue_nums, sys_flag=sys_flag
@@ -51,25 +54,62 @@ def send_back(
     if not names.is_writable(topic.perm):
         remark = f"the topic[{topic.topic_name}] sending message is forbidden"
         return response(request, ResponseCode.NO_PERMISSION, remark)
-    message = _look_up(context, header.offset)
+    message = _lookup(context, header.offset)
     if message is None:
         remark = f"look message by offset failed, {header.offset}"
         return response(request, ResponseCode.SYSTEM_ERROR, remark)
     inner = _copy(context, header, config, message, request.version)
-    result = context.store.put_message(inner)
+    if isinstance(inner, str):
+        return _illegal(request, inner)
+    retried = message.get_property(props.PROPERTY_RETRY_TOPIC) or message.topic
+    copy = _Copy(inner, f"{retried}@{header.group}")
+    topics = (topic.topic_name, names.dlq_topic(header.group))
+    if all(context.topics.is_persisted(name) for name in topics):
+        return _store(context, request, copy)
+    return _store_persisted(context, request, copy)
+
+
+class _Copy(NamedTuple):
+    """The record to store, and the key of its statistics: ``topic@group``."""
+
+    inner: MessageExtBrokerInner
+    counted_as: str
+
+
+async def _store_persisted(
+    context: BrokerContext, request: RemotingCommand, copy: _Copy
+) -> RemotingCommand:
+    """Store in a topic that was just created: topics.json is written first."""
+    try:
+        await context.topics.persist()
+    except (RocketMQError, OSError) as error:
+        return not_written(request, error)
+    return _store(context, request, copy)
+
+
+def _store(context: BrokerContext, request: RemotingCommand, copy: _Copy) -> RemotingCommand:
+    result = context.store.put_message(copy.inner)
     if result.status is not PutMessageStatus.PUT_OK:
         return response(request, ResponseCode.SYSTEM_ERROR, result.status.name)
-    retried = message.get_property(props.PROPERTY_RETRY_TOPIC) or message.topic
-    context.stats.counter(counted.SNDBCK_PUT_NUMS, f"{retried}@{header.group}").add(1)
+    context.stats.counter(counted.SNDBCK_PUT_NUMS, copy.counted_as).add(1)
     return response(request)
 
 
-def _look_up(context: BrokerContext, physical_offset: int) -> MessageExt | None:
-    record = context.store.look_message(physical_offset)
+def _illegal(request: RemotingCommand, reason: str) -> RemotingCommand:
+    remark = f"{PutMessageStatus.MESSAGE_ILLEGAL.name}: {reason}"
+    return response(request, ResponseCode.SYSTEM_ERROR, remark)
+
+
+def _lookup(context: BrokerContext, physical_offset: int) -> MessageExt | None:
+    """Return the message at an offset, None unless it is intact.
+
+    The checksum is verified because the copy gets a new one, which would hide the corruption.
+    """
+    record = context.store.get_record_at(physical_offset)
     if record is None:
         return None
     try:
-        message = decode_record(record)
+        message = decode_record(record, check_crc=True)
     except RemoteProtocolError:
         return None
     return message if message.physical_offset == physical_offset else None
@@ -81,7 +121,8 @@ def _copy(
     config: SubscriptionGroupConfig,
     message: MessageExt,
     version: int,
-) -> MessageInner:
+) -> MessageExtBrokerInner | str:
+    """Return the message to store, or the reason why its topic cannot hold it."""
     properties = dict(message.properties)
     properties.setdefault(props.PROPERTY_RETRY_TOPIC, message.topic)
     properties[props.PROPERTY_WAIT_STORE_MSG_OK] = "false"
@@ -93,6 +134,9 @@ def _copy(
     level = header.delay_level
     if message.reconsume_times >= limit or level < 0:
         topic, queue_id, level = names.dlq_topic(header.group), 0, 0
+        reason = context.store.why_illegal_place(topic, queue_id)
+        if reason is not None:
+            return reason
         context.topics.ensure(topic, 1)
         context.stats.counter(counted.DLQ_PUT_NUMS, header.group).add(1)
     else:
@@ -100,15 +144,10 @@ def _copy(
         queue_id = random.randrange(config.retry_queue_nums)
         if level == 0:
             level = FIRST_RETRY_LEVEL + message.reconsume_times
-    properties[props.PROPERTY_DELAY_TIME_LEVEL] = str(level)
-    if level > 0 and context.delays is not None:
-        level = min(level, context.delays.max_level)
-        topic, queue_id = park(properties, topic, queue_id, level)
-    return MessageInner(
+    inner = MessageExtBrokerInner(
         topic,
         queue_id,
         message.body,
-        encode_properties(properties),
         flag=message.flag,
         sys_flag=message.sys_flag,
         born_timestamp=message.born_timestamp,
@@ -116,6 +155,15 @@ def _copy(
         store_host=context.store_host,
         reconsume_times=message.reconsume_times + 1,
     )
+    if context.delays is not None:
+        level = min(level, context.delays.max_level)
+    properties[props.PROPERTY_DELAY_TIME_LEVEL] = str(level)
+    if context.delays is not None and level > 0:
+        reason = context.delays.suspend(inner, properties, level)
+        if reason is not None:
+            return reason
+    inner.properties = encode_properties(properties)
+    return inner
 
 
 HANDLERS = {RequestCode.CONSUMER_SEND_MSG_BACK: send_back}

@@ -1,6 +1,6 @@
-"""Which request code is answered where, and when its module is imported.
+"""Handlers by request code, and when their modules are imported.
 
-Send, pull, query and offset are bound at start: they are hot, and the first client asks them.
+Send, pull, query and offset are bound at start: they are hot, and the first client uses them.
 The other families are imported by the first request that needs them, which keeps the start of
 the daemon short.
 """
@@ -13,8 +13,9 @@ from broker.remoting.protocol.codes import RequestCode as Code
 from broker.remoting.protocol.command import RemotingCommand
 from broker.server.context import BrokerContext
 from broker.server.processor import offset, query, send
-from broker.server.processor.pull import PullProcessor
+from broker.server.processor.pull import PullMessageProcessor
 from broker.server.processor.pull import make_handlers as pull_handlers
+from broker.server.processor.responses import persisted_first
 
 if TYPE_CHECKING:
     from broker.remoting.server import Connection, Handler
@@ -51,7 +52,7 @@ LAZY: Final[dict[str, tuple[int, ...]]] = {
         Code.UPDATE_AND_GET_GROUP_FORBIDDEN,
     ),
     "lock": (Code.LOCK_BATCH_MQ, Code.UNLOCK_BATCH_MQ),
-    "optional": (
+    "stubs": (
         Code.GET_BROKER_HA_STATUS,
         Code.GET_BROKER_EPOCH_CACHE,
         Code.GET_COLD_DATA_FLOW_CTR_INFO,
@@ -63,7 +64,7 @@ LAZY: Final[dict[str, tuple[int, ...]]] = {
         Code.SET_MESSAGE_REQUEST_MODE,
         Code.GET_ALL_MESSAGE_REQUEST_MODE,
     ),
-    "relay": (Code.GET_CONSUMER_RUNNING_INFO, Code.CONSUME_MESSAGE_DIRECTLY),
+    "client_forwarding": (Code.GET_CONSUMER_RUNNING_INFO, Code.CONSUME_MESSAGE_DIRECTLY),
     "reset": (
         Code.INVOKE_BROKER_TO_RESET_OFFSET,
         Code.INVOKE_BROKER_TO_GET_CONSUMER_STATUS,
@@ -81,13 +82,26 @@ LAZY: Final[dict[str, tuple[int, ...]]] = {
         Code.QUERY_TOPIC_CONSUME_BY_WHO,
         Code.GET_SYSTEM_TOPIC_LIST_FROM_BROKER,
     ),
-    "upkeep": (
+    "maintenance": (
         Code.CLEAN_EXPIRED_CONSUMEQUEUE,
         Code.CLEAN_UNUSED_TOPIC,
         Code.DELETE_EXPIRED_COMMITLOG,
         Code.GET_ALL_DELAY_OFFSET,
     ),
 }
+
+# The response waits until topics.json and subscriptionGroup.json contain the change; if they cannot
+# be written, the change is rolled back and the response is an error. A repeated request that
+# changes nothing waits too, because the write of the first one may still be running.
+PERSISTED_FIRST: Final = frozenset(
+    {
+        Code.UPDATE_AND_CREATE_TOPIC,
+        Code.UPDATE_AND_CREATE_TOPIC_LIST,
+        Code.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP,
+        Code.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST,
+        Code.UPDATE_AND_GET_GROUP_FORBIDDEN,
+    }
+)
 
 
 def _bind(context: BrokerContext, function: Callable[..., Any]) -> "Handler":
@@ -104,21 +118,24 @@ def _bind_lazily(context: BrokerContext, module: str, code: int) -> "Handler":
         nonlocal found
         if found is None:
             found = load_family(module)[code]
-        return found(context, connection, request)
+        answer = found(context, connection, request)
+        if code in PERSISTED_FIRST and (context.topics.dirty or context.groups.dirty):
+            return persisted_first(context, request, answer)
+        return answer
 
     return handle
 
 
 def load_family(module: str) -> dict[int, Callable[..., Any]]:
-    """The handlers of one processor module, imported now."""
+    """Import one processor module and return its handlers."""
     family: dict[int, Callable[..., Any]] = importlib.import_module(
         f"broker.server.processor.{module}"
     ).HANDLERS
     return family
 
 
-def make_handlers(context: BrokerContext, pulls: PullProcessor) -> "dict[int, Handler]":
-    """Every request code this broker answers, with its handler."""
+def make_handlers(context: BrokerContext, pulls: PullMessageProcessor) -> "dict[int, Handler]":
+    """Return the handler of every request code this broker serves."""
     handlers = {**send.make_handlers(context), **pull_handlers(pulls)}
     for family in (offset.HANDLERS, query.HANDLERS):
         for code, function in family.items():

@@ -5,7 +5,7 @@ deleteTopic, getAllTopicConfig, getTopicConfig, getTopicStatsInfo, queryTopicCon
 getSystemTopicListFromBroker).
 """
 
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Iterator
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -13,7 +13,7 @@ import msgspec
 from broker.common import topic as names
 from broker.common.message_queue import MessageQueue
 from broker.common.topic import TopicConfig
-from broker.errors import ClientError
+from broker.errors import ClientError, RocketMQError
 from broker.remoting.protocol.body.group import GroupList
 from broker.remoting.protocol.body.route import TopicList
 from broker.remoting.protocol.body.topic import (
@@ -33,8 +33,9 @@ from broker.remoting.protocol.header.topic import (
 )
 from broker.server import stats as counted
 from broker.server.context import BrokerContext
-from broker.server.processor.answer import no_topic
-from broker.server.topic import (
+from broker.server.processor.responses import QUEUES_PER_SLICE, no_topic, not_written, with_body
+from broker.server.slices import collect_in_slices
+from broker.server.topic_config import (
     MAX_QUEUES,
     MESSAGE_TYPE,
     apply_attribute_changes,
@@ -47,8 +48,8 @@ if TYPE_CHECKING:
 Answer = RemotingCommand | Awaitable[RemotingCommand]
 
 
-def _why_not(context: BrokerContext, config: TopicConfig) -> str | None:
-    """Why a topic may not be made or changed so, None if it may."""
+def _reject_reason(context: BrokerContext, config: TopicConfig) -> str | None:
+    """Return the reason why a topic may not be created or changed, None if it may."""
     reason = names.check_topic_name(config.topic_name)
     if reason is not None:
         return reason
@@ -69,7 +70,7 @@ def _why_not(context: BrokerContext, config: TopicConfig) -> str | None:
 
 
 def _with_attributes(context: BrokerContext, config: TopicConfig) -> TopicConfig:
-    """The configuration with signed attribute changes applied to what is there; ClientError."""
+    """Apply signed attribute changes to the topic's current attributes; ClientError if refused."""
     current = context.topics.get(config.topic_name)
     attributes = apply_attribute_changes(
         current.attributes if current is not None else {},
@@ -89,7 +90,7 @@ async def _announced(
 def update_topic(
     context: BrokerContext, connection: "Connection", request: RemotingCommand
 ) -> Answer:
-    """UPDATE_AND_CREATE_TOPIC: written and announced before it is answered."""
+    """UPDATE_AND_CREATE_TOPIC: the response waits until the topic is written and announced."""
     header = decode_header_fields(CreateTopicRequestHeader, request.ext_fields)
     try:
         wanted = TopicConfig(
@@ -102,7 +103,7 @@ def update_topic(
             order=header.order,
             attributes=parse_attribute_changes(header.attributes or ""),
         )
-        reason = _why_not(context, wanted)
+        reason = _reject_reason(context, wanted)
         if reason is not None:
             return response(request, ResponseCode.INVALID_PARAMETER, reason)
         wanted = _with_attributes(context, wanted)
@@ -118,12 +119,12 @@ def update_topics(
 ) -> Answer:
     """UPDATE_AND_CREATE_TOPIC_LIST: all or none.
 
-    Java drops the whole list when one entry is unchanged; here the others are stored.
+    Java ignores the whole list when one entry is unchanged; here the other entries are stored.
     """
     body = CreateTopicListRequestBody.from_bytes(request.body_bytes())
     ready = []
     for wanted in body.topic_config_list:
-        reason = _why_not(context, wanted)
+        reason = _reject_reason(context, wanted)
         if reason is not None:
             return response(request, ResponseCode.INVALID_PARAMETER, reason)
         try:
@@ -136,8 +137,12 @@ def update_topics(
 
 def delete_topic(
     context: BrokerContext, connection: "Connection", request: RemotingCommand
-) -> RemotingCommand:
-    """DELETE_TOPIC_IN_BROKER: configuration, all groups' offsets, queues; SUCCESS if unknown."""
+) -> Answer:
+    """DELETE_TOPIC_IN_BROKER: configuration, all groups' offsets, queues; SUCCESS when unknown.
+
+    The topics for pop retries of the deleted topic are deleted too. Queues are removed after
+    topics.json is written: a failed write keeps the messages.
+    """
     topic = decode_header_fields(TopicNameRequestHeader, request.ext_fields).topic
     if not topic.strip():
         remark = "The specified topic is blank."
@@ -158,6 +163,17 @@ def delete_topic(
         ]
     for name in topics:
         context.topics.delete(name)
+    return _delete_queues(context, request, topics)
+
+
+async def _delete_queues(
+    context: BrokerContext, request: RemotingCommand, topics: list[str]
+) -> RemotingCommand:
+    try:
+        await context.topics.persist()
+    except (RocketMQError, OSError) as error:
+        return not_written(request, error)
+    for name in topics:
         context.offsets.remove_topic(name)
         context.stats.forget(name)
     context.store.delete_topics(topics)
@@ -166,14 +182,14 @@ def delete_topic(
 
 def all_topic_configs(
     context: BrokerContext, connection: "Connection", request: RemotingCommand
-) -> RemotingCommand:
+) -> Answer:
     """GET_ALL_TOPIC_CONFIG: the whole table."""
     table = context.topics
     body = TopicConfigAndMappingSerializeWrapper(
-        topic_config_table=table.configs,
+        topic_config_table=dict(table.configs),
         data_version=DataVersion.from_wire(table.data_version.to_wire()),
     )
-    return response(request, body=body.to_bytes())
+    return with_body(request, body, len(table.configs))
 
 
 def topic_config(
@@ -188,7 +204,7 @@ def topic_config(
     return response(request, body=TopicConfigAndQueueMapping(topic_config=found).to_bytes())
 
 
-def topic_stats(
+async def topic_stats(
     context: BrokerContext, connection: "Connection", request: RemotingCommand
 ) -> RemotingCommand:
     """GET_TOPIC_STATS_INFO: bounds and last store time of every queue."""
@@ -196,25 +212,31 @@ def topic_stats(
     config = context.topics.get(topic)
     if config is None:
         return no_topic(request, topic)
+    count = max(config.read_queue_nums, config.write_queue_nums)
+    table = dict(await collect_in_slices(_queue_bounds(context, topic, count), QUEUES_PER_SLICE))
+    counter = context.stats.find(counted.TOPIC_PUT_NUMS, topic)
+    tps = counter.rate(context.now_ms()).tps if counter is not None else 0.0
+    return await with_body(request, TopicStatsTable(offset_table=table, topic_put_tps=tps), count)
+
+
+def _queue_bounds(
+    context: BrokerContext, topic: str, count: int
+) -> Iterator[tuple[MessageQueue, TopicOffset]]:
     store = context.store
-    table = {}
-    for queue_id in range(max(config.read_queue_nums, config.write_queue_nums)):
+    for queue_id in range(count):
         low = max(0, store.get_min_offset(topic, queue_id))
         high = max(0, store.get_max_offset(topic, queue_id))
         last_ms = store.store_timestamp_at(topic, queue_id, high - 1) if high > 0 else 0
-        table[MessageQueue(topic, context.config.broker_name, queue_id)] = TopicOffset(
-            min_offset=low, max_offset=high, last_update_timestamp=max(0, last_ms)
+        yield (
+            MessageQueue(topic, context.config.broker_name, queue_id),
+            TopicOffset(min_offset=low, max_offset=high, last_update_timestamp=max(0, last_ms)),
         )
-    counter = context.stats.find(counted.TOPIC_PUT_NUMS, topic)
-    tps = counter.rate(context.now_ms()).tps if counter is not None else 0.0
-    body = TopicStatsTable(offset_table=table, topic_put_tps=tps)
-    return response(request, body=body.to_bytes())
 
 
 def consumed_by(
     context: BrokerContext, connection: "Connection", request: RemotingCommand
 ) -> RemotingCommand:
-    """QUERY_TOPIC_CONSUME_BY_WHO: groups on-line with it, and groups with offsets in it."""
+    """QUERY_TOPIC_CONSUME_BY_WHO: the online subscribers of a topic, and groups with offsets."""
     topic = decode_header_fields(TopicNameRequestHeader, request.ext_fields).topic
     groups = set(context.consumers.groups_of_topic(topic)) | set(context.offsets.groups_of(topic))
     return response(request, body=GroupList(group_list=sorted(groups)).to_bytes())
@@ -223,7 +245,7 @@ def consumed_by(
 def system_topics(
     context: BrokerContext, connection: "Connection", request: RemotingCommand
 ) -> RemotingCommand:
-    """GET_SYSTEM_TOPIC_LIST_FROM_BROKER."""
+    """GET_SYSTEM_TOPIC_LIST_FROM_BROKER: all system topics, those of this broker included."""
     found = set(names.SYSTEM_TOPICS) | set(context.topics.system_topics())
     return response(request, body=TopicList(topic_list=sorted(found)).to_bytes())
 

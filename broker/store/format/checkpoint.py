@@ -1,6 +1,6 @@
-"""The store checkpoint: up to which moment each kind of file is known to be on disk.
+"""The store checkpoint: the time up to which each kind of file is known to be on disk.
 
-Five longs at the begin of a 4096-byte file; 4.9 uses the first three.
+Five longs at the start of a 4096-byte file; 4.9 uses the first three.
 
 **Source:** RocketMQ ``StoreCheckpoint``.
 """
@@ -32,7 +32,7 @@ LAYOUT: Final = Layout(
 )
 FILE_SIZE: Final = 4096
 _STRUCT = LAYOUT.packer()
-# How far recovery goes back behind the least of the times, for what was not flushed together.
+# Safety margin before the earliest timestamp: CommitLog and queues are not flushed together.
 _SAFETY_MS: Final = 3000
 
 
@@ -47,7 +47,7 @@ class Checkpoint(NamedTuple):
 
     @property
     def min_timestamp(self) -> int:
-        """Records stored up to this time are in log and queues, ms.
+        """Records stored up to this time are on disk in log and queues, ms.
 
         **Source:** RocketMQ ``StoreCheckpoint#getMinTimestamp``.
         """
@@ -55,17 +55,17 @@ class Checkpoint(NamedTuple):
 
     @property
     def min_timestamp_index(self) -> int:
-        """Records stored up to this time are in log, queues and full index files, ms."""
+        """Records stored up to this time are on disk in log, queues and full index files, ms."""
         return min(self.min_timestamp, self.index_msg_timestamp)
 
 
 def encode_checkpoint(checkpoint: Checkpoint) -> bytes:
-    """The 4096 bytes of a checkpoint file."""
+    """Encode the 4096 bytes of a checkpoint file."""
     return _STRUCT.pack(*checkpoint).ljust(FILE_SIZE, b"\0")
 
 
 def decode_checkpoint(buf: Buffer) -> Checkpoint:
-    """The checkpoint in a file's bytes; RemoteProtocolError if they are too few."""
+    """Decode a checkpoint file; RemoteProtocolError if it is too short."""
     if len(buf) < _STRUCT.size:
         raise RemoteProtocolError(
             f"checkpoint of {len(buf)} bytes, {FILE_SIZE} expected", position=len(buf)

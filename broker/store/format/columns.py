@@ -1,14 +1,13 @@
-"""The column scanner: one CommitLog file as batches of number columns, no object per record.
+"""The column scanner: one CommitLog file as batches of integer columns, no object per record.
 
-It answers what :func:`~broker.store.format.commitlog.scan_commitlog` answers, in another shape:
-positions, lengths and numbers of up to thousands of records at once, and the damages between
-them. Texts and bodies are not copied; a column pair (``X_at``, ``X_length``) says where they lie
-in the file. Recovery, verification, search, export and the data pipeline read logs through it.
+It returns the same information as :func:`~broker.store.format.commitlog.scan_commitlog` in another
+form: positions, lengths and numbers of thousands of records per batch, and the damaged regions
+between them. Texts and bodies are not copied; a column pair (``X_at``, ``X_length``) is their
+position and length in the file.
 
-Three ways to the same numbers, the best one that is installed: compiled loops (numba), or a
-Python loop that fills the same table (numpy alone). Without numpy there is no column scanner;
-callers fall back to ``scan_commitlog``. Memory is one table of ``rows`` x 28 numbers, whatever
-the length of the log. Needs the extra ``fast``.
+Two implementations fill the same table: compiled loops if numba is installed, else a Python loop.
+Both need numpy; without it callers use ``scan_commitlog``. Memory per batch is one table of
+28 x ``rows`` int64, whatever the length of the log. Needs the extra ``fast``.
 """
 
 import importlib.util
@@ -80,7 +79,7 @@ _PROPERTIES: Final = {
     PROPERTY_INNER_MULTI_DISPATCH: "multi_at",
 }
 
-# 8,192 rows keep the table and what is made of it within the second-level cache.
+# 8,192 rows keep the table (1.8 MiB) and derived columns within the second-level cache.
 ROWS: Final = 8192
 
 WITH_CRC: Final = 1
@@ -90,12 +89,12 @@ WITH_PROPERTIES: Final = 2
 class ScanBatch:
     """Columns of consecutive records of one file.
 
-    ``count`` rows; ``column(name)`` gives one of COLUMNS as int64 (a view). ``tags_length`` and
-    its like are -1 where the message has none (``multi`` is INNER_MULTI_DISPATCH); ``crc_ok`` is
-    1, 0 or -1 (not asked for);
-    ``plain_text`` is 0 where topic or properties hold bytes beyond ASCII. ``damages`` are those
-    met before ``next_position``; records that a damage still shows are rows too. ``ended`` says
-    that a blank record or the end of the log was reached.
+    ``count`` is the number of rows; ``column(name)`` returns one of COLUMNS as int64 (a view).
+    ``tags_length``, ``keys_length``, ``uniq_key_length`` and ``multi_length`` (``multi`` is
+    INNER_MULTI_DISPATCH) are -1 if the message does not have the property. ``crc_ok`` is 1, 0 or
+    -1 (not checked). ``plain_text`` is 0 if topic or properties contain non-ASCII bytes.
+    ``damages`` are the damaged regions before ``next_position``; damaged records with readable
+    fields are rows too. ``ended``: a blank record or the end of the log was reached.
     """
 
     __slots__ = ("base_offset", "count", "damages", "ended", "next_position", "table")
@@ -109,25 +108,25 @@ class ScanBatch:
         self.ended = False
 
     def column(self, name: str) -> "NDArray[np.int64]":
-        """One column, ``count`` long."""
+        """One column of length ``count``."""
         found: NDArray[np.int64] = self.table[_AT[name], : self.count]
         return found
 
     @property
     def physical_offset(self) -> "NDArray[np.int64]":
-        """Where each record lies in the log, in bytes."""
+        """Physical offset of each record."""
         return self.column("position") + self.base_offset
 
 
 def compiled() -> bool:
-    """Whether the compiled loops can be used here."""
+    """Return whether the compiled loops are available (numba is installed)."""
     return importlib.util.find_spec("numba") is not None
 
 
 def first_record(buf: "Buffer", position: int, base_offset: int) -> int:
-    """The first record that starts at ``position`` or behind it, -1 if there is none.
+    """The first record that starts at or after ``position``, -1 if there is none.
 
-    For readers that cut a file into parts anywhere: a part owns the records that start in it.
+    For readers that split a file at arbitrary positions: a part owns the records that start in it.
     """
     if position == 0 or is_plausible(buf, position, base_offset):
         return position
@@ -148,10 +147,10 @@ def scan_columns(
     """Batches of the records that start in ``[start, end)`` of one file.
 
     ``buf`` is the file from its first byte and ``base_offset`` that byte's physical offset;
-    ``start`` must be the start of a record (see :func:`first_record`). Every batch has a table
-    of its own. ``what`` is a sum of WITH_CRC and WITH_PROPERTIES. ``look_to`` is how far the next
-    record is looked for behind a damage, ``end`` by default: who reads a part of a file gives
-    the file's end, so that a damage reaches as far as it does for who reads the whole.
+    ``start`` must be the start of a record (see :func:`first_record`). Each batch has a separate
+    table. ``what`` is a combination of WITH_CRC and WITH_PROPERTIES. ``look_to`` bounds the search
+    for the next record after corruption, default ``end``: a reader of a part of a file passes the
+    end of the file, so that damaged regions are as long as in a scan of the whole file.
     """
     if end is None:
         end = len(buf)
@@ -174,7 +173,7 @@ def scan_columns(
 
 
 def _filler(buf: "Buffer", base_offset: int, end: int, what: int, use_compiled: bool | None) -> Any:
-    """A function (position, table) -> (rows, next position) over the clean records."""
+    """Return a function (position, table) -> (rows, next position) that reads intact records."""
     if compiled() if use_compiled is None else use_compiled:
         from broker.store.format import kernels
 
@@ -205,7 +204,7 @@ def _filler(buf: "Buffer", base_offset: int, end: int, what: int, use_compiled: 
 def _doubtful(
     buf: "Buffer", position: int, end: int, what: int, batch: ScanBatch
 ) -> tuple[int, bool]:
-    """Let the plain scanner say what stands at ``position``: (position behind it, log ended)."""
+    """Pass ``position`` to the record scanner; return (position after its result, log ended)."""
     found = next(
         scan_commitlog(
             buf,
@@ -232,8 +231,8 @@ def _doubtful(
 
 
 def _put(buf: "Buffer", record: LogRecord, table: "NDArray[np.int64]", row: int, what: int) -> None:
-    """One record as one row, the slow way."""
-    # Behind queueId and before queueOffset lies the application's flag.
+    """Store one record as one row (slow path)."""
+    # The application's flag follows queueId at byte 16, bornTimestamp is at byte 40.
     at = record.position + 16
     flag = int.from_bytes(buf[at : at + 4], "big", signed=True)
     born = int.from_bytes(buf[record.position + 40 : record.position + 48], "big", signed=True)
@@ -276,7 +275,7 @@ def _put(buf: "Buffer", record: LogRecord, table: "NDArray[np.int64]", row: int,
 
 
 def property_slices(raw: bytes) -> dict[bytes, tuple[int, int]]:
-    """Name -> (start, length) of its value within a property string; the last of equals wins."""
+    """Name -> (start, length) of its value within a property string; the last duplicate wins."""
     found = {}
     at = 0
     for piece in raw.split(b"\x02"):

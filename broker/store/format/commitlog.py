@@ -1,17 +1,18 @@
-"""CommitLog files: names, the blank record at the end, one scanner for everybody.
+"""CommitLog files: file names, the blank record at the end, the scanner of records.
 
-A CommitLog is a row of files of one size; a file is named after the physical offset of its first
+A CommitLog is a sequence of files of equal size; the file name is the physical offset of its first
 byte, in 20 digits. Records follow each other without gaps and never span files::
 
     | record | record | ... | record | blank: rest length 4, CBD43194 4 | remains |
     0                                                                   file size
 
-A record is written only where 8 bytes stay free behind it, so every full file ends in a blank
-record. Behind the end of the log a file holds zeros, or what was there before a truncation.
+A record is written only if 8 bytes remain after it, so every full file ends with a blank record.
+Past the end of the log a file contains zeros, or old bytes from before a truncation.
 
-:func:`scan_commitlog` yields what it finds, damages included, and looks for the next record
-behind a damage by magic code and own physical offset. What to do about a damage is up to the
-caller: recovery stops, dispatch waits, inspection reports and goes on.
+:func:`scan_commitlog` yields records and corruption (:class:`Damage`). After corruption it searches
+for the next record by magic code and stored physical offset. The caller decides whether to
+continue. The compiled and the counting scanners use it for everything but intact records; recovery
+and dispatch read with :func:`check_record` directly.
 
 **Source:** RocketMQ ``CommitLog`` (``checkMessageAndReturnSize``, ``DefaultAppendMessageCallback``)
 and ``MappedFileQueue``.
@@ -76,10 +77,10 @@ _BLANK = BLANK.packer()
 _HEAD = RECORD.packer("totalSize", "magicCode")
 _OWN_OFFSET = RECORD.packer("physicalOffset")
 _SHORT = Struct(">H")
-# The byte of sysFlag that tells the host shape: bits 4 and 5.
+# The byte of sysFlag with the host shape (IPv4 or IPv6): bits 4 and 5.
 SHAPE_AT = RECORD.offset("sysFlag") + 3
 
-# What check_record answers for bytes that are no good record; a good one answers its length.
+# Results of check_record for bytes that are not an intact record; otherwise it returns the length.
 BLANK_HERE: Final = 0
 NOT_WRITTEN: Final = -1
 BAD_MAGIC: Final = -2
@@ -89,7 +90,7 @@ BAD_LENGTHS: Final = -5
 BAD_CRC: Final = -6
 BAD_PROPERTY_CRC: Final = -7
 
-# kind -> meaning. The kinds a Damage of a CommitLog can carry.
+# kind -> meaning: the kinds of Damage in a CommitLog.
 DAMAGE_KINDS: Final = {
     "magic": "neither a record nor a blank record begins here",
     "size": "the length of the record is impossible",
@@ -112,21 +113,21 @@ _KIND_OF = {
     BAD_PROPERTY_CRC: "propertyCrc",
 }
 
-# A run of zeros of this length ends the bytes that a torn tail is said to cover.
+# A run of zeros of this length ends the reported region of a torn write at the log's end.
 _PAGE = 4096
 _STARTS = re.compile(rb"\xda\xa3\x20[\xa7\xab]|\xcb\xd4\x31\x94")
 _NOT_ZERO = re.compile(rb"[^\0]")
-_STRETCH = 1 << 16
-_ZEROS = bytes(_STRETCH)
+_BLOCK = 1 << 16
+_ZEROS = bytes(_BLOCK)
 
 
 class Shape:
-    """Positions within a record of one host shape (``sysFlag >> 4 & 3``)."""
+    """Field positions within a record of one host shape (``sysFlag >> 4 & 3``)."""
 
     __slots__ = ("head", "least", "payload_at", "store_time_at", "walk")
 
     def __init__(self, shape: int) -> None:
-        """Work out the positions for ``shape``: bit 0 is an IPv6 born host, bit 1 store host."""
+        """Compute the positions for ``shape``: bit 0 is an IPv6 born host, bit 1 store host."""
         wide = {"bornHost": 20 if shape & 1 else 8, "storeHost": 20 if shape & 2 else 8}
         layout = Layout(
             name="record",
@@ -138,7 +139,7 @@ class Shape:
         )
         self.payload_at = FIXED_SIZES[shape]
         self.store_time_at = layout.offset("storeTimestamp")
-        # topicLength 1 and propertiesLength 2 follow even if nothing else does.
+        # topicLength (1) and propertiesLength (2) follow even if all variable fields are empty.
         self.least = self.payload_at + 3
         self.head = layout.packer(
             "totalSize",
@@ -162,10 +163,10 @@ RECORD_LEAST: Final = MIN_RECORD_SIZE
 
 
 class LogRecord(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """One whole record as the scanner sees it: what dispatch needs, and the message if asked for.
+    """One complete record: the fields needed for dispatch, and the message if requested.
 
-    ``position`` and ``body_position`` count from the buffer's first byte, ``physical_offset`` is
-    the record's place in the log (base + position), ``own_offset`` what the record itself says.
+    ``position`` and ``body_position`` count from the buffer's first byte. ``physical_offset`` is
+    the actual offset in the log (base + position), ``own_offset`` the one stored in the record.
     """
 
     position: int
@@ -187,25 +188,25 @@ class LogRecord(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class Blank(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """The blank record that ends a file: its physical offset and the bytes up to the file's end."""
+    """The blank record that ends a file: its physical offset and the bytes to the end of file."""
 
     physical_offset: int
     length: int
 
 
 class Unwritten(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """The log ends here: zeros, and no record behind them up to the end of the file."""
+    """The end of the log: zeros, and no record after them up to the end of the file."""
 
     physical_offset: int
     length: int
 
 
 class Damage(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """Bytes that are no record; ``kind`` is a key of DAMAGE_KINDS.
+    """A damaged region; ``kind`` is a key of DAMAGE_KINDS, or ``unit`` in ConsumeQueue files.
 
-    ``length`` reaches to the next plausible record. ``at_end`` says that there is none: a torn
-    write at the end of the log looks like this. ``record`` is there if its fields can be read in
-    spite of the damage (kinds crc, propertyCrc, position).
+    ``length`` extends to the next plausible record. ``at_end``: no such record exists, as after a
+    torn write at the end of the log. ``record`` is set if its fields can be read in spite of the
+    corruption (kinds crc, propertyCrc, position, content).
     """
 
     kind: str
@@ -217,7 +218,7 @@ class Damage(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 def file_name(start: int) -> str:
-    """The name of the file that begins at physical offset (or queue byte) ``start``.
+    """The name of the file that starts at physical offset (or queue byte) ``start``.
 
     **Source:** RocketMQ ``UtilAll#offset2FileName``.
     """
@@ -227,24 +228,24 @@ def file_name(start: int) -> str:
 
 
 def file_start(name: str) -> int | None:
-    """The start that a file name says, None if it is no such name."""
+    """The start offset in a file name, None if the name does not have 20 digits."""
     return int(name) if len(name) == NAME_DIGITS and name.isascii() and name.isdigit() else None
 
 
 def fits(total_size: int, left: int) -> bool:
-    """Whether a record is written where ``left`` bytes are left in the file."""
+    """Return whether a record fits into a file with ``left`` bytes left, blank record included."""
     return total_size + BLANK_SIZE <= left
 
 
 def encode_blank(left: int) -> bytes:
-    """The 8 bytes that end a file with ``left`` bytes left."""
+    """Encode the 8 bytes that end a file with ``left`` bytes left."""
     if left < BLANK_SIZE:
         raise LocalProtocolError(f"a blank record needs {BLANK_SIZE} bytes, {left} are left")
     return _BLANK.pack(left, MAGIC_BLANK)
 
 
 def decode_blank(buf: Buffer, position: int = 0) -> int:
-    """The length a blank record says; RemoteProtocolError if there is none at ``position``."""
+    """The length in the blank record at ``position``; RemoteProtocolError if there is none."""
     if len(buf) - position >= BLANK_SIZE:
         length, magic = _BLANK.unpack_from(buf, position)
         if magic == MAGIC_BLANK and length >= BLANK_SIZE:
@@ -257,9 +258,8 @@ def check_record(
 ) -> int:
     """Length of the record at ``position``, or one of the status constants above.
 
-    ``end`` is where the file ends (the buffer, by default). The record's own physical offset is
-    not looked at: see :func:`own_offset`. The order of the tests is Java's; a body that is empty
-    has no CRC.
+    ``end`` is the end of the file (default: of the buffer). The stored physical offset is not
+    checked: see :func:`own_offset`. The order of the checks is Java's; an empty body has no CRC.
 
     **Source:** RocketMQ ``CommitLog#checkMessageAndReturnSize``.
     """
@@ -284,7 +284,7 @@ def check_record(
     body = position + shape.payload_at
     topic = body + head[-1]
     wide = 2 if magic == MAGIC_V2 else 1
-    # Each length is compared before it is used as a position: it may be anything.
+    # Lengths are untrusted: each is compared before it is used as a position.
     if head[-1] < 0 or topic + wide > stop:
         return BAD_LENGTHS
     properties = topic + wide + int.from_bytes(buf[topic : topic + wide], "big")
@@ -296,7 +296,7 @@ def check_record(
 
 
 def _crc_status(buf: Buffer, position: int, stop: int, stored: int, body: tuple[int, int]) -> int:
-    """The record's length if its CRCs hold: that of the body, and the one in its properties."""
+    """The record's length if body CRC and property CRC match, else a status constant."""
     with memoryview(buf) as view:
         with view[body[0] : body[1]] as part:
             if part and body_crc(part) != stored:
@@ -306,14 +306,14 @@ def _crc_status(buf: Buffer, position: int, stop: int, stored: int, body: tuple[
 
 
 def own_offset(buf: Buffer, position: int) -> int:
-    """The physical offset that the record at ``position`` says of itself."""
+    """The physical offset stored in the record at ``position``."""
     return int(_OWN_OFFSET.unpack_from(buf, position)[0])
 
 
 def store_timestamp(buf: Buffer, position: int) -> int:
     """The storeTimestamp (ms) of the record at ``position``.
 
-    It stands at byte 56, or 68 if the born host is IPv6.
+    It is located at byte 56 of the record, or 68 if the born host is IPv6.
     """
     at = position + SHAPES[buf[position + SHAPE_AT] >> 4 & 3].store_time_at
     return int.from_bytes(buf[at : at + 8], "big", signed=True)
@@ -322,7 +322,10 @@ def store_timestamp(buf: Buffer, position: int) -> int:
 def read_record(
     buf: Buffer, position: int, base_offset: int = 0, message: MessageExt | None = None
 ) -> LogRecord:
-    """The record at ``position``; call it where :func:`check_record` found one."""
+    """Decode the record at ``position``, which :func:`check_record` must have accepted.
+
+    Body or property CRC may be wrong.
+    """
     shape = SHAPES[buf[position + SHAPE_AT] >> 4 & 3]
     size, magic, crc, queue_id, queue_offset, own, sys_flag, stored, prepared, length = (
         shape.head.unpack_from(buf, position)
@@ -352,7 +355,7 @@ def read_record(
 
 
 def is_plausible(buf: Buffer, position: int, base_offset: int) -> bool:
-    """Whether a whole record that says that it belongs here begins at ``position``."""
+    """Return whether a complete record with a matching physical offset starts at ``position``."""
     return (
         check_record(buf, position, check_crc=False) > 0
         and own_offset(buf, position) == base_offset + position
@@ -360,21 +363,22 @@ def is_plausible(buf: Buffer, position: int, base_offset: int) -> bool:
 
 
 def resync(buf: Buffer, start: int, base_offset: int, end: int | None = None) -> int:
-    """The next position from ``start`` on where the log goes on, -1 if it does not.
+    """The first position from ``start`` on at which the log resumes, -1 if there is none.
 
-    That is a plausible record, or a blank record that reaches exactly to the end of the buffer.
-    ``end`` bounds the search.
+    It resumes at a plausible record, or at a blank record that extends exactly to the end of the
+    buffer. ``end`` bounds the search.
     """
     if end is None:
         end = len(buf)
-    # The magic stands behind the 4 bytes of the length.
+    # The magic code follows the 4 bytes of the length.
     search = start + 4
     while search < end:
-        stop = min(search + _STRETCH, end)
-        # The unused rest of a file may be a GiB of zeros, in which no magic begins.
+        stop = min(search + _BLOCK, end)
+        # Skip zeros without the regex: the unused rest of a file may be a GiB of them.
         if bytes(buf[search:stop]) == _ZEROS[: stop - search]:
             search = stop
             continue
+        # A magic code may cross the end of the block by 3 bytes.
         hit = _STARTS.search(buf, search, min(stop + 3, end))
         if hit is None:
             search = stop
@@ -390,7 +394,7 @@ def resync(buf: Buffer, start: int, base_offset: int, end: int | None = None) ->
 
 
 def written_end(buf: Buffer, start: int, end: int | None = None) -> int:
-    """Where the bytes from ``start`` on end: one behind the last byte before a page of zeros."""
+    """The end of the written bytes from ``start`` on: a page of zeros (or ``end``) follows."""
     if end is None:
         end = len(buf)
     last = start
@@ -408,12 +412,12 @@ def scan_commitlog(
     check_crc: bool = True,
     decode: bool = True,
 ) -> Iterator[LogRecord | Blank | Unwritten | Damage]:
-    """What stands in one CommitLog file from position ``start`` on, damages included.
+    """Scan one CommitLog file from position ``start`` on: records and damaged regions.
 
-    ``buf`` is the file from its first byte, ``base_offset`` the physical offset of that byte, and
-    ``end`` the position where reading stops (searches too); a record may reach beyond it. With
-    ``decode`` each record carries its message. Ends after the first Blank or Unwritten, or at
-    ``end``. A caller that does not want to go on behind a damage stops iterating.
+    ``buf`` is the file from its first byte and ``base_offset`` the physical offset of that byte.
+    ``end`` is the position at which reading and searching stop; a record may extend past it. With
+    ``decode`` each record has its message. The scan ends after the first Blank or Unwritten, or at
+    ``end``. To stop at corruption, the caller stops iterating.
     """
     size = len(buf)
     if end is None:
@@ -449,10 +453,10 @@ def scan_commitlog(
 
 
 def _next_start(buf: Buffer, position: int, base_offset: int, end: int) -> int:
-    """Where the log goes on behind the damage at ``position``, -1 if nowhere.
+    """Position at which the log resumes after corruption at ``position``, -1 if it does not.
 
-    The damaged record's own length is tried first: it tells a record from the copy of one that
-    stands in its body.
+    The length stored in the damaged record is tried first: a search by magic code could stop at a
+    copy of a record within its body.
     """
     if len(buf) - position >= BLANK_SIZE:
         size, magic = _HEAD.unpack_from(buf, position)
@@ -513,7 +517,7 @@ def _bad_crc(buf: Buffer, position: int, base_offset: int, status: int, decode: 
 
 
 def _describe(buf: Buffer, position: int, status: int) -> str:
-    """One sentence about the bytes at ``position``."""
+    """Describe the bytes at ``position`` for a Damage, according to their status."""
     left = len(buf) - position
     if left < BLANK_SIZE:
         return f"{left} bytes are left, no record or blank record fits"

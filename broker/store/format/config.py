@@ -1,12 +1,12 @@
-"""The JSON files of ``config/``: topics, groups, offsets, filters, as fastjson writes them.
+"""The JSON files of ``config/`` (topics, groups, offsets, filters) in the format of fastjson.
 
-Text is read tolerantly (bare and quoted integer keys, any order, unknown fields) and written
-exactly: tabs, fields of a bean in alphabetical order, maps in their own order, integer keys
-without quotes. Fields that this program does not know survive in ``extra``.
+Decoding is tolerant (integer keys with or without quotes, any order, unknown fields). Encoding
+reproduces fastjson: tabs, fields of a bean in alphabetical order, maps in insertion order, integer
+keys without quotes. Unknown fields are preserved in ``extra``.
 
-The dialect of a file is told by its dataVersion: 4.9 has none in offset files and no
-``stateVersion`` elsewhere. It is kept, so that a file is written as it was read; values made here
-are of the 5.x dialect, which 4.9 reads too.
+dataVersion determines the dialect of a file: 4.9 writes none in offset files and no
+``stateVersion`` elsewhere. A file is encoded in the dialect it was decoded from; new values use the
+5.x dialect, which 4.9 can read.
 
 **Source:** RocketMQ ``ConfigManager`` and its classes (``TopicConfigManager``,
 ``SubscriptionGroupManager``, ``ConsumerOffsetManager``, ``ScheduleMessageService``,
@@ -40,8 +40,8 @@ MESSAGE_REQUEST_MODE: Final = "messageRequestMode.json"
 TIMER_METRICS: Final = "timermetrics"
 TRANSACTION_METRICS: Final = "transactionMetrics"
 
-# Separates topic and group in the keys of offset tables. Groups of broadcasting proxies carry a
-# second one (topic@group@broadcast), so only the first separates.
+# Separates topic and group in the keys of offset tables. Groups of broadcasting proxies contain a
+# second one (topic@group@broadcast), so only the first is the separator.
 TOPIC_GROUP_SEPARATOR: Final = "@"
 
 # Written without line breaks.
@@ -51,9 +51,9 @@ Json = dict[Any, Any]
 
 
 class DataVersion(msgspec.Struct, frozen=True, kw_only=True):
-    """How often something changed: ``counter`` rises with each change, ``timestamp`` is ms.
+    """Version of a file: ``counter`` increases with each change, ``timestamp`` is its time in ms.
 
-    ``state_version`` is None in files of 4.9, which does not know it.
+    ``state_version`` is None in files of 4.9, which does not have it.
     """
 
     counter: int = 0
@@ -81,8 +81,9 @@ class SubscriptionGroupFile(msgspec.Struct, frozen=True, kw_only=True):
 class ConsumerOffsetFile(msgspec.Struct, frozen=True, kw_only=True):
     """consumerOffset.json: ``topic@group`` -> queue id -> next queue offset to consume.
 
-    ``lmq_offsets`` (``topic@group`` -> offset) is there in lmqConsumerOffset.json only.
-    ``group_topics`` is what a file says of group -> topics; None lets the writer derive it.
+    ``lmq_offsets`` (``topic@group`` -> offset) is present in lmqConsumerOffset.json only.
+    ``group_topics`` (group -> topics) is None if absent; a 5.x file is then written with a table
+    derived from ``offsets``.
     """
 
     data_version: DataVersion | None = DataVersion()
@@ -95,7 +96,7 @@ class ConsumerOffsetFile(msgspec.Struct, frozen=True, kw_only=True):
 class DelayOffsetFile(msgspec.Struct, frozen=True, kw_only=True):
     """delayOffset.json: delay level -> next queue offset in queue level - 1.
 
-    ``compact``: on one line, as a slave writes what its master sent.
+    ``compact``: written on one line, as a slave stores the table received from its master.
     """
 
     data_version: DataVersion | None = DataVersion()
@@ -105,9 +106,9 @@ class DelayOffsetFile(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ConfigFile(msgspec.Struct, frozen=True, kw_only=True):
-    """Any other file: its data version, if it has one, and its table as plain values.
+    """Any other file: its data version, if present, and its table as plain values.
 
-    ``name`` is the file's, ``table`` the value of the field of :data:`TABLES`.
+    ``name`` is the file name, ``table`` the value of the field given by :data:`TABLES`.
     """
 
     name: str
@@ -116,7 +117,7 @@ class ConfigFile(msgspec.Struct, frozen=True, kw_only=True):
     extra: Json = {}
 
 
-# file -> the field that holds its table
+# file -> the field that contains its table
 TABLES: Final = {
     CONSUMER_FILTER: "filterDataByTopic",
     CONSUMER_ORDER_INFO: "table",
@@ -128,21 +129,21 @@ TABLES: Final = {
 
 
 def topic_group_key(topic: str, group: str) -> str:
-    """The key of an offset table."""
+    """The key of a topic and group in an offset table."""
     return f"{topic}{TOPIC_GROUP_SEPARATOR}{group}"
 
 
 def split_topic_group(key: str) -> tuple[str, str]:
-    """Topic and group of a key of an offset table; the group is empty if the key has none.
+    """Split a key of an offset table into topic and group; the group is empty if the key has none.
 
-    Topics hold no ``@``, group keys may (``group@broadcast``).
+    Topics cannot contain ``@``, groups can (``group@broadcast``).
     """
     topic, _, group = key.partition(TOPIC_GROUP_SEPARATOR)
     return topic, group
 
 
 def decode_topics(data: bytes | str) -> TopicsFile:
-    """Read topics.json; RemoteProtocolError if it is none."""
+    """Decode topics.json; RemoteProtocolError if the content is invalid."""
     root = _read(data)
     table = _object(root, "topicConfigTable")
     return TopicsFile(
@@ -156,7 +157,7 @@ def decode_topics(data: bytes | str) -> TopicsFile:
 
 
 def encode_topics(file: TopicsFile) -> str:
-    """Write topics.json in the dialect of its data version."""
+    """Encode topics.json in the dialect of its data version."""
     five = file.data_version.state_version is not None
     return _write(
         file.extra,
@@ -169,7 +170,7 @@ def encode_topics(file: TopicsFile) -> str:
 
 
 def decode_subscription_group(data: bytes | str) -> SubscriptionGroupFile:
-    """Read subscriptionGroup.json; RemoteProtocolError if it is none."""
+    """Decode subscriptionGroup.json; RemoteProtocolError if the content is invalid."""
     root = _read(data)
     table = _object(root, "subscriptionGroupTable")
     forbidden = _object(root, "forbiddenTable")
@@ -188,7 +189,7 @@ def decode_subscription_group(data: bytes | str) -> SubscriptionGroupFile:
 
 
 def encode_subscription_group(file: SubscriptionGroupFile) -> str:
-    """Write subscriptionGroup.json in the dialect of its data version."""
+    """Encode subscriptionGroup.json in the dialect of its data version."""
     four = file.data_version.state_version is None
     return _write(
         file.extra,
@@ -202,7 +203,7 @@ def encode_subscription_group(file: SubscriptionGroupFile) -> str:
 
 
 def decode_consumer_offset(data: bytes | str) -> ConsumerOffsetFile:
-    """Read consumerOffset.json or lmqConsumerOffset.json; RemoteProtocolError if it is neither."""
+    """Decode consumerOffset.json or lmqConsumerOffset.json; RemoteProtocolError if invalid."""
     root = _read(data)
     offsets = _object(root, "offsetTable")
     groups = _object(root, "groupTopicMap") if root.get("groupTopicMap") is not None else None
@@ -221,7 +222,7 @@ def decode_consumer_offset(data: bytes | str) -> ConsumerOffsetFile:
 
 
 def encode_consumer_offset(file: ConsumerOffsetFile) -> str:
-    """Write consumerOffset.json (lmqConsumerOffset.json if it has light queue offsets)."""
+    """Encode consumerOffset.json (lmqConsumerOffset.json if it has LMQ offsets)."""
     five = file.data_version is not None
     groups = file.group_topics
     if groups is None and five:
@@ -238,7 +239,7 @@ def encode_consumer_offset(file: ConsumerOffsetFile) -> str:
 def group_topics(offsets: Mapping[str, object]) -> dict[str, list[str]]:
     """Group -> topics of an offset table, both in order of first appearance.
 
-    Keys with a second separator belong to no consumer group and are left out.
+    Keys with a second separator do not belong to a consumer group and are omitted.
     """
     found: dict[str, list[str]] = {}
     for key in offsets:
@@ -249,7 +250,7 @@ def group_topics(offsets: Mapping[str, object]) -> dict[str, list[str]]:
 
 
 def decode_delay_offset(data: bytes | str) -> DelayOffsetFile:
-    """Read delayOffset.json; RemoteProtocolError if it is none."""
+    """Decode delayOffset.json; RemoteProtocolError if the content is invalid."""
     root = _read(data)
     offsets = int_keys(_object(root, "offsetTable"))
     return DelayOffsetFile(
@@ -261,7 +262,7 @@ def decode_delay_offset(data: bytes | str) -> DelayOffsetFile:
 
 
 def encode_delay_offset(file: DelayOffsetFile) -> str:
-    """Write delayOffset.json."""
+    """Encode delayOffset.json."""
     return _write(
         file.extra,
         compact=file.compact,
@@ -271,7 +272,7 @@ def encode_delay_offset(file: DelayOffsetFile) -> str:
 
 
 def decode_config(name: str, data: bytes | str) -> ConfigFile:
-    """Read one of the files of :data:`TABLES`; integer keys are ints. RemoteProtocolError."""
+    """Decode a file of :data:`TABLES`, integer keys as ints; RemoteProtocolError if invalid."""
     root = _read(data)
     table = _object(root, TABLES[name])
     if name == CONSUMER_ORDER_INFO:
@@ -288,7 +289,7 @@ def decode_config(name: str, data: bytes | str) -> ConfigFile:
 
 
 def encode_config(file: ConfigFile) -> str:
-    """Write one of the files of :data:`TABLES`; fields and keys of the table as they stand."""
+    """Encode a file of :data:`TABLES`; fields and keys of its table keep their order."""
     return _write(
         file.extra,
         compact=file.name in _COMPACT,
@@ -298,17 +299,17 @@ def encode_config(file: ConfigFile) -> str:
 
 
 def int_keyed(table: Mapping[Any, Any]) -> dict[int, Any]:
-    """A map with its keys as ints (a standard JSON writer has quoted them)."""
+    """A map with its keys as ints (standard JSON writers quote them)."""
     return {_int(key, key): value for key, value in table.items()}
 
 
 def int_keys(table: Mapping[Any, Any]) -> dict[int, int]:
-    """A map of ints to ints, keys quoted or not."""
+    """A map of ints to ints; keys and values may be quoted."""
     return {_int(key, key): _int(value, key) for key, value in table.items()}
 
 
 def _order_info(info: Json) -> Json:
-    """One entry of consumerOrderInfo.json: int keys, and its list on lines as Java writes it."""
+    """One entry of consumerOrderInfo.json with int keys, and its list in lines as in Java."""
     out = dict(info)
     for name in ("oc", "ot"):
         if isinstance(out.get(name), dict):
@@ -335,7 +336,7 @@ def _read(data: bytes | str) -> Json:
 
 
 def _object(root: Json, name: str) -> Json:
-    """Take a field that holds an object out of ``root``; empty if it is absent."""
+    """Remove an object field from ``root`` and return it; empty if it is absent."""
     value = root.pop(name, None)
     return {} if value is None else _is_object(value, name)
 
@@ -381,6 +382,6 @@ def _version_wire(version: DataVersion | None) -> Json | None:
 
 
 def _write(extra: Json, *, compact: bool = False, **known: object) -> str:
-    """The root object with its fields in alphabetical order, absent ones left out."""
+    """Encode the root object with its fields in alphabetical order, without absent ones."""
     root = {**extra, **{name: value for name, value in known.items() if value is not None}}
     return dumps(dict(sorted(root.items(), key=lambda item: str(item[0]))), pretty=not compact)

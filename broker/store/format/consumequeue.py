@@ -1,14 +1,14 @@
-"""ConsumeQueue files: which records of the log belong to a message queue, in queue order.
+"""ConsumeQueue files: the CommitLog records of a message queue, in queue order.
 
-Classic unit, 20 bytes; the unit of queue offset q stands at byte q x 20 of the row of files::
+SimpleCQ unit, 20 bytes; the unit of queue offset q is located at byte q x 20 of the file sequence::
 
      0          8      12          20
     | physical | size | tagsCode    |
 
-All zeros: not written yet. Size 7FFFFFFF at physical offset 0: filler before the first message of
-a queue that does not begin at 0 (pre-blank). Batch units (46 bytes, 5.x) count messages within
-inner batches and are found by search, not by position. Extension units hold what does not fit
-into tagsCode, which then is their address.
+All zeros: not written yet. Size 7FFFFFFF at physical offset 0: filler unit before the first message
+of a queue that does not start at 0 (pre-blank). Batch units (46 bytes, 5.x) count the messages of
+inner batches and are found by binary search, not by position. Extension units contain data that
+does not fit into tagsCode; tagsCode is then their address.
 
 **Source:** RocketMQ ``ConsumeQueue``, ``BatchConsumeQueue``, ``ConsumeQueueExt``.
 """
@@ -21,6 +21,9 @@ from broker.errors import LocalProtocolError, RemoteProtocolError
 from broker.message.record import Buffer
 from broker.store.format.commitlog import Damage, file_name
 from broker.store.format.table import Layout, rows
+
+FILE_NAME_MAX_BYTES: Final = 255
+"""Maximum length of a file or directory name on Linux file systems."""
 
 UNIT: Final = Layout(
     name="consumequeue",
@@ -94,12 +97,12 @@ EXT_END: Final = b"\xff\xff"
 EXT_END_LEFT: Final = 4
 EXT_LARGEST_UNIT: Final = 32_767
 _EXT_HEAD = EXT_UNIT.packer()
-# A tagsCode at or below this is an extension address: no int hash is that low.
-EXT_ADDRESS_MOST: Final = -(1 << 31) - 1
+# A tagsCode at or below this is an extension address: no 32-bit hash is that low.
+EXT_ADDRESS_MAX: Final = -(1 << 31) - 1
 
 
 class ConsumeQueueUnit(NamedTuple):
-    """A classic unit: place and length of the record, tags code."""
+    """A SimpleCQ unit: physical offset and length of the record, tags code."""
 
     physical_offset: int
     size: int
@@ -128,7 +131,7 @@ class ConsumeQueueExtUnit(NamedTuple):
 
 
 def tags_code(tags: str | bytes | None) -> int:
-    """The tags code of a TAGS text (UTF-8 if bytes), 0 without one; signed.
+    """Signed tags code of a TAGS value (UTF-8 if bytes); 0 if it is empty or None.
 
     **Source:** RocketMQ ``MessageExtBrokerInner#tagsString2tagsCode`` (Java ``String#hashCode``).
     """
@@ -140,30 +143,30 @@ def tags_code(tags: str | bytes | None) -> int:
 
 
 def place_of(queue_offset: int, file_size: int = FILE_SIZE) -> tuple[str, int]:
-    """File name and position in the file of the unit of a queue offset."""
+    """File name, and position in that file, of the unit of a queue offset."""
     at = queue_offset * UNIT_SIZE
     return file_name(at - at % file_size), at % file_size
 
 
 def encode_unit(physical_offset: int, size: int, code: int = 0) -> bytes:
-    """A classic unit."""
+    """Encode a SimpleCQ unit."""
     return UNIT_STRUCT.pack(physical_offset, size, code)
 
 
 def decode_unit(buf: Buffer, position: int = 0) -> ConsumeQueueUnit:
-    """The classic unit at ``position``."""
+    """Decode the SimpleCQ unit at ``position``; RemoteProtocolError if it is truncated."""
     if len(buf) - position < UNIT_SIZE:
         raise RemoteProtocolError("ConsumeQueue unit is cut off", position=position)
     return ConsumeQueueUnit._make(UNIT_STRUCT.unpack_from(buf, position))
 
 
 def is_pre_blank(unit: ConsumeQueueUnit) -> bool:
-    """Whether a unit is a filler before the queue's first message."""
+    """Return whether a unit is a filler before the queue's first message."""
     return unit.size == PRE_BLANK_SIZE and unit.physical_offset == 0
 
 
 def encode_fillers(count: int) -> bytes:
-    """``count`` pre-blank units."""
+    """Encode ``count`` pre-blank units."""
     return PRE_BLANK * count
 
 
@@ -172,9 +175,10 @@ def scan_units(
 ) -> Iterator[tuple[int, ConsumeQueueUnit] | Damage]:
     """The units of one file as (queue offset, unit), fillers included, up to the first empty one.
 
-    ``first_queue_offset`` belongs to the buffer's first byte, ``start`` and ``end`` are bytes. A
-    unit with a negative offset or length is a Damage (kind ``unit``, its ``physical_offset`` is
-    the byte position within the queue), and so are bytes at the end that are no whole unit.
+    ``first_queue_offset`` is the queue offset of the buffer's first unit, ``start`` and ``end`` are
+    file positions. A unit with a negative offset or a length <= 0 yields a Damage of kind ``unit``,
+    an incomplete unit at the end one of kind ``truncated``. Their ``physical_offset`` field is not
+    a CommitLog offset but the byte position in the queue's file sequence.
     """
     if end is None:
         end = len(buf)
@@ -204,12 +208,12 @@ def scan_units(
 
 
 def encode_batch_unit(unit: BatchConsumeQueueUnit) -> bytes:
-    """A batch unit."""
+    """Encode a batch unit."""
     return BATCH_UNIT_STRUCT.pack(*unit)
 
 
 def decode_batch_unit(buf: Buffer, position: int = 0) -> BatchConsumeQueueUnit:
-    """The batch unit at ``position``."""
+    """Decode the batch unit at ``position``; RemoteProtocolError if it is truncated."""
     if len(buf) - position < BATCH_UNIT_SIZE:
         raise RemoteProtocolError("BatchConsumeQueue unit is cut off", position=position)
     return BatchConsumeQueueUnit._make(BATCH_UNIT_STRUCT.unpack_from(buf, position))
@@ -220,7 +224,8 @@ def scan_batch_units(
 ) -> Iterator[BatchConsumeQueueUnit | Damage]:
     """The batch units of one file up to the first empty one; ``base`` is the file's start.
 
-    Valid units have physical offset and base offset >= 0, size and batch size > 0.
+    Valid units have physical offset and base offset >= 0, size and batch size > 0. Others yield a
+    Damage as in :func:`scan_units`.
     """
     if end is None:
         end = len(buf)
@@ -250,25 +255,25 @@ def scan_batch_units(
 
 
 def is_ext_address(code: int) -> bool:
-    """Whether a tags code is the address of an extension unit.
+    """Return whether a tags code is the address of an extension unit.
 
     **Source:** RocketMQ ``ConsumeQueueExt#isExtAddr``.
     """
-    return code <= EXT_ADDRESS_MOST
+    return code <= EXT_ADDRESS_MAX
 
 
 def ext_address(offset: int) -> int:
-    """The tags code that leads to the extension unit at byte ``offset`` of the queue."""
+    """The tags code that refers to the extension unit at byte ``offset`` of the queue."""
     return offset - (1 << 63)
 
 
 def ext_offset(code: int) -> int:
-    """The byte offset that an extension address leads to."""
+    """The byte offset to which an extension address refers."""
     return code + (1 << 63)
 
 
 def encode_ext_unit(unit: ConsumeQueueExtUnit) -> bytes:
-    """An extension unit; LocalProtocolError if the bit map is too long."""
+    """Encode an extension unit; LocalProtocolError if the bit map is too long."""
     size = EXT_HEAD_SIZE + len(unit.bit_map)
     if size > EXT_LARGEST_UNIT:
         raise LocalProtocolError(f"extension unit of {size} bytes, {EXT_LARGEST_UNIT} is the most")
@@ -277,7 +282,7 @@ def encode_ext_unit(unit: ConsumeQueueExtUnit) -> bytes:
 
 
 def decode_ext_unit(buf: Buffer, position: int = 0) -> ConsumeQueueExtUnit:
-    """The extension unit at ``position``."""
+    """Decode the extension unit at ``position``; RemoteProtocolError if there is none."""
     left = len(buf) - position
     if left >= EXT_HEAD_SIZE:
         size, code, stored, bits = _EXT_HEAD.unpack_from(buf, position)
@@ -290,7 +295,11 @@ def decode_ext_unit(buf: Buffer, position: int = 0) -> ConsumeQueueExtUnit:
 def scan_ext_units(
     buf: Buffer, base: int = 0, end: int | None = None
 ) -> Iterator[tuple[int, ConsumeQueueExtUnit] | Damage]:
-    """The extension units of one file as (byte offset in the queue, unit), up to its end mark."""
+    """The extension units of one file as (byte offset in the queue, unit), up to its end marker.
+
+    A corrupt unit yields a Damage that covers the rest of the file: without its size the next
+    unit cannot be found.
+    """
     if end is None:
         end = len(buf)
     position = 0
@@ -311,3 +320,16 @@ def scan_ext_units(
             return
         yield base + position, unit
         position += size
+
+
+def is_queue_name(name: bytes) -> bool:
+    """Return whether the name of a topic or LMQ is a valid directory name.
+
+    **Source:** no Java counterpart; RocketMQ fails when it creates the directory.
+    """
+    return (
+        0 < len(name) <= FILE_NAME_MAX_BYTES
+        and name not in (b".", b"..")
+        and b"/" not in name
+        and b"\0" not in name
+    )

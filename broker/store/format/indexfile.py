@@ -1,16 +1,17 @@
-"""IndexFile: a hash table on disk from message key to physical offsets.
+"""IndexFile: a hash table on disk that maps message keys to physical offsets.
 
 ::
 
     0        40                 40 + 4 x slots             40 + 4 x slots + 20 x entries
     | header | slot ... slot    | entry 0 | entry 1 | ...  |
 
-A slot holds the number of the newest entry of its chain, each entry the number of the one before
-it; entry 0 is never used, so 0 ends a chain. A key is ``topic#word``: the UNIQ_KEY first, then
-each word of KEYS. Equal hashes of different keys share a chain: compare the record's own keys.
+A slot contains the number of the newest entry of its chain, each entry the number of the previous
+one; entry 0 is never used, so 0 ends a chain. A key is ``topic#word``, where the words are the
+UNIQ_KEY and each word of KEYS. Different keys with the same hash share a chain: compare the keys
+of the record.
 
-Numbers of slots and entries are configuration and stand nowhere in the file: a file of another
-than the standard size has them worked out by :func:`guess_slots`.
+The numbers of slots and entries are configured and not stored in the file; for a file of
+non-standard size :func:`probe_slot_count` derives them.
 
 **Source:** RocketMQ ``IndexFile``, ``IndexHeader``, ``IndexService``.
 """
@@ -66,13 +67,13 @@ SLOT_STRUCT: Final = SLOT.packer()
 ENTRY_STRUCT: Final = ENTRY.packer()
 FILE_SIZE: Final = HEADER_SIZE + SLOTS * SLOT_SIZE + ENTRIES * ENTRY_SIZE
 
-_MOST_SECONDS: Final = (1 << 31) - 1
-# Bound of the search for the number of slots: files beyond it have the standard size.
-_GUESS_SLOTS: Final = 1_000_000
+_MAX_SECONDS: Final = (1 << 31) - 1
+# Upper bound of the search for the number of slots: files with more have the standard size.
+_PROBE_SLOTS: Final = 1_000_000
 
 
 class IndexHeader(NamedTuple):
-    """The header: times in ms, ``index_count`` is the number of the next entry."""
+    """The header: timestamps in ms; ``index_count`` is the number of the next entry."""
 
     begin_timestamp: int = 0
     end_timestamp: int = 0
@@ -83,7 +84,7 @@ class IndexHeader(NamedTuple):
 
 
 class IndexEntry(NamedTuple):
-    """One entry; ``number`` is its own, ``previous_entry`` that of the next older in its chain."""
+    """One entry; ``previous_entry`` is the number of the next older entry in its chain."""
 
     number: int
     key_hash: int
@@ -93,7 +94,7 @@ class IndexEntry(NamedTuple):
 
 
 def index_key(topic: str, key: str) -> str:
-    """The text that is hashed for a key of a topic."""
+    """The hashed text for a key of a topic."""
     return f"{topic}#{key}"
 
 
@@ -104,11 +105,11 @@ def index_key_hash(topic: str, key: str) -> int:
     int that has none.
     """
     value = abs(string_hash(index_key(topic, key)))
-    return 0 if value > _MOST_SECONDS else value
+    return 0 if value > _MAX_SECONDS else value
 
 
 def message_keys(uniq_key: str | None, keys: str | None) -> list[str]:
-    """The words under which a message is put: UNIQ_KEY, then each word of KEYS.
+    """The words under which a message is indexed: UNIQ_KEY, then each word of KEYS.
 
     **Source:** RocketMQ ``IndexService#buildIndex``.
     """
@@ -119,29 +120,29 @@ def message_keys(uniq_key: str | None, keys: str | None) -> list[str]:
 
 
 def file_size(slots: int = SLOTS, entries: int = ENTRIES) -> int:
-    """Length of a file with these numbers of slots and entries."""
+    """Length in bytes of a file with these numbers of slots and entries."""
     return HEADER_SIZE + slots * SLOT_SIZE + entries * ENTRY_SIZE
 
 
 def entry_position(number: int, slots: int = SLOTS) -> int:
-    """Where an entry stands."""
+    """File position of an entry, in bytes."""
     return HEADER_SIZE + slots * SLOT_SIZE + number * ENTRY_SIZE
 
 
 def slot_position(slot: int) -> int:
-    """Where a slot stands."""
+    """File position of a slot, in bytes."""
     return HEADER_SIZE + slot * SLOT_SIZE
 
 
 def encode_header(header: IndexHeader) -> bytes:
-    """The 40 bytes of a header."""
+    """Encode the 40 bytes of a header."""
     return HEADER_STRUCT.pack(*header)
 
 
 def decode_header(buf: Buffer) -> IndexHeader:
-    """The header of a file; RemoteProtocolError if the file is shorter.
+    """Decode the header of a file; RemoteProtocolError if the file is shorter.
 
-    A count below 1 is read as 1, as for a file that was never written.
+    A count below 1 is decoded as 1: a file that was never written has a count of 0.
     """
     if len(buf) < HEADER_SIZE:
         raise RemoteProtocolError(f"IndexFile of {len(buf)} bytes has no header", position=0)
@@ -150,12 +151,12 @@ def decode_header(buf: Buffer) -> IndexHeader:
 
 
 def encode_entry(entry: IndexEntry) -> bytes:
-    """The 20 bytes of an entry."""
+    """Encode the 20 bytes of an entry."""
     return ENTRY_STRUCT.pack(*entry[1:])
 
 
 def decode_entry(buf: Buffer, number: int, slots: int = SLOTS) -> IndexEntry:
-    """Entry ``number``; RemoteProtocolError if it lies outside the file."""
+    """Decode entry ``number``; RemoteProtocolError if it is outside the file."""
     position = entry_position(number, slots)
     if number < 0 or position + ENTRY_SIZE > len(buf):
         raise RemoteProtocolError(f"index entry {number} is outside the file", position=position)
@@ -163,18 +164,18 @@ def decode_entry(buf: Buffer, number: int, slots: int = SLOTS) -> IndexEntry:
 
 
 def time_diff_seconds(store_timestamp: int, begin_timestamp: int) -> int:
-    """What an entry says of its message's time: whole seconds behind the file's begin, clamped.
+    """timeDiffSeconds of an entry: whole seconds since the file's beginTimestamp, clamped.
 
     **Source:** RocketMQ ``IndexFile#putKey``.
     """
     if begin_timestamp <= 0:
         return 0
     difference = store_timestamp - begin_timestamp
-    return min(difference // 1000, _MOST_SECONDS) if difference > 0 else 0
+    return min(difference // 1000, _MAX_SECONDS) if difference > 0 else 0
 
 
 def slot_value(buf: Buffer, slot: int, index_count: int) -> int:
-    """Number of a slot's newest entry; 0 for an empty slot and for a value out of range."""
+    """Number of a slot's newest entry; 0 for an empty slot or a value out of range."""
     value = int(SLOT_STRUCT.unpack_from(buf, slot_position(slot))[0])
     return value if 0 < value <= index_count else 0
 
@@ -182,11 +183,11 @@ def slot_value(buf: Buffer, slot: int, index_count: int) -> int:
 def walk_chain(
     buf: Buffer, key_hash: int, slots: int = SLOTS, *, begin: int = 0, end: int = 1 << 62
 ) -> Iterator[IndexEntry]:
-    """Entries of one hash in a file, newest first, whose time lies in ``begin``..``end`` (ms).
+    """Entries of one hash in a file, newest first, with a timestamp in ``begin``..``end`` (ms).
 
-    An entry's time is known in whole seconds only, and that of a file's first entry can be late:
-    widen ``begin``, or walk with the defaults and look at the records. A chain that leads out of
-    the file or in a circle ends.
+    Entry times are whole seconds, and that of a file's first entry can be too late: widen
+    ``begin``, or use the defaults and check the records. Iteration ends at a link that is out of
+    range, and after as many steps as the file has entries, so a cyclic chain ends too.
 
     **Source:** RocketMQ ``IndexFile#selectPhyOffset``.
     """
@@ -211,7 +212,7 @@ def walk_chain(
 
 
 def overlaps(header: IndexHeader, begin: int, end: int) -> bool:
-    """Whether a file can hold entries of a time range (ms).
+    """Return whether a file can contain entries of a time range (ms).
 
     **Source:** RocketMQ ``IndexFile#isTimeMatched``.
     """
@@ -220,7 +221,7 @@ def overlaps(header: IndexHeader, begin: int, end: int) -> bool:
 
 
 def scan_entries(buf: Buffer, slots: int = SLOTS) -> Iterator[IndexEntry]:
-    """The entries of a file in order of number, as far as the file reaches."""
+    """The entries of a file in order of number, up to its count or its end."""
     count = decode_header(buf).index_count
     position = entry_position(1, slots)
     for number in range(1, count):
@@ -230,12 +231,12 @@ def scan_entries(buf: Buffer, slots: int = SLOTS) -> Iterator[IndexEntry]:
         position += ENTRY_SIZE
 
 
-def guess_slots(buf: Buffer) -> int:
-    """The number of slots of a file, worked out from its contents; 0 if nothing fits or is there.
+def probe_slot_count(buf: Buffer) -> int:
+    """Derive the number of slots of a file from its contents; 0 if none fits or it has no entries.
 
-    The standard length means the standard number. Otherwise each number that leaves a whole
-    number of entries is tried: used slots must be as many as the header says, and each must lead
-    to an entry whose hash belongs to it.
+    A file of standard length has the standard number. Otherwise each number that leaves space for
+    a whole number of entries is tried: the first and last entry must match the header's offsets,
+    entry 0 must be zeros, and each used slot must contain the number of its newest entry.
     """
     if len(buf) == FILE_SIZE:
         return SLOTS
@@ -243,11 +244,11 @@ def guess_slots(buf: Buffer) -> int:
     if count <= 1:
         return 0
     room = len(buf) - HEADER_SIZE
-    # 4 x slots + 20 x entries = room, so slots leaves room / 4 mod 5.
+    # 4 x slots + 20 x entries = room, so slots mod 5 = (room / 4) mod 5.
     if room % SLOT_SIZE:
         return 0
     first = room // SLOT_SIZE % (ENTRY_SIZE // SLOT_SIZE)
-    most = min((room - count * ENTRY_SIZE) // SLOT_SIZE, _GUESS_SLOTS)
+    most = min((room - count * ENTRY_SIZE) // SLOT_SIZE, _PROBE_SLOTS)
     for slots in range(first or ENTRY_SIZE // SLOT_SIZE, most + 1, ENTRY_SIZE // SLOT_SIZE):
         if _slots_fit(buf, slots, count):
             return slots
@@ -255,9 +256,9 @@ def guess_slots(buf: Buffer) -> int:
 
 
 def _slots_fit(buf: Buffer, slots: int, count: int) -> bool:
-    """Whether the newest entries' slots lead to chains that hold them."""
+    """Return whether header, entries and slots agree for this number of slots."""
     header = decode_header(buf)
-    # Cheap tests first: nearly every number fails one of them.
+    # Cheap tests first: nearly every candidate fails one of them.
     if decode_entry(buf, count - 1, slots).physical_offset != header.end_physical_offset:
         return False
     if decode_entry(buf, 1, slots).physical_offset != header.begin_physical_offset:

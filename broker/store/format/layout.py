@@ -1,7 +1,7 @@
-"""Every layout of a store, printed: text, JSON and troff come from the one table of each format.
+"""Print the layouts of all store files as text, JSON or troff, from one table per format.
 
-:data:`LAYOUTS` is the list of them all; the codecs compile their structs from the same objects,
-so what is printed is what is read and written.
+:data:`LAYOUTS` lists all of them; the codecs compile their structs from the same objects, so the
+printed layouts match the bytes read and written.
 """
 
 from typing import Any, Final
@@ -37,9 +37,9 @@ LAYOUTS: Final[tuple[Layout, ...]] = (
 
 
 def find_layouts(name: str = "") -> list[Layout]:
-    """The layouts whose name is ``name`` or begins with it; all for an empty name.
+    """The layout named ``name``, else those whose name starts with it; all for an empty name.
 
-    ``index`` finds header, slot and entry. Case and ``_`` for ``-`` do not matter.
+    ``index`` finds header, slot and entry. Case is ignored, and ``_`` equals ``-``.
     """
     wanted = name.lower().replace("_", "-")
     named = [(layout.name.replace("_", "-"), layout) for layout in LAYOUTS]
@@ -48,7 +48,7 @@ def find_layouts(name: str = "") -> list[Layout]:
 
 
 def layout_rows(layout: Layout) -> list[dict[str, Any]]:
-    """One row per field: name, offset, width (both None where variable), type, since, meaning."""
+    """One row per field: name, offset, width (None where variable), type, since, meaning."""
     rows = []
     offset: int | None = 0
     for field in layout.fields:
@@ -67,7 +67,7 @@ def layout_rows(layout: Layout) -> list[dict[str, Any]]:
 
 
 def layout_object(layout: Layout) -> dict[str, Any]:
-    """A layout as plain values, for JSON."""
+    """Convert a layout to plain values for JSON."""
     return {
         "name": layout.name,
         "title": layout.title,
@@ -92,7 +92,7 @@ def _cells(layout: Layout) -> list[tuple[str, str, str, str, str]]:
 
 
 def layout_text(layout: Layout) -> str:
-    """A layout as a table of plain text, with a ruler of its title and its notes below."""
+    """Format a layout as a plain-text table, with the title above and the notes below."""
     head = ("offset", "width", "type", "field", "meaning")
     lines = [head, *_cells(layout)]
     widths = [max(len(line[column]) for line in lines) for column in range(4)]
@@ -111,12 +111,12 @@ def _roff(text: str) -> str:
 
 
 def layout_troff(layout: Layout) -> str:
-    """A layout as a section of a man page (macros of man(7), table by tbl(1))."""
+    """Format a layout as a section of a man page (man(7) macros, tbl(1) table)."""
     lines = [f".SS {_roff(layout.title)}", f"File: {_roff(layout.path)}", ".PP", ".TS"]
     lines += ["l l l l lx.", "offset\twidth\ttype\tfield\tmeaning", "_"]
     for row in _cells(layout):
         *short, meaning = (_roff(cell) for cell in row)
-        lines.append("\t".join(short) + "\tT{\n" + meaning + "\nT}")  # T{ }T: may be folded
+        lines.append("\t".join(short) + "\tT{\n" + meaning + "\nT}")  # T{ T}: the cell may wrap
     lines.append(".TE")
     for note in layout.notes:
         lines += [".PP", _roff(note)]

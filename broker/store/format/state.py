@@ -1,8 +1,8 @@
 """The small marker files of a store directory: abort, lock, epoch file, broker identity.
 
-``abort`` exists while a broker runs; found at start it says that the last stop was no clean one.
-4.9 leaves it empty, 5.x writes its process id. ``lock`` holds the word ``lock``; what counts is
-the POSIX record lock on its first byte.
+``abort`` exists while a broker runs; if it exists at start-up, the last stop was not clean.
+4.9 leaves it empty, 5.x writes its process id. ``lock`` contains the word ``lock``; only the POSIX
+record lock on its first byte has an effect.
 
 **Source:** RocketMQ ``DefaultMessageStore`` (abort, lock), ``EpochFileCache``/``CheckpointFile``,
 ``BrokerIdentity`` files of ``ReplicasManager``.
@@ -11,6 +11,7 @@ the POSIX record lock on its first byte.
 import zlib
 from typing import Final, NamedTuple
 
+from broker.common.java import parse_number
 from broker.errors import RemoteProtocolError
 
 ABORT: Final = "abort"
@@ -19,7 +20,7 @@ LOCK_TEXT: Final = b"lock"
 CHECKPOINT: Final = "checkpoint"
 EPOCH_FILE: Final = "epochFileCheckpoint"
 
-# Where things stand below the root of a store.
+# Directories in the root of a store.
 COMMITLOG_DIR: Final = "commitlog"
 CONSUMEQUEUE_DIR: Final = "consumequeue"
 CONSUMEQUEUE_EXT_DIR: Final = "consumequeue_ext"
@@ -29,31 +30,31 @@ CONFIG_DIR: Final = "config"
 
 
 class Epoch(NamedTuple):
-    """A term of one master (controller mode) and the physical offset where it began."""
+    """A term of one master (controller mode) and the physical offset at which it started."""
 
     epoch: int
     start_offset: int
 
 
 def encode_abort(pid: int | None = None) -> bytes:
-    """Contents of ``abort``: the process id, or nothing as in 4.9."""
+    """Encode ``abort``: the process id, or no bytes as in 4.9."""
     return b"" if pid is None else str(pid).encode("ascii")
 
 
 def decode_abort(data: bytes) -> int | None:
-    """The process id in ``abort``, None if it says none."""
+    """The process id in ``abort``, None if the content is not a number."""
     text = data.strip()
-    return int(text) if text.isdigit() else None
+    return parse_number(text, 0)
 
 
 def encode_epochs(epochs: list[Epoch]) -> bytes:
-    """Contents of the epoch file: count, CRC of the lines, one ``epoch-start`` line each."""
+    """Encode the epoch file: count, CRC of the lines, one ``epoch-start`` line per epoch."""
     lines = "".join(f"{epoch}-{start}\n" for epoch, start in epochs).encode("ascii")
     return f"{len(epochs)}\n{zlib.crc32(lines) & 0x7FFFFFFF}\n".encode("ascii") + lines
 
 
 def decode_epochs(data: bytes) -> list[Epoch]:
-    """The epochs of an epoch file; a stored CRC of 0 is not checked.
+    """Decode an epoch file; a stored CRC of 0 is not checked.
 
     RemoteProtocolError if count, CRC or a line is wrong.
     """

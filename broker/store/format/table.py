@@ -1,7 +1,7 @@
-"""Layouts: named field tables with offsets and compiled structs made from them.
+"""Layouts: named field tables, their offsets and the compiled structs derived from them.
 
-A layout is a run of big-endian fields (:class:`~broker.common.layout.FieldSpec`). ``width`` 0
-means that a length field before it says how long the value is; nothing behind it has a fixed
+A layout is a sequence of big-endian fields (:class:`~broker.common.layout.FieldSpec`). ``width`` 0
+marks a variable field, whose length is stored in an earlier field; fields after it have no fixed
 offset.
 """
 
@@ -13,9 +13,9 @@ from broker.common.layout import FieldSpec, struct_format
 
 
 class Layout(msgspec.Struct, frozen=True, kw_only=True):
-    """A named run of fields with remarks; offsets count from the first field's first byte.
+    """A named sequence of fields with notes; offsets count from the first byte of the first field.
 
-    ``path`` says where below the root of a store such files stand.
+    ``path`` is the location of such files relative to the root of a store.
     """
 
     name: str
@@ -37,7 +37,7 @@ class Layout(msgspec.Struct, frozen=True, kw_only=True):
         return self.fields
 
     def offset(self, name: str) -> int:
-        """Byte offset of a field that no variable field precedes; KeyError if there is none."""
+        """Byte offset of a field that no variable field precedes; KeyError for any other name."""
         total = 0
         for field in self.fields:
             if field.name == name:
@@ -50,9 +50,9 @@ class Layout(msgspec.Struct, frozen=True, kw_only=True):
     def packer(self, *names: str) -> struct.Struct:
         """A compiled struct of the named fields (all fixed ones if none is named).
 
-        It begins at the layout's first byte; fields that are not named become pad bytes, so one
-        ``unpack_from`` reads a few fields of a long layout. Packing writes zeros there. KeyError
-        for a name that has no fixed place.
+        It starts at the layout's first byte; other fields before the last named one become pad
+        bytes, so one ``unpack_from`` reads a few fields of a long layout. Packing writes zeros
+        there. KeyError for a name without a fixed offset.
         """
         wanted = set(names)
         text = ">"
@@ -75,5 +75,5 @@ Row = tuple[str, str, int, str] | tuple[str, str, int, str, str]
 
 
 def rows(*declared: Row) -> tuple[FieldSpec, ...]:
-    """Rows (name, type, width, meaning[, since]) as fields."""
+    """Convert rows (name, type, width, meaning[, since]) to fields."""
     return tuple(FieldSpec(*row) for row in declared)

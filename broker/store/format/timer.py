@@ -1,7 +1,8 @@
-"""Timer files of 5.x: the wheel, the log of its entries, the timer checkpoint.
+"""Timer files of 5.x: the timer wheel, the timer log and the timer checkpoint.
 
-A wheel slot stands for one second (timerPrecisionMs); slot i = (time / precision) mod number of
-slots. Entries of a slot form a chain in the timer log, read backwards from ``lastPos``.
+A wheel slot covers one precision interval (timerPrecisionMs, default 1 s); the slot of a time is
+(time / precision) mod number of slots. Entries of a slot form a chain in the timer log, read
+backwards from ``lastPos``.
 
 **Source:** RocketMQ ``TimerWheel``, ``Slot``, ``TimerLog``, ``TimerCheckpoint`` (5.x).
 """
@@ -116,29 +117,29 @@ class TimerCheckpoint(NamedTuple):
 
 
 def slot_position(time_ms: int, slots: int = SLOTS, precision_ms: int = PRECISION_MS) -> int:
-    """Where in the wheel file the slot of a time stands."""
+    """Position of the slot of a time in the wheel file, in bytes."""
     return time_ms // precision_ms % slots * SLOT_SIZE
 
 
 def encode_slot(slot: TimerSlot) -> bytes:
-    """The 32 bytes of a slot."""
+    """Encode the 32 bytes of a slot."""
     return _SLOT.pack(*slot)
 
 
 def decode_slot(buf: Buffer, position: int = 0) -> TimerSlot:
-    """The slot at ``position``; RemoteProtocolError if it is cut off."""
+    """Decode the slot at ``position``; RemoteProtocolError if it is truncated."""
     if len(buf) - position < SLOT_SIZE:
         raise RemoteProtocolError("timer wheel slot is cut off", position=position)
     return TimerSlot._make(_SLOT.unpack_from(buf, position))
 
 
 def encode_log_unit(unit: TimerLogUnit) -> bytes:
-    """The 52 bytes of a timer log unit."""
+    """Encode the 52 bytes of a timer log unit."""
     return _LOG_UNIT.pack(*unit)
 
 
 def decode_log_unit(buf: Buffer, position: int = 0) -> TimerLogUnit:
-    """The unit at ``position``; RemoteProtocolError if there is none."""
+    """Decode the unit at ``position``; RemoteProtocolError if there is none."""
     if len(buf) - position >= LOG_UNIT_SIZE:
         unit = TimerLogUnit._make(_LOG_UNIT.unpack_from(buf, position))
         if unit.size == LOG_UNIT_SIZE:
@@ -147,17 +148,17 @@ def decode_log_unit(buf: Buffer, position: int = 0) -> TimerLogUnit:
 
 
 def encode_log_blank(left: int) -> bytes:
-    """The 16 bytes that end a timer log file with ``left`` bytes left."""
+    """Encode the 16 bytes that end a timer log file of which ``left`` bytes are unused."""
     return _LOG_BLANK.pack(left, 0, MAGIC_BLANK)
 
 
 def encode_timer_checkpoint(checkpoint: TimerCheckpoint) -> bytes:
-    """The 4096 bytes of ``config/timercheck``."""
+    """Encode the 4096 bytes of ``config/timercheck``."""
     return _CHECKPOINT.pack(*checkpoint).ljust(CHECKPOINT_FILE_SIZE, b"\0")
 
 
 def decode_timer_checkpoint(buf: Buffer) -> TimerCheckpoint:
-    """The checkpoint in a file's bytes; RemoteProtocolError if they are too few."""
+    """Decode ``config/timercheck``; RemoteProtocolError if it is too short."""
     if len(buf) < _CHECKPOINT.size:
         raise RemoteProtocolError(f"timer checkpoint of {len(buf)} bytes", position=len(buf))
     return TimerCheckpoint._make(_CHECKPOINT.unpack_from(buf))

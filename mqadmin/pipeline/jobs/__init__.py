@@ -1,8 +1,7 @@
-"""The jobs, a module each: its declaration and its functions over DataFrames.
+"""The functions of the jobs, one module each; ``mqadmin.pipeline.declarations`` describes them.
 
-A module imports Spark inside its functions: the declarations are read where there is none. ``run``
-takes the run's :class:`~mqadmin.pipeline.inputs.Inputs` and gives a DataFrame per table; the other
-functions take and give DataFrames, for notebooks and programs of one's own::
+``run`` takes the :class:`~mqadmin.pipeline.inputs.Inputs` of a run and returns one DataFrame per
+table. The other functions take and return DataFrames, for notebooks and other programs::
 
     from mqadmin.pipeline.jobs.traffic import traffic
 

@@ -1,96 +1,14 @@
-"""``dlq``: what died, and a set to replay."""
+"""``dlq``: dead-letter messages by group, one by one, and as a file to replay."""
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
 
 from broker.common.topic import DLQ_PREFIX
-from mqadmin.pipeline.expressions import properties_map, property_of, seconds_between
-from mqadmin.pipeline.job import GROUP, QUEUE, STORE, TOPIC, Job, Table, columns
-
-if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
-
-    from mqadmin.pipeline.inputs import Inputs
-
-JOB: Final = Job(
-    name="dlq",
-    summary="Dead letters: what died, when, from which topic and group, after how many tries.",
-    text="Origins come from the properties that brokers set (RETRY_TOPIC, DLQ_ORIGIN_TOPIC and"
-    " their ids). The table replay is a file that 'mqadmin dlq replay --from FILE' takes: --table"
-    " replay -o ndjson, or replay.ndjson below --out.",
-    example="mqadmin pipeline run dlq --store /data/store --param group=billing",
-    entry="mqadmin.pipeline.jobs.dlq:run",
-    parameters=(GROUP,),
-    tables=(
-        Table(
-            "groups",
-            "dead letters by group and origin",
-            columns(
-                ("group", "text", "consumer group that gave up"),
-                ("origin_topic", "text", "topic the messages came from"),
-                ("messages", "int", "dead letters"),
-                ("body_bytes", "int", "bytes of their stored bodies"),
-                ("distinct_keys", "int", "different KEYS texts"),
-                ("tries_most", "int", "most deliveries of one of them"),
-                ("seconds_p50", "float", "median of seconds from born to dead"),
-                ("oldest_store_time", "time", "first death"),
-                ("newest_store_time", "time", "last death"),
-            ),
-        ),
-        Table(
-            "letters",
-            "every dead letter",
-            columns(
-                ("group", "text", "consumer group that gave up"),
-                ("origin_topic", "text", "topic the message came from"),
-                ("origin_msg_id", "text", "its id there"),
-                ("store_time", "time", "when it died"),
-                ("born_time", "time", "when the producer made it"),
-                ("tries", "int", "deliveries (reconsumeTimes)"),
-                ("tags", "text", "TAGS"),
-                ("keys", "text", "KEYS"),
-                ("uniq_key", "text", "uniqKey"),
-                ("body_len", "int", "bytes of the stored body"),
-                ("user_properties", "map", "properties that neither broker nor client set"),
-                STORE,
-                QUEUE,
-                ("queue_offset", "int", "place in the DLQ topic's queue"),
-                ("physical_offset", "int", "place in the log"),
-                ("offset_msg_id", "text", "offsetMsgId of the dead letter"),
-            ),
-            shown=(
-                *("group", "originTopic", "storeTime", "tries", "tags", "keys", "uniqKey"),
-                *("bodyLen", "offsetMsgId"),
-            ),
-        ),
-        Table(
-            "replay",
-            "the dead letters with bodies, fields as in 'mqadmin dlq show'",
-            columns(
-                TOPIC,
-                QUEUE,
-                ("queue_offset", "int", "place in the DLQ topic's queue"),
-                ("physical_offset", "int", "place in the log"),
-                ("store_size", "int", "bytes of the record"),
-                ("flag", "int", "the application's flag"),
-                ("sys_flag", "int", "system flags"),
-                ("born_time", "time", "when the producer made it"),
-                ("born_host", "text", "who sent it"),
-                ("store_time", "time", "when it died"),
-                ("store_host", "text", "who stored it"),
-                ("reconsume_times", "int", "deliveries"),
-                ("body_size", "int", "bytes of the stored body"),
-                ("body", "bytes", "what the application sent"),
-                ("body_encoding", "text", "base64"),
-                ("tags", "text", "TAGS"),
-                ("keys", "texts", "the words of KEYS"),
-                ("uniq_key", "text", "uniqKey"),
-                ("offset_msg_id", "text", "offsetMsgId"),
-                ("properties", "map", "all properties"),
-            ),
-            shown=("topic", "queueId", "queueOffset", "storeTime", "keys", "offsetMsgId"),
-        ),
-    ),
-)
+from mqadmin.pipeline.declarations.dlq import JOB
+from mqadmin.pipeline.expressions import properties_map, property_of, seconds_between, shape
+from mqadmin.pipeline.inputs import Inputs
 
 READ: Final = (
     *("topic", "queue_id", "queue_offset", "physical_offset", "size", "flag", "sys_flag"),
@@ -98,8 +16,8 @@ READ: Final = (
     *("tags", "keys", "uniq_key", "offset_msg_id", "properties", "store"),
 )
 
-# Properties that clients and brokers set on every message; the others are the application's.
-OWN_PROPERTIES: Final = (
+# Properties that clients and brokers set; all others were set by the application.
+SYSTEM_PROPERTIES: Final = (
     *("KEYS", "TAGS", "WAIT", "DELAY", "RETRY_TOPIC", "REAL_TOPIC", "REAL_QID", "UNIQ_KEY"),
     *("MSG_REGION", "TRACE_ON", "CLUSTER", "ORIGIN_MESSAGE_ID", "DLQ_ORIGIN_TOPIC"),
     *("DLQ_ORIGIN_MESSAGE_ID", "MIN_OFFSET", "MAX_OFFSET", "RECONSUME_TIME"),
@@ -108,10 +26,8 @@ OWN_PROPERTIES: Final = (
 )
 
 
-def run(inputs: "Inputs") -> dict[str, "DataFrame"]:
-    """The tables of the job."""
-    from pyspark.sql import functions as F
-
+def run(inputs: Inputs) -> dict[str, DataFrame]:
+    """Return the tables of the job."""
     group = inputs.parameters["group"]
     options = {"topic": DLQ_PREFIX + group} if group else {}
     read = inputs.messages(*READ, every_topic=True, options=options)
@@ -119,23 +35,20 @@ def run(inputs: "Inputs") -> dict[str, "DataFrame"]:
     if inputs.topics:
         wanted = _origin().isin(*inputs.topics) | F.col("topic").isin(*inputs.topics)
         read, bodies = read.where(wanted), bodies.where(wanted)
-    return {"groups": groups(letters(read)), "letters": letters(read), "replay": replay(bodies)}
+    found = dead_letters(read)
+    return {"groups": groups(found), "letters": found, "replay": replay(bodies)}
 
 
-def _origin() -> "Column":
-    """The topic that a dead letter came from."""
-    from pyspark.sql import functions as F
-
+def _origin() -> Column:
+    """Return the topic that a dead-letter message was sent to."""
     return F.coalesce(property_of("DLQ_ORIGIN_TOPIC"), property_of("RETRY_TOPIC"))
 
 
-def letters(messages: "DataFrame") -> "DataFrame":
-    """Every dead letter, oldest first."""
-    from pyspark.sql import functions as F
-
+def dead_letters(messages: DataFrame) -> DataFrame:
+    """Return every dead-letter message, oldest first."""
     dead = messages.where(F.startswith(F.col("topic"), F.lit(DLQ_PREFIX)))
-    own = [F.lit(name) for name in OWN_PROPERTIES]
-    user = F.map_filter(properties_map(), lambda name, _: ~name.isin(*own))
+    system = [F.lit(name) for name in SYSTEM_PROPERTIES]
+    user = F.map_filter(properties_map(), lambda name, _: ~name.isin(*system))
     origin_id = F.coalesce(property_of("DLQ_ORIGIN_MESSAGE_ID"), property_of("ORIGIN_MESSAGE_ID"))
     found = dead.select(
         "*",
@@ -145,14 +58,12 @@ def letters(messages: "DataFrame") -> "DataFrame":
         F.col("reconsume_times").alias("tries"),
         user.alias("user_properties"),
     )
-    return JOB.tables[1].shape(found.orderBy("store_time", "store", "physical_offset"))
+    return shape(found.orderBy("store_time", "store", "physical_offset"), JOB.table("letters"))
 
 
-def groups(letters: "DataFrame") -> "DataFrame":
-    """Dead letters by group and origin, most first."""
-    from pyspark.sql import functions as F
-
-    found = letters.groupBy("group", "origin_topic").agg(
+def groups(dead_letters: DataFrame) -> DataFrame:
+    """Aggregate dead-letter messages by group and origin topic, most messages first."""
+    found = dead_letters.groupBy("group", "origin_topic").agg(
         F.count("*").alias("messages"),
         F.sum("body_len").alias("body_bytes"),
         F.count_distinct("keys").alias("distinct_keys"),
@@ -161,13 +72,11 @@ def groups(letters: "DataFrame") -> "DataFrame":
         F.min("store_time").alias("oldest_store_time"),
         F.max("store_time").alias("newest_store_time"),
     )
-    return JOB.tables[0].shape(found.orderBy(F.desc("messages"), "group", "origin_topic"))
+    return shape(found.orderBy(F.desc("messages"), "group", "origin_topic"), JOB.table("groups"))
 
 
-def replay(messages: "DataFrame") -> "DataFrame":
-    """The dead letters with their bodies, in the order in which they died."""
-    from pyspark.sql import functions as F
-
+def replay(messages: DataFrame) -> DataFrame:
+    """Return the dead-letter messages with bodies, in the order of their store times."""
     dead = messages.where(F.startswith(F.col("topic"), F.lit(DLQ_PREFIX)))
     words = F.filter(F.split("keys", " +"), lambda word: word != "")
     found = dead.select(
@@ -182,4 +91,4 @@ def replay(messages: "DataFrame") -> "DataFrame":
         *("uniq_key", "offset_msg_id"),
         properties_map().alias("properties"),
     )
-    return JOB.tables[2].shape(found.orderBy("store_time", "physical_offset"))
+    return shape(found.orderBy("store_time", "physical_offset"), JOB.table("replay"))

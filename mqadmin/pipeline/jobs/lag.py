@@ -1,68 +1,20 @@
-"""``lag-history``: how far behind consumer groups were, at each snapshot of their offsets."""
+"""``lag-history``: lag of consumer groups at each snapshot of their offsets."""
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from mqadmin.pipeline.job import GROUP, QUEUE, STORE, TOPIC, Job, Parameter, Table, columns
+from pyspark.sql import DataFrame, Window
+from pyspark.sql import functions as F
 
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
-
-    from mqadmin.pipeline.inputs import Inputs
-
-JOB: Final = Job(
-    name="lag-history",
-    summary="Lag of consumer groups over time, in messages and seconds, out of offset snapshots.",
-    text="A snapshot is a copy of config/consumerOffset.json whose name holds its time; without"
-    " --param offsets=… the stores' own files are taken. The log says how far each queue was at"
-    " that time and when the first message not consumed was stored.",
-    example="mqadmin pipeline run lag-history --store /data/store --param offsets='/backup/*.json'",
-    entry="mqadmin.pipeline.jobs.lag:run",
-    parameters=(
-        Parameter("offsets", "", "snapshots: files and globs, with commas"),
-        GROUP,
-    ),
-    tables=(
-        Table(
-            "lag",
-            "one row per snapshot, group and queue",
-            columns(
-                ("snapshot_time", "time", "when the snapshot was taken"),
-                ("group", "text", "consumer group"),
-                TOPIC,
-                QUEUE,
-                ("max_offset", "int", "end of the queue at that time"),
-                ("consumer_offset", "int", "the group's progress"),
-                ("lag", "int", "messages between the two"),
-                ("lag_seconds", "float", "age of the first message not consumed"),
-                ("state", "text", "ok, ahead, belowMin, or unknown (no message in the log)"),
-                STORE,
-            ),
-        ),
-        Table(
-            "groups",
-            "one row per snapshot, group and topic",
-            columns(
-                ("snapshot_time", "time", "when the snapshot was taken"),
-                ("group", "text", "consumer group"),
-                TOPIC,
-                ("queues", "int", "queues with a consumer offset"),
-                ("lag", "int", "messages behind, all queues"),
-                ("lag_seconds", "float", "largest of the queues"),
-            ),
-        ),
-    ),
-    plots=True,
-)
+from mqadmin.pipeline.declarations.lag import JOB
+from mqadmin.pipeline.expressions import comma_list, shape
+from mqadmin.pipeline.inputs import Inputs
 
 _QUEUE: Final = ("topic", "queue_id")
 
 
-def run(inputs: "Inputs") -> dict[str, "DataFrame"]:
-    """The tables of the job."""
-    from pyspark.sql import functions as F
-
-    paths = [word.strip() for word in inputs.parameters["offsets"].split(",") if word.strip()]
-    offsets = inputs.offsets(paths)
+def run(inputs: Inputs) -> dict[str, DataFrame]:
+    """Return the tables of the job."""
+    offsets = inputs.offsets(comma_list(inputs.parameters["offsets"]))
     if group := inputs.parameters["group"]:
         offsets = offsets.where(F.col("group") == group)
     if inputs.topics:
@@ -72,16 +24,14 @@ def run(inputs: "Inputs") -> dict[str, "DataFrame"]:
     return {"lag": found, "groups": groups(found)}
 
 
-def lag(messages: "DataFrame", offsets: "DataFrame") -> "DataFrame":
-    """One row per snapshot, group and queue.
+def lag(messages: DataFrame, offsets: DataFrame) -> DataFrame:
+    """Return one row per snapshot, group and queue.
 
-    The log is read once: each message is counted between the two snapshots it was stored between,
-    and the store times of the first messages not consumed are picked out on the way. A snapshot
-    that names no store (a copy) is compared with every store that has the queue.
+    The log is read once. Messages are grouped by the number of snapshots taken before their store
+    time, and the store times of the messages at the consumer offsets are collected in the same
+    pass. A snapshot without a store (a copy of the file) is compared with every store that has the
+    queue.
     """
-    from pyspark.sql import Window
-    from pyspark.sql import functions as F
-
     looked_up = offsets.groupBy(*_QUEUE).agg(
         F.array_sort(F.collect_set("snapshot_time")).alias("times"),
         F.collect_set("consumer_offset").alias("wanted"),
@@ -89,7 +39,8 @@ def lag(messages: "DataFrame", offsets: "DataFrame") -> "DataFrame":
     joined = messages.join(F.broadcast(looked_up), list(_QUEUE))
     stored = F.col("store_time")
     place = F.struct("queue_offset", "store_time")
-    # How many snapshots were taken before the message was stored: the first that sees it.
+    # The number of snapshots taken before the message was stored is the index of the first
+    # snapshot that includes the message.
     counted = joined.groupBy(
         "store", *_QUEUE, F.size(F.filter("times", lambda time: time < stored)).alias("number")
     ).agg(
@@ -126,35 +77,33 @@ def lag(messages: "DataFrame", offsets: "DataFrame") -> "DataFrame":
         F.col("first.queue_offset").alias("min_offset"),
         F.coalesce(point, first)["store_time"].alias("next_time"),
     )
-    return JOB.tables[0].shape(_judged(with_ends).orderBy("snapshot_time", "group", *_QUEUE))
+    return shape(
+        _with_state(with_ends).orderBy("snapshot_time", "group", *_QUEUE), JOB.table("lag")
+    )
 
 
-def _judged(known: "DataFrame") -> "DataFrame":
-    """Lag and state out of the bounds of a queue and a consumer offset."""
-    from pyspark.sql import functions as F
-
-    progress, end = F.col("consumer_offset"), F.col("max_offset")
-    behind = F.when(end.isNotNull(), F.greatest(end - progress, F.lit(0)))
+def _with_state(known: DataFrame) -> DataFrame:
+    """Add lag and state, from the offsets of a queue and the consumer offset."""
+    consumed, end = F.col("consumer_offset"), F.col("max_offset")
+    lag = F.when(end.isNotNull(), F.greatest(end - consumed, F.lit(0)))
     age = (F.unix_millis("snapshot_time") - F.unix_millis("next_time")) / 1000.0
     return known.select(
         "*",
-        behind.alias("lag"),
-        F.when(behind == 0, 0.0).when(behind > 0, age).alias("lag_seconds"),
+        lag.alias("lag"),
+        F.when(lag == 0, 0.0).when(lag > 0, age).alias("lag_seconds"),
         F.when(end.isNull(), "unknown")
-        .when(progress > end, "ahead")
-        .when(progress < F.col("min_offset"), "belowMin")
+        .when(consumed > end, "ahead")
+        .when(consumed < F.col("min_offset"), "belowMin")
         .otherwise("ok")
         .alias("state"),
     )
 
 
-def groups(lag: "DataFrame") -> "DataFrame":
-    """One row per snapshot, group and topic."""
-    from pyspark.sql import functions as F
-
+def groups(lag: DataFrame) -> DataFrame:
+    """Aggregate lag by snapshot, group and topic."""
     found = lag.groupBy("snapshot_time", "group", "topic").agg(
         F.count("*").alias("queues"),
         F.sum("lag").alias("lag"),
         F.max("lag_seconds").alias("lag_seconds"),
     )
-    return JOB.tables[1].shape(found.orderBy("snapshot_time", "group", "topic"))
+    return shape(found.orderBy("snapshot_time", "group", "topic"), JOB.table("groups"))

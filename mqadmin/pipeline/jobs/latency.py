@@ -1,7 +1,10 @@
-"""``latency``: born to stored, delays against their due time, transactions to their end."""
+"""``latency``: born to store time, delivery of delayed messages, duration of transactions."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
 
 from broker.common.sysflag import TRANSACTION_COMMIT, TRANSACTION_MASK
 from broker.common.times import parse_duration_ms
@@ -14,81 +17,19 @@ from broker.common.topic import (
     TRANS_OP_HALF_TOPIC,
 )
 from broker.errors import ConfigError, RocketMQError
-from mqadmin.pipeline.expressions import bucket_of, grouping, host_of, percentiles, property_of
-from mqadmin.pipeline.job import BUCKET, STORE, TOPIC, Job, Parameter, Table, columns
-
-if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
-
-    from mqadmin.pipeline.inputs import Inputs
-
-JOB: Final = Job(
-    name="latency",
-    summary="Born to stored, accuracy of delays and timers, time to commit of transactions.",
-    text="The first table is about messages as producers sent them: deliveries of retries, delays"
-    " and commits are left out. Negative times are clocks that differ.",
-    example="mqadmin pipeline run latency --store /data/store --plot latency.html",
-    entry="mqadmin.pipeline.jobs.latency:run",
-    parameters=(
-        Parameter("by", "topic", "any of store, topic, host, with commas"),
-        BUCKET,
-        Parameter("delayLevels", "", "messageDelayLevel of the broker, default Java's"),
-    ),
-    tables=(
-        Table(
-            "stored",
-            "milliseconds from born to stored",
-            columns(
-                STORE,
-                TOPIC,
-                ("producer_host", "text", "address that sent the message, without port"),
-                ("bucket_time", "time", "begin of the time bucket (store time)"),
-                ("messages", "int", "messages"),
-                ("p50_ms", "int", "half of them took no longer"),
-                ("p90_ms", "int", "90 % took no longer"),
-                ("p99_ms", "int", "99 % took no longer"),
-                ("max_ms", "int", "longest"),
-                ("min_ms", "int", "shortest"),
-                ("negative", "int", "stored before they were born: clocks differ"),
-            ),
-        ),
-        Table(
-            "delayed",
-            "delivery of delayed and timed messages against their due time",
-            columns(
-                ("kind", "text", "level or timer"),
-                TOPIC,
-                ("level", "int", "delay level"),
-                ("messages", "int", "scheduled"),
-                ("delivered", "int", "delivered"),
-                ("waiting", "int", "not delivered yet"),
-                ("early", "int", "delivered before they were due"),
-                ("p50_ms", "int", "half of the deliveries were no later"),
-                ("p99_ms", "int", "99 % were no later"),
-                ("max_ms", "int", "latest delivery"),
-            ),
-        ),
-        Table(
-            "transactions",
-            "half messages to commit or rollback",
-            columns(
-                TOPIC,
-                ("producer_group", "text", "producer group"),
-                ("transactions", "int", "half messages"),
-                ("committed", "int", "committed"),
-                ("rolled_back", "int", "rolled back"),
-                ("open", "int", "neither"),
-                ("checks", "int", "times the broker asked the producer"),
-                ("p50_ms", "int", "half of the commits took no longer"),
-                ("p99_ms", "int", "99 % took no longer"),
-                ("max_ms", "int", "longest commit"),
-            ),
-        ),
-    ),
-    plots=True,
+from mqadmin.pipeline.declarations.latency import JOB
+from mqadmin.pipeline.expressions import (
+    grouping,
+    grouping_columns,
+    percentile_columns,
+    percentiles,
+    property_of,
+    shape,
 )
+from mqadmin.pipeline.inputs import Inputs
 
 DELAY_LEVELS: Final = "1s 5s 10s 30s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 2h"
+# word of --param by -> (column of the result, column of the source)
 _BY: Final = {
     "store": ("store", "store"),
     "topic": ("topic", "topic"),
@@ -101,64 +42,49 @@ READ: Final = (
 READ_ENDS: Final = (*READ, "queue_offset", "prepared_offset")
 
 
-def run(inputs: "Inputs") -> dict[str, "DataFrame"]:
-    """The tables of the job."""
-    from pyspark.sql import functions as F
-
+def run(inputs: Inputs) -> dict[str, DataFrame]:
+    """Return the tables of the job."""
     by = grouping(inputs.parameters["by"], tuple(_BY))
     levels = inputs.parameters["delayLevels"] or DELAY_LEVELS
     messages = inputs.messages(*READ, every_topic=True)
     ends = inputs.messages(*READ_ENDS, every_topic=True)
     ops = inputs.messages("topic", "body", "store", options={"topic": TRANS_OP_HALF_TOPIC})
-    if not inputs.topics:
-        return {
-            "stored": stored(messages, by=by, bucket=inputs.parameters["bucket"]),
-            "delayed": delayed(messages, levels=levels),
-            "transactions": transactions(ends, ops),
-        }
-    # The topic of a message that waits is a property of it: only the results can be narrowed.
-    wanted = F.col("topic").isin(*inputs.topics)
-    by = by if "topic" in by else ["topic", *by]
-    return {
-        "stored": stored(messages, by=by, bucket=inputs.parameters["bucket"]).where(wanted),
-        "delayed": delayed(messages, levels=levels).where(wanted),
-        "transactions": transactions(ends, ops).where(wanted),
+    if inputs.topics and "topic" not in by:
+        by = ["topic", *by]
+    tables = {
+        "stored": stored(messages, by=by, bucket=inputs.parameters["bucket"]),
+        "delayed": delayed(messages, levels=levels),
+        "transactions": transactions(ends, ops),
     }
+    if not inputs.topics:
+        return tables
+    # A waiting message names its topic in a property: only the results can be filtered by topic.
+    selected = F.col("topic").isin(*inputs.topics)
+    return {name: table.where(selected) for name, table in tables.items()}
 
 
-def _ms(first: "Column | str", last: "Column | str") -> "Column":
-    from pyspark.sql import functions as F
-
+def _ms(first: Column | str, last: Column | str) -> Column:
     return F.unix_millis(last) - F.unix_millis(first)
 
 
-def stored(
-    messages: "DataFrame", *, by: Sequence[str] = ("topic",), bucket: str = ""
-) -> "DataFrame":
-    """Milliseconds from born to stored of messages as producers sent them."""
-    from pyspark.sql import functions as F
-
+def stored(messages: DataFrame, *, by: Sequence[str] = ("topic",), bucket: str = "") -> DataFrame:
+    """Measure milliseconds from born to store time of messages as producers sent them."""
     topic, target = F.col("topic"), property_of("REAL_TOPIC")
-    put_off = topic.isin(SCHEDULE_TOPIC, TIMER_TOPIC, TRANS_HALF_TOPIC)
-    first = put_off & (F.col("reconsume_times") == 0)
+    waiting = topic.isin(SCHEDULE_TOPIC, TIMER_TOPIC, TRANS_HALF_TOPIC)
+    first = waiting & (F.col("reconsume_times") == 0)
     first &= (
         property_of("TRANSACTION_CHECK_TIMES").isNull() & property_of("TIMER_ROLL_TIMES").isNull()
     )
-    # A message that waited keeps the marks of its waiting when it is delivered.
-    waited = property_of("DELAY").isNotNull() | property_of("TIMER_OUT_MS").isNotNull()
-    waited |= F.col("sys_flag").bitwiseAND(TRANSACTION_MASK) != 0
-    again = F.startswith(topic, F.lit(RETRY_PREFIX)) | F.startswith(topic, F.lit(DLQ_PREFIX))
-    direct = ~put_off & ~waited & ~again & (topic != TRANS_OP_HALF_TOPIC)
-    # What is sent back by consumers also waits, under the name of the retry topic.
+    # A delivered message keeps the properties and flags of its waiting record.
+    delivered = property_of("DELAY").isNotNull() | property_of("TIMER_OUT_MS").isNotNull()
+    delivered |= F.col("sys_flag").bitwiseAND(TRANSACTION_MASK) != 0
+    resent = F.startswith(topic, F.lit(RETRY_PREFIX)) | F.startswith(topic, F.lit(DLQ_PREFIX))
+    direct = ~waiting & ~delivered & ~resent & (topic != TRANS_OP_HALF_TOPIC)
+    # Messages that consumers send back wait too (reconsume_times > 0): they are not in `first`.
     sent = messages.where(first | direct).withColumn(
-        "topic", F.when(put_off, F.coalesce(target, topic)).otherwise(topic)
+        "topic", F.when(waiting, F.coalesce(target, topic)).otherwise(topic)
     )
-    groups = {}
-    for word in by:
-        name, source = _BY[word]
-        groups[name] = host_of(source) if word == "host" else F.col(source)
-    if bucket:
-        groups["bucket_time"] = bucket_of("store_time", bucket)
+    groups = grouping_columns(by, _BY, bucket)
     took = _ms("born_time", "store_time")
     found = sent.groupBy(*(value.alias(name) for name, value in groups.items())).agg(
         F.count("*").alias("messages"),
@@ -167,29 +93,23 @@ def stored(
         F.min(took).alias("min_ms"),
         F.count(F.when(took < 0, 1)).alias("negative"),
     )
-    return JOB.tables[0].shape(_spread(found, (50, 90, 99)).orderBy(*groups))
+    return shape(_spread(found, (50, 90, 99)).orderBy(*groups), JOB.table("stored"))
 
 
-def _spread(found: "DataFrame", shares: Sequence[int]) -> "DataFrame":
-    from pyspark.sql import functions as F
-
-    return found.select(
-        "*", *(F.col("shares")[at].alias(f"p{share}_ms") for at, share in enumerate(shares))
-    )
+def _spread(found: DataFrame, shares: Sequence[int]) -> DataFrame:
+    return percentile_columns(found, "shares", [f"p{share}_ms" for share in shares])
 
 
 def level_lengths(text: str) -> list[int]:
-    """A broker's messageDelayLevel in ms, level 1 first. ConfigError if it is none."""
+    """Parse a messageDelayLevel into ms, level 1 first. ConfigError if it is not valid."""
     try:
         return [parse_duration_ms(word) for word in text.split()]
     except RocketMQError as error:
         raise ConfigError(f"parameter delayLevels: {error.message}", error.hint) from error
 
 
-def delayed(messages: "DataFrame", *, levels: str = DELAY_LEVELS) -> "DataFrame":
-    """Deliveries of delayed and timed messages against the time at which they were due."""
-    from pyspark.sql import functions as F
-
+def delayed(messages: DataFrame, *, levels: str = DELAY_LEVELS) -> DataFrame:
+    """Measure the delivery of delayed and timer messages relative to their due time."""
     lengths = F.array(*(F.lit(length) for length in level_lengths(levels)))
     topic = F.col("topic")
     level = property_of("DELAY").cast("int")
@@ -228,13 +148,11 @@ def delayed(messages: "DataFrame", *, levels: str = DELAY_LEVELS) -> "DataFrame"
             F.max(late).alias("max_ms"),
         )
     )
-    return JOB.tables[1].shape(_spread(found, (50, 99)).orderBy("kind", "topic", "level"))
+    return shape(_spread(found, (50, 99)).orderBy("kind", "topic", "level"), JOB.table("delayed"))
 
 
-def transactions(messages: "DataFrame", ops: "DataFrame") -> "DataFrame":
-    """Half messages and what became of them; ``ops`` are the op messages with their bodies."""
-    from pyspark.sql import functions as F
-
+def transactions(messages: DataFrame, ops: DataFrame) -> DataFrame:
+    """Measure half messages to their commit; ``ops`` are the op messages with bodies."""
     half = F.col("topic") == TRANS_HALF_TOPIC
     commit = F.col("sys_flag").bitwiseAND(TRANSACTION_MASK) == TRANSACTION_COMMIT
     done = (
@@ -257,7 +175,7 @@ def transactions(messages: "DataFrame", ops: "DataFrame") -> "DataFrame":
     one = events.groupBy("store", "topic", "uniq_key").agg(
         F.max("producer_group").alias("producer_group"),
         F.max("checks").alias("checks"),
-        # A check puts the half message in once more: the last one counts.
+        # A transaction check appends the half message again: the last copy counts.
         F.max("half_offset").alias("done_offset"),
         F.min("begin").alias("begin"),
         F.min("end").alias("end"),
@@ -274,4 +192,6 @@ def transactions(messages: "DataFrame", ops: "DataFrame") -> "DataFrame":
         percentiles(took, (0.5, 0.99)).alias("shares"),
         F.max(took).alias("max_ms"),
     )
-    return JOB.tables[2].shape(_spread(found, (50, 99)).orderBy("topic", "producer_group"))
+    return shape(
+        _spread(found, (50, 99)).orderBy("topic", "producer_group"), JOB.table("transactions")
+    )

@@ -1,10 +1,10 @@
-"""Modules that Spark finds by itself.
+"""Modules by which Spark discovers the data sources.
 
-At the first use of a format it does not know, Spark imports every top-level module whose name
-begins with ``pyspark_`` and registers its class ``DefaultSource``. The modules here are installed
-at the top level (pyproject.toml, ``force-include``), so that
-``spark.read.format("rocketmq-store")`` works in any session of that Python: notebooks,
-spark-submit, SQL, Spark Connect. One format per module.
+When a format name is unknown, Spark imports every top-level module whose name begins with
+``pyspark_`` and registers its class ``DefaultSource``. The modules of this package are installed at
+the top level (pyproject.toml, ``force-include``), so ``spark.read.format("rocketmq-store")`` works
+in any session of that Python: notebooks, spark-submit, SQL, Spark Connect. One format per module.
 
-They import no more than the class: discovery imports all of them.
+Such a session is started by PySpark and needs a Java in JAVA_HOME or PATH. Where only the packaged
+Java is installed, ``mqadmin.pipeline.spark.java.java_home()`` returns a directory for JAVA_HOME.
 """

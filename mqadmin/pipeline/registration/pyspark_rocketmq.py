@@ -1,5 +1,5 @@
-"""Lets Spark find the data source ``rocketmq-store``."""
+"""Entry by which Spark discovers the data source ``rocketmq-store``."""
 
-from mqadmin.pipeline.source import StoreSource as DefaultSource
+from mqadmin.pipeline.sources.store import StoreSource as DefaultSource
 
 __all__ = ["DefaultSource"]

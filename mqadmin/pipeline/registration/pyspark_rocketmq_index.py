@@ -1,5 +1,5 @@
-"""Lets Spark find the data source ``rocketmq-index``."""
+"""Entry by which Spark discovers the data source ``rocketmq-index``."""
 
-from mqadmin.pipeline.tables import IndexSource as DefaultSource
+from mqadmin.pipeline.sources.index import IndexSource as DefaultSource
 
 __all__ = ["DefaultSource"]

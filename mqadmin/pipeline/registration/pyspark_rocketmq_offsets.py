@@ -1,5 +1,5 @@
-"""Lets Spark find the data source ``rocketmq-offsets``."""
+"""Entry by which Spark discovers the data source ``rocketmq-offsets``."""
 
-from mqadmin.pipeline.tables import OffsetsSource as DefaultSource
+from mqadmin.pipeline.sources.offsets import OffsetsSource as DefaultSource
 
 __all__ = ["DefaultSource"]

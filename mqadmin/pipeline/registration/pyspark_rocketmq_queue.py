@@ -1,5 +1,5 @@
-"""Lets Spark find the data source ``rocketmq-queue``."""
+"""Entry by which Spark discovers the data source ``rocketmq-queue``."""
 
-from mqadmin.pipeline.tables import QueueSource as DefaultSource
+from mqadmin.pipeline.sources.consumequeue import QueueSource as DefaultSource
 
 __all__ = ["DefaultSource"]

@@ -1,5 +1,5 @@
-"""Lets Spark find the data source ``rocketmq-verify``."""
+"""Entry by which Spark discovers the data source ``rocketmq-verify``."""
 
-from mqadmin.pipeline.verified import VerifySource as DefaultSource
+from mqadmin.pipeline.sources.verify import VerifySource as DefaultSource
 
 __all__ = ["DefaultSource"]

@@ -60,6 +60,31 @@ def test_queues_take_turns(sending, producer) -> None:
     assert len(set(places)) == 4
 
 
+def queues_of(scripted, topic: str) -> list[tuple[str, int]]:
+    return [
+        (address, decode_send_header(command).queue_id)
+        for address, command in scripted.calls
+        if command.code == 310 and decode_send_header(command).topic == topic
+    ]
+
+
+def test_each_topic_has_its_own_turn(sending, producer) -> None:
+    """Messages sent to two topics alternately reach every queue of both."""
+    sending.route("u", "a", "b")
+    for _ in range(4):
+        producer.send(Message("t", b"x"))
+        producer.send(Message("u", b"x"))
+    assert len(set(queues_of(sending, "t"))) == 4
+    assert len(set(queues_of(sending, "u"))) == 4
+
+
+def test_first_queue_of_a_topic_is_random(sending, caller) -> None:
+    """A fixed start would put every command that sends one message into queue 0."""
+    for _ in range(100):
+        Producer(caller, clock=ManualClock()).send(Message("t", b"x"))
+    assert len(set(queues_of(sending, "t"))) > 1
+
+
 def test_unique_keys_are_unique_and_readable(producer) -> None:
     keys = {producer.send(Message("t", b"x")).uniq_key for _ in range(5)}
     assert len(keys) == 5

@@ -8,6 +8,7 @@ from broker.common.java import (
     java_div,
     java_mod,
     key_hash_prefix,
+    parse_number,
     string_hash,
     to_int32,
     to_int64,
@@ -100,3 +101,36 @@ def test_double_text_reads_back(rng) -> None:
     for _ in range(500):
         number = rng.uniform(-1, 1) * 10 ** rng.randint(-300, 300)
         assert float(double_text(number)) == number
+
+
+@pytest.mark.parametrize(
+    ("text", "number"),
+    [
+        ("0", 0),
+        ("42", 42),
+        ("+42", 42),
+        ("-42", -42),
+        ("007", 7),
+        ("0" * 30_000 + "7", 7),
+        ("9223372036854775807", 2**63 - 1),
+        ("-9223372036854775808", -(2**63)),
+        ("9223372036854775808", None),
+        ("9" * 4_300, None),
+        ("9" * 30_000, None),
+        ("", None),
+        ("-", None),
+        ("+", None),
+        ("--1", None),
+        ("1_000", None),
+        (" 1", None),
+        ("1.0", None),
+        ("\u00b2", None),
+    ],
+)
+def test_a_number_is_what_java_parses_and_nothing_else(text: str, number: int | None) -> None:
+    assert parse_number(text) == number
+    assert parse_number(text.encode()) == number
+
+
+def test_a_number_outside_its_bounds_is_none() -> None:
+    assert [parse_number(text, 0, 9) for text in ("-1", "0", "9", "10")] == [None, 0, 9, None]

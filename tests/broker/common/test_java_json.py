@@ -3,8 +3,10 @@ import json
 
 import pytest
 
+from broker.common import java_json_reader
 from broker.common.java_json import (
     MAX_DEPTH,
+    MAX_REF_NODES,
     FrozenObject,
     Lines,
     dump_bytes,
@@ -184,13 +186,98 @@ def test_references_are_replaced_by_what_they_name() -> None:
         assert loads(text) == value
 
 
-def test_references_cannot_run_in_circles_or_explode() -> None:
-    for text in ('{"a":{"$ref":"$"}}', '{"a":{"$ref":"$.b"},"b":{"$ref":"$.a"}}'):
+def test_references_cannot_form_a_circle() -> None:
+    for text in (
+        '{"a":{"$ref":"$"}}',
+        '{"a":{"$ref":"$.b"},"b":{"$ref":"$.a"}}',
+        '{"a":{"$ref":"$.b.x"},"b":{"$ref":"$.a.x"}}',
+    ):
         with pytest.raises(RemoteProtocolError, match="circle"):
             loads(text)
-    bomb = "".join(f',"a{i + 1}":[{{"$ref":"$.a{i}"}},{{"$ref":"$.a{i}"}}]' for i in range(40))
-    with pytest.raises(RemoteProtocolError, match="expands"):
-        loads('{"a0":1' + bomb + "}")
+
+
+def _doubling(levels: int) -> str:
+    """Each level is twice the level below, by two references to it."""
+    pairs = (f',"a{i + 1}":[{{"$ref":"$.a{i}"}},{{"$ref":"$.a{i}"}}]' for i in range(levels))
+    return '{"a0":1' + "".join(pairs) + "}"
+
+
+def _doubling_keys(levels: int) -> str:
+    """The same with the references in key position."""
+    pairs = (f',"a{i + 1}":{{{{"$ref":"$.a{i}"}}:{{"$ref":"$.a{i}"}}}}' for i in range(levels))
+    return '{"a0":{"x":1}' + "".join(pairs) + "}"
+
+
+@pytest.mark.parametrize("bomb", [_doubling, _doubling_keys])
+def test_the_work_for_references_is_bounded_by_the_length_of_the_text(bomb, monkeypatch) -> None:
+    copies = []
+    copy = java_json_reader._Resolver.copy
+
+    def counted(resolver: object, node: object, depth: int) -> object:
+        copies.append(node)
+        return copy(resolver, node, depth)
+
+    monkeypatch.setattr(java_json_reader._Resolver, "copy", counted)
+    for levels in (12, 16, 40):
+        text = bomb(levels)
+        copies.clear()
+        with pytest.raises(RemoteProtocolError, match=r"expands|key position"):
+            loads(text)
+        assert len(copies) <= len(text) + MAX_REF_NODES + 1
+
+
+def test_a_path_through_references_is_walked_once(monkeypatch) -> None:
+    walks = []
+    walk = java_json_reader._Resolver.walk
+
+    def counted(resolver: object, path: str, depth: int) -> object:
+        walks.append(path)
+        return walk(resolver, path, depth)
+
+    monkeypatch.setattr(java_json_reader._Resolver, "walk", counted)
+    # every path goes twice through the reference of the level above
+    text = "".join(f',"a{i}":{{"x":{{"$ref":"$.a{i + 1}.x.x"}},"y":1}}' for i in range(30))
+    loads("{" + text[1:] + ',"a30":{"x":{"x":{"x":1}}}}')
+    assert len(walks) == len(set(walks))
+
+
+def test_object_keys_are_looked_through_once_per_table(monkeypatch) -> None:
+    tables = []
+    object_keys = java_json_reader._object_keys
+    monkeypatch.setattr(
+        java_json_reader, "_object_keys", lambda fields: tables.append(1) or object_keys(fields)
+    )
+    queues = ",".join(
+        f'{{"brokerName":"b","queueId":{i},"topic":"T"}}:{{"v":{i}}}' for i in range(50)
+    )
+    paths = ",".join(
+        f'{{"$ref":"$.t.MessageQueue\\\\ \\\\[topic\\\\=T,'
+        f' brokerName\\\\=b,\\\\ queueId\\\\={i}\\\\]"}}'
+        for i in range(50)
+    )
+    value = loads(f'{{"t":{{{queues}}},"r":[{paths}]}}')
+    assert value["r"] == [{"v": i} for i in range(50)]
+    assert len(tables) == 1
+
+
+def test_an_object_key_with_an_object_as_its_key_is_refused() -> None:
+    for depth in (3, 4, 30, 60):
+        with pytest.raises(RemoteProtocolError, match="key position"):
+            loads('{"x":' + "{" * depth + "1" + ":1}" * depth + "}")
+
+
+def test_an_object_key_may_name_one_field_as_number_and_as_text() -> None:
+    assert loads('{{1:1,"1":"a"}:2}') == {FrozenObject((("1", "a"),)): 2}
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["{'a':1}", "{a:[" + "1," * 50 + "]}", '{"a":{"$ref":"$.b"},"b":1}', '{a:{"$ref":"$"}}'],
+)
+def test_what_needs_the_tolerant_reader_has_a_limit_of_its_own(text: str) -> None:
+    with pytest.raises(RemoteProtocolError, match=f"above the limit of {len(text) - 1}"):
+        loads(text, tolerant_limit_bytes=len(text) - 1)
+    assert loads(' {"a":[' + "1," * 500 + '"\t"]}', tolerant_limit_bytes=10) is not None
 
 
 @pytest.mark.parametrize("opening", ["[", '{"a":', "{a:", "[{'a':"])

@@ -18,6 +18,7 @@ def test_message_keeps_tags_and_keys_as_properties() -> None:
     assert Message("T", b"", keys="a b", wait=False).properties == {"KEYS": "a b", "WAIT": "false"}
     assert Message("T", b"", properties={"DELAY": "3"}).delay_level == 3
     assert Message("T", b"", properties={"DELAY": "x"}).delay_level == 0
+    assert Message("T", b"", properties={"DELAY": "9" * 4_301}).delay_level == 0
     assert Message("T", b"", properties={"UNIQ_KEY": "u"}).uniq_key == "u"
     assert "T" in repr(message)
 

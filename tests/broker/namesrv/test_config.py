@@ -29,6 +29,8 @@ EXAMPLES = {
     "defaultThreadPoolQueueCapacity": "11",
     "serverChannelMaxIdleTimeSeconds": "60",
     "maxConnections": "12",
+    "adminHosts": "192.0.2.7",
+    "clusterMembers": "10.0.0.0/8",
     "allowRemoteAdmin": "true",
 }
 
@@ -66,6 +68,20 @@ def test_unknown_keys_are_found_and_ignored() -> None:
 def test_a_value_that_does_not_fit_is_named_with_its_key(key: str, value: str) -> None:
     with pytest.raises(ConfigError, match=key):
         keys.from_properties({key: value})
+
+
+@pytest.mark.parametrize("field", sorted(keys.SETTINGS))
+def test_every_number_has_bounds_that_are_checked(field: str) -> None:
+    setting, default = keys.SETTINGS[field], getattr(keys.DEFAULTS, field)
+    if isinstance(default, bool) or not isinstance(default, int):
+        assert setting.bounds is None
+        return
+    low, high = setting.bounds
+    assert low <= default <= high
+    for value in (low - 1, high + 1, -(1 << 70), 1 << 70):
+        with pytest.raises(ConfigError) as caught:
+            keys.from_properties({setting.key: str(value)})
+        assert f"{setting.key}={value}: must be between {low} and {high}" in caught.value.message
 
 
 def test_blanks_around_values_do_not_matter() -> None:

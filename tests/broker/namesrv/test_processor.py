@@ -1,5 +1,7 @@
 """Every request code of a name server, frame in and frame out, without sockets."""
 
+import asyncio
+import threading
 import zlib
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -11,9 +13,10 @@ from broker.common import java_json
 from broker.common.clock import ManualClock
 from broker.common.properties import parse_properties
 from broker.common.topic import TopicConfig
+from broker.errors import BrokerError
 from broker.namesrv.config import NamesrvConfig
 from broker.namesrv.kv import KVConfig
-from broker.namesrv.processor import NamesrvProcessor
+from broker.namesrv.processor import DECODED_AT_ONCE_BYTES, NamesrvProcessor
 from broker.namesrv.route import RouteInfoManager
 from broker.namesrv.settings import LiveSettings
 from broker.remoting.endpoint import Endpoint
@@ -25,9 +28,11 @@ from broker.remoting.protocol.body.version import DataVersion
 from broker.remoting.protocol.codes import RequestCode, ResponseCode
 from broker.remoting.protocol.command import RemotingCommand, request
 from broker.remoting.protocol.framing import FrameDecoder
-from broker.remoting.protocol.rpc import RPC
+from broker.remoting.protocol.rpc import RPC, Access
 
-CHANNEL = SimpleNamespace(is_loopback=True, remote_address="127.0.0.1:50000", closed=False)
+CHANNEL = SimpleNamespace(
+    access=Access.ADMINISTRATOR, remote_address="127.0.0.1:50000", closed=False
+)
 BROKER = {
     "brokerName": "a",
     "brokerAddr": "10.0.0.1:10911",
@@ -329,6 +334,46 @@ def test_routes_can_wait_for_the_brokers(make, clock) -> None:
     assert server.ask(RequestCode.GET_ROUTEINFO_BY_TOPIC, {"topic": "T"}).code == 0
 
 
+LARGE = [f"Topic{number}" for number in range(2_000)]
+
+
+def large_registration(server: Server, connection: SimpleNamespace):
+    command = request(RequestCode.REGISTER_BROKER, BROKER, registration(*LARGE))
+    assert len(command.body) > DECODED_AT_ONCE_BYTES
+    return server.processor.register_broker(connection, command)
+
+
+def test_a_large_registration_is_decoded_off_the_loop(server: Server, monkeypatch) -> None:
+    threads: list[threading.Thread] = []
+    decode = RegisterBrokerBody.decode
+
+    def noting_decode(data, **fields):
+        threads.append(threading.current_thread())
+        return decode(data, **fields)
+
+    monkeypatch.setattr(RegisterBrokerBody, "decode", noting_decode)
+
+    async def main() -> RemotingCommand:
+        return await large_registration(server, CHANNEL)
+
+    assert asyncio.run(main()).code == ResponseCode.SUCCESS
+    assert threads
+    assert threading.main_thread() not in threads
+    assert server.routes.route("Topic1999") is not None
+
+
+def test_a_connection_closed_during_decoding_registers_nothing(server: Server) -> None:
+    async def main() -> None:
+        connection = SimpleNamespace(**vars(CHANNEL))
+        answer = asyncio.ensure_future(large_registration(server, connection))
+        connection.closed = True
+        with pytest.raises(BrokerError, match="has closed its connection"):
+            await answer
+
+    asyncio.run(main())
+    assert server.routes.route("Topic0") is None
+
+
 def test_a_topic_is_deleted_and_registered(server: Server) -> None:
     server.register("T", "U")
     ext = {"topic": "T", "clusterName": "D"}
@@ -383,7 +428,7 @@ def test_settings_are_read_and_changed(server: Server) -> None:
 
 
 def test_what_changes_things_is_refused_from_afar(server: Server, monkeypatch) -> None:
-    monkeypatch.setattr(CHANNEL, "is_loopback", False)
+    monkeypatch.setattr(CHANNEL, "access", Access.CLIENT)
     for code in (
         RequestCode.UPDATE_NAMESRV_CONFIG,
         RequestCode.PUT_KV_CONFIG,
@@ -392,8 +437,24 @@ def test_what_changes_things_is_refused_from_afar(server: Server, monkeypatch) -
         RequestCode.DELETE_TOPIC_IN_NAMESRV,
     ):
         assert server.ask(code).code == ResponseCode.NO_PERMISSION
+    assert server.register("T", "U").code == ResponseCode.NO_PERMISSION
+    monkeypatch.setattr(CHANNEL, "access", Access.MEMBER)
     assert server.register("T", "U").code == 0
     assert server.ask(RequestCode.GET_ROUTEINFO_BY_TOPIC, {"topic": "T"}).code == 0
+
+
+def test_secrets_and_unknown_keys_are_not_shown_to_every_host(make, monkeypatch) -> None:
+    server = make()
+    server.settings.unknown.update({"tls.server.keyPassword": "hunter2", "pluginTuning": "7"})
+
+    def shown() -> dict[str, str]:
+        return parse_properties(server.ask(RequestCode.GET_NAMESRV_CONFIG).body.decode())
+
+    assert (shown()["tls.server.keyPassword"], shown()["pluginTuning"]) == ("******", "7")
+    assert "tls.server.keyPassword=******  # default" in server.settings.lines()
+    monkeypatch.setattr(CHANNEL, "access", Access.CLIENT)
+    assert (shown()["tls.server.keyPassword"], shown()["pluginTuning"]) == ("******", "******")
+    assert shown()["listenPort"] == "9876"
 
 
 # ---- recorded conversations

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from broker.common.properties import parse_properties
-from broker.errors import BrokerError
+from broker.errors import BrokerError, StoreError
 from broker.namesrv.config import NamesrvConfig
 from broker.namesrv.settings import LiveSettings
 from broker.remoting.protocol.codes import ResponseCode
@@ -18,7 +18,7 @@ def settings(tmp_path: Path) -> LiveSettings:
 
 
 def test_the_text_holds_every_key_also_unknown_ones(settings: LiveSettings) -> None:
-    values = parse_properties(settings.as_text())
+    values = parse_properties(settings.as_text(administrator=True))
     assert values["listenPort"] == "9876"
     assert values["clusterTest"] == "false"
 
@@ -52,6 +52,8 @@ def test_a_change_is_in_force_told_and_on_disk(settings: LiveSettings) -> None:
         ("rocketmqHome", "/x", ResponseCode.NO_PERMISSION),
         ("listenPort", "1", ResponseCode.NO_PERMISSION),
         ("allowRemoteAdmin", "true", ResponseCode.NO_PERMISSION),
+        ("adminHosts", "0.0.0.0/0", ResponseCode.NO_PERMISSION),
+        ("clusterMembers", "0.0.0.0/0", ResponseCode.NO_PERMISSION),
         ("noSuchKey", "1", ResponseCode.NO_PERMISSION),
         ("waitSecondsForService", "long", ResponseCode.SYSTEM_ERROR),
     ],
@@ -65,3 +67,20 @@ def test_what_must_not_change_refuses_the_whole_update(
     assert caught.value.code == code
     assert settings.config is before
     assert not Path(before.store_path).exists()
+
+
+def test_a_change_that_cannot_be_written_is_not_in_force(tmp_path: Path) -> None:
+    """And repeating it is refused again, until it can be written."""
+    path = tmp_path / "file" / "namesrv.properties"
+    path.parent.write_text("a file where the folder should be")
+    settings = LiveSettings(NamesrvConfig(config_store_path=str(path)))
+    heard: list[NamesrvConfig] = []
+    settings.on_change = heard.append
+    for _ in range(2):
+        with pytest.raises(StoreError, match=r"namesrv\.properties"):
+            settings.update({"enableTopicList": "false"})
+        assert settings.config.enable_topic_list
+    path.parent.unlink()
+    settings.update({"enableTopicList": "false"})
+    assert heard == [settings.config]
+    assert "enableTopicList=false" in path.read_text()

@@ -53,6 +53,25 @@ def test_a_missing_or_broken_file_is_a_config_error(tmp_path: Path) -> None:
         startup.read_settings(str(bad))
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        "useTLS=true",
+        "tls.enable=true",
+        "tls.server.mode=enforcing",
+        "enableControllerInNamesrv=true",
+    ],
+)
+@pytest.mark.parametrize("options", [[], ["--check"]])
+def test_promise_that_is_not_kept_stops_the_start(tmp_path: Path, capsys, line, options) -> None:
+    file = tmp_path / "namesrv.conf"
+    file.write_text(f"{line}\n")
+    assert startup.main(["-c", str(file), *options]) == 2
+    error, hint = capsys.readouterr().err.splitlines()
+    assert error.startswith(f"error: {file}: {line}: ")
+    assert line.partition("=")[0] in hint
+
+
 def test_the_command_line_wins_over_the_file(conf: Path) -> None:
     settings = startup.read_settings(str(conf))
     assert startup.bind(settings, ["127.0.0.3:1234"]) == [("127.0.0.3", 1234)]
@@ -84,6 +103,7 @@ def test_wrong_options_are_status_2(tmp_path: Path, capsys) -> None:
     assert caught.value.code == 2
 
 
+@pytest.mark.usefixtures("event_loop_name")
 def test_the_program_says_ready_serves_and_stops_in_order(tmp_path: Path) -> None:
     arguments = ["--listen", "127.0.0.1:0", "--log-format", "json", "--log-dir", str(tmp_path)]
     process = subprocess.Popen(

@@ -93,8 +93,9 @@ def clock() -> ManualClock:
 
 
 @pytest.fixture
-def attach() -> Callable[..., tuple[Connection, FakeTransport]]:
-    """Give an endpoint a connection over a FakeTransport."""
+def attach(monkeypatch: pytest.MonkeyPatch) -> Callable[..., tuple[Connection, FakeTransport]]:
+    """Give an endpoint a connection over a FakeTransport; no request takes time."""
+    monkeypatch.setattr("broker.remoting.connection._now_s", lambda: 0.0)
 
     def attach(endpoint: Endpoint, peer: tuple = ("127.0.0.1", 50000), dialled: str = "") -> Any:
         connection = Connection(endpoint, dialled)
@@ -177,7 +178,7 @@ class Peer:
 
 
 @pytest.fixture
-def peer() -> Iterator[Callable[..., Peer]]:
+def peer(event_loop_name: str) -> Iterator[Callable[..., Peer]]:
     """Start servers with the given handlers; code 1 echoes. Stopped at the end."""
     started: list[Peer] = []
 

@@ -17,6 +17,9 @@ from broker.remoting.limits import EndpointLimits
 from broker.remoting.protocol.codes import ResponseCode
 from broker.remoting.protocol.command import RemotingCommand, request, response
 from broker.remoting.protocol.framing import encode_frame
+from broker.remoting.protocol.rpc import Access
+
+ADMIN = Access.ADMINISTRATOR
 
 
 def echo(_, command: RemotingCommand) -> RemotingCommand:
@@ -260,26 +263,81 @@ def test_a_frame_above_the_limit_closes_before_it_is_buffered(run, attach) -> No
 
 def test_frames_begun_and_not_ended_are_bounded_over_all_peers(run, attach, frames, turns) -> None:
     async def main() -> None:
-        endpoint = Endpoint({1: echo}, limits=EndpointLimits(unfinished_limit_bytes=2500))
+        endpoint = Endpoint({1: echo}, limits=EndpointLimits(held_total_bytes=2500))
         data = frames(request_with(1, body=bytes(1500)))
         peers = [attach(endpoint) for _ in range(3)]
         for connection, transport in peers[:2]:
             connection.data_received(data[:1000])
             connection.data_received(data[1000:1200])
             assert not transport.closing
-        assert endpoint.unfinished_bytes == 2400
+        assert endpoint.memory.total_bytes == 2400
+        peers[0][0].data_received(data[1200:1300])
+        assert endpoint.memory.total_bytes == 2500
         peers[2][0].data_received(data[:200])
-        assert peers[2][1].aborted
         await turns()
-        assert endpoint.unfinished_bytes == 2400
-        peers[0][0].data_received(data[1200:])
-        assert [a.opaque for a in peers[0][1].take()] == [1]
-        assert endpoint.unfinished_bytes == 1200
-        peers[1][0].close()
-        await turns()
-        assert endpoint.unfinished_bytes == 0
+        assert peers[0][1].aborted  # it held most
+        assert endpoint.memory.total_bytes == 1400
+        peers[1][0].data_received(data[1200:])
+        peers[2][0].data_received(data[200:])
+        assert [a.opaque for a in peers[1][1].take()] == [1]
+        assert [a.opaque for a in peers[2][1].take()] == [1]
+        assert endpoint.memory.total_bytes == 0
 
     run(main())
+
+
+def test_many_small_holders_of_one_host_are_one_large_holder(run, attach, frames, turns) -> None:
+    async def main() -> None:
+        endpoint = Endpoint({1: echo}, limits=EndpointLimits(held_total_bytes=5000))
+        data = frames(request_with(1, body=bytes(1500)))
+        sender, sent = attach(endpoint, peer=("10.0.0.1", 1))
+        sender.data_received(data[:1400])  # more than any other single connection holds
+        crowd = [attach(endpoint, peer=("10.0.0.2", port)) for port in range(1, 51)]
+        for connection, _ in crowd:
+            connection.data_received(data[:200])
+        await turns()
+        assert not sent.closing
+        assert len([1 for _, transport in crowd if transport.aborted]) == 32
+        assert endpoint.memory.total_bytes == 1400 + 18 * 200
+        sender.data_received(data[1400:])
+        assert len(sent.take()) == 1
+        for connection, _ in crowd:
+            connection.close()
+        await turns()
+        assert endpoint.memory.total_bytes == 0
+
+    run(main())
+
+
+def test_no_bytes_raise_out_of_data_received(run, attach, frames, monkeypatch, caplog) -> None:
+    def fail(_: bytes) -> None:
+        raise TypeError("unorderable")
+
+    async def main() -> None:
+        endpoint = Endpoint({1: echo})
+        mixed, mixed_transport = attach(endpoint)
+        header = b'{"code":1,"extFields":{"x":{1:1,"1":"a"}},"opaque":7}'
+        size = len(header)
+        mixed.data_received((size + 4).to_bytes(4) + size.to_bytes(4) + header)
+        if not mixed_transport.closing:
+            assert [a.opaque for a in mixed_transport.take()] == [7]
+        for target, method in (
+            ("broker.remoting.protocol.framing.decode_json_header", None),
+            (endpoint, "turn"),
+        ):
+            with monkeypatch.context() as patch:
+                if method is None:
+                    patch.setattr(target, fail)
+                else:
+                    patch.setattr(target, method, lambda: fail(b""))
+                connection, transport = attach(endpoint)
+                connection.data_received(frames(request(1)))
+                assert transport.closing
+        await endpoint.close_connections()
+
+    with caplog.at_level("WARNING"):
+        run(main())
+    assert [r for r in caplog.records if "127.0.0.1:50000" in r.getMessage()]
 
 
 # ---- back-pressure
@@ -456,27 +514,27 @@ def test_a_oneway_of_ours_carries_the_flag(run, attach, turns) -> None:
 
 
 @pytest.mark.parametrize(
-    ("peer", "address", "host_bytes", "loopback"),
+    ("peer", "address", "host_bytes", "access"),
     [
-        (("10.1.2.3", 80), "10.1.2.3:80", bytes([10, 1, 2, 3, 0, 0, 0, 80]), False),
-        (("127.0.0.9", 80), "127.0.0.9:80", bytes([127, 0, 0, 9, 0, 0, 0, 80]), True),
-        (("::1", 80, 0, 0), "[::1]:80", bytes(15) + b"\1" + bytes([0, 0, 0, 80]), True),
+        (("10.1.2.3", 80), "10.1.2.3:80", bytes([10, 1, 2, 3, 0, 0, 0, 80]), Access.CLIENT),
+        (("127.0.0.9", 80), "127.0.0.9:80", bytes([127, 0, 0, 9, 0, 0, 0, 80]), ADMIN),
+        (("::1", 80, 0, 0), "[::1]:80", bytes(15) + b"\1" + bytes([0, 0, 0, 80]), ADMIN),
         (
             ("::ffff:10.1.2.3", 80, 0, 0),
             "10.1.2.3:80",
             bytes([10, 1, 2, 3, 0, 0, 0, 80]),
-            False,
+            Access.CLIENT,
         ),
     ],
 )
 def test_the_peers_address_is_known_in_every_form(
-    run, attach, peer: tuple, address: str, host_bytes: bytes, loopback: bool
+    run, attach, peer: tuple, address: str, host_bytes: bytes, access: Access
 ) -> None:
     async def main() -> None:
         connection, _ = attach(Endpoint({}), peer=peer)
         assert connection.remote_address == address
         assert connection.remote_host == host_bytes
-        assert connection.is_loopback is loopback
+        assert connection.access is access
 
     run(main())
 

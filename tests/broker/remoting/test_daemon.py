@@ -57,6 +57,40 @@ def test_json_lines_are_one_object_each_with_the_trace_inside(capsys) -> None:
     assert "ValueError: two\nlines" in entry["error"]
 
 
+HOSTILE = "topic\n2026-01-02T03:04:05.678Z INFO forged \x1b[2J\x9b31m\u202e"
+
+
+@pytest.mark.usefixtures("own_log")
+@pytest.mark.parametrize("form", ["text", "json"])
+def test_no_control_or_bidi_character_of_a_peer_reaches_the_log(capsys, form: str) -> None:
+    daemon.configure_logging(daemon.LogOptions(name="x", format=form))
+    log = logging.getLogger("broker.some")
+    log.warning("unknown topic %s", HOSTILE)
+    try:
+        raise ValueError(HOSTILE)
+    except ValueError:
+        log.exception("failed")
+    text = capsys.readouterr().err
+    assert not set("\x1b\x9b\u202e\r") & set(text)
+    starts = [line for line in text.splitlines() if not line.startswith(" ")]
+    assert len(starts) == 2
+    assert "forged" in starts[0]
+
+
+@pytest.mark.usefixtures("own_log")
+@pytest.mark.parametrize("form", ["text", "json"])
+def test_log_lines_are_truncated_and_say_so(capsys, form: str) -> None:
+    daemon.configure_logging(daemon.LogOptions(name="x", format=form))
+    logging.getLogger("broker.some").warning("unknown topic %s", "x" * 20_000_000)
+    try:
+        raise ValueError(("y" * 1000 + "\n") * 10_000)
+    except ValueError:
+        logging.getLogger("broker.some").exception("failed")
+    text = capsys.readouterr().err
+    assert len(text) < 2 * (daemon.LOG_LINE_CHARS + daemon.LOG_TRACE_CHARS)
+    assert "more characters)" in text
+
+
 @pytest.mark.usefixtures("own_log")
 def test_a_directory_gets_a_rotated_file_beside_stderr(
     tmp_path: Path, capsys, monkeypatch: pytest.MonkeyPatch
@@ -178,6 +212,7 @@ def test_without_a_service_manager_nothing_is_sent(monkeypatch: pytest.MonkeyPat
 # ---- the life of the process
 
 
+@pytest.mark.usefixtures("event_loop_name")
 def test_the_first_signal_stops_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(daemon.os, "_exit", lambda status: pytest.fail("ended at once"))
     order: list[str] = []
@@ -192,6 +227,7 @@ def test_the_first_signal_stops_in_order(monkeypatch: pytest.MonkeyPatch) -> Non
     assert order == ["stopped"]
 
 
+@pytest.mark.usefixtures("event_loop_name")
 def test_the_second_signal_ends_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     statuses: list[int] = []
     monkeypatch.setattr(daemon.os, "_exit", statuses.append)
@@ -217,6 +253,7 @@ def test_the_second_signal_ends_at_once(monkeypatch: pytest.MonkeyPatch) -> None
         (ClientError("else", "write digits"), 1),
     ],
 )
+@pytest.mark.usefixtures("event_loop_name")
 def test_project_errors_are_two_lines_and_a_status(capsys, error: Exception, status: int) -> None:
     async def serve(_: asyncio.Event) -> int:
         raise error
@@ -226,6 +263,7 @@ def test_project_errors_are_two_lines_and_a_status(capsys, error: Exception, sta
     assert lines == [f"error: {error}", "hint: write digits"]
 
 
+@pytest.mark.usefixtures("event_loop_name")
 def test_the_status_of_the_role_is_the_status_of_the_process() -> None:
     async def serve(_: asyncio.Event) -> int:
         return 5

@@ -5,11 +5,13 @@ import logging
 
 import pytest
 
+from broker.errors import RemoteProtocolError
+from broker.remoting.access import AccessRules
 from broker.remoting.endpoint import Endpoint
-from broker.remoting.limits import FOREIGN_LOG_LIMIT, EndpointLimits, LaneLimits
+from broker.remoting.limits import PEER_LOG_LIMIT, EndpointLimits, LaneLimits
 from broker.remoting.protocol.codes import RequestCode, ResponseCode
 from broker.remoting.protocol.command import RemotingCommand, request, response
-from broker.remoting.protocol.rpc import RPC
+from broker.remoting.protocol.rpc import RPC, Access
 
 FAR = ("10.9.8.7", 40000)
 
@@ -172,10 +174,11 @@ def test_handlers_that_answer_at_once_never_wait(run, attach, frames) -> None:
 # ---- who may ask what
 
 
-DANGEROUS = sorted(code for code, rpc in RPC.items() if rpc.dangerous)
+ADMINISTRATION = sorted(code for code, rpc in RPC.items() if rpc.access == Access.ADMINISTRATOR)
+MEMBERSHIP = sorted(code for code, rpc in RPC.items() if rpc.access == Access.MEMBER)
 
 
-def test_dangerous_codes_are_refused_from_afar(run, attach, frames) -> None:
+def test_administration_is_refused_from_afar(run, attach, frames) -> None:
     asked: list[int] = []
 
     def handler(_, command: RemotingCommand) -> RemotingCommand:
@@ -185,29 +188,78 @@ def test_dangerous_codes_are_refused_from_afar(run, attach, frames) -> None:
     async def main() -> None:
         endpoint = Endpoint(dict.fromkeys(RPC, handler))
         far, far_transport = attach(endpoint, peer=FAR)
-        for code in DANGEROUS:
+        for code in ADMINISTRATION:
             far.data_received(frames(request(code)))
         answers = far_transport.take()
         assert {a.code for a in answers} == {ResponseCode.NO_PERMISSION}
         assert all("allowRemoteAdmin" in a.remark for a in answers)
+        assert all("to loopback peers only" in a.remark for a in answers)
+        for code in MEMBERSHIP:
+            far.data_received(frames(request(code)))
+        answers = far_transport.take()
+        assert {a.code for a in answers} == {ResponseCode.NO_PERMISSION}
+        assert all("clusterMembers" in a.remark for a in answers)
         assert asked == []
         far.data_received(frames(request(RequestCode.GET_ROUTEINFO_BY_TOPIC)))
         assert far_transport.take()[0].code == 0
         near, near_transport = attach(endpoint)
-        for code in DANGEROUS:
+        for code in (*ADMINISTRATION, *MEMBERSHIP):
             near.data_received(frames(request(code)))
         assert {a.code for a in near_transport.take()} == {0}
-        assert asked[1:] == DANGEROUS
+        assert asked[1:] == ADMINISTRATION + MEMBERSHIP
 
     run(main())
 
 
-def test_remote_administration_can_be_allowed(run, attach, frames) -> None:
+@pytest.mark.parametrize(
+    ("rules", "admitted"),
+    [
+        ({"allow_remote_admin": True}, ADMINISTRATION + MEMBERSHIP),
+        ({"admin_hosts": "10.9.8.7"}, ADMINISTRATION + MEMBERSHIP),
+        ({"admin_hosts": "192.0.2.1; 10.9.0.0/16"}, ADMINISTRATION + MEMBERSHIP),
+        ({"cluster_members": "10.9.8.0/24"}, MEMBERSHIP),
+        ({"admin_hosts": "192.0.2.1", "cluster_members": "::1"}, []),
+    ],
+)
+def test_other_hosts_can_be_admitted(run, attach, frames, rules: dict, admitted: list) -> None:
     async def main() -> None:
-        endpoint = Endpoint(dict.fromkeys(DANGEROUS, ok), allow_remote_admin=True)
+        endpoint = Endpoint(dict.fromkeys(RPC, ok), access=AccessRules(**rules))
         far, transport = attach(endpoint, peer=FAR)
-        far.data_received(frames(*(request(code) for code in DANGEROUS)))
-        assert {a.code for a in transport.take()} == {0}
+        codes = ADMINISTRATION + MEMBERSHIP
+        far.data_received(frames(*(request(code) for code in codes)))
+        answers = [a.code for a in transport.take()]
+        assert [code for code, answer in zip(codes, answers, strict=True) if not answer] == admitted
+
+    run(main())
+
+
+def test_a_role_may_admit_single_requests_of_members(run, attach, frames) -> None:
+    def check(_, command: RemotingCommand) -> str | None:
+        if command.body == b"broken":
+            raise RemoteProtocolError("unreadable")
+        return None if command.body == b"mine" else "not its own"
+
+    async def main() -> None:
+        endpoint = Endpoint(dict.fromkeys(RPC, ok), check_member=check)
+        far, transport = attach(endpoint, peer=FAR)
+        for body in (b"mine", b"theirs", b"broken"):
+            far.data_received(frames(request(RequestCode.REGISTER_BROKER, body=body)))
+        mine, theirs, broken = transport.take()
+        assert mine.code == 0
+        assert theirs.code == ResponseCode.NO_PERMISSION
+        assert "not its own" in theirs.remark
+        assert broken.code == ResponseCode.SYSTEM_ERROR
+        far.data_received(frames(request(RequestCode.DELETE_KV_CONFIG, body=b"mine")))
+        assert transport.take()[0].code == ResponseCode.NO_PERMISSION
+
+    run(main())
+
+
+def test_a_request_the_table_does_not_know_is_for_administrators(run, attach, frames) -> None:
+    async def main() -> None:
+        far, transport = attach(Endpoint({31_999: ok}), peer=FAR)
+        far.data_received(frames(request(31_999)))
+        assert transport.take()[0].code == ResponseCode.NO_PERMISSION
 
     run(main())
 
@@ -359,7 +411,7 @@ def test_a_peer_that_takes_no_bytes_is_aborted_when_idle(run, attach, frames, tu
 def test_log_lines_about_refusals_are_bounded_and_counted(run, attach, turns, caplog) -> None:
     async def main() -> None:
         endpoint = Endpoint({})
-        for _ in range(FOREIGN_LOG_LIMIT + 30):
+        for _ in range(PEER_LOG_LIMIT + 30):
             connection, _ = attach(endpoint)
             connection.data_received(b"GET / HTTP/1.1\r\n\r\n")
             await turns()
@@ -369,8 +421,37 @@ def test_log_lines_about_refusals_are_bounded_and_counted(run, attach, turns, ca
     with caplog.at_level(logging.WARNING):
         run(main())
     lines = [r.getMessage() for r in caplog.records]
-    assert len([line for line in lines if "HTTP" in line]) == FOREIGN_LOG_LIMIT
-    assert [line for line in lines if "30 more refusals" in line]
+    assert len([line for line in lines if "HTTP" in line]) == PEER_LOG_LIMIT
+    assert [line for line in lines if "30 more lines not logged" in line]
+
+
+def test_log_lines_about_failed_requests_are_bounded_and_short(run, attach, frames, caplog) -> None:
+    def refuse(_, command: RemotingCommand) -> RemotingCommand:
+        raise RemoteProtocolError("x" * 1_000_000)
+
+    def fail(_, command: RemotingCommand) -> RemotingCommand:
+        raise ValueError("x" * 1_000_000)
+
+    async def main() -> None:
+        endpoint = Endpoint({RequestCode.SEND_MESSAGE: refuse, RequestCode.PULL_MESSAGE: fail})
+        far, transport = attach(endpoint, peer=FAR)
+        codes = (RequestCode.SEND_MESSAGE, RequestCode.PULL_MESSAGE, RequestCode.PUT_KV_CONFIG)
+        for _ in range(100):
+            far.data_received(frames(*(request(code) for code in codes)))
+        assert all(len(a.remark) < 2_200 for a in transport.take())
+        other, _ = attach(endpoint, peer=("10.9.8.6", 1))
+        other.data_received(frames(request(RequestCode.SEND_MESSAGE)))
+        endpoint.scan_idle()
+        await endpoint.close_connections()
+
+    with caplog.at_level(logging.WARNING):
+        run(main())
+    # A busy machine adds a line about loop lag.
+    lines = [line for r in caplog.records if "10.9.8" in (line := r.getMessage())]
+    assert len(lines) == PEER_LOG_LIMIT + 2  # the other host's line and the count of the rest
+    assert max(map(len, lines)) < 2_200
+    assert "10.9.8.6:1" in lines[-2]
+    assert "10.9.8.7 2" in lines[-1]  # 200: an unserved code is not logged
 
 
 # ---- the end
@@ -410,7 +491,7 @@ def test_draining_ends_at_its_limit(run, attach, frames, turns) -> None:
 
 
 @pytest.mark.parametrize("code", [RequestCode.SEND_MESSAGE, RequestCode.PULL_MESSAGE])
-def test_routes_know_lane_and_danger_from_the_switchboard(code: int) -> None:
+def test_routes_know_lane_and_access_from_the_rpc_table(code: int) -> None:
     endpoint = Endpoint({code: ok})
     assert endpoint.routes[code].lane.name == RPC[code].lane
-    assert endpoint.routes[code].dangerous == RPC[code].dangerous
+    assert endpoint.routes[code].access == RPC[code].access

@@ -2,15 +2,20 @@
 
 import asyncio
 import contextlib
+import os
+import resource
+import socket
 
 import pytest
 
 from broker.errors import ConfigError, ConnectError
 from broker.remoting.client import RemotingClient
+from broker.remoting.loop import loop_factory
 from broker.remoting.protocol.command import RemotingCommand, request, response
 from broker.remoting.server import (
     RemotingServer,
     ServerLimits,
+    connections_that_fit,
     host_address,
     own_address,
     raise_file_limit,
@@ -164,6 +169,24 @@ def test_closing_answers_what_is_under_way(run) -> None:
     run(main())
 
 
+@pytest.mark.parametrize("turns", range(5))
+def test_connection_being_accepted_at_the_end_is_closed_too(run, turns: int) -> None:
+    """asyncio accepts in several turns of the loop; whichever is reached, the peer sees the end."""
+
+    async def main() -> None:
+        server = RemotingServer({})
+        await server.start([("127.0.0.1", 0)])
+        with socket.create_connection(("127.0.0.1", server.ports[0])) as peer:
+            peer.setblocking(False)
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            await server.close()
+            with contextlib.suppress(ConnectionResetError):
+                assert await asyncio.get_running_loop().sock_recv(peer, 1) == b""
+
+    run(main())
+
+
 def test_the_limit_of_open_files_is_lifted_but_never_lowered() -> None:
     now = raise_file_limit(1)
     assert now >= 1
@@ -211,3 +234,66 @@ def test_an_address_that_is_not_ours_is_told_apart_from_a_port_in_use(run, host:
         assert "address of this machine" in caught.value.hint
 
     run(main())
+
+
+# ---- descriptors
+
+
+@pytest.fixture
+def limit_files():
+    """``limit_files(left)``: so many descriptors are left to this process."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    fillers: list[int] = []
+
+    def limit(left: int) -> None:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+        highest = max(map(int, os.listdir("/dev/fd")))
+        # The limit is on the number, so the gaps below the highest one would be left as well.
+        while not fillers or fillers[-1] < highest:
+            fillers.append(os.open(os.devnull, os.O_RDONLY))
+        os.close(fillers.pop())
+        resource.setrlimit(resource.RLIMIT_NOFILE, (highest + 1 + left, hard))
+
+    yield limit
+    resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    for filler in fillers:
+        os.close(filler)
+
+
+def test_connections_leave_descriptors_to_files(limit_files) -> None:
+    limit_files(400)
+    assert connections_that_fit(10) == 10
+    left = resource.getrlimit(resource.RLIMIT_NOFILE)[0] - len(os.listdir("/dev/fd"))
+    assert left // 2 < connections_that_fit(100_000) <= left * 3 // 4 + 1
+    limit_files(0)
+    assert connections_that_fit(100) >= 1
+
+
+@pytest.mark.parametrize("factory", [asyncio.new_event_loop, None])
+def test_without_a_descriptor_accepting_waits_and_goes_on(factory, limit_files, caplog) -> None:
+    async def main() -> None:
+        server = RemotingServer({1: echo}, limits=ServerLimits(connections=10))
+        await server.start([("127.0.0.1", 0)])
+        port = server.ports[0]
+        with contextlib.ExitStack() as peers:
+            sockets = [peers.enter_context(socket.socket()) for _ in range(20)]
+            limit_files(0)
+            for sock in sockets:
+                sock.setblocking(False)
+                with contextlib.suppress(BlockingIOError):
+                    sock.connect(("127.0.0.1", port))
+            # Accepting fails now; the loop has to come by some hundred times all the same.
+            for _ in range(300):
+                await asyncio.sleep(0)
+            attempts = sum("accept" in record.getMessage() for record in caplog.records)
+            assert attempts <= 3
+            limit_files(100)
+        client = RemotingClient()
+        answer = await client.call(server.addresses[0], request(1, body=b"x"))
+        assert answer.body == b"x"
+        await client.close()
+        await server.close()
+
+    caplog.set_level("ERROR", "asyncio")
+    with asyncio.Runner(loop_factory=factory or loop_factory()) as runner:
+        runner.run(asyncio.wait_for(main(), 30))

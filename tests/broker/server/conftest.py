@@ -17,11 +17,12 @@ from broker.message.record import scan_records
 from broker.remoting.protocol.codes import RequestCode
 from broker.remoting.protocol.command import RemotingCommand, request
 from broker.remoting.protocol.framing import FrameDecoder, encode_frame
+from broker.remoting.protocol.rpc import Access
 from broker.server.context import BrokerContext
 from broker.server.persistence import ConfigStore
-from broker.server.processor.pull import PullProcessor
+from broker.server.processor.pull import PullMessageProcessor
 from broker.server.processor.table import make_handlers
-from broker.server.schedule import DelayQueues
+from broker.server.schedule import ScheduleMessageService
 from broker.server.settings import Settings
 from broker.store.config import parse_delay_levels
 from broker.store.message_store import MessageStore
@@ -40,7 +41,7 @@ class FakeConnection:
     def __init__(self, address: str = "127.0.0.1:50001") -> None:
         self.remote_address = address
         self.remote_host = encode_address(address)
-        self.is_loopback = True
+        self.access = Access.ADMINISTRATOR
         self.closed = False
         self.attrs: dict[str, Any] = {}
         self.sent: list[Any] = []
@@ -106,10 +107,10 @@ class Desk:
         self.context.soon = self._defer
         self.context.files = ConfigStore(self.settings.store.root, self.store.disk)
         self.context.announce = self._announce
-        self.context.delays = DelayQueues(
+        self.context.delays = ScheduleMessageService(
             self.store, self.clock, parse_delay_levels(self.settings.store.message_delay_level)
         )
-        self.pulls = PullProcessor(self.context)
+        self.pulls = PullMessageProcessor(self.context)
         self.context.on_wake = self.pulls.arrived
         self.handlers = make_handlers(self.context, self.pulls)
         self.context.topics.add_system_topics()
@@ -162,8 +163,7 @@ class Desk:
         command = request(code, fields, body, oneway=oneway)
         command.version = version
         command.language = language
-        answer = self.handlers[code](connection or self.connection, command)
-        return asyncio.run(_result(answer)) if inspect.isawaitable(answer) else answer
+        return asyncio.run(_handled(self.handlers[code], connection or self.connection, command))
 
     def ask(self, code: int, ext: dict[str, Any] | None = None, body: bytes = b"", **how: Any):
         """The answer as a client reads it, None when there is none (yet)."""
@@ -235,8 +235,9 @@ class Desk:
         return list(scan_records(b"".join(bytes(part) for part in result.buffers)))
 
 
-async def _result(awaitable: Any) -> Any:
-    return await awaitable
+async def _handled(handler: Any, connection: FakeConnection, command: RemotingCommand) -> Any:
+    answer = handler(connection, command)
+    return await answer if inspect.isawaitable(answer) else answer
 
 
 @pytest.fixture

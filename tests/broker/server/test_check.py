@@ -9,7 +9,7 @@ import pytest
 from broker.errors import StoreError
 from broker.server.check import check_store
 from broker.store.config import MessageStoreConfig
-from broker.store.files import Disk
+from broker.store.logfile.disk import Disk
 
 GOOD = '{"topicConfigTable":{"T":{"topicName":"T"}}}'
 

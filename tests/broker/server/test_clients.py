@@ -3,7 +3,11 @@
 import pytest
 
 from broker.common.subscription import build_subscription
+from broker.remoting.budget import MemoryBudget
 from broker.server.clients import (
+    CHANNEL_BYTES,
+    SUBSCRIPTION_BYTES,
+    TAG_BYTES,
     ClientChannel,
     ConsumerManager,
     ConsumerProfile,
@@ -166,3 +170,58 @@ class TestProducers:
         producers.register("P", channel("p2", 100))
         assert producers.expire(150, 120) == [silent]
         assert [member.client_id for member in producers.get("P")] == ["p2"]
+
+
+class TestCharges:
+    """What memberships and subscriptions cost their connections."""
+
+    def test_everything_is_given_back_when_the_connection_closes(self, channel) -> None:
+        memory = MemoryBudget(1 << 30, 1 << 30)
+        consumers, producers = ConsumerManager(memory), ProducerManager(memory)
+        first = channel("c1")
+        for number in range(20):
+            consumers.register(f"G{number}", first, PUSH, subscribe("T", f"T{number}"))
+            producers.register(f"P{number}", first)
+        least = 40 * (CHANNEL_BYTES + SUBSCRIPTION_BYTES)
+        assert least < memory.held_bytes(first.connection) == memory.total_bytes < 2 * least
+        consumers.drop_connection(first.connection)
+        producers.drop_connection(first.connection)
+        assert memory.total_bytes == 0
+
+    def test_a_repeated_heartbeat_costs_nothing(self, channel) -> None:
+        memory = MemoryBudget(1 << 30, 1 << 30)
+        consumers, producers = ConsumerManager(memory), ProducerManager(memory)
+        first = channel("c1")
+        for name in ("c1", "c1", "other"):
+            again = channel(name, 5, first.connection)
+            consumers.register("G", again, PUSH, subscribe("T"))
+            producers.register("P", again)
+        before = memory.total_bytes
+        consumers.register("G", channel("other", 6, first.connection), PUSH, subscribe("T"))
+        assert memory.total_bytes == before
+        consumers.drop_connection(first.connection)
+        producers.drop_connection(first.connection)
+        assert memory.total_bytes == 0
+
+    def test_subscriptions_are_charged_by_their_size(self, channel) -> None:
+        memory = MemoryBudget(1 << 30, 1 << 30)
+        consumers = ConsumerManager(memory)
+        first = channel("c1")
+        long = " || ".join(f"tag{number}" for number in range(1000))
+        consumers.register("G", first, PUSH, [build_subscription("T", long, sub_version=1)])
+        assert memory.total_bytes > 1000 * TAG_BYTES
+        consumers.register("G", first, PUSH, subscribe("T", version=2))
+        assert memory.total_bytes < 2 * (CHANNEL_BYTES + SUBSCRIPTION_BYTES)
+
+    def test_another_member_takes_over_the_subscriptions_of_one_that_left(self, channel) -> None:
+        memory = MemoryBudget(1 << 30, 1 << 30)
+        consumers = ConsumerManager(memory)
+        first, second = channel("c1"), channel("c2")
+        consumers.register("G", first, PUSH, subscribe("T"))
+        consumers.register("G", second, PUSH, subscribe("T"))
+        alone = memory.held_bytes(second.connection)
+        consumers.drop_connection(first.connection)
+        assert memory.held_bytes(second.connection) == memory.total_bytes
+        assert memory.total_bytes >= alone + SUBSCRIPTION_BYTES
+        consumers.unregister("G", second.connection)
+        assert memory.total_bytes == 0

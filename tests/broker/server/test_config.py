@@ -48,6 +48,7 @@ EXAMPLES = {
     "defaultQueryMaxNum": "64",
     "maxHeldPulls": "10",
     "maxConnections": "10",
+    "adminHosts": "192.0.2.7",
     "allowRemoteAdmin": "true",
 }
 ONE_VALUE = {"brokerId"}  # 0 is the only value a master may have
@@ -90,6 +91,20 @@ def test_setting_is_read_and_written(key) -> None:
 def test_value_that_cannot_be_used_is_named(key, value) -> None:
     with pytest.raises(ConfigError, match=key):
         role.from_properties({key: value})
+
+
+@pytest.mark.parametrize("field", sorted(role.SETTINGS))
+def test_every_number_has_bounds_that_are_checked(field: str) -> None:
+    setting, default = role.SETTINGS[field], getattr(role.DEFAULTS, field)
+    if isinstance(default, bool) or not isinstance(default, int):
+        assert setting.bounds is None
+        return
+    low, high = setting.bounds
+    assert low <= default <= high
+    for value in (low - 1, high + 1, -(1 << 70), 1 << 70):
+        with pytest.raises(ConfigError) as caught:
+            role.from_properties({setting.key: str(value)})
+        assert f"{setting.key}={value}: must be between {low} and {high}" in caught.value.message
 
 
 def test_blanks_around_values_do_not_count() -> None:

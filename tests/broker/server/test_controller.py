@@ -1,21 +1,31 @@
 """The whole broker over real sockets: start, serve, tell, stop, start again."""
 
 import asyncio
+import os
 import socket
+from collections import Counter
 from pathlib import Path
 
 import pytest
 
+from broker.common.clock import ManualClock, SystemClock
 from broker.common.subscription import build_subscription
-from broker.errors import ConnectError, StoreLockedError
+from broker.errors import ConnectError, DiskFullError, StoreLockedError
+from broker.message.batch import encode_batch_item
 from broker.message.properties import encode_properties
 from broker.remoting.client import RemotingClient
 from broker.remoting.protocol.body.connection import GetConsumerListByGroupResponseBody
 from broker.remoting.protocol.body.heartbeat import ConsumerData, HeartbeatData, ProducerData
 from broker.remoting.protocol.codes import RequestCode, ResponseCode
 from broker.remoting.protocol.command import request
+from broker.remoting.protocol.rpc import Access
 from broker.server.controller import BrokerController, _with_vip, report_recovery
+from broker.server.processor.batch_records import MAX_BATCH_ITEMS
+from broker.server.registration import Registrar
 from broker.server.settings import Settings
+from broker.store.config_file import ConfigFile
+from broker.store.format.config import decode_subscription_group
+from broker.store.logfile.disk import Disk
 from broker.store.results import FoundDamage, RecoveryReport
 
 ANY = [("127.0.0.1", 0)]
@@ -88,7 +98,7 @@ class Peer:
 class World:
     """A broker and its clients inside one loop."""
 
-    def __init__(self, folder: Path, properties: dict[str, str], listen=None) -> None:
+    def __init__(self, folder: Path, properties: dict[str, str], listen=None, clock=None) -> None:
         self.settings = Settings(
             {
                 "storePathRootDir": str(folder / "store"),
@@ -98,7 +108,7 @@ class World:
                 **properties,
             }
         )
-        self.controller = BrokerController(self.settings, listen=listen or ANY)
+        self.controller = BrokerController(self.settings, clock=clock, listen=listen or ANY)
         self.peers: list[Peer] = []
 
     def peer(self) -> Peer:
@@ -120,13 +130,13 @@ class World:
 def world(tmp_path):
     """``world(key=value)``: a broker on a free port, on the same store each time."""
 
-    def make(listen=None, **properties: str) -> World:
-        return World(tmp_path, properties, listen)
+    def make(listen=None, clock=None, **properties: str) -> World:
+        return World(tmp_path, properties, listen, clock)
 
     return make
 
 
-def test_messages_offsets_and_topics_outlive_a_restart(world) -> None:
+def test_messages_offsets_and_topics_outlive_a_restart(world, run) -> None:
     async def first() -> None:
         async with world() as it:
             peer = it.peer()
@@ -146,12 +156,12 @@ def test_messages_offsets_and_topics_outlive_a_restart(world) -> None:
             assert answer.ext_fields["offset"] == "2"
             assert "%RETRY%G1" in it.controller.context.topics
 
-    asyncio.run(first())
-    asyncio.run(second())
+    run(first())
+    run(second())
 
 
-def test_parked_pull_is_answered_on_arrival(world) -> None:
-    async def run() -> None:
+def test_parked_pull_is_answered_on_arrival(world, run) -> None:
+    async def main() -> None:
         async with world() as it:
             consumer, producer = it.peer(), it.peer()
             await producer.send()
@@ -162,11 +172,11 @@ def test_parked_pull_is_answered_on_arrival(world) -> None:
             answer = await asyncio.wait_for(waiting, 10)
             assert (answer.code, answer.ext_fields["nextBeginOffset"]) == (0, "2")
 
-    asyncio.run(run())
+    run(main())
 
 
-def test_parked_pull_is_answered_at_its_deadline(world) -> None:
-    async def run() -> None:
+def test_parked_pull_is_answered_at_its_deadline(world, run) -> None:
+    async def main() -> None:
         async with world() as it:
             peer = it.peer()
             await peer.send()
@@ -174,11 +184,11 @@ def test_parked_pull_is_answered_at_its_deadline(world) -> None:
             assert answer.code == ResponseCode.PULL_NOT_FOUND
             assert len(it.controller.context.holds) == 0
 
-    asyncio.run(run())
+    run(main())
 
 
-def test_short_hold_is_not_kept_waiting_by_a_long_one(world) -> None:
-    async def run() -> None:
+def test_short_hold_is_not_kept_waiting_by_a_long_one(world, run) -> None:
+    async def main() -> None:
         async with world() as it:
             peer = it.peer()
             await peer.send()
@@ -190,11 +200,28 @@ def test_short_hold_is_not_kept_waiting_by_a_long_one(world) -> None:
             assert len(it.controller.context.holds) == 1
             long.cancel()
 
-    asyncio.run(run())
+    run(main())
 
 
-def test_parked_pull_is_answered_at_a_stop(world) -> None:
-    async def run() -> None:
+def test_pulls_suspended_together_are_all_answered(world, run) -> None:
+    """Deadlines less than a timer's resolution apart: each pull leaves, none with an error."""
+
+    async def main() -> None:
+        async with world() as it:
+            peer = it.peer()
+            await peer.send()
+            for _ in range(3):
+                answers = await asyncio.gather(
+                    *(peer.pull(queue_offset=1, suspend_ms=1 + n % 3) for n in range(300))
+                )
+                assert {answer.code for answer in answers} == {ResponseCode.PULL_NOT_FOUND}
+                assert len(it.controller.context.holds) == 0
+
+    run(main())
+
+
+def test_parked_pull_is_answered_at_a_stop(world, run) -> None:
+    async def main() -> None:
         async with world() as it:
             peer = it.peer()
             await peer.send()
@@ -205,11 +232,11 @@ def test_parked_pull_is_answered_at_a_stop(world) -> None:
             answer = await asyncio.wait_for(waiting, 10)
             assert answer.code == ResponseCode.PULL_NOT_FOUND
 
-    asyncio.run(run())
+    run(main())
 
 
-def test_delayed_message_arrives(world) -> None:
-    async def run() -> None:
+def test_delayed_message_arrives(world, run) -> None:
+    async def main() -> None:
         async with world(messageDelayLevel="1s") as it:
             peer = it.peer()
             await peer.send(topic="Orders", body=b"first")
@@ -218,11 +245,65 @@ def test_delayed_message_arrives(world) -> None:
             assert answer.code == 0
             assert b"later" in answer.body_bytes()
 
-    asyncio.run(run())
+    run(main())
 
 
-def test_members_hear_of_a_lost_connection(world) -> None:
-    async def run() -> None:
+class SteppingClock(SystemClock):
+    """The system's clock, its wall-clock reading stepped by ``step_ms``."""
+
+    __slots__ = ("step_ms",)
+
+    def __init__(self) -> None:
+        self.step_ms = 0
+
+    def now_ms(self) -> int:
+        return super().now_ms() + self.step_ms
+
+
+@pytest.mark.parametrize("step_ms", [3_600_000, -3_600_000])
+def test_delayed_message_does_not_outstay_a_step_of_the_clock(world, run, step_ms) -> None:
+    """Forward it is due; back it would wait longer than its level, which Java never does."""
+
+    async def main() -> None:
+        clock = SteppingClock()
+        async with world(clock=clock) as it:
+            peer = it.peer()
+            await peer.send(body=b"first")
+            await peer.send(body=b"in five minutes", DELAY="9")
+            clock.step_ms = step_ms
+            answer = await peer.pull(queue_offset=1, suspend_ms=15_000)
+            assert answer.code == 0
+            assert b"in five minutes" in answer.body_bytes()
+
+    run(main())
+
+
+def test_delivery_of_delayed_messages_survives_a_failure(world, run, caplog) -> None:
+    async def main() -> None:
+        async with world(messageDelayLevel="1s") as it:
+            peer = it.peer()
+            await peer.send(body=b"first")
+            delays = it.controller.context.delays
+            deliver, failures = delays.deliver_due, [ZeroDivisionError("broken")]
+
+            def fail_once():
+                if failures:
+                    raise failures.pop()
+                return deliver()
+
+            delays.deliver_due = fail_once
+            await peer.send(body=b"later", DELAY="1")
+            answer = await peer.pull(queue_offset=1, suspend_ms=15_000)
+            assert b"later" in answer.body_bytes()
+            assert failures == []
+
+    run(main())
+    (line,) = [record for record in caplog.records if record.exc_info]
+    assert "delayed messages" in line.getMessage()
+
+
+def test_members_hear_of_a_lost_connection(world, run) -> None:
+    async def main() -> None:
         async with world() as it:
             first, second = it.peer(), it.peer()
             await first.heartbeat("c1", producers=["P1"])
@@ -241,11 +322,63 @@ def test_members_hear_of_a_lost_connection(world) -> None:
             while it.controller.context.producers.groups():
                 await asyncio.sleep(0)
 
-    asyncio.run(run())
+    run(main())
 
 
-def test_sync_flush_answers_after_the_disk(world) -> None:
-    async def run() -> None:
+def test_many_new_groups_cost_few_writes_and_announcements(world, monkeypatch, run) -> None:
+    """One write of each file and one announcement per group blocked the loop for 17 s."""
+    written: list[str] = []
+    persist = ConfigFile.persist
+
+    def counting_persist(file, text):
+        written.append(file.path.rpartition("/")[2])
+        persist(file, text)
+
+    async def main() -> None:
+        async with world() as it:
+            broker, peer = it.controller, it.peer()
+            await peer.heartbeat(groups=["first"])
+            announced: list[set[str]] = []
+            announce = broker._registrar.announce
+
+            async def counting_announce(topics):
+                announced.append(set(topics))
+                await announce(topics)
+
+            broker._registrar.announce = counting_announce
+            broker.context.announce = counting_announce
+            monkeypatch.setattr(ConfigFile, "persist", counting_persist)
+            await peer.heartbeat(groups=[f"G{number}" for number in range(300)])
+            await broker.context.topics.persist()
+            await broker.context.groups.persist()
+            assert len(written) <= 8, written
+            assert len(announced) <= 4
+            assert set().union(*announced) >= {f"%RETRY%G{number}" for number in range(300)}
+
+    run(main())
+
+
+def test_answer_to_the_longest_batch_reaches_a_client(world, run) -> None:
+    """It names each message: 33 bytes of header for every one of them."""
+
+    async def main() -> None:
+        async with world(mappedFileSizeCommitLog=str(16 << 20), maxMessageSize=str(4 << 20)) as it:
+            peer = it.peer()
+            await peer.send(topic="Many")
+            ext = {"b": "Many", "e": 0, "f": 0, "g": 1, "h": 0, "i": "", "m": "true"}
+            body = encode_batch_item(0, b"", b"") * MAX_BATCH_ITEMS
+            answer = await peer.ask(RequestCode.SEND_BATCH_MESSAGE, ext, body)
+            assert answer.code == 0, answer.remark
+            assert answer.ext_fields["msgId"].count(",") == MAX_BATCH_ITEMS - 1
+            too_many = body + encode_batch_item(0, b"", b"")
+            answer = await peer.ask(RequestCode.SEND_BATCH_MESSAGE, ext, too_many)
+            assert answer.code == ResponseCode.MESSAGE_ILLEGAL
+
+    run(main())
+
+
+def test_sync_flush_answers_after_the_disk(world, run) -> None:
+    async def main() -> None:
         async with world(flushDiskType="SYNC_FLUSH") as it:
             peers = [it.peer() for _ in range(4)]
             await peers[0].send()
@@ -255,21 +388,105 @@ def test_sync_flush_answers_after_the_disk(world) -> None:
             store = it.controller.store
             assert store.flushed_where == store.max_physical_offset
 
-    asyncio.run(run())
+    run(main())
 
 
-def test_unknown_code_is_not_supported(world) -> None:
-    async def run() -> None:
+def test_sync_flush_makes_visible_what_nobody_waits_for(world, run) -> None:
+    """WAIT=false and a delivered delayed message, on a broker that is idle otherwise."""
+
+    async def main() -> None:
+        async with world(flushDiskType="SYNC_FLUSH", messageDelayLevel="1s") as it:
+            peer = it.peer()
+            await peer.send(body=b"first")
+            pull = peer.pull(queue_offset=1, suspend_ms=30_000)
+            waiting = asyncio.ensure_future(pull)
+            await peer.send(body=b"second", WAIT="false")
+            answer = await asyncio.wait_for(waiting, 20)
+            assert b"second" in answer.body_bytes()
+            waiting = asyncio.ensure_future(peer.pull(queue_offset=2, suspend_ms=30_000))
+            await peer.send(body=b"third", DELAY="1")
+            answer = await asyncio.wait_for(waiting, 20)
+            assert b"third" in answer.body_bytes()
+
+    run(main())
+
+
+def test_many_new_groups_cost_a_few_writes(tmp_path: Path, world, run) -> None:
+    class CountingDisk(Disk):
+        def __init__(self) -> None:
+            self.writes: Counter[str] = Counter()
+
+        def write(self, path, data, *, sync=True) -> None:
+            self.writes[os.path.basename(path)] += 1
+            super().write(path, data, sync=sync)
+
+    async def main() -> None:
+        it, disk = world(), CountingDisk()
+        it.controller = BrokerController(it.settings, listen=ANY, disk=disk)
+        async with it:
+            disk.writes.clear()
+            groups = [f"G{number}" for number in range(300)]
+            await it.peer().heartbeat(groups=groups)
+            context = it.controller.context
+            await context.topics.persist()
+            await context.groups.persist()
+            assert set(groups) <= context.groups.configs.keys()
+            # One for the first change of the turn, at most one for what came during that write.
+            assert disk.writes["topics.json.tmp"] <= 2
+            assert disk.writes["subscriptionGroup.json.tmp"] <= 2
+        read = decode_subscription_group(
+            (tmp_path / "store" / "config" / "subscriptionGroup.json").read_text()
+        )
+        assert set(groups) <= read.groups.keys()
+
+    run(main())
+
+
+def test_tables_that_cannot_be_written_do_not_stop_the_broker(
+    world, caplog, monkeypatch, run
+) -> None:
+    class FullDisk(Disk):
+        def write(self, path, data, *, sync=True) -> None:
+            if "/config/" in path:
+                raise DiskFullError(f"{path}: No space left on device", path=path)
+            super().write(path, data, sync=sync)
+
+    async def main() -> None:
+        it = world()
+        it.controller = BrokerController(it.settings, listen=ANY, disk=FullDisk())
+        async with it:
+            answer = await it.peer().pull(topic="BenchmarkTest")
+            assert answer.code == ResponseCode.PULL_NOT_FOUND
+            with pytest.raises(AssertionError, match="No space left on device"):
+                await it.peer().send(topic="New")
+            assert "New" not in it.controller.context.topics
+            assert "New" not in announced
+
+    announced: set[str] = set()
+    register = Registrar._register
+
+    async def note(self, topics):
+        announced.update(config.topic_name for config in topics)
+        return await register(self, topics)
+
+    monkeypatch.setattr(Registrar, "_register", note)
+    run(main())
+    assert announced
+    assert "topics.json: not written" in caplog.text
+
+
+def test_unknown_code_is_not_supported(world, run) -> None:
+    async def main() -> None:
         async with world() as it:
             for code in (RequestCode.END_TRANSACTION, RequestCode.POP_MESSAGE, 9999):
                 answer = await it.peer().ask(code)
                 assert answer.code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED
                 assert str(code) in answer.remark
 
-    asyncio.run(run())
+    run(main())
 
 
-def test_only_this_machine_may_reconfigure_unless_allowed(world) -> None:
+def test_only_this_machine_may_reconfigure_unless_allowed(world, run) -> None:
     ext = {
         "topic": "Orders",
         "defaultTopic": "TBW102",
@@ -279,37 +496,53 @@ def test_only_this_machine_may_reconfigure_unless_allowed(world) -> None:
         "topicFilterType": "SINGLE_TAG",
     }
 
-    async def run() -> None:
+    async def main() -> None:
         async with world() as it:
             peer = it.peer()
             await peer.send()
             for connection in it.controller.context.server.connections:
-                connection.is_loopback = False
+                connection.access = Access.CLIENT
             code = RequestCode.UPDATE_AND_CREATE_TOPIC
             assert (await peer.ask(code, ext)).code == ResponseCode.NO_PERMISSION
+            for other in (
+                RequestCode.GET_CONSUMER_RUNNING_INFO,
+                RequestCode.CONSUME_MESSAGE_DIRECTLY,
+                RequestCode.INVOKE_BROKER_TO_GET_CONSUMER_STATUS,
+            ):
+                assert (await peer.ask(other)).code == ResponseCode.NO_PERMISSION
             await peer.send()
             local = it.peer()
-            changed = await local.ask(
-                RequestCode.UPDATE_BROKER_CONFIG, body=b"allowRemoteAdmin=true"
-            )
-            assert changed.code == 0
-            assert (await peer.ask(code, ext)).code == 0
+            for key in ("allowRemoteAdmin=true", "adminHosts=0.0.0.0/0", "secretKey=x"):
+                changed = await local.ask(RequestCode.UPDATE_BROKER_CONFIG, body=key.encode())
+                assert changed.code == ResponseCode.NO_PERMISSION
+            assert (await peer.ask(code, ext)).code == ResponseCode.NO_PERMISSION
+            assert (await local.ask(code, ext)).code == 0
 
-    asyncio.run(run())
+    run(main())
 
 
-def test_error_in_a_handler_is_an_answer(world) -> None:
-    async def run() -> None:
+def test_other_hosts_may_administer_when_the_file_says_so(world, run) -> None:
+    async def main() -> None:
+        async with world(adminHosts="192.0.2.0/24") as it:
+            rules = it.controller.context.server.access
+            assert rules.level_of("192.0.2.9") is Access.ADMINISTRATOR
+            assert rules.level_of("192.0.3.9") is Access.CLIENT
+
+    run(main())
+
+
+def test_error_in_a_handler_is_an_answer(world, run) -> None:
+    async def main() -> None:
         async with world() as it:
             answer = await it.peer().ask(RequestCode.PULL_MESSAGE, {"topic": "Orders"})
             assert answer.code == ResponseCode.SYSTEM_ERROR
             assert "consumerGroup" in answer.remark
 
-    asyncio.run(run())
+    run(main())
 
 
-def test_address_taken_is_an_error_and_frees_the_store(world) -> None:
-    async def run() -> None:
+def test_address_taken_is_an_error_and_frees_the_store(world, run) -> None:
+    async def main() -> None:
         with socket.socket() as taken:
             taken.bind(("127.0.0.1", 0))
             taken.listen()
@@ -320,20 +553,20 @@ def test_address_taken_is_an_error_and_frees_the_store(world) -> None:
         async with world():
             pass
 
-    asyncio.run(run())
+    run(main())
 
 
-def test_store_in_use_is_an_error(world) -> None:
-    async def run() -> None:
+def test_store_in_use_is_an_error(world, run) -> None:
+    async def main() -> None:
         async with world():
             with pytest.raises(StoreLockedError):
                 await world().controller.start()
 
-    asyncio.run(run())
+    run(main())
 
 
-def test_address_announced_is_the_one_bound_or_the_one_said(world) -> None:
-    async def run() -> None:
+def test_address_announced_is_the_one_bound_or_the_one_said(world, run) -> None:
+    async def main() -> None:
         async with world() as it:
             context = it.controller.context
             assert context.address == it.controller.addresses[0]
@@ -343,7 +576,7 @@ def test_address_announced_is_the_one_bound_or_the_one_said(world) -> None:
         async with world(brokerIP1="10.1.2.3") as it:
             assert it.controller.context.address.startswith("10.1.2.3:")
 
-    asyncio.run(run())
+    run(main())
 
 
 def test_what_recovery_found_is_said(caplog) -> None:
@@ -374,17 +607,19 @@ def test_port_two_below_is_served_too() -> None:
     assert _with_vip([("127.0.0.1", 0)]) == [("127.0.0.1", 0)]
 
 
-def test_periodic_work_writes_offsets_and_drops_silent_clients(world) -> None:
+def test_periodic_work_writes_offsets_and_drops_silent_clients(world, run) -> None:
     """The tick is called by hand: nothing waits for real seconds."""
 
-    async def run() -> None:
-        async with world(flushConsumerOffsetInterval="1", channelExpiredTimeout="-1") as it:
+    async def main() -> None:
+        it, clock = world(flushConsumerOffsetInterval="1"), ManualClock()
+        it.controller = BrokerController(it.settings, listen=ANY, clock=clock)
+        async with it:
             peer = it.peer()
             await peer.heartbeat("c1", producers=["P1"])
             context = it.controller.context
             context.offsets.commit("G1", "Orders", 0, 1)
             it.controller._due.update(dict.fromkeys(("progress", "clients", "stats"), 0))
-            await asyncio.sleep(0.002)  # the heartbeat must be older than "now"
+            clock.advance(it.settings.broker.channel_expired_timeout + 1)
             it.controller._tick_timer.cancel()
             it.controller._tick()
             await it.controller._writing
@@ -393,4 +628,4 @@ def test_periodic_work_writes_offsets_and_drops_silent_clients(world) -> None:
             assert context.producers.get("P1") == []
             assert (Path(it.settings.store.root) / "config" / "consumerOffset.json").exists()
 
-    asyncio.run(run())
+    run(main())

@@ -1,11 +1,12 @@
-"""Parked pulls leave exactly once: woken, expired or dropped."""
+"""Suspended pulls leave exactly once: woken, expired or dropped."""
 
 import random
 
 import pytest
 
+from broker.remoting.budget import MemoryBudget
 from broker.remoting.protocol.command import request
-from broker.server.long_polling import HeldPull, PullHold
+from broker.server.long_polling import SUSPENDED_PULL_BYTES, PullRequestHold, SuspendedPull
 
 
 @pytest.fixture
@@ -13,7 +14,7 @@ def pull(fake_connection):
     """``pull("T", 0, offset=3, deadline=100)``."""
 
     def make(topic="T", queue_id=0, *, offset=0, deadline=100.0, connection=None):
-        held = HeldPull(connection or fake_connection(), request(11), topic, queue_id)
+        held = SuspendedPull(connection or fake_connection(), request(11), topic, queue_id)
         held.queue_offset = offset
         held.deadline_ms = deadline
         return held
@@ -22,7 +23,7 @@ def pull(fake_connection):
 
 
 def test_arrival_wakes_pulls_below_the_new_end(pull) -> None:
-    holds = PullHold()
+    holds = PullRequestHold()
     below, beyond, other = pull(offset=4), pull(offset=5), pull(queue_id=1)
     for held in (below, beyond, other):
         assert holds.park(held)
@@ -34,7 +35,7 @@ def test_arrival_wakes_pulls_below_the_new_end(pull) -> None:
 
 
 def test_order_of_parking_is_kept(pull) -> None:
-    holds = PullHold()
+    holds = PullRequestHold()
     pulls = [pull() for _ in range(5)]
     for held in pulls:
         holds.park(held)
@@ -42,7 +43,7 @@ def test_order_of_parking_is_kept(pull) -> None:
 
 
 def test_tag_filter_decides(pull) -> None:
-    holds = PullHold()
+    holds = PullRequestHold()
     held = pull()
     held.tag_match = {7}.__contains__
     holds.park(held)
@@ -51,7 +52,7 @@ def test_tag_filter_decides(pull) -> None:
 
 
 def test_property_filter_decides(pull) -> None:
-    holds = PullHold()
+    holds = PullRequestHold()
     held = pull()
     held.properties_match = b"yes".__eq__
     holds.park(held)
@@ -60,7 +61,7 @@ def test_property_filter_decides(pull) -> None:
 
 
 def test_arrival_without_a_code_wakes_whatever_the_filter(pull) -> None:
-    holds = PullHold()
+    holds = PullRequestHold()
     held = pull()
     held.tag_match = set().__contains__
     holds.park(held)
@@ -68,7 +69,7 @@ def test_arrival_without_a_code_wakes_whatever_the_filter(pull) -> None:
 
 
 def test_deadlines_come_in_order(pull) -> None:
-    holds = PullHold()
+    holds = PullRequestHold()
     late, soon = pull(deadline=200.0), pull(deadline=100.0)
     holds.park(late)
     holds.park(soon)
@@ -81,7 +82,7 @@ def test_deadlines_come_in_order(pull) -> None:
 
 
 def test_woken_pull_does_not_expire(pull) -> None:
-    holds = PullHold()
+    holds = PullRequestHold()
     holds.park(pull(deadline=100.0))
     holds.arrived("T", 0, 1)
     assert holds.next_deadline_ms() is None
@@ -89,7 +90,7 @@ def test_woken_pull_does_not_expire(pull) -> None:
 
 
 def test_closed_connection_takes_its_pulls_along(pull, fake_connection) -> None:
-    holds = PullHold()
+    holds = PullRequestHold()
     peer = fake_connection()
     holds.park(pull(connection=peer))
     holds.park(pull(connection=peer, queue_id=1))
@@ -102,7 +103,7 @@ def test_closed_connection_takes_its_pulls_along(pull, fake_connection) -> None:
 
 
 def test_limit_is_kept(pull) -> None:
-    holds = PullHold(limit=2)
+    holds = PullRequestHold(limit=2)
     assert holds.park(pull())
     assert holds.park(pull())
     assert holds.full
@@ -112,7 +113,7 @@ def test_limit_is_kept(pull) -> None:
 
 
 def test_view_of_topics_is_live(pull) -> None:
-    holds = PullHold()
+    holds = PullRequestHold()
     topics = holds.topics
     assert "T" not in topics
     holds.park(pull())
@@ -123,7 +124,7 @@ def test_view_of_topics_is_live(pull) -> None:
 
 def test_dead_heap_entries_do_not_pile_up(pull) -> None:
     """A tailing consumer parks a thousand times a second with far deadlines."""
-    holds = PullHold()
+    holds = PullRequestHold()
     for number in range(10_000):
         holds.park(pull(offset=number, deadline=1e9))
         holds.arrived("T", 0, number + 1)
@@ -133,8 +134,8 @@ def test_dead_heap_entries_do_not_pile_up(pull) -> None:
 
 def test_random_life_agrees_with_a_list(pull, fake_connection, rng: random.Random) -> None:
     """Model: a plain list of what is parked."""
-    holds = PullHold(limit=40)
-    model: list[HeldPull] = []
+    holds = PullRequestHold(limit=40)
+    model: list[SuspendedPull] = []
     peers = [fake_connection() for _ in range(5)]
     now = 0.0
     for _ in range(2_000):
@@ -170,3 +171,26 @@ def test_random_life_agrees_with_a_list(pull, fake_connection, rng: random.Rando
             model = [held for held in model if held.connection is not peer]
         assert len(holds) == len(model)
         assert holds.next_deadline_ms() == min((h.deadline_ms for h in model), default=None)
+
+
+def test_suspended_pulls_are_charged_to_their_connection_until_they_leave(
+    pull, fake_connection
+) -> None:
+    first, second = fake_connection(), fake_connection("127.0.0.1:2")
+    memory = MemoryBudget(5 * SUSPENDED_PULL_BYTES, 1 << 30)
+    hold = PullRequestHold(100, memory)
+    ours = [pull(deadline=10 + n, connection=first) for n in range(3)]
+    ours[0].held_bytes *= 2
+    for one in ours:
+        assert hold.park(one)
+    assert memory.held_bytes(first) == 4 * SUSPENDED_PULL_BYTES
+    large = pull(connection=first)
+    large.held_bytes *= 2
+    assert not hold.park(large), "above the limit of its connection"
+    assert hold.park(pull(connection=second))
+    assert hold.expire(10) == [ours[0]]
+    assert memory.held_bytes(first) == 2 * SUSPENDED_PULL_BYTES
+    hold.drop_connection(first)
+    assert memory.held_bytes(first) == 0
+    assert len(hold.take_all()) == 1
+    assert memory.total_bytes == 0

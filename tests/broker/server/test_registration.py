@@ -1,6 +1,7 @@
 """Registration with name servers: whole table, changes, failures, stop."""
 
 import asyncio
+import threading
 import zlib
 
 import pytest
@@ -12,6 +13,7 @@ from broker.remoting.protocol.codes import RequestCode
 from broker.remoting.protocol.command import response
 from broker.remoting.protocol.header.fields import decode_header_fields
 from broker.remoting.protocol.header.route import RegisterBrokerRequestHeader
+from broker.server import registration as module
 from broker.server.registration import Registrar
 
 A, B = "127.0.0.1:9876", "127.0.0.1:9877"
@@ -25,8 +27,13 @@ class FakeClient:
         self.down: set[str] = set()
         self.refusing: set[str] = set()
         self.gate: asyncio.Event | None = None
+        self.hung: set[str] = set()
+        self.hung_gate: asyncio.Event | None = None
 
     async def call(self, address, command, timeout_ms):
+        if address in self.hung:
+            assert self.hung_gate is not None
+            await self.hung_gate.wait()
         if self.gate is not None:
             await self.gate.wait()
         if address in self.down:
@@ -54,15 +61,15 @@ def registrar(make_desk):
     return made
 
 
-def test_every_name_server_gets_the_whole_table(registrar) -> None:
-    asyncio.run(registrar.register_all())
+def test_every_name_server_gets_the_whole_table(registrar, run) -> None:
+    run(registrar.register_all())
     whole = set(registrar.desk.context.topics.configs)
     assert registrar.client.tables(A) == [whole]
     assert registrar.client.tables(B) == [whole]
 
 
-def test_header_and_body_are_what_a_name_server_reads(registrar) -> None:
-    asyncio.run(registrar.register_all())
+def test_header_and_body_are_what_a_name_server_reads(registrar, run) -> None:
+    run(registrar.register_all())
     _, command = registrar.client.told[0]
     assert command.code == RequestCode.REGISTER_BROKER
     header = decode_header_fields(RegisterBrokerRequestHeader, command.ext_fields)
@@ -76,39 +83,68 @@ def test_header_and_body_are_what_a_name_server_reads(registrar) -> None:
     assert wrapper.data_version.counter == registrar.desk.context.topics.data_version.counter
 
 
-def test_permission_of_the_broker_limits_what_is_registered(make_desk) -> None:
+def test_permission_of_the_broker_limits_what_is_registered(make_desk, run) -> None:
     desk = make_desk(namesrvAddr=A, brokerPermission="4")
     desk.topic("Orders")
     client = FakeClient()
-    asyncio.run(Registrar(desk.context, client).register_all())
+    run(Registrar(desk.context, client).register_all())
     assert topics(client.told[0][1])["Orders"].perm == 4
 
 
-def test_name_server_that_is_down_does_not_hold_up_the_others(registrar, caplog) -> None:
+def test_name_server_that_is_down_does_not_hold_up_the_others(registrar, caplog, run) -> None:
     registrar.client.down = {A}
-    assert asyncio.run(registrar.register_all()) == [B]
-    assert asyncio.run(registrar.register_all()) == [B]
+    assert run(registrar.register_all()) == [B]
+    assert run(registrar.register_all()) == [B]
     assert sum(A in record.getMessage() for record in caplog.records) == 1, "said once"
     registrar.client.down = set()
-    assert asyncio.run(registrar.register_all()) == [A, B]
+    assert run(registrar.register_all()) == [A, B]
 
 
-def test_refusal_is_no_registration(registrar) -> None:
+def test_refusal_is_no_registration(registrar, run) -> None:
     registrar.client.refusing = {B}
-    assert asyncio.run(registrar.register_all()) == [A]
+    assert run(registrar.register_all()) == [A]
 
 
-def test_change_travels_alone(registrar) -> None:
+def test_an_error_in_one_round_does_not_end_registration(
+    registrar, monkeypatch, caplog, run
+) -> None:
+    monkeypatch.setattr(module, "FIRST_REPEAT_MS", 0)
+    monkeypatch.setattr(module, "RETRY_MS", (0, 0))
+
+    async def main() -> None:
+        await registrar.start()
+        registrar.client.told.clear()
+        failing = True
+        again = asyncio.Event()
+        register_all = registrar.register_all
+
+        async def broken():
+            nonlocal failing
+            if failing:
+                failing = False
+                raise ValueError("a topic that cannot be encoded")
+            again.set()
+            return await register_all()
+
+        monkeypatch.setattr(registrar, "register_all", broken)
+        await asyncio.wait_for(again.wait(), 20)
+        await registrar.stop()
+
+    run(main())
+    assert "a topic that cannot be encoded" in caplog.text
+
+
+def test_change_travels_alone(registrar, run) -> None:
     registrar.desk.topic("Orders")
-    asyncio.run(registrar.announce(["Orders", "Deleted"]))
+    run(registrar.announce(["Orders", "Deleted"]))
     assert registrar.client.tables(A) == [{"Orders"}]
 
 
-def test_changes_while_one_is_under_way_travel_together(registrar) -> None:
+def test_changes_while_one_is_under_way_travel_together(registrar, run) -> None:
     for name in ("One", "Two", "Three"):
         registrar.desk.topic(name)
 
-    async def run() -> None:
+    async def main() -> None:
         registrar.client.gate = asyncio.Event()
         first = asyncio.create_task(registrar.announce(["One"]))
         await asyncio.sleep(0)
@@ -118,23 +154,78 @@ def test_changes_while_one_is_under_way_travel_together(registrar) -> None:
         registrar.client.gate.set()
         await asyncio.gather(first, *others)
 
-    asyncio.run(run())
+    run(main())
     assert registrar.client.tables(A) == [{"One"}, {"Two", "Three"}]
 
 
-def test_nothing_to_announce_asks_nobody(registrar) -> None:
-    asyncio.run(registrar.announce(["Deleted"]))
+def test_hung_name_server_is_waited_for_once(registrar, monkeypatch, caplog, run) -> None:
+    """Topics that are made later are announced at the healthy one, without any wait."""
+    from broker.server import registration
+
+    monkeypatch.setattr(registration, "ANNOUNCE_WAIT_MS", 20)
+    names = [f"T{number}" for number in range(20)]
+    for name in names:
+        registrar.desk.topic(name)
+    waits: list[int] = []
+    wait = asyncio.wait
+
+    async def counting_wait(tasks, timeout):
+        waits.append(len(tasks))
+        return await wait(tasks, timeout=timeout)
+
+    monkeypatch.setattr(asyncio, "wait", counting_wait)
+
+    async def main() -> None:
+        registrar.client.hung = {A}
+        registrar.client.hung_gate = asyncio.Event()
+        for name in names:
+            await registrar.announce([name])
+        assert registrar.client.tables(A) == []
+        assert registrar.client.tables(B) == [{name} for name in names]
+        assert waits == [2] + [1] * 19, "only the first announcement waits for both"
+        registrar.client.hung_gate.set()
+        registrar.client.hung = set()
+        assert await registrar.register_all() == [A, B]
+        waits.clear()
+        await registrar.announce(["T0"])
+        assert waits == [2]
+
+    run(main())
+    assert sum("no answer within 20 ms" in line for line in caplog.messages) == 1
+
+
+def test_large_tables_are_encoded_off_the_loop(registrar, monkeypatch, run) -> None:
+    from broker.server import registration
+
+    monkeypatch.setattr(registration, "ENCODED_AT_ONCE", 3)
+    threads: list[bool] = []
+    body = registrar.body
+
+    def noting_body(topics):
+        threads.append(threading.current_thread() is threading.main_thread())
+        return body(topics)
+
+    registrar.body = noting_body
+    registrar.desk.topic("Orders")
+    run(registrar.register_all())
+    run(registrar.announce(["Orders"]))
+    assert threads[0] is False
+    assert all(threads[1:]), "few topics are encoded at once"
+
+
+def test_nothing_to_announce_asks_nobody(registrar, run) -> None:
+    run(registrar.announce(["Deleted"]))
     assert registrar.client.told == []
 
 
-def test_stop_leaves_every_name_server_and_ends_registering(registrar) -> None:
-    async def run() -> None:
+def test_stop_leaves_every_name_server_and_ends_registering(registrar, run) -> None:
+    async def main() -> None:
         await registrar.start()
         registrar.client.told.clear()
         await registrar.stop()
         await registrar.announce(["TBW102"])
 
-    asyncio.run(run())
+    run(main())
     assert [command.code for _, command in registrar.client.told] == [
         RequestCode.UNREGISTER_BROKER,
         RequestCode.UNREGISTER_BROKER,
@@ -142,12 +233,12 @@ def test_stop_leaves_every_name_server_and_ends_registering(registrar) -> None:
     assert registrar.client.told[0][1].ext_fields["brokerName"] == "broker-a"
 
 
-def test_lost_connection_brings_the_next_registration_forward(registrar, monkeypatch) -> None:
+def test_lost_connection_brings_the_next_registration_forward(registrar, monkeypatch, run) -> None:
     from broker.server import registration
 
     monkeypatch.setattr(registration, "RETRY_MS", (1, 2))
 
-    async def run() -> None:
+    async def main() -> None:
         await registrar.start()
         registrar.client.told.clear()
         told = asyncio.Event()
@@ -163,9 +254,9 @@ def test_lost_connection_brings_the_next_registration_forward(registrar, monkeyp
         await asyncio.wait_for(told.wait(), 10)
         await registrar.stop()
 
-    asyncio.run(run())
+    run(main())
 
 
-def test_broker_without_name_servers_is_content(desk) -> None:
+def test_broker_without_name_servers_is_content(desk, run) -> None:
     client = FakeClient()
-    assert asyncio.run(Registrar(desk.context, client).register_all()) == []
+    assert run(Registrar(desk.context, client).register_all()) == []

@@ -37,7 +37,9 @@ def test_ready_line_is_javas() -> None:
     assert serving.ready_line(Settings({}), "h:1").endswith("serializeType=JSON")
 
 
-def test_ready_line_comes_behind_the_start_and_close_behind_the_stop(monkeypatch, capsys) -> None:
+def test_ready_line_comes_behind_the_start_and_close_behind_the_stop(
+    monkeypatch, capsys, run
+) -> None:
     monkeypatch.setattr(serving, "settle", lambda: None)
     role = FakeRole()
 
@@ -49,14 +51,14 @@ def test_ready_line_comes_behind_the_start_and_close_behind_the_stop(monkeypatch
         stop.set()
         return await work
 
-    assert asyncio.run(serve()) == daemon.STATUS_OK
+    assert run(serve()) == daemon.STATUS_OK
     assert role.calls == ["start", "close"]
     assert "127.0.0.1:20911] boot success" in capsys.readouterr().out
 
 
-def test_failed_start_says_nothing_and_closes_nothing(capsys) -> None:
+def test_failed_start_says_nothing_and_closes_nothing(capsys, run) -> None:
     role = FakeRole(ConnectError("port in use"))
     with pytest.raises(ConnectError):
-        asyncio.run(serving.serve_until(role, Settings({}), asyncio.Event()))
+        run(serving.serve_until(role, Settings({}), asyncio.Event()))
     assert role.calls == ["start"]
     assert capsys.readouterr().out == ""

@@ -4,8 +4,10 @@ from pathlib import Path
 
 import pytest
 
+from broker.common.settings import UnservedKey
 from broker.errors import ConfigError
 from broker.server.settings import REPORTED, Settings, read_file
+from broker.server.unserved import UNSERVED_KEYS
 
 REAL_FILE = """\
 # a broker.conf as it lies in the RocketMQ distribution
@@ -94,31 +96,71 @@ def test_name_server_of_the_same_process() -> None:
     assert settings.origin("namesrvAddr") == "--standalone"
 
 
-@pytest.mark.parametrize(
-    "line",
-    [
-        "aclEnable=true",
-        "authenticationEnabled=TRUE",
-        "authorizationEnabled=true",
-        "enableDLegerCommitLog=true",
-        "enableControllerMode=true",
-        "storeType=defaultRocksDB",
-        "namesrvAddr=nonsense",
-        "namesrvAddr=a:1;b:x",
-        "defaultTopicQueueNums=0",
-    ],
-)
-def test_what_is_promised_and_not_kept_is_refused(line: str) -> None:
+@pytest.mark.parametrize("line", ["namesrvAddr=nonsense", "namesrvAddr=a:1;b:x"])
+def test_address_that_is_none_is_refused(line: str) -> None:
     key, _, value = line.partition("=")
     with pytest.raises(ConfigError, match=key):
         Settings({key: value})
 
 
-def test_the_same_keys_with_javas_defaults_are_fine() -> None:
-    settings = Settings(
-        {"aclEnable": "false", "storeType": "default", "authenticationEnabled": "false"}
-    )
-    assert settings.unknown == []
+UNSERVED = [
+    "aclEnable=true",
+    "authenticationEnabled=TRUE",
+    "authorizationEnabled=true",
+    "useTLS=true",
+    "tls.enable=true",
+    "tls.server.mode=enforcing",
+    "tls.server.need.client.auth=require",
+    "tls.server.authClient=true",
+    "tls.client.authServer=true",
+    "enableDLegerCommitLog=true",
+    "enableControllerMode=true",
+    "inSyncReplicas=2",
+    "minInSyncReplicas=2",
+    "totalReplicas=3",
+    "allAckInSyncStateSet=true",
+    "enableSlaveActingMaster=true",
+    "duplicationEnable=true",
+    "storeType=defaultRocksDB",
+    "configManagerVersion=v2",
+    "messageStorePlugIn=org.apache.rocketmq.tieredstore.TieredMessageStore",
+    "enabledAppendPropCRC=true",
+    "forceVerifyPropCRC=true",
+    "readOnlyCommitLogStorePaths=/disk1",
+    "storePathCommitLog=/disk1,/disk2",
+    "brokerRole=SLAVE",
+    "brokerId=1",
+]
+
+
+@pytest.mark.parametrize("line", UNSERVED)
+def test_promise_that_is_not_kept_stops_the_start(line: str) -> None:
+    """Durability, replication, security: the error names key, value, reason and what to set."""
+    key, _, value = line.partition("=")
+    with pytest.raises(ConfigError) as caught:
+        Settings({key: f" {value} "})
+    assert caught.value.message.startswith(f"{line}: ")
+    assert f"{key}=" in caught.value.hint
+
+
+def test_every_refused_key_is_named_at_once() -> None:
+    with pytest.raises(ConfigError) as caught:
+        Settings({"brokerRole": "SYNC_MASTER", "inSyncReplicas": "2", "useTLS": "true"})
+    assert "inSyncReplicas=2: " in caught.value.message
+    assert "useTLS=true: " in caught.value.message
+    assert "useTLS=false, inSyncReplicas=1" in caught.value.hint
+
+
+@pytest.mark.parametrize("key", UNSERVED_KEYS, ids=lambda key: key.key)
+def test_value_that_asks_for_nothing_is_accepted(key: UnservedKey) -> None:
+    for value in (key.default, key.default.upper(), ""):
+        assert Settings({key.key: value}).unknown == []
+
+
+def test_synchronous_master_is_told_that_it_waits_for_nobody(caplog) -> None:
+    """RocketMQ 5 with inSyncReplicas=1 does not wait either; RocketMQ 4 does."""
+    Settings({"brokerRole": "SYNC_MASTER"}).warn_unknown()
+    assert "brokerRole=SYNC_MASTER" in caplog.text
 
 
 def test_a_file_that_is_none_names_itself(tmp_path: Path) -> None:

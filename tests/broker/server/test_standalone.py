@@ -1,6 +1,5 @@
 """Broker and name server in one process."""
 
-import asyncio
 import json
 import time
 from pathlib import Path
@@ -24,27 +23,27 @@ async def route(address: str, topic: str):
         await client.close()
 
 
-def test_broker_is_known_when_it_is_ready(tmp_path: Path) -> None:
-    async def run() -> None:
+def test_broker_is_known_when_it_is_ready(tmp_path: Path, run) -> None:
+    async def main() -> None:
         async with EmbeddedBroker(str(tmp_path)) as broker:
             answer = await route(broker.namesrv_address, "TBW102")
             assert answer.code == 0
             data = json.loads(answer.body_bytes())
             assert data["brokerDatas"][0]["brokerAddrs"] == {"0": broker.address}
 
-    asyncio.run(run())
+    run(main())
 
 
-def test_ready_within_a_second(tmp_path: Path) -> None:
-    async def run() -> float:
+def test_ready_within_a_second(tmp_path: Path, run) -> None:
+    async def main() -> float:
         started = time.perf_counter()
         async with EmbeddedBroker(str(tmp_path)):
             return time.perf_counter() - started
 
-    assert asyncio.run(run()) < 1.0
+    assert run(main()) < 1.0
 
 
-def test_new_topic_has_a_route_when_its_making_is_answered(tmp_path: Path) -> None:
+def test_new_topic_has_a_route_when_its_making_is_answered(tmp_path: Path, run) -> None:
     ext = {
         "topic": "Orders",
         "defaultTopic": "TBW102",
@@ -54,7 +53,7 @@ def test_new_topic_has_a_route_when_its_making_is_answered(tmp_path: Path) -> No
         "topicFilterType": "SINGLE_TAG",
     }
 
-    async def run() -> None:
+    async def main() -> None:
         async with EmbeddedBroker(str(tmp_path)) as broker:
             assert (await route(broker.namesrv_address, "Orders")).code == 17
             client = RemotingClient()
@@ -64,31 +63,31 @@ def test_new_topic_has_a_route_when_its_making_is_answered(tmp_path: Path) -> No
             answer = await route(broker.namesrv_address, "Orders")
             assert json.loads(answer.body_bytes())["queueDatas"][0]["readQueueNums"] == 3
 
-    asyncio.run(run())
+    run(main())
 
 
-def test_route_ends_with_the_broker(tmp_path: Path) -> None:
-    async def run() -> None:
+def test_route_ends_with_the_broker(tmp_path: Path, run) -> None:
+    async def main() -> None:
         async with EmbeddedBroker(str(tmp_path)) as broker:
             await broker.controller.close()
             answer = await route(broker.namesrv_address, "TBW102")
             assert answer.code == ResponseCode.TOPIC_NOT_EXIST
 
-    asyncio.run(run())
+    run(main())
 
 
-def test_blocking_form_runs_in_its_own_thread(tmp_path: Path) -> None:
+def test_blocking_form_runs_in_its_own_thread(tmp_path: Path, run) -> None:
     with BlockingEmbeddedBroker(str(tmp_path), {"brokerName": "b-1"}) as broker:
         assert parse_address(broker.namesrv_address)[0] == "127.0.0.1"
-        answer = asyncio.run(route(broker.namesrv_address, "b-1"))
+        answer = run(route(broker.namesrv_address, "b-1"))
         assert answer.code == 0
         assert broker.call(route(broker.namesrv_address, "TBW102")).code == 0
     assert not (tmp_path / "abort").exists()
     with pytest.raises(ConnectError):
-        asyncio.run(route(broker.namesrv_address, "TBW102"))
+        run(route(broker.namesrv_address, "TBW102"))
 
 
-def test_blocking_form_tells_why_it_cannot_start(tmp_path: Path) -> None:
+def test_blocking_form_tells_why_it_cannot_start(tmp_path: Path, event_loop_name) -> None:
     with (
         BlockingEmbeddedBroker(str(tmp_path)),
         pytest.raises(StoreLockedError),
@@ -97,15 +96,15 @@ def test_blocking_form_tells_why_it_cannot_start(tmp_path: Path) -> None:
         pass
 
 
-def test_failed_start_leaves_nothing_running(tmp_path: Path) -> None:
-    async def run() -> None:
+def test_failed_start_leaves_nothing_running(tmp_path: Path, run) -> None:
+    async def main() -> None:
         async with EmbeddedBroker(str(tmp_path)):
             second = EmbeddedBroker(str(tmp_path))
             with pytest.raises(StoreLockedError):
                 await second.__aenter__()
             assert second._both.namesrv.addresses == []
 
-    asyncio.run(run())
+    run(main())
 
 
 def test_settings_of_an_embedded_broker(tmp_path: Path) -> None:

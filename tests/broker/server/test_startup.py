@@ -93,6 +93,19 @@ class TestMain:
         assert startup.main(["--store", str(tmp_path), "--check"]) == daemon.STATUS_DAMAGED
         assert "topics.json" in capsys.readouterr().err
 
+    @pytest.mark.parametrize("options", [[], ["--check"], ["--standalone"]])
+    def test_promise_that_is_not_kept_stops_the_start(self, tmp_path, capsys, options) -> None:
+        """``--check`` says the same as a start."""
+        file = tmp_path / "broker.conf"
+        file.write_text("brokerRole=SYNC_MASTER\ninSyncReplicas=2\n", encoding="utf-8")
+        store = tmp_path / "store"
+        words = ["-c", str(file), "--store", str(store), *options]
+        assert startup.main(words) == daemon.STATUS_USAGE
+        error, hint = capsys.readouterr().err.splitlines()
+        assert error.startswith(f"error: {file}: inSyncReplicas=2: ")
+        assert "inSyncReplicas=1" in hint
+        assert not store.exists()
+
     @pytest.mark.parametrize(
         "words",
         [
@@ -112,6 +125,7 @@ class TestMain:
         assert capsys.readouterr().out.startswith("mqbroker ")
 
 
+@pytest.mark.usefixtures("event_loop_name")
 def test_process_serves_until_sigterm_and_stops_in_order(tmp_path: Path) -> None:
     process = subprocess.Popen(
         [

@@ -15,9 +15,9 @@ from broker.common.properties import parse_properties
 from broker.message.message import MessageExt
 from broker.message.properties import decode_properties, encode_properties
 from broker.store.config import MessageStoreConfig, from_properties
-from broker.store.files import Disk
 from broker.store.format.commitlog import Damage, LogRecord, scan_commitlog
-from broker.store.message_store import MessageInner, MessageStore
+from broker.store.logfile.disk import Disk
+from broker.store.message_store import MessageExtBrokerInner, MessageStore
 
 SMALL = MessageStoreConfig(
     mapped_file_size_commit_log=4096,
@@ -33,12 +33,12 @@ SMALL = MessageStoreConfig(
 
 def make_inner(
     topic: str = "TopicA", queue_id: int = 0, body: bytes = b"hello", **fields: Any
-) -> MessageInner:
+) -> MessageExtBrokerInner:
     """A message to store; ``properties`` may be a dict."""
     properties = fields.pop("properties", {})
     if isinstance(properties, dict):
         properties = encode_properties(properties)
-    return MessageInner(
+    return MessageExtBrokerInner(
         topic,
         queue_id,
         body,
@@ -51,7 +51,7 @@ def make_inner(
 
 
 @pytest.fixture
-def inner() -> Callable[..., MessageInner]:
+def inner() -> Callable[..., MessageExtBrokerInner]:
     """``inner(topic, queue_id, body, properties={…}, …)``."""
     return make_inner
 
@@ -96,8 +96,10 @@ class Stores:
         self.open.remove(store)
         store.flusher.stop()
         store._worker.stop()
+        if store._monitor is not None:
+            store._monitor.stop()
         store._open = store._started = False
-        store._refusal = "killed"
+        store.flags.make_shutting_down()
         # What a killed process leaves in mappings stays in the page cache.
         for file in store._log_files.files:
             file.close()
@@ -162,7 +164,7 @@ def check_store(store: MessageStore) -> None:
                 assert unit is not None, (topic, queue_id, offset)
                 if unit[1] == 0x7FFFFFFF or store.is_damaged(unit[0]):
                     continue
-                record = store.look_message(unit[0], unit[1])
+                record = store.get_record_at(unit[0], unit[1])
                 assert record is not None, (topic, queue_id, offset, unit)
                 message = _decode(record)
                 assert (message.topic, message.queue_id) == (topic, queue_id)
@@ -175,7 +177,7 @@ def check_store(store: MessageStore) -> None:
         return
     first = store.index.files[0].begin_physical_offset
     for physical_offset in held:
-        message = _decode(store.look_message(physical_offset))
+        message = _decode(store.get_record_at(physical_offset))
         names = decode_properties(message.properties_raw)
         keys = [names.get("UNIQ_KEY", ""), *names.get("KEYS", "").split(" ")]
         for key in filter(None, keys):
@@ -213,6 +215,7 @@ class FaultyDisk(Disk):
 
     WATCHED = (
         "open",
+        "set_size",
         "reserve",
         "map",
         "sync_data",

@@ -7,7 +7,7 @@ import time
 import pytest
 
 from broker.store.clean import disk_ratio
-from broker.store.files import Disk
+from broker.store.logfile.disk import Disk
 from broker.store.message_store import GetMessageStatus, PutMessageStatus
 
 HOUR_MS = 3_600_000

@@ -4,10 +4,10 @@ import pytest
 
 from broker.message.record import MAGIC_BLANK, MAGIC_V1, MAGIC_V2, decode_record, encode_record
 from broker.store.commitlog import CommitLog, RecordTooLargeError
-from broker.store.consumequeue import Topic
-from broker.store.files import Disk
+from broker.store.consumequeue.consume_queue import Topic
 from broker.store.format.commitlog import Blank, scan_commitlog
-from broker.store.mapped_file import FilePreparer, MappedFileQueue
+from broker.store.logfile.disk import Disk
+from broker.store.logfile.mapped_file import FilePreparer, MappedFileQueue
 
 SIZE = 4096
 
@@ -171,9 +171,9 @@ def test_a_log_whose_first_files_are_gone(log, inner):
 
 def test_make_room_keeps_a_batch_together(log, inner):
     log.append(sized(log, inner, 3000), TOPIC, 0, 5)
-    log.make_room(1000)
+    log.ensure_capacity(1000)
     assert len(log.files.files) == 1
-    log.make_room(1200)
+    log.ensure_capacity(1200)
     assert len(log.files.files) == 2
 
 

@@ -60,6 +60,11 @@ def test_keys_of_others_are_ignored():
         ("flushDiskType", "SOMETIMES"),
         ("messageDelayLevel", "1s 5x"),
         ("messageDelayLevel", "s"),
+        ("messageDelayLevel", "²s"),
+        ("messageDelayLevel", "99999999999d"),
+        ("messageDelayLevel", f"{'9' * 5000}s"),
+        ("flushIntervalCommitLog", "9" * 5000),
+        ("deleteWhen", "²"),
         ("deleteWhen", "24"),
         ("deleteWhen", "noon"),
     ],
@@ -68,6 +73,22 @@ def test_what_makes_no_sense_is_named(key, text):
     with pytest.raises(ConfigError) as caught:
         from_properties({key: text})
     assert key in caught.value.message
+
+
+@pytest.mark.parametrize("setting", SETTINGS.values(), ids=lambda setting: setting.key)
+def test_every_number_has_bounds_that_are_checked(setting):
+    default = getattr(DEFAULTS, FIELD_OF_KEY[setting.key])
+    if isinstance(default, bool) or not isinstance(default, int):
+        assert setting.bounds is None
+        return
+    low, high = setting.bounds
+    assert low <= default <= high
+    for value in (low, high):
+        from_properties({setting.key: str(value)})
+    for value in (low - 1, high + 1, -(1 << 70), 1 << 70):
+        with pytest.raises(ConfigError) as caught:
+            from_properties({setting.key: str(value)})
+        assert f"{setting.key}={value}: must be between {low} and {high}" in caught.value.message
 
 
 @pytest.mark.parametrize(

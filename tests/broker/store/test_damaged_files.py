@@ -11,11 +11,11 @@ import pytest
 
 from broker.errors import StoreError
 from broker.message.record import decode_record
-from broker.store.files import Disk
-from broker.store.log_scan import LogScan
+from broker.store.logfile.disk import Disk
 from broker.store.message_store import MessageStore
-from broker.store.queue_ends import NAME as QUEUE_ENDS
-from broker.store.recovery import abort_content
+from broker.store.recovery.log_scan import LogScan
+from broker.store.recovery.store_recovery import abort_content
+from broker.store.store_manifest import NAME as QUEUE_ENDS
 
 MESSAGES = 120
 SHORT = 300

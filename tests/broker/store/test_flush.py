@@ -1,13 +1,17 @@
 """Group commit, asynchronous flush, failed syncs, the checkpoint."""
 
+import queue
 import threading
 from pathlib import Path
 
+import msgspec
 import pytest
 
-from broker.store.files import Disk
+from broker.errors import DiskFullError
+from broker.store import flush
 from broker.store.flush import StoreCheckpoint
 from broker.store.format.checkpoint import Checkpoint, decode_checkpoint
+from broker.store.logfile.disk import Disk
 from broker.store.message_store import PutMessageStatus
 
 P = PutMessageStatus
@@ -73,6 +77,18 @@ def waits() -> Waits:
     return Waits()
 
 
+@pytest.fixture(autouse=True)
+def only_waits_flush(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tests that close the gate decide when a flush begins; see :func:`group_commit`."""
+    monkeypatch.setattr(flush, "GROUP_COMMIT_SECONDS", 3_600)
+
+
+@pytest.fixture
+def group_commit(monkeypatch: pytest.MonkeyPatch, only_waits_flush: None) -> None:
+    """What nobody waits for is flushed by itself."""
+    monkeypatch.setattr(flush, "GROUP_COMMIT_SECONDS", 0.001)
+
+
 @pytest.fixture
 def sync_store(stores, gated):
     return stores.start(stores.config(flush_disk_type="SYNC_FLUSH"), disk=gated)
@@ -126,6 +142,89 @@ def test_a_turn_starts_one_flush(stores, inner, waits, gated):
     assert waits.wait(5) == [P.PUT_OK] * 5
 
 
+class Posted:
+    """Calls that the flushing thread hands over, run in the test's thread."""
+
+    def __init__(self) -> None:
+        self._calls: queue.Queue = queue.Queue()
+
+    def __call__(self, call) -> None:
+        self._calls.put(call)
+
+    def run_one(self) -> None:
+        self._calls.get(timeout=WAIT)()
+
+
+def test_a_put_nobody_waits_for_is_flushed_and_dispatched_by_itself(
+    stores, inner, gated, group_commit
+):
+    posted = Posted()
+    config = stores.config(flush_disk_type="SYNC_FLUSH")
+    store = stores.start(config, disk=gated, notify=posted)
+    arrived = []
+    store.add_arriving_listener(lambda *arrival: arrived.append(arrival[0]))
+    for count in (1, 2, 3):
+        result = store.put_message(inner())
+        posted.run_one()
+        assert store.flushed_where == result.physical_end
+        assert store.get_max_offset("TopicA", 0) == count
+        assert len(arrived) == count
+
+
+def test_puts_nobody_waits_for_share_a_sync(stores, inner, gated, group_commit):
+    posted = Posted()
+    config = stores.config(flush_disk_type="SYNC_FLUSH")
+    store = stores.start(config, disk=gated, notify=posted)
+    store.put_message(inner(body=bytes(10)))
+    store._worker.drain()
+    posted.run_one()
+    gated.gate.clear()
+    gated.syncing.clear()
+    gated.syncs = 0
+    store.put_message(inner())
+    assert gated.syncing.wait(WAIT)
+    for _ in range(10):
+        last = store.put_message(inner())
+    gated.gate.set()
+    posted.run_one()
+    posted.run_one()
+    assert store.flushed_where == last.physical_end
+    assert gated.syncs == 2
+
+
+def test_a_wait_ends_the_group_commit_interval(stores, inner, gated, waits):
+    store = stores.start(stores.config(flush_disk_type="SYNC_FLUSH"), disk=gated)
+    store.put_message(inner())
+    result = store.put_message(inner())
+    store.await_flush(result.physical_end, waits)
+    assert waits.wait(1) == [P.PUT_OK]
+    assert store.flushed_where == result.physical_end
+
+
+def test_a_put_after_the_wait_of_its_turn_is_flushed_too(stores, inner, gated, waits, group_commit):
+    """The flush of an earlier turn may serve the wait before the put is there."""
+    turn, posted = [], Posted()
+    config = stores.config(flush_disk_type="SYNC_FLUSH")
+    store = stores.start(config, disk=gated, defer=turn.append, notify=posted)
+    store.await_flush(store.put_message(inner()).physical_end, waits)
+    assert store.flush()
+    last = store.put_message(inner())
+    turn.pop()()
+    while store.flushed_where < last.physical_end or store.get_max_offset("TopicA", 0) < 2:
+        posted.run_one()
+    assert waits.got == [P.PUT_OK]
+
+
+def test_what_another_thread_flushed_is_dispatched(stores, inner, gated, group_commit):
+    posted = Posted()
+    config = stores.config(flush_disk_type="SYNC_FLUSH")
+    store = stores.start(config, disk=gated, notify=posted)
+    store.put_message(inner())
+    assert store.flusher.flush()
+    posted.run_one()
+    assert store.get_max_offset("TopicA", 0) == 1
+
+
 def test_callbacks_come_through_notify_and_behind_dispatch(stores, inner, gated):
     posted, ready = [], threading.Event()
 
@@ -155,10 +254,10 @@ def test_a_roll_syncs_the_old_file_first(stores, inner, gated):
     store._worker.drain()
     result = store.put_message(inner(body=bytes(3000)))
     old, new = store.log.files.files
+    fds = [old._fd, new._fd]
     gated.fds.clear()
     assert store.flush()
-    logs = [fd for fd in gated.fds if fd in (old._fd, new._fd)]
-    assert logs == [old._fd, new._fd]
+    assert [fd for fd in gated.fds if fd in fds] == fds
     assert store.flushed_where == result.physical_end
 
 
@@ -181,7 +280,7 @@ def test_a_failed_sync_ends_all_acknowledgements(sync_store, stores, inner, wait
     assert "Input/output error" in sync_store.not_writable_reason
     # Reads go on, of flushed data.
     assert sync_store.get_message("TopicA", 0, 0).message_count == 1
-    assert sync_store.look_message(kept.physical_offset) is not None
+    assert sync_store.get_record_at(kept.physical_offset) is not None
     stores.close(sync_store)
     assert (stores.root / "abort").exists()
     store = stores.start()
@@ -195,6 +294,71 @@ def test_a_failed_asynchronous_sync_stops_writes(stores, inner, faulty_disk):
     faulty_disk.fail["sync_data"] = OSError(5, "Input/output error")
     assert store.flush() is False
     assert store.put_message(inner()).status is P.SERVICE_NOT_AVAILABLE
+
+
+def test_nothing_lifts_the_refusal_of_a_failed_sync(stores, inner, faulty_disk, monkeypatch):
+    """Not the end of a full disk either, whenever the sync fails."""
+    store = stores.start(disk=faulty_disk)
+    store.put_message(inner(body=bytes(3000)))
+    store._worker.drain()
+    store.log.preparer.discard()
+    faulty_disk.fail["reserve"] = DiskFullError("commitlog/x: No space left on device")
+    assert store.put_message(inner(body=bytes(3000))).status is P.SERVICE_NOT_AVAILABLE
+    del faulty_disk.fail["reserve"]
+    ready = store.log.ready
+
+    def failing_meanwhile() -> None:
+        ready()
+        faulty_disk.fail["sync_data"] = OSError(5, "Input/output error")
+        assert store.flusher.flush() is False
+        del faulty_disk.fail["sync_data"]
+
+    monkeypatch.setattr(store.log, "ready", failing_meanwhile)
+    for _ in range(3):
+        stores.clock.advance(1_000)
+        refused = store.put_message(inner())
+        assert refused.status is P.SERVICE_NOT_AVAILABLE
+        assert "Input/output error" in refused.remark
+        store.clean_expired()
+        assert not store.writable
+
+
+@pytest.mark.parametrize(
+    ("flush_type", "method"),
+    [("ASYNC_FLUSH", "_run"), ("SYNC_FLUSH", "_run"), ("SYNC_FLUSH", "_watch")],
+)
+def test_a_flush_thread_that_dies_ends_all_acknowledgements(
+    stores, inner, waits, monkeypatch, flush_type, method
+):
+    died, go = threading.Event(), threading.Event()
+
+    def die(self) -> None:
+        assert go.wait(WAIT)
+        raise OverflowError("timestamp too large to convert to C PyTime_t")
+
+    monkeypatch.setattr(flush.FlushService, method, die)
+    store = stores.load(stores.config(flush_disk_type=flush_type))
+    report = store.flusher._on_died
+
+    def on_died(reason: str) -> None:
+        report(reason)
+        died.set()
+
+    store.flusher._on_died = on_died
+    store.start()
+    result = store.put_message(inner())
+    if method == "_run":
+        store.await_flush(result.physical_end, waits)
+    go.set()
+    if method == "_run":
+        assert waits.wait(1) == [P.FLUSH_DISK_TIMEOUT]
+    assert died.wait(WAIT)
+    refused = store.put_message(inner())
+    assert refused.status is P.SERVICE_NOT_AVAILABLE
+    assert "store-flush" in refused.remark
+    assert "OverflowError" in refused.remark
+    store.await_flush(result.physical_end + 1, waits)
+    assert waits.got[-1] is P.FLUSH_DISK_TIMEOUT
 
 
 def test_a_flush_that_hangs_is_a_timeout(sync_store, inner, waits, gated):
@@ -244,6 +408,41 @@ def test_asynchronous_flush_comes_by_itself(stores, inner, waits):
     store.await_flush(result.physical_end, waits)
     assert waits.wait(1) == [P.PUT_OK]
     assert store.flushed_where == result.physical_end
+
+
+def test_queue_flushes_have_one_timer(stores, inner, monkeypatch):
+    """Whoever asks while one is pending, and whatever becomes dirty during a flush."""
+    store = stores.load()
+    timers = []
+    monkeypatch.setattr(store._worker, "run_later", lambda delay_ms, job: timers.append(job))
+    store.start()
+    for number in range(50):
+        stores.clock.advance(60_000)  # every flush is a thorough one: no queue stays dirty
+        store.put_message(inner(queue_id=number % 3))
+        if number % 5 == 0 and timers:
+            # A unit is written between the flush's look at the queues and its end.
+            sync = store.queue_table.sync
+
+            def sync_then_put(least_pages, sync=sync) -> None:
+                sync(least_pages)
+                store.put_message(inner())
+                store.put_message(inner(queue_id=1))
+
+            with monkeypatch.context() as patched:
+                patched.setattr(store.queue_table, "sync", sync_then_put)
+                timers.pop(0)()
+        assert len(timers) == 1
+
+
+def test_a_shorter_interval_takes_effect_at_once(stores, inner, gated):
+    config = stores.config(flush_interval_commit_log=3_600_000, flush_commit_log_least_pages=0)
+    store = stores.start(config, disk=gated)
+    store._worker.drain()
+    store.put_message(inner())
+    store._worker.drain()  # the next file is synced when it is made
+    gated.syncing.clear()
+    store.set_config(msgspec.structs.replace(config, flush_interval_commit_log=1))
+    assert gated.syncing.wait(WAIT)
 
 
 # --- checkpoint -----------------------------------------------------------------------------------

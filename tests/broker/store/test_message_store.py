@@ -161,6 +161,22 @@ def test_a_deleted_topic_is_gone_and_begins_anew(stores, inner):
     assert store.get_max_offset("TopicB", 0) == 1
 
 
+def test_a_deletion_that_cannot_be_noted_deletes_nothing_later(stores, inner, faulty_disk):
+    store = stores.start(disk=faulty_disk)
+    store.put_message(inner())
+    faulty_disk.fail["rename"] = OSError(5, "Input/output error")
+    with pytest.raises(OSError, match="Input/output error"):
+        store.delete_topics(["TopicA"])
+    del faulty_disk.fail["rename"]
+    assert store.put_message(inner()).queue_offset == 1
+    store.delete_topics(["TopicB"])
+    store._note_files()
+    stores.kill(store)
+    store = stores.start()
+    assert store.get_max_offset("TopicA", 0) == 2
+    assert len(bodies(store.get_message("TopicA", 0, 0))) == 2
+
+
 def test_a_light_queue_gets_a_unit_of_its_own(stores, inner):
     store = stores.start(stores.config(enable_multi_dispatch=True, enable_lmq=True))
     for n in range(3):
@@ -183,7 +199,7 @@ def test_a_batch_topic_counts_the_messages_within(stores, inner):
     third = store.put_message(inner(topic="Bulk", sys_flag=0xC0, properties=batch))
     assert [r.queue_offset for r in (first, second, third)] == [0, 3, 4]
     assert store.get_max_offset("Bulk", 0) == 7
-    record = decode_record(store.look_message(third.physical_offset))
+    record = decode_record(store.get_record_at(third.physical_offset))
     assert record.properties["INNER_BASE"] == "4"
     result = store.get_message("Bulk", 0, 1, 32)
     assert (result.message_count, result.next_begin_offset) == (7, 7)

@@ -5,7 +5,7 @@ import os
 import pytest
 
 from broker.message.record import decode_record
-from broker.store.files import Disk
+from broker.store.logfile.disk import Disk
 from broker.store.message_store import GetMessageStatus, PutMessageStatus
 
 STEPS = 400

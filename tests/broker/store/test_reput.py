@@ -4,8 +4,10 @@ from pathlib import Path
 
 import pytest
 
+from broker.common.java import string_hash
+from broker.errors import DiskFullError
 from broker.message.properties import peek_property
-from broker.store import reput
+from broker.store import reput, writer
 from broker.store.config import parse_delay_levels
 from broker.store.reput import message_keys, schedule_code, tags_of
 
@@ -55,6 +57,9 @@ def test_tags_and_keys_are_read_as_java_reads_properties(rng):
         ("0", None),
         ("", None),
         ("x", None),
+        ("9" * 4_301, None),
+        ("0" * 4_301 + "1", 1_000_000 + 1000),
+        ("\u00b2", None),
     ],
 )
 def test_schedule_queues_hold_the_time_of_delivery(delay, code):
@@ -130,6 +135,48 @@ def test_after_an_overflow_the_quick_lane_takes_over_again(stores, inner, monkey
     assert len(store.reput.pending) == 1
     turn.pop()()
     assert store.get_max_offset("TopicA", 0) == 6
+
+
+@pytest.mark.parametrize("pending", [100, 3])
+def test_a_large_backlog_is_dispatched_in_several_turns(stores, inner, monkeypatch, pending):
+    """Both by what puts left and, after an overflow, by reading the log."""
+    monkeypatch.setattr(writer, "DISPATCH_SLICE", 4)
+    monkeypatch.setattr(reput, "MAX_PENDING", pending)
+    turn = []
+    store = stores.start(defer=turn.append)
+    store.put_messages([inner(properties={"KEYS": f"k{number}"}) for number in range(10)])
+    seen = []
+    while turn:
+        turn.pop()()
+        seen.append(store.get_max_offset("TopicA", 0))
+    assert seen == [4, 8, 10]
+    assert store.dispatch_behind_bytes == 0
+    assert store.reput.overflow is False
+    store.put_message(inner())
+    turn.pop()()
+    assert (store.get_max_offset("TopicA", 0), turn) == (11, [])
+
+
+def test_dispatch_that_cannot_go_on_does_not_ask_for_more_turns(stores, inner, monkeypatch):
+    monkeypatch.setattr(writer, "DISPATCH_SLICE", 4)
+    turn = []
+    store = stores.start(defer=turn.append)
+    store.put_messages([inner() for _ in range(10)])
+
+    def full(limit, most):
+        raise DiskFullError("/store/consumequeue: no space")
+
+    monkeypatch.setattr(store.reput, "run", full)
+    turn.pop()()
+    assert turn == []
+
+
+def test_long_tags_are_not_remembered():
+    codes = reput.TagCodes()
+    tag = b"t" * (reput.MAX_KEPT_TAG_BYTES + 1)
+    assert codes.code(tag) == string_hash(tag)
+    assert codes.code(tag[1:]) == string_hash(tag[1:])
+    assert list(codes.codes) == [tag[1:]]
 
 
 def test_with_sync_flush_only_flushed_messages_show(stores, inner):

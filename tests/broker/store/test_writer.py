@@ -22,7 +22,7 @@ def test_a_put_message_is_found_where_the_result_says(stores, inner):
     assert result.status is P.PUT_OK
     assert (result.queue_offset, result.physical_offset, result.message_count) == (0, 0, 1)
     assert result.store_timestamp == stores.clock.now_ms()
-    message = decode_record(store.look_message(result.physical_offset), check_crc=True)
+    message = decode_record(store.get_record_at(result.physical_offset), check_crc=True)
     assert (message.topic, message.queue_id, message.body) == ("TopicA", 3, b"one")
     assert message.store_timestamp == stores.clock.now_ms()
     assert message.total_size == result.store_size == result.physical_end
@@ -94,13 +94,13 @@ def test_a_record_longer_than_a_file_is_illegal(stores, inner):
 def test_an_empty_body_has_crc_0(stores, inner):
     store = stores.start()
     result = store.put_message(inner(body=b""))
-    assert decode_record(store.look_message(result.physical_offset)).body_crc == 0
+    assert decode_record(store.get_record_at(result.physical_offset)).body_crc == 0
 
 
 def test_a_body_may_be_a_memoryview(stores, inner):
     store = stores.start()
     result = store.put_message(inner(body=memoryview(b"xxbodyxx")[2:6]))
-    assert decode_record(store.look_message(result.physical_offset)).body == b"body"
+    assert decode_record(store.get_record_at(result.physical_offset)).body == b"body"
 
 
 def test_ipv6_hosts_set_their_flags(stores, inner):
@@ -108,7 +108,7 @@ def test_ipv6_hosts_set_their_flags(stores, inner):
     message = inner()
     message.born_host = bytes(15) + b"\x01\0\0\0\x07"
     result = store.put_message(message)
-    found = decode_record(store.look_message(result.physical_offset))
+    found = decode_record(store.get_record_at(result.physical_offset))
     assert found.sys_flag == 0x10
     assert found.born_host == "[::1]:7"
 

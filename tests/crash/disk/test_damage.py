@@ -34,12 +34,7 @@ def image(sim: Any) -> tuple[Any, list[Any]]:
 
 def copy(sim: Any, disk: Any, *, crashed: bool, derived: bool) -> Any:
     """The store again: as after a power cut, with or without its queues and index."""
-    other = sim.Disk("boot-2")
-    other.folders = {path: dict(names) for path, names in disk.folders.items()}
-    other.folder_ids = dict(disk.folder_ids)
-    other.inodes = {
-        number: type(inode)(number, bytes(inode.data)) for number, inode in disk.inodes.items()
-    }
+    other = disk.copy("boot-2")
     if not derived:
         other.remove_folder(f"{sim.root}/consumequeue")
         other.remove_folder(f"{sim.root}/index")
@@ -77,7 +72,7 @@ def check(sim: Any, disk: Any, places: list[Any], victim: int) -> None:
         assert found.status is GetMessageStatus.FOUND, (number, found.status)
         message = decode_record(found.buffers[0], check_crc=True)
         assert (message.queue_offset, message.body) == (offset, body), number
-        assert store.look_message(physical) is not None
+        assert store.get_record_at(physical) is not None
         hits = store.query_message("T0", f"k{number + 1}", 64, 0, 1 << 62).buffers
         assert body in [bytes(decode_record(hit).body) for hit in hits], number
     script = sim.Script(disk, random.Random(1), "SYNC_FLUSH")

@@ -140,17 +140,6 @@ def test_the_names_of_log_files_survive_a_kill_and_then_a_power_cut(
     assert noted
 
 
-def copied(sim: Any, disk: Any) -> Any:
-    """The state of a disk as one that a journal begins from."""
-    base = sim.Disk(disk.boot)
-    base.folders = {path: dict(names) for path, names in disk.folders.items()}
-    base.folder_ids = dict(disk.folder_ids)
-    base.inodes = {
-        number: type(inode)(number, bytes(inode.data)) for number, inode in disk.inodes.items()
-    }
-    return base
-
-
 @pytest.mark.parametrize("run", range(RUNS))
 def test_power_cut_during_the_recovery_from_a_power_cut(
     sim: Any, rng: random.Random, run: int
@@ -161,7 +150,7 @@ def test_power_cut_during_the_recovery_from_a_power_cut(
         cutter.advance(position)
         promise = sim.Promise(cutter.marks, killed=False)
         disk = cutter.cut(rng, 0.5)
-        base = copied(sim, disk)
+        base = disk.copy()
         with sim.Tracer(disk):
             store = sim.reopen(disk, script.config)
         store.shutdown()

@@ -18,17 +18,17 @@ pytestmark = [pytest.mark.crash, pytest.mark.timeout(60 + 30 * ROUNDS)]
 
 @pytest.mark.parametrize("flush", ["SYNC_FLUSH", "ASYNC_FLUSH"])
 def test_nothing_acknowledged_is_lost_when_the_broker_is_killed(
-    make_battle: Callable[..., Any], flush: str, capsys: pytest.CaptureFixture[str]
+    make_rounds: Callable[..., Any], flush: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    battle = make_battle(flushDiskType=flush)
-    battle.run(ROUNDS)
-    ledger = battle.ledger
+    rounds = make_rounds(flushDiskType=flush)
+    rounds.run(ROUNDS)
+    ledger = rounds.ledger
     assert ledger.acked
     with capsys.disabled():
         if ROUNDS > 6:
             print(
-                f"\n{flush}: {ROUNDS} rounds ({dict(battle.kinds)}), {ledger.sent} sent,"
-                f" {len(ledger.acked)} acknowledged, 0 lost, {ledger.unanswered} unanswered,"
+                f"\n{flush}: {ROUNDS} rounds ({dict(rounds.kinds)}), {ledger.sent} sent,"
+                f" acknowledged {dict(ledger.kinds)}, 0 lost, {ledger.unanswered} unanswered,"
                 f" answers {dict(ledger.codes)}, ready again in"
-                f" {max(battle.ready_seconds):.2f} s at most"
+                f" {max(rounds.ready_seconds):.2f} s at most"
             )

@@ -467,7 +467,10 @@ class FakeBroker(Peer):
     def on_15(self, header: Any, command: RemotingCommand) -> None:
         if not self.ignore_writes:
             offsets = self.committed(header.consumer_group, header.topic)
-            offsets[header.queue_id] = header.commit_offset
+            if header.commit_offset < 0:
+                offsets.pop(header.queue_id, None)
+            else:
+                offsets[header.queue_id] = header.commit_offset
 
     def on_43(self, header: Any, command: RemotingCommand) -> ConsumerOffsetSerializeWrapper:
         return ConsumerOffsetSerializeWrapper(

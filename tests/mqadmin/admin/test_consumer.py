@@ -149,8 +149,39 @@ class TestList:
         broker_b.groups["g2"] = SubscriptionGroupConfig(group_name="g2")
         broker_b.groups["TOOLS_CONSUMER"] = SubscriptionGroupConfig(group_name="TOOLS_CONSUMER")
         rows = [(r.group, r.clients, r.lag) for r in admin.consumer.list().items]
-        assert rows == [("g1", 1, 3), ("g2", 0, 0)]
+        assert rows == [("g1", 1, 3), ("g2", 0, None)]
         assert len(admin.consumer.list(include_system=True).items) == 3
+
+    def test_a_queue_without_an_offset_has_no_lag(self, admin, broker_a):
+        for group in ("young", "fresh", "zero"):
+            broker_a.groups[group] = SubscriptionGroupConfig(group_name=group)
+        fill(broker_a, 5)
+        fill(broker_a, 7, queue_id=1)
+        broker_a.committed("young", "orders")[0] = 2  # queue 1 has none
+        broker_a.committed("zero", "orders")[1] = 0
+        lags = {item.group: item.lag for item in admin.consumer.list().items}
+        assert lags == {"young": 3, "fresh": None, "zero": 7}
+
+    def test_what_no_broker_tells_is_absent_and_an_error(self, admin, broker_a):
+        broker_a.groups["g"] = SubscriptionGroupConfig(group_name="g")
+        broker_a.refuse(RequestCode.GET_CONSUMER_CONNECTION_LIST, ResponseCode.SYSTEM_ERROR)
+        broker_a.refuse(RequestCode.GET_CONSUME_STATS, ResponseCode.SYSTEM_ERROR)
+        listing = admin.consumer.list()
+        (item,) = [one for one in listing.items if one.group == "g"]
+        assert (item.clients, item.lag) == (None, None)
+        assert {error.request_code for error in listing.errors} == {203, 208}
+
+    def test_clients_on_a_silent_broker_are_not_counted_as_none(self, admin, broker_a, broker_b):
+        broker_a.groups["g"] = SubscriptionGroupConfig(group_name="g")
+        broker_b.silent = True
+        (item,) = [one for one in admin.consumer.list().items if one.group == "g"]
+        assert item.clients is None
+
+    def test_nobody_online_is_a_number(self, admin, broker_a):
+        broker_a.groups["g"] = SubscriptionGroupConfig(group_name="g")
+        listing = admin.consumer.list()
+        assert [one.clients for one in listing.items if one.group == "g"] == [0]
+        assert listing.errors == []
 
     def test_without_lag_half_as_much_is_asked(self, admin, cluster, broker_a):
         broker_a.connect("g1", "c1", "orders")

@@ -209,3 +209,24 @@ def test_a_whole_question_loads_no_heavy_module(embedded, question) -> None:
         [sys.executable, "-I", "-S", "-c", program], capture_output=True, text=True, check=True
     )
     assert done.stdout.strip() == "[]"
+
+
+def test_the_first_reset_of_a_group_is_undone_to_no_offset(session, topic, tmp_path) -> None:
+    session.message.send(topic, b"x", queue_id=0)
+    group = f"g-{topic}"[:60]
+    with pytest.raises(ClientError, match="does not exist"):
+        session.offset.plan_reset(group, topic, "latest")
+    assert session.apply(session.group.plan_create(group)).ok
+    undo = str(tmp_path / "undo.json")
+    done = session.offset.apply_reset(
+        session.offset.plan_reset(group, topic, "latest"), undo_path=undo
+    )
+    assert done.ok
+    assert {item.consumer_offset for item in session.offset.show(group).items} == {0, 1}
+    # a second reset is one the broker holds until the next pull: commits are ignored until then
+    second = session.offset.plan_reset(group, topic, "earliest", queue_id=0)
+    assert [item.via for item in second.items] == ["server"]
+    assert session.offset.apply_reset(second, undo_path=undo + "1").ok
+    back = session.offset.plan_reset(group, topic, f"file:{undo}")
+    assert session.offset.apply_reset(back, undo_path=undo + "2").ok
+    assert session.offset.show(group).items == []

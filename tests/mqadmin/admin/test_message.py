@@ -2,7 +2,7 @@
 
 import pytest
 
-from broker.errors import BrokerError, ClientError, ConnectError
+from broker.errors import BrokerError, ClientError, ConfigError, ConnectError
 from broker.message.message_id import compose_uniq_key, offset_msg_id
 from broker.remoting.protocol.codes import RequestCode, ResponseCode
 from mqadmin.admin.message import BodyView, decode_id
@@ -125,7 +125,7 @@ class TestKey:
         result = admin.message.query_key("orders", "42", max_items=3, body=TEXT)
         assert [item.body for item in result.items] == ["2", "3", "4"]
         assert result.truncated
-        assert "--max" in result.hint
+        assert "--limit" in result.hint
 
     def test_exactly_max_is_not_truncated(self, admin, broker_a):
         for _ in range(3):
@@ -266,6 +266,9 @@ class TestId:
     def test_any_text_can_be_a_uniq_key_of_a_topic(self, admin, broker_a):
         broker_a.store("orders", uniq="my-own-id")
         assert admin.message.query_id("my-own-id", topic="orders").kind == "found"
+        # what is no id and was found nowhere is a bad id, as it is without the topic
+        assert admin.message.query_id("your-own-id", topic="orders").kind == "badId"
+        assert admin.message.query_id("your-own-id").kind == "badId"
 
     def test_a_peer_that_sends_rubbish_is_no_crash(self, admin, broker_a):
         stored = broker_a.store("orders")
@@ -414,6 +417,42 @@ class TestSend:
             admin.message.send("orders", b"hi", queue_id=0)
         assert admin.message.send("orders", b"x", queue_id=0, broker="broker-b").queue_offset == 1
 
+    def test_a_plan_checks_what_sending_checks_and_sends_nothing(self, admin, cluster, broker_a):
+        broker_a.store("orders")
+        plan = admin.message.plan_send("orders", b"hi")
+        assert (plan.record.send_status, plan.record.broker_name) == ("planned", None)
+        assert plan.addresses == [broker_a.address]
+        chosen = admin.message.plan_send("orders", b"hi", queue_id=2).record
+        assert (chosen.broker_name, chosen.queue_id) == ("broker-a", 2)
+        with pytest.raises(ClientError, match="does not exist"):
+            admin.message.plan_send("nosuch", b"hi")
+        with pytest.raises(ClientError, match="no writable queue 9"):
+            admin.message.plan_send("orders", b"hi", queue_id=9)
+        with pytest.raises(ClientError, match="needs a body"):
+            admin.message.plan_send("orders", b"")
+        assert cluster.asked(RequestCode.SEND_MESSAGE_V2) == []
+
+    @pytest.mark.parametrize(
+        ("levels", "level", "good"),
+        [("1s 5s 10s", 3, True), ("1s 5s 10s", 4, False), (None, 18, True), (None, 19, False)],
+    )
+    def test_a_delay_level_the_broker_does_not_have_is_refused(
+        self, admin, cluster, broker_a, levels, level, good
+    ):
+        broker_a.store("orders")
+        if levels is None:
+            broker_a.refuse(RequestCode.GET_BROKER_CONFIG, ResponseCode.NO_PERMISSION)
+        else:
+            broker_a.config["messageDelayLevel"] = levels
+        if good:
+            admin.message.send("orders", b"x", delay_level=level)
+            return
+        with pytest.raises(
+            ConfigError, match=f"delay level {level}: broker .* has the levels 1 to"
+        ):
+            admin.message.send("orders", b"x", delay_level=level)
+        assert cluster.asked(RequestCode.SEND_MESSAGE_V2) == []
+
     def test_a_refusal_names_broker_and_code(self, admin, broker_a):
         broker_a.store("orders")
         broker_a.refuse(RequestCode.SEND_MESSAGE_V2, ResponseCode.MESSAGE_ILLEGAL, "too big")
@@ -421,6 +460,54 @@ class TestSend:
             admin.message.send("orders", b"hi")
         assert (caught.value.code, caught.value.request_code) == (13, 310)
         assert caught.value.address == broker_a.address
+
+
+class TestNarrowedKey:
+    @pytest.fixture
+    def spread(self, broker_a, broker_b):
+        for broker in (broker_a, broker_b):
+            for queue_id in range(2):
+                for tags in ("x", "y"):
+                    broker.store("orders", queue_id, keys="42", tags=tags)
+
+    @pytest.mark.parametrize("scan", [False, True])
+    @pytest.mark.parametrize(
+        ("narrow", "count"),
+        [
+            ({}, 8),
+            ({"queue_id": 1}, 4),
+            ({"broker": "broker-b"}, 4),
+            ({"tags": "x"}, 4),
+            ({"queue_id": 0, "broker": "broker-a", "tags": "x"}, 1),
+            ({"tags": "z"}, 0),
+        ],
+    )
+    def test_only_what_was_asked_for_is_returned(
+        self, admin, spread, broker_a, broker_b, narrow, count, scan
+    ):
+        if scan:
+            for broker in (broker_a, broker_b):
+                broker.unindexed.update(broker.log)
+        result = admin.message.query_key("orders", "42", scan=scan, **narrow)
+        assert len(result.items) == count
+        for item in result.items:
+            assert item.queue_id == narrow.get("queue_id", item.queue_id)
+            assert item.broker_name == narrow.get("broker", item.broker_name)
+            assert item.tags == narrow.get("tags", item.tags)
+
+    def test_other_messages_do_not_use_up_the_limit(self, admin, cluster, broker_a):
+        wanted = broker_a.store("orders", 1, keys="42").offset_msg_id
+        for _ in range(100):
+            cluster.clock.advance(1_000)
+            broker_a.store("orders", 0, keys="42")
+        result = admin.message.query_key("orders", "42", queue_id=1, max_items=1)
+        assert [item.offset_msg_id for item in result.items] == [wanted]
+
+    def test_a_queue_or_broker_that_is_not_there_is_an_error(self, admin, spread):
+        with pytest.raises(ClientError, match="no queue 9"):
+            admin.message.query_key("orders", "42", queue_id=9)
+        with pytest.raises(ClientError, match="broker nosuch"):
+            admin.message.query_key("orders", "42", broker="nosuch")
 
 
 class TestTail:

@@ -4,9 +4,8 @@ import pytest
 
 from broker.client.pull_consumer import PullConsumer
 from broker.common.message_queue import MessageQueue
-from broker.errors import ClientError, ConnectError
+from broker.errors import ClientError
 from mqadmin.admin.message_read import (
-    Follower,
     Reader,
     chosen_queues,
     oldest_store_time,
@@ -109,45 +108,6 @@ class TestReader:
         found = list(reader.read_all(parts, lambda one: True))
         assert [name for name, _ in found] == ["broker-a"]
         assert [error.target for error in reader.errors] == ["t broker-b/0"]
-
-
-class TestFollower:
-    def test_each_message_once_in_order_of_time(self, consumer, cluster, broker_a, rng):
-        broker_a.store("t")
-        starts = {MessageQueue("t", "broker-a", number): 0 for number in range(4)}
-        follower = Follower(consumer, starts, "*")
-        seen = [one.physical_offset for _, one in follower.round()]
-        for _ in range(20):
-            for _ in range(rng.randrange(4)):
-                cluster.clock.advance(1)
-                broker_a.store("t", rng.randrange(4))
-            seen += [one.physical_offset for _, one in follower.round()]
-        assert seen == sorted(broker_a.log)
-
-    def test_a_queue_that_lost_its_place_goes_on_where_the_broker_says(self, consumer, broker_a):
-        for _ in range(5):
-            broker_a.store("t")
-        broker_a.expire("t", 0, 3)
-        follower = Follower(consumer, {MessageQueue("t", "broker-a", 0): 1}, "*")
-        assert follower.round() == []
-        assert [one.queue_offset for _, one in follower.round()] == [3, 4]
-
-    def test_failures_are_counted_per_round(self, consumer, broker_a, broker_b):
-        broker_a.store("t")
-        broker_b.store("t")
-        queues = {MessageQueue("t", name, 0): 1 for name in ("broker-a", "broker-b")}
-        follower = Follower(consumer, queues, "*")
-        follower.round()
-        broker_b.down = True
-        follower.round()
-        assert [type(error) for error in follower.errors] == [ConnectError]
-        assert not follower.failed_everywhere
-        broker_a.down = True
-        follower.round()
-        assert follower.failed_everywhere
-        broker_a.down = broker_b.down = False
-        follower.round()
-        assert follower.errors == []
 
 
 def test_the_oldest_time_of_several_queues(admin, consumer, cluster, broker_a) -> None:

@@ -56,14 +56,60 @@ class TestPlan:
     def test_shift(self, admin, filled):
         plan = admin.offset.plan_reset("g", "orders", "shift:-2")
         assert moves(plan) == {0: (5, 3, 0, 2), 1: (1, 0, 0, 1)}
-        assert "orders broker-a/2" in plan.warnings[0]
+        clamped, alone = plan.warnings
+        assert "clamped to its edge: orders broker-a/1 to 0" in clamped
+        assert "left alone" in alone
+        assert "orders broker-a/2" in alone
 
     def test_time_and_duration(self, admin, cluster, filled):
         cluster.clock.advance(3_600_000)
         filled.store("orders", 0)
-        plan = admin.offset.plan_reset("g", "orders", str(cluster.clock.now_ms()), queue_id=0)
+        plan = admin.offset.plan_reset("g", "orders", f"@{cluster.clock.now_ms()}", queue_id=0)
         assert moves(plan)[0][1] == 10
         assert plan.to_timestamp == cluster.clock.now_ms()
+        assert [item.to_timestamp for item in plan.items] == [cluster.clock.now_ms()]
+
+    def test_digits_are_an_offset_however_many_there_are(self, admin, filled):
+        plan = admin.offset.plan_reset("g", "orders", "1700000000", queue_id=0)
+        assert (moves(plan)[0][1], plan.to_timestamp) == (10, None)
+        assert "1700000000 is a queue offset here; a time is written @1700000000" in plan.warnings
+
+    @pytest.mark.parametrize(
+        ("to", "clamped"),
+        [
+            ("shift:-100", True),
+            ("shift:-1", False),
+            ("999", True),
+            ("10", False),
+            ("latest", False),
+        ],
+    )
+    def test_a_target_outside_the_queue_is_reported_as_clamped(self, admin, filled, to, clamped):
+        plan = admin.offset.plan_reset("g", "orders", to, queue_id=0)
+        (item,) = plan.items
+        assert item.clamped is clamped
+        assert any("clamped" in warning for warning in plan.warnings) is clamped
+
+    def test_an_unknown_group_fails_in_the_plan(self, admin, cluster, filled, undo):
+        with pytest.raises(ClientError, match="group nosuch does not exist on broker-a") as caught:
+            admin.offset.plan_reset("nosuch", "orders", "latest")
+        assert "group create nosuch" in caught.value.hint
+
+    def test_a_broker_that_lacks_the_group_is_an_error_beside_the_others(
+        self, admin, filled, broker_b
+    ):
+        broker_b.store("orders")
+        plan = admin.offset.plan_reset("g", "orders", "latest")
+        assert {item.broker_name for item in plan.items} == {"broker-a"}
+        assert [error.target for error in plan.errors] == ["broker-b"]
+
+    def test_an_old_broker_takes_a_group_that_is_known_by_its_offsets_alone(self, admin, filled):
+        filled.version = 400
+        filled.config["useServerSideResetOffset"] = "false"
+        filled.groups.clear()
+        assert admin.offset.plan_reset("g", "orders", "latest", queue_id=0).items
+        with pytest.raises(ClientError, match="group nosuch does not exist"):
+            admin.offset.plan_reset("nosuch", "orders", "latest")
 
     def test_what_is_there_already_is_unchanged(self, admin, filled):
         plan = admin.offset.plan_reset("g", "orders", "offset:5", queue_id=0)
@@ -92,7 +138,9 @@ class TestApply:
         assert done.ok
         assert [item.status for item in done.items] == ["done"] * 4
         assert filled.committed("g", "orders") == {0: 10, 1: 3, 2: 0, 3: 0}
-        assert not cluster.asked(RequestCode.UPDATE_CONSUMER_OFFSET)
+        # a first offset is committed, so that it can be removed again; see TestUndo
+        assert [item.via for item in done.items] == ["server", "server", "direct", "direct"]
+        assert len(cluster.asked(RequestCode.INVOKE_BROKER_TO_RESET_OFFSET)) == 2
 
     def test_offset_zero_can_be_set(self, admin, filled, undo):
         plan = admin.offset.plan_reset("g", "orders", "0", queue_id=1)
@@ -126,12 +174,27 @@ class TestApply:
         assert not cluster.asked(RequestCode.INVOKE_BROKER_TO_RESET_OFFSET)
 
     def test_a_refusal_stands_at_its_queue(self, admin, filled, undo):
-        filled.groups.clear()
         plan = admin.offset.plan_reset("g", "orders", "latest", queue_id=0)
+        filled.groups.clear()
         done = admin.offset.apply_reset(plan, undo_path=undo)
         (item,) = done.items
         assert (item.status, item.error.response_code) == ("failed", 26)
         assert "group create" in item.error.hint
+        # nothing was changed, so there is nothing to undo
+        assert (done.undo_path, Path(undo).exists()) == (None, False)
+
+    def test_the_undo_file_is_kept_when_the_broker_may_have_done_it(self, admin, filled, undo):
+        plan = admin.offset.plan_reset("g", "orders", "latest", queue_id=0)
+        honest = filled.on_222
+
+        def done_but_unanswered(header, command):
+            honest(header, command)
+            filled.silent = True
+
+        filled.on_222 = done_but_unanswered
+        cluster_answer = admin.offset.apply_reset(plan, undo_path=undo)
+        assert cluster_answer.items[0].status in {"failed", "differs"}
+        assert (cluster_answer.undo_path, Path(undo).exists()) == (undo, True)
 
     def test_a_broker_that_ignores_it_is_found_out(self, admin, filled, undo):
         filled.ignore_writes = True
@@ -185,9 +248,38 @@ class TestUndo:
         done = admin.offset.apply_reset(plan, undo_path=undo)
         assert done.undo_path == undo
         back = admin.offset.plan_reset("g", "orders", f"file:{undo}")
-        assert moves(back) == {0: (10, 5, 0, 5), 1: (3, 1, 0, 2)}
+        assert moves(back) == {
+            0: (10, 5, 0, 5),
+            1: (3, 1, 0, 2),
+            2: (0, None, 0, 0),
+            3: (0, None, 0, 0),
+        }
         assert admin.offset.apply_reset(back, undo_path=undo + "2").ok
-        assert filled.committed("g", "orders")[0] == 5
+        assert filled.committed("g", "orders") == {0: 5, 1: 1}
+
+    def test_a_first_reset_is_undone_to_no_offset(self, admin, filled, undo):
+        filled.committed("g", "orders").clear()
+        done = admin.offset.apply_reset(
+            admin.offset.plan_reset("g", "orders", "earliest"), undo_path=undo
+        )
+        assert done.ok
+        assert [
+            item["consumerOffset"] for item in json.loads(Path(undo).read_text())["offsets"]
+        ] == [None] * 4
+        back = admin.offset.plan_reset("g", "orders", f"file:{undo}")
+        assert not back.empty
+        again = admin.offset.apply_reset(back, undo_path=undo + "2")
+        assert again.ok
+        assert [(item.new_offset, item.read_back) for item in again.items] == [(None, None)] * 4
+        assert filled.committed("g", "orders") == {}
+
+    def test_an_offset_is_not_removed_under_connected_clients(self, admin, filled, undo):
+        filled.committed("g", "orders").clear()
+        admin.offset.apply_reset(admin.offset.plan_reset("g", "orders", "earliest"), undo_path=undo)
+        filled.connect("g", "c1", "orders")
+        back = admin.offset.plan_reset("g", "orders", f"file:{undo}")
+        assert back.items == []
+        assert "cannot be removed while 1 clients are connected" in back.errors[0].message
 
     def test_it_is_written_before_anything_changes(self, admin, cluster, filled, undo):
         plan = admin.offset.plan_reset("g", "orders", "latest")

@@ -6,19 +6,19 @@ from typing import Any
 import msgspec
 import pytest
 
-from broker.errors import ConfigError, RequestTimeoutError
+from broker.errors import ClientError, ConfigError, RequestTimeoutError
 from broker.remoting.protocol.codes import RequestCode, ResponseCode
 from broker.server.standalone import BlockingEmbeddedBroker
 from mqadmin.admin import MQAdmin
+from mqadmin.admin.dead_letters import DeadLetter, dead_letter_of, read_dead_letters
 from mqadmin.admin.dlq import DlqAdmin
 from mqadmin.admin.ledger import SENDING, SENT, Entry, Ledger
-from mqadmin.admin.letters import Letter, letter_of, read_letters
 from mqadmin.admin.replay import CLEANED, PLANNED, cleaned
 from mqadmin.inspector.directory import Query, StoreDirectory
 from mqadmin.message_row import MessageRow
 
 
-def letter(number: int = 0, **changes: Any) -> Letter:
+def letter(number: int = 0, **changes: Any) -> DeadLetter:
     own = {
         "KEYS": f"k{number}",
         "UNIQ_KEY": f"{number:032X}",
@@ -38,7 +38,7 @@ def letter(number: int = 0, **changes: Any) -> Letter:
         "properties": own,
         "body": b"body %d" % number,
     }
-    return Letter(**{**fields, **changes})
+    return DeadLetter(**{**fields, **changes})
 
 
 @pytest.fixture
@@ -64,7 +64,7 @@ def sent_to(*brokers: Any, topic: str = "orders") -> list[bytes]:
     ]
 
 
-def run(dlq: DlqAdmin, letters: list[Letter], ledger: str, to: str = "origin") -> list[Any]:
+def run(dlq: DlqAdmin, letters: list[DeadLetter], ledger: str, to: str = "origin") -> list[Any]:
     return list(dlq.apply_replay(dlq.plan_replay(letters, to=to, ledger=ledger)))
 
 
@@ -241,7 +241,7 @@ def test_recorded_dead_letters_arrive_as_they_were_first_sent(
     # A letter that the consumer's own producer put back names the first copy by its uniqKey.
     first_of = {(row.topic, row.uniq_key): row for row in rows}
     dead = [row for row in rows if row.topic.startswith("%DLQ%")]
-    letters = [letter_of(row) for row in dead]
+    letters = [dead_letter_of(row) for row in dead]
     ledger = str(tmp_path / "ledger")
     with (
         BlockingEmbeddedBroker(str(tmp_path / "store")) as both,
@@ -285,4 +285,19 @@ def test_rows_of_a_store_and_of_a_file_are_the_same_letters(golden_store: Any) -
     ]
     assert all(isinstance(row, MessageRow) for row in rows)
     text = b"\n".join(msgspec.json.encode(row) for row in rows)
-    assert read_letters(text, "f") == [letter_of(row) for row in rows]
+    assert read_dead_letters(text, "f") == [dead_letter_of(row) for row in rows]
+
+
+def test_a_target_that_does_not_exist_is_an_error_even_when_all_was_sent(
+    dlq: DlqAdmin, ledger: str
+) -> None:
+    run(dlq, [letter(1)], ledger)
+    with pytest.raises(ClientError, match="topic nosuch is not there"):
+        dlq.plan_replay([letter(1)], to="nosuch", ledger=ledger)
+
+
+def test_a_plan_names_the_brokers_it_goes_to(
+    dlq: DlqAdmin, ledger: str, broker_a: Any, broker_b: Any
+) -> None:
+    plan = dlq.plan_replay([letter(1)], ledger=ledger)
+    assert plan.addresses == [broker_a.address, broker_b.address]

@@ -31,10 +31,11 @@ class TestList:
         assert [code for _, code in cluster.calls] == [106, 21, 21]
 
     def test_system_topics_can_be_left_out(self, admin, broker_a):
-        for name in ("TBW102", "orders", "broker-a", "DefaultCluster", "rmq_sys_x", "%RETRY%g"):
+        own = ("TBW102", "broker-a", "DefaultCluster", "rmq_sys_x", "%RETRY%g", "%DLQ%g")
+        for name in ("orders", *own):
             broker_a.topics[name] = config(name)
         names = {record.topic for record in admin.topic.list(include_system=False).items}
-        assert names == {"orders", "%RETRY%g"}
+        assert names == {"orders"}
 
     def test_a_dead_broker_leaves_names_and_an_error(self, admin, broker_a, broker_b):
         broker_a.topics["orders"] = config()
@@ -238,6 +239,17 @@ class TestDelete:
         outcome = admin.apply(admin.topic.plan_delete("orders"))
         assert [item.status for item in outcome.items] == ["done", "failed", "skipped"]
         assert not cluster.namesrvs[0].forgotten
+
+    def test_a_silent_name_server_is_named(self, cluster, broker_a):
+        second = cluster.add_namesrv("127.0.0.1:9877")
+        broker_a.topics["orders"] = config()
+        second.silent = True
+        session = cluster.admin()
+        plan = session.topic.plan_delete("orders")
+        assert [error.address for error in plan.errors] == [second.address]
+        outcome = session.apply(plan)
+        assert [item.status for item in outcome.items] == ["done", "done"]
+        assert not outcome.ok
 
     def test_the_plan_counts_what_is_lost(self, admin, broker_a):
         for _ in range(3):

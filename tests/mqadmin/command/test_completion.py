@@ -79,6 +79,15 @@ def test_topics_come_from_the_cluster_in_a_short_time(admin: Any) -> None:
     assert admin.settings.timeout_ms <= 1000
 
 
+def test_the_limit_counts_the_names_that_match(admin: Any) -> None:
+    topics = [TopicRecord(topic=f"{kind}{number:04d}") for kind in "az" for number in range(1500)]
+    admin.answers["topic.list"] = Listing(items=topics)
+    assert names("topic", "show", "z1499") == ["z1499"]
+    assert names("msg", "query", "--topic=z1499") == ["--topic=z1499"]
+    assert names("msg", "query", "--topic", "z1499") == ["z1499"]
+    assert len(names("topic", "show", "a")) == 1000
+
+
 def test_a_cluster_that_does_not_answer_is_silence(admin: Any) -> None:
     admin.answers["topic.list"] = OSError("down")
     assert names("topic", "show", "") == []

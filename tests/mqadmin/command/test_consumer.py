@@ -41,8 +41,15 @@ def test_lag_as_a_table(mqadmin: Run, admin: Any, screen: Any) -> None:
     admin.answers["consumer.lag"] = LAG
     done = mqadmin("consumer", "lag", "g")
     assert done.status == 0
-    assert done.err == "total lag 1 in 3 queues\n"
+    assert done.err == "total lag 3 in 2 queues, 1 without a committed offset or an answer\n"
     screen("consumer-lag.txt", done.out)
+
+
+def test_a_total_of_nothing_known_is_no_number(mqadmin: Run, admin: Any) -> None:
+    unknown = [item for item in LAG.items if item.lag is None]
+    admin.answers["consumer.lag"] = Listing(items=unknown)
+    done = mqadmin("consumer", "lag", "g")
+    assert done.err == "total lag - in 0 queues, 1 without a committed offset or an answer\n"
 
 
 def test_an_offset_that_is_not_there_is_null_and_never_zero(mqadmin: Run, admin: Any) -> None:

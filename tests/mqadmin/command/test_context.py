@@ -30,6 +30,21 @@ def test_contexts_are_kept_used_shown_and_deleted(mqadmin: Run) -> None:
     assert "10.0.0.1" not in mqadmin("context", "show").out
 
 
+def test_the_output_form_is_kept_only_when_it_is_named_as_a_setting(mqadmin: Run) -> None:
+    made = mqadmin("context", "set", "t", "-n", "h:1", "-o", "json")
+    assert [item["setting"] for item in json.loads(made.out)["items"]] == ["namesrv"]
+    assert "output" not in mqadmin("context", "show", "t", "-o", "csv").out
+    mqadmin("context", "set", "t", "--set", "output=csv", "--set", "no-color=false")
+    kept = json.loads(mqadmin("context", "show", "t", "-o", "json").out)["items"]
+    assert {item["setting"]: item["value"] for item in kept} == {
+        "namesrv": "h:1",
+        "output": "csv",
+        "no-color": False,
+    }
+    for word in ("output=paper", "tls=maybe", "nosuch=1", "secret-key=x", "timeout=soon", "output"):
+        assert mqadmin("context", "set", "t", "--set", word).status == 2
+
+
 def test_the_list_marks_the_current_one(mqadmin: Run, screen: Any) -> None:
     mqadmin("context", "set", "a", "-n", "h:1")
     mqadmin("context", "set", "b", "-n", "h:2", "--tls")

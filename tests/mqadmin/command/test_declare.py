@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from mqadmin.command.declare import Argument, Option, Verb
-from mqadmin.command.face import load_noun
 from mqadmin.command.nouns import NOUNS
 from mqadmin.command.options import GLOBALS
 from mqadmin.command.quick import parse
+from mqadmin.command.typer_app import load_noun
 
 Run = Callable[..., Any]
 

@@ -80,7 +80,7 @@ def letters(tmp_path: Path) -> str:
 
 def lay_out(admin: Any, planned: list[ReplayItem], done: list[ReplayItem]) -> None:
     admin.answers["dlq.plan_replay"] = lambda letters, to, ledger: ReplayPlan(
-        letters=letters, items=planned, ledger=ledger
+        letters=letters, items=planned, ledger=ledger, addresses=["h:1"]
     )
     admin.answers["dlq.apply_replay"] = lambda plan, rate: iter(done)
 
@@ -93,6 +93,7 @@ def test_a_replay_says_what_goes_where_and_where_it_went(
     assert done.status == 0
     screen("dlq-replay.txt", done.out)
     assert done.err.splitlines() == [
+        "context -, cluster DefaultCluster, name server ns:9876, broker name-of-h:1 (h:1)",
         "orders: 1 to send, 1 sent before",
         f"2 sent; {letters}.ledger keeps which",
     ]
@@ -175,3 +176,26 @@ def test_letters_come_from_stdin_from_the_dlq_or_not_at_all(
     assert (done.status, "/nowhere/f" in done.err) == (2, True)
     done = mqadmin("dlq", "replay", "--from", letters, "--rate", "fast", "--yes")
     assert (done.status, "'fast' is no number per second" in done.err) == (2, True)
+
+
+def test_what_a_silent_broker_holds_back_is_told_after_a_replay(
+    mqadmin: Run, admin: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    silent = TargetError(kind="timeout", message="no answer of broker-b", address="h:2")
+    admin.answers["dlq.show"] = QueryResult(kind="found", items=(), errors=(silent,))
+    lay_out(admin, [item("planned")], [item("sent")])
+    done = mqadmin("dlq", "replay", "billing", "--yes")
+    assert (done.status, "no answer of broker-b" in done.err) == (5, True)
+
+
+def test_a_replay_that_ends_at_the_default_limit_is_partly(
+    mqadmin: Run, admin: Any, letters: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    admin.answers["dlq.show"] = QueryResult(kind="found", items=(), truncated=True)
+    lay_out(admin, [item("planned")], [item("sent")])
+    done = mqadmin("dlq", "replay", "billing", "--yes")
+    assert (done.status, "raise --limit" in done.err) == (5, True)
+    assert mqadmin("dlq", "replay", "billing", "--yes", "--limit", "3").status == 0
+    assert mqadmin("dlq", "replay", "--from", letters, "--yes", "--limit", "3").status == 2

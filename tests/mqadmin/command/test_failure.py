@@ -8,7 +8,7 @@ from mqadmin.command.failure import (
     DEFECT,
     FAILURES,
     TARGET_KINDS,
-    NothingFound,
+    NoResults,
     UsageFault,
     report_of,
     status_of,
@@ -37,7 +37,7 @@ def test_no_entry_of_the_table_hides_behind_a_wider_one() -> None:
     ("error", "kind", "status"),
     [
         (UsageFault("x"), "usage", 2),
-        (NothingFound("x"), "notFound", 1),
+        (NoResults("x"), "notFound", 1),
         (errors.ConfigError("x"), "usage", 2),
         (errors.ClientError("x"), "client", 1),
         (errors.ConnectError("x", address="h:1"), "unreachable", 3),

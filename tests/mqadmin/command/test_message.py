@@ -97,6 +97,16 @@ def test_hits_beside_a_failed_broker_are_partly(mqadmin: Run, admin: Any) -> Non
     assert json.loads(done.out)["errors"][0]["kind"] == "refused"
 
 
+def test_one_error_of_many_queues_is_reported_once(mqadmin: Run, admin: Any) -> None:
+    other = TargetError(kind="timeout", message="broker-c: no answer")
+    admin.answers["message.query_time"] = QueryResult(
+        kind="found", items=(RECORD,), errors=(REFUSED, REFUSED, other, REFUSED)
+    )
+    done = mqadmin("msg", "query", "--topic", "orders", "--all-time", "-o", "csv")
+    assert done.status == 5
+    assert done.err.splitlines() == ["error: broker-b said no", "error: broker-c: no answer"]
+
+
 def test_a_cut_answer_says_so_in_three_places(mqadmin: Run, admin: Any) -> None:
     admin.answers["message.query_key"] = QueryResult(
         kind="found", items=(RECORD,), truncated=True, detail="more than --max"
@@ -106,7 +116,25 @@ def test_a_cut_answer_says_so_in_three_places(mqadmin: Run, admin: Any) -> None:
     assert json.loads(done.out)["truncated"] is True
     assert json.loads(done.err)["error"]["kind"] == "truncated"
     text = mqadmin("msg", "query", "--topic", "orders", "--key", "42")
-    assert (text.status, text.err) == (5, "truncated: more than --max\n")
+    assert text.status == 5
+    assert text.err.splitlines() == [
+        "truncated: more than --max",
+        "hint: raise --limit, or narrow the window with --since and --until",
+    ]
+
+
+@pytest.mark.parametrize("option", ["--limit", "--max", "-m"])
+def test_a_limit_that_was_asked_for_is_no_cut_answer(mqadmin: Run, admin: Any, option: str) -> None:
+    admin.answers["message.query_key"] = QueryResult(
+        kind="found", items=(RECORD,), truncated=True, detail="more than 1", hint="more"
+    )
+    words = ("msg", "query", "--topic", "orders", "--key", "42", "-o", "json")
+    done = mqadmin(*words, option, "1")
+    assert (done.status, json.loads(done.out)["truncated"]) == (0, True)
+    assert json.loads(done.err)["error"]["message"] == "more than 1"
+    bound = mqadmin(*words, option, "2000")  # the index gave less than was asked for
+    assert bound.status == 5
+    assert json.loads(bound.err)["error"]["hint"] == "more"
 
 
 @pytest.mark.parametrize(
@@ -125,6 +153,63 @@ def test_the_options_say_which_question_it_is(
     admin.answers[call[0]] = FOUND
     assert mqadmin("msg", "query", *words.split()).status == 0
     assert admin.calls[0][:2] == call
+
+
+NARROW = {"queue_id": 2, "broker": "b", "tags": "x || y"}
+
+
+@pytest.mark.parametrize(
+    ("words", "name"),
+    [
+        ("--key k", "message.query_key"),
+        ("--uniq-key u", "message.query_key"),
+        ("--since 1000", "message.query_time"),
+        ("--all-time", "message.query_time"),
+    ],
+)
+def test_a_search_is_narrowed_by_queue_broker_and_tag(
+    mqadmin: Run, admin: Any, words: str, name: str
+) -> None:
+    admin.answers[name] = FOUND
+    done = mqadmin(
+        *("msg", "query", "--topic", "t", *words.split()),
+        *("--queue", "2", "--broker", "b", "--tag", "x || y"),
+    )
+    assert done.status == 0
+    assert {key: admin.calls[0][2][key] for key in NARROW} == NARROW
+
+
+@pytest.mark.parametrize(
+    ("words", "named"),
+    [
+        ("--id i --queue 1", "--queue"),
+        ("--id i --broker b", "--broker"),
+        ("--id i --tag x", "--tag"),
+        ("--id i --since 1000", "--since"),
+        ("--id i --key k", "--id and --key"),
+        ("--id i --limit 3", "--limit"),
+        ("--id i --all-time", "--all-time"),
+        ("--topic t --key k --uniq-key u", "--key and --uniq-key"),
+        ("--topic t --key k --offset 3", "--key and --offset"),
+        ("--topic t --key k --count 3", "--count"),
+        ("--topic t --offset 3", "--queue"),
+        ("--topic t --queue 1 --offset 3 --tag x", "--tag"),
+        ("--topic t --queue 1 --offset 3 --since 1000", "--since"),
+        ("--topic t --queue 1 --offset 3 --limit 2", "--limit"),
+        ("--topic t --queue 1 --offset 3 --scan", "--scan"),
+        ("--topic t --since 1000 --scan", "--scan"),
+        ("--topic t --since 1000 --count 2", "--count"),
+        ("--topic t --queue 1", "needs --id"),
+        ("--queue 1 --offset 3", "--topic"),
+        ("--topic t --key k --raw", "--raw"),
+    ],
+)
+def test_an_option_that_cannot_be_applied_is_refused(
+    mqadmin: Run, admin: Any, words: str, named: str
+) -> None:
+    done = mqadmin("msg", "query", *words.split())
+    assert (done.status, done.out, admin.calls) == (2, "", [])
+    assert named in done.err.splitlines()[0]
 
 
 def test_the_window_is_printed_back_with_its_zone(mqadmin: Run, admin: Any) -> None:
@@ -169,9 +254,38 @@ def test_sending_takes_text_file_or_stdin(mqadmin: Run, admin: Any, tmp_path: An
     assert mqadmin("msg", "send", "t").status == 2
     assert mqadmin("msg", "send", "t", "--body", "a", "--body-file", "-").status == 2
     assert mqadmin("msg", "send", "t", "--body-file", str(tmp_path / "nosuch")).status == 2
-    dry = mqadmin("msg", "send", "t", "--body", "a", "--dry-run")
-    assert (dry.status, len(admin.calls)) == (0, 3)
+
+
+def test_a_dry_run_of_a_send_is_a_record_for_programs(mqadmin: Run, admin: Any) -> None:
+    from mqadmin.admin.message import SendPlan, SendRecord
+
+    record = SendRecord(
+        topic="t",
+        broker_name=None,
+        queue_id=None,
+        queue_offset=None,
+        offset_msg_id=None,
+        uniq_key=None,
+        send_status="planned",
+    )
+    admin.answers["message.plan_send"] = SendPlan(record=record, addresses=["h:1"])
+    dry = mqadmin("msg", "send", "t", "--body", "a", "--dry-run", "-o", "json")
+    assert dry.status == 0
+    assert json.loads(dry.out) == {
+        "schema": "mqadmin.msg.send/1",
+        "topic": "t",
+        "brokerName": None,
+        "queueId": None,
+        "queueOffset": None,
+        "offsetMsgId": None,
+        "uniqKey": None,
+        "sendStatus": "planned",
+    }
+    assert "name-of-h:1 (h:1)" in dry.err.splitlines()[0]
     assert dry.err.splitlines()[-1] == "dry run: nothing was changed"
+    shown = mqadmin("msg", "send", "t", "--body", "a", "--dry-run")
+    assert shown.out.splitlines()[-1] == "dry run: nothing was changed"
+    assert {name for name, _, _ in admin.calls} == {"message.plan_send"}
 
 
 def test_properties_and_keys_reach_the_library(mqadmin: Run, admin: Any) -> None:
@@ -204,8 +318,39 @@ def test_a_tail_is_written_as_it_comes_and_ends_with_the_wish(mqadmin: Run, admi
     assert mqadmin("msg", "tail", "orders", "-o", "json").status == 2
 
 
+def test_a_tail_ends_with_the_timeout_of_its_command_line(
+    mqadmin: Run, admin: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    admin.answers["message.tail"] = lambda *_, **__: iter([RECORD])
+    assert mqadmin("msg", "tail", "t", "--timeout", "3s", "-o", "json").status == 0
+    monkeypatch.setenv("MQADMIN_TIMEOUT", "4s")
+    mqadmin("msg", "tail", "t")
+    mqadmin("msg", "tail", "t", "--no-follow", "--timeout", "3s")
+    assert [kwargs["for_ms"] for _, _, kwargs in admin.calls] == [3_000, None, None]
+
+
+def test_a_tail_reports_brokers_that_fail_and_ends_in_part(mqadmin: Run, admin: Any) -> None:
+    def messages(*_: Any, report: Any, **__: Any) -> Any:
+        yield RECORD
+        report(REFUSED)
+        yield RECORD
+
+    admin.answers["message.tail"] = messages
+    done = mqadmin("msg", "tail", "t", "--no-follow", "-o", "json")
+    assert (done.status, len(json.loads(done.out)["items"])) == (5, 2)
+    assert json.loads(done.out)["errors"][0]["message"] == "broker-b said no"
+    assert json.loads(done.err)["error"]["message"] == "broker-b said no"
+
+
 def test_an_id_is_decoded_without_a_network(mqadmin: Run, screen: Any) -> None:
     done = mqadmin("msg", "decode-id", "7F00000100002A9F0000000000001000")
     assert done.status == 0
     assert "127.0.0.1:10911" in done.out
-    assert mqadmin("msg", "decode-id", "xyz").status in (1, 2)
+
+
+@pytest.mark.parametrize(
+    "words", ["decode-id xyz", "query --id xyz", "query --id xyz --topic t", "show xyz"]
+)
+def test_a_bad_id_is_a_usage_error(mqadmin: Run, admin: Any, words: str) -> None:
+    admin.answers["message.query_id"] = QueryResult(kind="badId", detail="neither")
+    assert mqadmin("msg", *words.split()).status == 2

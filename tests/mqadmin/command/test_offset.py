@@ -50,7 +50,10 @@ def test_the_plan_is_shown_and_nothing_is_done(mqadmin: Run, admin: Any, screen:
     admin.answers["offset.plan_reset"] = PLAN
     done = mqadmin(*RESET, "--dry-run")
     assert done.status == 0
-    assert done.err == "warning: 1 client is online and is told\n"
+    header, warning = done.err.splitlines()
+    assert header.startswith("context -, cluster DefaultCluster, name server ns:9876, broker ")
+    assert "127.0.0.1:10911" in header
+    assert warning == "warning: 1 client is online and is told"
     assert admin.calls[0] == (
         "offset.plan_reset",
         ("g", "t", "earliest"),
@@ -66,6 +69,27 @@ def test_applied_read_back_and_undo_named(mqadmin: Run, admin: Any, screen: Any)
     assert done.status == 0
     assert "undo: mqadmin offset reset g --topic t --to file:undo.json" in done.err
     screen("offset-reset.txt", done.out)
+
+
+def test_the_time_that_was_meant_is_printed_back(mqadmin: Run, admin: Any) -> None:
+    meant = msgspec.structs.replace(
+        PLAN,
+        to_timestamp=1_700_000_000_000,
+        items=(item(0, to_timestamp=1_700_000_000_000, clamped=True),),
+    )
+    admin.answers["offset.plan_reset"] = meant
+    done = mqadmin(*RESET[:-1], "@1700000000", "--dry-run", "-o", "json")
+    assert "stored at 2023-11-14T22:13:20.000+00:00 or later" in done.err
+    (row,) = json.loads(done.out)["items"]
+    assert (row["toTimestamp"], row["toTime"]) == (1_700_000_000_000, "2023-11-14T22:13:20.000Z")
+    assert row["clamped"] is True
+
+
+def test_the_undo_line_can_be_pasted(mqadmin: Run, admin: Any) -> None:
+    done_plan = msgspec.structs.replace(DONE, undo_path="my undo.json")
+    admin.answers.update({"offset.plan_reset": PLAN, "offset.apply_reset": done_plan})
+    done = mqadmin(*RESET, "--yes")
+    assert "--to 'file:my undo.json'" in done.err
 
 
 def test_without_consent_nothing_is_asked_of_anybody(mqadmin: Run, admin: Any) -> None:

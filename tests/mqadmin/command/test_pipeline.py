@@ -54,7 +54,7 @@ def test_without_the_extra_it_is_said_what_to_install(
     mqadmin: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Any
 ) -> None:
     pytest.importorskip("pyspark")
-    from mqadmin.pipeline import java
+    from mqadmin.pipeline.spark import java
 
     (tmp_path / "commitlog").mkdir()
     monkeypatch.setattr(java.importlib.util, "find_spec", lambda name: None)

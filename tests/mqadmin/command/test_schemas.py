@@ -16,8 +16,8 @@ from broker.remoting.protocol.body.heartbeat import HeartbeatData
 from broker.remoting.protocol.codes import RequestCode
 from broker.remoting.protocol.command import request
 from broker.server.standalone import BlockingEmbeddedBroker
-from mqadmin.command.face import load_noun
 from mqadmin.command.nouns import NOUNS
+from mqadmin.command.typer_app import load_noun
 
 Run = Callable[..., Any]
 
@@ -104,6 +104,7 @@ LINES = [
     "store repair {damaged}",
     "store repair {damaged} --output {repaired} --yes",
     "store recover {damaged}",
+    "store recover {damaged} --output {recovered}.plan --dry-run",
     "store recover {damaged} --output {recovered}",
     "store verify {golden}",
     "store verify {damaged}",

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from broker.errors import ConnectError
+from broker.errors import ConnectError, RequestTimeoutError
 from mqadmin.admin.result import Listing
 from mqadmin.admin.topic import TopicRecord
 from mqadmin.command.failure import UsageFault
@@ -163,3 +163,54 @@ def test_the_working_directory_is_left_alone(
 def test_what_is_no_address_is_a_usage_error_that_names_its_origin(text: str) -> None:
     with pytest.raises(UsageFault, match=r"^namesrv \(option\): "):
         connect(settings(namesrv=text), None)
+
+
+def test_verbose_prints_a_traceback_for_a_defect_only(mqadmin: Run, admin: Any) -> None:
+    admin.answers["topic.list"] = RequestTimeoutError("no answer", address="h:1")
+    done = mqadmin("topic", "list", "-v")
+    assert (done.status, "Traceback" in done.err) == (3, False)
+    admin.answers["topic.list"] = ZeroDivisionError("x")
+    done = mqadmin("topic", "list", "-v")
+    assert (done.status, "Traceback" in done.err) == (70, True)
+
+
+NOT_UTF_8 = "a\udcff"
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("topic", "show", NOT_UTF_8),
+        ("topic", "create", NOT_UTF_8, "--yes"),
+        ("msg", "query", "--topic", NOT_UTF_8, "--key", "k"),
+        ("msg", "query", "--topic", "t", "--key", NOT_UTF_8),
+        ("msg", "send", "t", "--body", "b", "--key", NOT_UTF_8),
+        ("group", "list", "--cluster", NOT_UTF_8),
+        ("topic", "list", "--context", NOT_UTF_8),
+        ("topic", "list", "--namesrv", NOT_UTF_8 + ":9876"),
+        ("topic", "list", "--access-key", NOT_UTF_8),
+    ],
+)
+@pytest.mark.parametrize("face", [False, True])
+def test_an_argument_that_is_not_utf_8_is_a_usage_error(
+    mqadmin: Run, admin: Any, words: tuple[str, ...], face: bool
+) -> None:
+    done = mqadmin(*words, face=face)
+    assert (done.status, done.out, admin.calls) == (2, "", [])
+
+
+def test_bodies_and_file_names_may_be_any_bytes(mqadmin: Run, admin: Any, tmp_path: Path) -> None:
+    admin.answers["message.send"] = KeyboardInterrupt()
+    assert mqadmin("msg", "send", "t", "--body", NOT_UTF_8).status == 130
+    assert admin.calls[0][1] == ("t", b"a\xff")
+    (tmp_path / NOT_UTF_8).write_bytes(b"x")
+    assert mqadmin("msg", "send", "t", "--body-file", str(tmp_path / NOT_UTF_8)).status == 130
+
+
+@pytest.mark.parametrize(
+    "words", ["topic list", "msg query --id x", "context show", "store layout"]
+)
+def test_a_dry_run_of_what_changes_nothing_is_refused(mqadmin: Run, admin: Any, words: str) -> None:
+    done = mqadmin(*words.split(), "--dry-run")
+    assert (done.status, done.out, admin.calls) == (2, "", [])
+    assert "there is no --dry-run" in done.err

@@ -137,3 +137,64 @@ def test_nothing_to_recover_is_said(mqadmin: Run, tmp_path: Path) -> None:
     assert done.status == 7
     assert "no message" in done.err
     assert mqadmin("store", "recover").status == 2
+
+
+def test_a_dry_run_of_recover_writes_nothing(mqadmin: Run, store: Path, tmp_path: Path) -> None:
+    before = tree(tmp_path)
+    out = tmp_path / "deep" / "new"
+    words = ("store", "recover", str(store), "--output", str(out), "-o", "json")
+    dry = mqadmin(*words, "--dry-run")
+    assert dry.status == 7  # as the real run: a record is lost
+    assert "nothing was changed" in dry.err
+    assert tree(tmp_path) == before
+    assert not out.parent.exists()
+    plan = json.loads(dry.out)
+    assert plan["schema"] == "mqadmin.store.recover.plan/1"
+    made = json.loads(mqadmin(*words, "--file-size", "65536").out)
+    for name in ("messages", "duplicates", "queues", "lostBytes", "lostMessages", "lost"):
+        assert plan[name] == made[name]
+    small = mqadmin(*words[:3], "--output", f"{out}2", "--file-size", "5", "--dry-run")
+    assert (small.status, "--file-size" in small.err) == (2, True)
+    again = mqadmin(*words, "--dry-run")
+    assert (again.status, "not empty" in again.err) == (2, True)
+    alone = mqadmin("store", "recover", str(store), "--dry-run")
+    assert (alone.status, "--output" in alone.err) == (2, True)
+
+
+def test_losses_of_recover_are_objects_for_programs(mqadmin: Run, store: Path) -> None:
+    log = sorted((store / "commitlog").iterdir())[-1]
+    log.write_bytes(bytes(65536))
+    done = mqadmin("store", "recover", str(store), "-o", "ndjson")
+    assert done.status == 7
+    errors = [json.loads(line)["error"] for line in done.err.splitlines()]
+    assert {error["kind"] for error in errors} == {"lost"}
+    assert any(error["message"].startswith("lost: ") for error in errors)
+    whole = json.loads(mqadmin("store", "recover", str(store), "-o", "json").out)
+    assert {row["kind"] for row in whole["errors"]} == {"lost"}
+    table = mqadmin("store", "recover", str(store))
+    assert "messages read" in table.err
+    assert table.err.count("\nlost: ") > 1
+
+
+def test_a_repair_tells_the_losses_of_a_cut_log(mqadmin: Run, golden_store, tmp_path: Path) -> None:
+    store = golden_store("normal-stop-533", copy=True) / "store"
+    log = sorted((store / "commitlog").iterdir())[-1]
+    with log.open("r+b") as file:
+        file.truncate(1000)
+    found = json.loads(mqadmin("store", "verify", str(store), "-o", "json").out)["summary"]
+    assert found["lostMessages"] == sum(row["messages"] for row in found["lost"]) > 10
+    plan = mqadmin("store", "repair", str(store))
+    assert plan.err.count("lost: ") == len(found["lost"])
+    out = tmp_path / "out"
+    done = mqadmin("store", "repair", str(store), "--output", str(out), "-o", "json")
+    assert json.loads(done.out)["lost"] == found["lost"]
+
+
+def test_a_store_that_a_broker_holds_is_refused(
+    mqadmin: Run, store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mqadmin.inspector.directory.lock_holder", lambda path: 4242)
+    (store / "lock").write_bytes(b"lock")
+    done = mqadmin("store", "repair", str(store), "--output", str(tmp_path / "out"))
+    assert (done.status, "process 4242" in done.err) == (4, True)
+    assert not (tmp_path / "out").exists()

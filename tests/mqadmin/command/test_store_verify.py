@@ -120,5 +120,51 @@ def test_a_notice_leaves_the_status_at_0(mqadmin: Run, store: Path) -> None:
 
 def test_what_is_no_store_is_said(mqadmin: Run, tmp_path: Path) -> None:
     done = mqadmin("store", "verify", str(tmp_path / "nothing"))
-    assert done.status == 7
+    assert done.status == 2
     assert "no such file" in done.err
+
+
+def test_errors_come_first_and_repeated_findings_are_folded(mqadmin: Run, store: Path) -> None:
+    (store / "config" / "topics.json.bak").write_text("{")
+    folder = store / "consumequeue" / "OrdersA" / "0"
+    data = bytearray((folder / f"{0:020d}").read_bytes())
+    for at in (3, 7, 12):
+        data[20 * at + 6] ^= 0xFF
+    (folder / f"{0:020d}").write_bytes(data)
+    log = sorted((store / "commitlog").iterdir())[-1]
+    with log.open("r+b") as file:
+        file.truncate(log.stat().st_size // 3)
+    table = mqadmin("store", "verify", str(store))
+    severities = [line.split()[0] for line in table.out.splitlines()[1:]]
+    order = ["error", "warning", "notice"]
+    assert severities == sorted(severities, key=order.index)
+    assert set(severities) == set(order)
+    (unit,) = [line for line in table.out.splitlines() if " unit " in line and "OrdersA/0" in line]
+    assert unit.split()[5] == "3"
+    rows = json.loads(mqadmin("store", "verify", str(store), "-o", "json").out)["items"]
+    assert [row["severity"] for row in rows] == sorted(
+        (row["severity"] for row in rows), key=order.index
+    )
+    assert sum(row["kind"] == "unit" for row in rows) == 3
+    lines = mqadmin("store", "verify", str(store), "-o", "ndjson").out.splitlines()
+    assert [json.loads(line) for line in lines] == rows
+
+
+def test_a_torn_end_is_one_finding(mqadmin: Run, golden_store) -> None:
+    store = golden_store("normal-stop-533", copy=True) / "store"
+    log = sorted((store / "commitlog").iterdir())[-1]
+    end = len(log.read_bytes().rstrip(b"\0"))
+    with log.open("r+b") as file:
+        file.truncate(end - 40)
+        file.truncate(end - 36)  # fewer zeros than a blank record has bytes
+    rows = json.loads(mqadmin("store", "verify", str(store), "-o", "json").out)["items"]
+    assert sum(row["kind"] == "truncated" for row in rows) == 1
+    done = mqadmin("store", "inspect", str(store))
+    assert done.err.count("truncated (") == 1
+
+
+def test_the_summary_says_in_words_what_was_found(mqadmin: Run, store: Path) -> None:
+    (store / "checkpoint").unlink()
+    done = mqadmin("store", "verify", str(store))
+    assert "(stopped cleanly): 1 warning" in done.err
+    assert "1 checkpoint: the checkpoint is missing" in done.err

@@ -185,12 +185,42 @@ def test_a_change_without_consent_changes_nothing_and_asks_nobody(mqadmin: Run, 
     assert admin.calls == []
 
 
+HEADER = (
+    "context -, cluster DefaultCluster, name server ns:9876, "
+    "broker name-of-127.0.0.1:10911 (127.0.0.1:10911)\n"
+)
+
+
+@pytest.mark.parametrize("consent", ["--dry-run", "--yes", ""])
+def test_a_change_starts_with_the_cluster_it_applies_to(
+    mqadmin: Run, admin: Any, monkeypatch: pytest.MonkeyPatch, consent: str
+) -> None:
+    admin.answers.update({"topic.plan_perm": PLAN, "apply": DONE})
+    monkeypatch.setattr("mqadmin.output.stdio.stdin_is_terminal", lambda: True)
+    mqadmin("context", "set", "prod", "-n", "prod:9876")
+    mqadmin("context", "use", "prod")
+    words = [word for word in ("topic", "perm", "orders", "r", consent) if word]
+    done = mqadmin(*words, stdin="n\n")
+    assert done.err.startswith(HEADER.replace("context -", "context prod"))
+    assert "warning" not in done.err
+    if not consent:
+        question = done.err.splitlines()[-1]
+        assert "context prod, cluster DefaultCluster, name server ns:9876: change" in question
+
+    monkeypatch.setenv("NAMESRV_ADDR", "test:9876")
+    done = mqadmin(*words, stdin="n\n")
+    assert (
+        "warning: environment NAMESRV_ADDR (test:9876) overrides namesrv of the current context "
+        "prod (prod:9876)\n"
+    ) in done.err
+
+
 def test_a_dry_run_shows_the_plan_and_says_so_in_the_last_line(
     mqadmin: Run, admin: Any, screen: Any
 ) -> None:
     admin.answers["topic.plan_perm"] = PLAN
     done = mqadmin("topic", "perm", "orders", "r", "--dry-run")
-    assert (done.status, done.err) == (0, "")
+    assert (done.status, done.err) == (0, HEADER)
     assert [name for name, _, _ in admin.calls] == ["topic.plan_perm"]
     assert done.out.splitlines()[-1] == "dry run: nothing was changed"
     screen("topic-perm-dry-run.txt", done.out)

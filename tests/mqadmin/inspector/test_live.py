@@ -4,14 +4,14 @@ from pathlib import Path
 
 from broker.store.config import MessageStoreConfig
 from broker.store.message_store import MessageStore
-from broker.store.results import MessageInner
+from broker.store.results import MessageExtBrokerInner
 from mqadmin.inspector.directory import Query, StoreDirectory
 from mqadmin.inspector.rows import DamageRow
 from mqadmin.message_row import MessageRow
 
 
-def inner(number: int) -> MessageInner:
-    return MessageInner(
+def inner(number: int) -> MessageExtBrokerInner:
+    return MessageExtBrokerInner(
         topic=f"Topic{number % 3}",
         queue_id=number % 2,
         body=b"b" * (number * 37 % 500),

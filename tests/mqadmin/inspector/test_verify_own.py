@@ -10,10 +10,10 @@ import pytest
 
 from broker.store.config import MessageStoreConfig
 from broker.store.message_store import MessageStore
-from broker.store.results import MessageInner
+from broker.store.results import MessageExtBrokerInner
 from mqadmin.inspector.directory import StoreDirectory
-from mqadmin.inspector.verify import Verification, VerifyOptions, verify
-from mqadmin.inspector.verify_log import has_columns
+from mqadmin.inspector.verify.log_walk import has_columns
+from mqadmin.inspector.verify.verifier import Verification, VerifyOptions, verify
 
 HOST = b"\x7f\0\0\1\0\0\x2a\x9f"
 WAYS = [False, True] if has_columns() else [False]
@@ -31,7 +31,7 @@ def config(root: Path) -> MessageStoreConfig:
     )
 
 
-def message(rng: random.Random, number: int) -> MessageInner:
+def message(rng: random.Random, number: int) -> MessageExtBrokerInner:
     tags = rng.choice(["", "TagA", "TagB", "标签"])
     pieces = [f"UNIQ_KEY\x01U{number:030d}"]
     if tags:
@@ -39,7 +39,7 @@ def message(rng: random.Random, number: int) -> MessageInner:
     if rng.random() < 0.7:
         pieces.append(f"KEYS\x01k{number} {rng.choice(['', 'both', 'ключ'])}".rstrip())
     rng.shuffle(pieces)
-    return MessageInner(
+    return MessageExtBrokerInner(
         topic=rng.choice(["orders", "payments", "%RETRY%group", "topic-" + "x" * 60]),
         queue_id=rng.randrange(3),
         body=rng.randbytes(rng.choice([0, 1, 40, 300])),

@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from mqadmin.output.emit import emit, emit_thing
+from mqadmin.output.emit import emit, emit_one
 from mqadmin.output.schema import view_schema
 from mqadmin.output.table import TABLE_WINDOW
 from mqadmin.output.view import Outcome, View
@@ -28,19 +28,22 @@ def out(capsys: Capture) -> str:
     return capsys.readouterr().out
 
 
-def test_a_table_aligns_and_leaves_out_columns_nobody_fills(capsys: Capture) -> None:
+def test_a_table_aligns_and_keeps_its_columns_in_a_pipe(capsys: Capture) -> None:
     assert emit(VIEW, ROWS) == 2
     assert out(capsys) == (
-        "TOPIC   READ-QUEUE-NUMS\n"
-        "a                     4\n"
-        "longer               16\n"
+        "TOPIC   READ-QUEUE-NUMS  NOTE\n"
+        "a                     4  -\n"
+        "longer               16  -\n"
     )  # fmt: skip
 
 
-def test_a_kept_column_stays_with_a_dash(capsys: Capture) -> None:
+def test_a_kept_column_stays_on_a_terminal_with_a_dash(
+    capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mqadmin.output.table.stdout_is_terminal", lambda: True)
     view = View("demo.list", "", ("topic", "note"), keep=("note",))
-    emit(view, [Row(topic="a")])
-    assert out(capsys) == "TOPIC  NOTE\na      -\n"
+    emit(view, [Row(topic="a")], color=False)
+    assert out(capsys).split() == ["TOPIC", "NOTE", "a", "-"]
 
 
 def test_no_row_draws_nothing(capsys: Capture) -> None:
@@ -64,7 +67,7 @@ def test_rows_beyond_the_window_are_drawn_too(capsys: Capture) -> None:
 
 def test_wide_shows_every_field_and_the_time_in_words(capsys: Capture) -> None:
     emit(VIEW, [Row(topic="a", store_timestamp=0)], form="wide")
-    assert out(capsys).splitlines()[0].split() == ["TOPIC", "STORE-TIME"]
+    assert out(capsys).splitlines()[0].split() == ["TOPIC", "READ-QUEUE-NUMS", "STORE-TIME", "NOTE"]
 
 
 def test_json_is_one_envelope_with_one_item_per_line(capsys: Capture) -> None:
@@ -176,7 +179,7 @@ def test_yaml_is_whole_when_rows_fail_or_are_none(capsys: Capture) -> None:
 
 
 def test_one_thing_has_its_schema_beside_its_fields(capsys: Capture) -> None:
-    emit_thing(VIEW, ROWS[0], form="json")
+    emit_one(VIEW, ROWS[0], form="json")
     document = json.loads(out(capsys))
     assert document["schema"] == "mqadmin.demo.list/1"
     assert document["topic"] == "a"
@@ -190,9 +193,11 @@ def test_one_thing_is_drawn_as_lines_and_sections(capsys: Capture) -> None:
         "empty": [],
         "table": {"k": "v"},
     }
-    emit_thing(View("demo.show", "", single=True), thing)
+    emit_one(View("demo.show", "", single=True), thing)
     assert out(capsys) == (
         "topic  t\n"
+        "none   -\n"
+        "empty  -\n"
         "\n"
         "BROKERS\n"
         "NAME  ID\n"

@@ -13,6 +13,7 @@ import yaml
 from mqadmin.output.emit import emit
 from mqadmin.output.values import plain
 from mqadmin.output.view import View
+from mqadmin.safe_text import csv_cell
 
 Capture = pytest.CaptureFixture[str]
 
@@ -89,7 +90,7 @@ def test_csv_reads_back_as_text(capsys: Capture, seed: int) -> None:
             elif isinstance(value, bool):
                 assert cells[name] == str(value).lower()
             else:
-                assert cells[name] == str(value)
+                assert cells[name] == str(csv_cell(value))
 
 
 @pytest.mark.parametrize("seed", range(5))

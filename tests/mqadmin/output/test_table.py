@@ -1,7 +1,7 @@
 import pytest
 
 from mqadmin.output import table
-from mqadmin.output.table import draw_rows, draw_thing
+from mqadmin.output.table import draw_one, draw_rows
 
 Capture = pytest.CaptureFixture[str]
 
@@ -48,5 +48,47 @@ def test_a_field_may_have_words_of_its_own(capsys: Capture) -> None:
     words = {"perm": lambda value: {6: "RW-"}[value]}
     draw_rows([{"perm": 6}, {"perm": None}], ("perm",), texts=words)
     assert capsys.readouterr().out == "PERM\nRW-\n-\n"
-    draw_thing({"perm": 6, "rows": [{"perm": 6}]}, (), texts=words)
+    draw_one({"perm": 6, "rows": [{"perm": 6}]}, (), texts=words)
     assert capsys.readouterr().out == "perm  RW-\n\nROWS\nPERM\nRW-\n"
+
+
+ID = "7F00000100002A9F0000000000000000"
+
+
+@pytest.mark.parametrize("columns", [40, 60, 80, 118, 200])
+def test_an_id_is_never_folded_on_a_terminal(
+    terminal: pytest.MonkeyPatch, capsys: Capture, columns: int
+) -> None:
+    terminal.setenv("COLUMNS", str(columns))
+    row = {"topic": "orders", "offsetMsgId": ID, "uniqKey": ID, "body": "some words " * 9}
+    draw_rows([row], (), color=False)
+    out = capsys.readouterr().out
+    assert out.count(ID) == 2
+    assert out.count("some") == 9
+
+
+def test_a_table_that_just_fits_is_not_folded(
+    terminal: pytest.MonkeyPatch, capsys: Capture
+) -> None:
+    rows = [{"name": "a b", "text": "one two three"}]
+    terminal.setenv("COLUMNS", str(len("a b   one two three")))
+    draw_rows(rows, (), color=False)
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split() for line in lines] == [["NAME", "TEXT"], ["a", "b", "one", "two", "three"]]
+
+
+def test_an_empty_column_stays_in_a_pipe_and_is_left_out_on_a_terminal(
+    monkeypatch: pytest.MonkeyPatch, capsys: Capture
+) -> None:
+    rows = [{"topic": "t", "tags": None, "keys": [], "size": 7}]
+    draw_rows(rows, ("topic", "tags", "keys", "size"))
+    head, line = capsys.readouterr().out.splitlines()
+    assert (head.split(), line.split()) == (["TOPIC", "TAGS", "KEYS", "SIZE"], ["t", "-", "-", "7"])
+    monkeypatch.setattr(table, "stdout_is_terminal", lambda: True)
+    draw_rows(rows, ("topic", "tags", "keys", "size"), color=False)
+    assert capsys.readouterr().out.split() == ["TOPIC", "SIZE", "t", "7"]
+
+
+def test_a_thing_shows_every_field_in_a_pipe(capsys: Capture) -> None:
+    draw_one({"topic": "t", "order": None}, ())
+    assert capsys.readouterr().out == "topic  t\norder  -\n"

@@ -1,4 +1,4 @@
-"""Without the extra nothing of the pipeline can be tested, and that must not go unnoticed."""
+"""Without the extra ``spark`` most pipeline tests are not collected: this test reports that."""
 
 import importlib.util
 import os

@@ -1,174 +1,208 @@
-"""Charts and pictures: they hold what the rows say, and every form of file is a good one."""
+"""Charts show the rows of a result, and every file format is valid."""
 
+import re
 import struct
+import sys
 import zlib
+from html.parser import HTMLParser
 from pathlib import Path
-from typing import Any
 from xml.etree import ElementTree
 
 import pytest
 
 from broker.errors import ConfigError
-from mqadmin.pipeline import glyphs, plot
-from mqadmin.pipeline.picture import Canvas, Line, Picture, Rectangle, Words, html, png, svg
+from mqadmin.pipeline import plot
+from mqadmin.pipeline.plot import BarChart, LineChart, Series, format_value, group_series, render
 
+pytest.importorskip("matplotlib", reason="the extra plot is not installed")
+
+SVG = "{http://www.w3.org/2000/svg}"
 TRAFFIC = [
     {"topic": "orders", "bytes": 3 << 20, "bucketTimestamp": None},
-    {"topic": '<odd> & "co"', "bytes": 1 << 20, "bucketTimestamp": None},
+    {"topic": '<odd> & "co" $1_$', "bytes": 1 << 20, "bucketTimestamp": None},
+]
+LAG = [
+    {"group": f"g{g}", "topic": "t", "queueId": q, "snapshotTimestamp": at, "lag": 100 - g}
+    for g in range(12)
+    for q in range(2)
+    for at in (1000, 61_000)
 ]
 
 
-def texts(picture: Picture) -> list[str]:
-    return [shape.text for shape in picture.shapes if isinstance(shape, Words)]
+def texts(svg: bytes, tag: str = "text") -> list[str]:
+    return [node.text or "" for node in ElementTree.fromstring(svg).iter(SVG + tag)]
 
 
-def test_bars_are_as_long_as_their_values() -> None:
-    picture = plot.traffic(TRAFFIC)
-    bars = [s for s in picture.shapes if isinstance(s, Rectangle) and s.color == plot.COLORS[0]]
-    assert bars[0].width == pytest.approx(3 * bars[1].width)
-    assert "orders" in texts(picture)
-    assert "3 MiB" in texts(picture)
-    assert bars[0].note == "orders: bytes 3 MiB"
+def element(svg: bytes, name: str) -> ElementTree.Element:
+    (found,) = [node for node in ElementTree.fromstring(svg).iter() if node.get("id") == name]
+    return found
 
 
-def test_no_more_bars_than_can_be_read() -> None:
+def points(svg: bytes, name: str) -> list[tuple[float, float]]:
+    """Return the vertices of an element's first path in SVG coordinates."""
+    data = next(element(svg, name).iter(SVG + "path")).get("d", "")
+    return [(float(x), float(y)) for x, y in re.findall(r"[ML] (\S+) (\S+)", data)]
+
+
+def width(svg: bytes, name: str) -> float:
+    across = [x for x, _ in points(svg, name)]
+    return max(across) - min(across)
+
+
+def test_bars_are_as_long_as_their_values_and_are_labelled() -> None:
+    chart = plot.traffic_chart(TRAFFIC)
+    assert isinstance(chart, BarChart)
+    svg = render(chart, ".svg")
+    assert width(svg, "bar-0-0") == pytest.approx(3 * width(svg, "bar-0-1"), rel=1e-3)
+    assert {"Bytes stored", "orders", "3 MiB", '<odd> & "co" $1_$'} <= set(texts(svg))
+    assert "orders: bytes 3 MiB" in texts(svg, "title")
+
+
+def test_bars_beyond_the_maximum_are_counted() -> None:
     rows = [{"topic": f"t{n}", "bytes": 100 - n, "bucketTimestamp": None} for n in range(50)]
-    picture = plot.traffic(rows)
-    assert "20 more are not shown" in texts(picture)
+    svg = render(plot.traffic_chart(rows), ".svg")
+    assert "20 more are not shown" in texts(svg)
+    assert "t29" in texts(svg)
+    assert "t30" not in texts(svg)
 
 
-def test_lines_join_the_points_of_a_group_and_small_groups_are_one() -> None:
-    rows = [
-        {"group": f"g{g}", "topic": "t", "queueId": q, "snapshotTimestamp": at, "lag": 100 - g}
-        for g in range(12)
-        for q in range(2)
-        for at in (1000, 61_000)
-    ]
-    series = plot.gathered(rows, "snapshotTimestamp", "lag", ("group", "topic"))
+def test_groups_are_series_and_small_groups_are_merged() -> None:
+    series = group_series(LAG, "snapshotTimestamp", "lag", ("group", "topic"))
     assert [one.name for one in series][:2] == ["g0 t", "g1 t"]
     assert series[0].points == [(1000, 200), (61_000, 200)]
+    assert len(series) == 9
     assert series[-1].name == "4 others"
     assert series[-1].points[0] == (1000, 2 * (92 + 91 + 90 + 89))
-    picture = plot.lag(rows)
-    lines = [shape for shape in picture.shapes if isinstance(shape, Line)]
-    assert len(lines) == 9
-    assert lines[0].points[0][1] < lines[1].points[0][1]  # more is higher
 
 
-def test_one_point_in_time_is_a_picture_too() -> None:
+def test_lines_are_labelled_and_larger_values_are_higher() -> None:
+    svg = render(plot.lag_chart(LAG), ".svg")
+    assert {"Lag of consumer groups", "g0 t", "g7 t", "4 others"} <= set(texts(svg))
+    assert "g0 t: at most 200" in texts(svg, "title")
+    (left, first), (right, last) = points(svg, "line-0")
+    assert left < right
+    assert first == last
+    assert points(svg, "line-1")[0][1] > first  # SVG coordinates grow downwards
+
+
+def test_a_single_point_in_time_is_drawn() -> None:
     rows = [{"group": "g", "topic": "t", "snapshotTimestamp": 5, "lag": 0}]
-    assert "g t" in texts(plot.lag(rows))
+    assert "g t" in texts(render(plot.lag_chart(rows), ".svg"))
 
 
-def test_latency_has_a_bar_per_share_and_a_line_per_topic() -> None:
+def test_latency_has_a_bar_per_percentile_or_a_line_per_topic() -> None:
     row = {"topic": "t", "p50Ms": 1, "p90Ms": None, "p99Ms": 30, "bucketTimestamp": None}
-    assert {"50 %", "90 %", "99 %", "30 ms"} <= set(texts(plot.latency([row])))
-    rows = [{**row, "bucketTimestamp": at} for at in (0, 1000)]
-    assert any(isinstance(shape, Line) for shape in plot.latency(rows).shapes)
+    svg = render(plot.latency_chart([row]), ".svg")
+    assert {"50 %", "90 %", "99 %", "30 ms", "t"} <= set(texts(svg))
+    chart = plot.latency_chart([{**row, "bucketTimestamp": at} for at in (0, 1000)])
+    assert isinstance(chart, LineChart)
+    assert chart.series == [Series(name="t", points=[(0, 30), (1000, 30)])]
 
 
 @pytest.mark.parametrize(
-    ("most", "unit", "ticks"),
+    ("value", "unit", "text"),
     [
-        (0, "", [0, 1]),
-        (7, "", [0, 2, 4, 6, 8]),
-        (100, "", [0, 20, 40, 60, 80, 100]),
-        (3 << 20, "bytes", [at << 20 for at in range(4)]),
-        (0.3, "", [0, 0.1, 0.2, 0.3]),
+        (1536, "bytes", "1.5 KiB"),
+        (1 << 50, "bytes", "1024 TiB"),
+        (0, "bytes", "0 B"),
+        (12, "ms", "12 ms"),
+        (2500, "ms", "2.5 s"),
+        (-2500, "ms", "-2.5 s"),
+        (7_200_000, "ms", "7200 s"),
+        (2_500_000, "messages", "2.5 M"),
     ],
 )
-def test_ticks_are_round(most: float, unit: str, ticks: list[float]) -> None:
-    found = plot.nice_ticks(most, unit)
-    assert found[-1] >= most
-    assert found == pytest.approx(ticks)
+def test_values_are_short(value: float, unit: str, text: str) -> None:
+    assert format_value(value, unit) == text
 
 
-def test_numbers_are_short() -> None:
-    assert plot.number(1536, "bytes") == "1.5 KiB"
-    assert plot.number(12, "ms") == "12 ms"
-    assert plot.number(2_500_000, "messages") == "2.5 M"
-    assert plot.number(0, "bytes") == "0 B"
+class Page(HTMLParser):
+    """The elements of a page."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.tags: list[str] = []
+        self.attributes: list[tuple[str, str | None]] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        self.attributes += attrs
 
 
-def test_svg_and_html_are_well_formed_and_load_nothing() -> None:
-    picture = plot.traffic(TRAFFIC)
-    root = ElementTree.fromstring(svg(picture))
-    assert root.tag.endswith("svg")
-    assert any(node.text == '<odd> & "co"' for node in root.iter() if node.tag.endswith("text"))
-    page = html(picture)
-    assert "<script" not in page
-    assert "http" not in page.replace("http://www.w3.org/2000/svg", "")
+def test_svg_and_html_load_nothing_from_the_network() -> None:
+    chart = plot.traffic_chart(TRAFFIC)
+    svg, html = render(chart, ".svg"), render(chart, ".html")
+    assert b"<!DOCTYPE" not in svg
+    page = Page()
+    page.feed(html.decode())
+    assert page.tags[:4] == ["html", "head", "meta", "title"]
+    assert {"svg", "text"} <= set(page.tags)
+    assert not {"script", "img", "link", "image"} & set(page.tags)
+    links = [value or "" for name, value in page.attributes if name in ("href", "xlink:href")]
+    assert all(link.startswith("#") for link in links)
+    assert svg in html
 
 
-def decoded(data: bytes) -> tuple[int, int, bytes]:
-    """Width, height and dots of a PNG of ours; every chunk checked."""
+def decode_png(data: bytes) -> tuple[int, int, bytes]:
+    """Return width, height and pixel rows of a PNG with 4 bytes per pixel; check every chunk."""
     assert data[:8] == b"\x89PNG\r\n\x1a\n"
-    position, parts = 8, {}
+    position, header, pixels = 8, b"", b""
     while position < len(data):
         (length,) = struct.unpack_from(">I", data, position)
         kind = data[position + 4 : position + 8]
         body = data[position + 8 : position + 8 + length]
         (check,) = struct.unpack_from(">I", data, position + 8 + length)
         assert zlib.crc32(kind + body) == check
-        parts[kind] = body
+        header = body if kind == b"IHDR" else header
+        pixels += body if kind == b"IDAT" else b""
         position += 12 + length
-    width, height, depth, colour = struct.unpack_from(">IIBB", parts[b"IHDR"])
-    assert (depth, colour) == (8, 2)
-    rows = zlib.decompress(parts[b"IDAT"])
-    assert len(rows) == height * (1 + width * 3)
-    return width, height, rows
+    across, down = struct.unpack_from(">II", header)
+    rows = zlib.decompress(pixels)
+    assert len(rows) == down * (1 + across * 4)
+    return across, down, rows
 
 
-def test_a_png_has_the_dots_that_were_drawn() -> None:
-    shapes: list[Any] = [
-        Rectangle(x=2, y=3, width=4, height=5, color="#ff0000"),
-        Line(points=[(0, 0), (9, 0)], color="#00ff00", width=1),
-    ]
-    width, height, rows = decoded(png(Picture(width=10, height=10, title="", shapes=shapes)))
-    assert (width, height) == (20, 20)
-
-    def dot(x: int, y: int) -> bytes:
-        at = y * (1 + width * 3) + 1 + x * 3
-        return rows[at : at + 3]
-
-    assert dot(4, 6) == b"\xff\0\0"
-    assert dot(11, 15) == b"\xff\0\0"
-    assert dot(12, 15) == b"\xff\xff\xff"
-    assert dot(5, 0) == b"\0\xff\0"
+def test_a_png_contains_a_picture() -> None:
+    across, _, rows = decode_png(render(plot.traffic_chart(TRAFFIC), ".png"))
+    assert across == plot.WIDTH_INCHES * plot.PNG_DPI
+    assert len(set(rows)) > 10
 
 
-def test_every_printable_character_has_a_glyph_of_its_own() -> None:
-    codes = [chr(code) for code in range(32, 127)]
-    assert list(glyphs.GLYPHS) == codes
-    drawn = [tuple(glyphs.rows_of(character)) for character in codes]
-    assert len(set(drawn)) == len(drawn)
-    assert all(len(rows) == 7 and max(rows) < 32 for rows in drawn)
-    assert glyphs.rows_of("ü") == glyphs.rows_of("主")
+def test_glyphs_missing_in_the_font_are_not_an_error() -> None:
+    rows = [{"topic": "订单", "bytes": 1, "bucketTimestamp": None}]
+    decode_png(render(plot.traffic_chart(rows), ".png"))
+    assert "订单" in texts(render(plot.traffic_chart(rows), ".svg"))
 
 
-def test_words_stay_within_the_canvas() -> None:
-    canvas = Canvas(20, 10)
-    for words in (
-        Words(x=-5, y=9, text="left"),
-        Words(x=18, y=9, text="right"),
-        Words(x=5, y=-1, text="above"),
-        Words(x=5, y=30, text="below"),
-    ):
-        canvas.draw(words)
-    assert canvas.dots.shape == (20, 40, 3)
-
-
-@pytest.mark.parametrize("ending", ["png", "svg", "html"])
-def test_a_file_is_written_in_the_form_of_its_ending(tmp_path: Path, ending: str) -> None:
-    path = tmp_path / f"picture.{ending}"
+@pytest.mark.parametrize("suffix", plot.SUFFIXES)
+def test_the_suffix_selects_the_format(tmp_path: Path, suffix: str) -> None:
+    path = tmp_path / f"picture{suffix}"
     plot.draw("traffic", "traffic", TRAFFIC, str(path))
-    assert path.stat().st_size > 500
+    starts = {".png": b"\x89PNG", ".svg": b"<svg", ".html": b"<!doctype html>"}
+    assert path.read_bytes().startswith(starts[suffix])
+    assert list(tmp_path.iterdir()) == [path]
 
 
-def test_what_cannot_be_drawn_is_said(tmp_path: Path) -> None:
+def test_results_without_a_chart_are_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="no rows"):
         plot.draw("traffic", "traffic", [], str(tmp_path / "a.png"))
-    with pytest.raises(ConfigError, match="hot-keys"):
-        plot.draw("traffic", "hot-keys", TRAFFIC, str(tmp_path / "a.png"))
-    with pytest.raises(ConfigError, match="kind of picture"):
-        plot.draw("traffic", "traffic", TRAFFIC, str(tmp_path / "a.gif"))
+    for job, table in (("traffic", "hot-keys"), ("dlq", "groups")):
+        with pytest.raises(ConfigError, match=table):
+            plot.draw(job, table, TRAFFIC, str(tmp_path / "a.png"))
+
+
+def test_a_path_is_checked_before_the_run(tmp_path: Path) -> None:
+    plot.check_plot_path(str(tmp_path / "a.svg"))
+    with pytest.raises(ConfigError, match="unknown picture format"):
+        plot.check_plot_path(str(tmp_path / "a.gif"))
+    with pytest.raises(ConfigError, match="not a writable directory"):
+        plot.check_plot_path(str(tmp_path / "missing" / "a.svg"))
+
+
+def test_without_matplotlib_the_extra_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    with pytest.raises(ConfigError, match="matplotlib, which is not installed") as raised:
+        plot.check_plot_path(str(tmp_path / "a.svg"))
+    assert raised.value.hint == "pip install 'mqadmin[spark,plot]'"

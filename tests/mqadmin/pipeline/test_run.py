@@ -1,4 +1,4 @@
-"""``mqadmin pipeline run`` on real Spark: golden results, files, statuses, words."""
+"""``mqadmin pipeline run`` on Spark: golden results, files, exit statuses, messages."""
 
 import json
 import os
@@ -13,13 +13,15 @@ from typing import Any
 
 import pytest
 
+from mqadmin.pipeline import run
 from mqadmin.pipeline.catalog import JOBS
 from mqadmin.pipeline.job import camel
+from tests.support.pipeline_store import MakeLiveStore, MakeLog
 
 Run = Callable[..., Any]
 GOLDEN = Path(__file__).parent / "golden"
 
-# job, table -> recorded store, further words
+# job.table -> recorded store, further arguments
 CASES: dict[str, tuple[str, list[str]]] = {
     "traffic": ("normal-stop-533", ["--param", "by=topic,tag"]),
     "traffic.hot-keys": ("normal-stop-533", ["--param", "top=5"]),
@@ -44,15 +46,15 @@ def test_every_job_has_a_golden_result() -> None:
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_a_job_on_a_recorded_store_gives_its_golden_result(
+def test_a_job_on_a_recorded_store_has_its_golden_result(
     case: str, mqadmin: Run, shared_session: Any, store_roots: dict[str, Path], tmp_path: Path
 ) -> None:
-    """``SCREENS=write`` writes them anew; the tests of the jobs say that they are right."""
+    """``SCREENS=write`` rewrites them; the tests of the jobs check that they are correct."""
     name, words = CASES[case]
     job, _, table = case.partition(".")
     store = store_roots[name]
     slave = store_roots.get(f"{name}/slave", store)
-    # File times are lost when a store is copied; that of the offsets is the snapshot's.
+    # Copying a store changes file times; that of the offsets is the time of the snapshot.
     os.utime(store / "config" / "consumerOffset.json", (1_795_180_000, 1_795_180_000))
     given = [word.format(store=store, slave=slave) for word in words]
     if table:
@@ -64,7 +66,7 @@ def test_a_job_on_a_recorded_store_gives_its_golden_result(
     found = json.loads(done.out.replace(str(store), "STORE"))
     assert found["schema"] == f"mqadmin.pipeline.run.{case}/1"
     for row in found["items"]:
-        row.pop("fileBytes", None)  # differs with the version of the Parquet library
+        row.pop("fileBytes", None)  # depends on the version of the Parquet library
     path = GOLDEN / f"{case}.json"
     if os.environ.get("SCREENS") == "write":
         path.parent.mkdir(exist_ok=True)
@@ -72,7 +74,7 @@ def test_a_job_on_a_recorded_store_gives_its_golden_result(
     assert found == json.loads(path.read_text(encoding="utf-8"))
 
 
-def test_rows_have_exactly_the_columns_that_are_documented(
+def test_rows_have_exactly_the_documented_columns(
     mqadmin: Run, shared_session: Any, store_roots: dict[str, Path]
 ) -> None:
     root = store_roots["retry-dlq-533"]
@@ -83,11 +85,11 @@ def test_rows_have_exactly_the_columns_that_are_documented(
         row = json.loads(done.out.splitlines()[0])
         columns = JOBS[job].table(table).columns
         names = {camel(column.name, column.type) for column in columns}
-        twins = {name[:-9] + "Time" for name in names if name.endswith("Timestamp")}
-        assert set(row) == names | twins
+        readable = {name[:-9] + "Time" for name in names if name.endswith("Timestamp")}
+        assert set(row) == names | readable
 
 
-def test_too_many_rows_are_cut_and_that_is_said(
+def test_rows_beyond_the_limit_are_cut_and_reported(
     mqadmin: Run, shared_session: Any, store_roots: dict[str, Path]
 ) -> None:
     root = str(store_roots["normal-stop-533"])
@@ -96,8 +98,8 @@ def test_too_many_rows_are_cut_and_that_is_said(
     assert (len(found["items"]), found["truncated"], done.status) == (2, True, 5)
 
 
-def test_damages_are_told_once_with_status_5(
-    mqadmin: Run, shared_session: Any, make_log: Any
+def test_damaged_regions_are_reported_once_with_status_5(
+    mqadmin: Run, shared_session: Any, make_log: MakeLog
 ) -> None:
     log = make_log(file_size=8192)
     places = [log.put() for _ in range(20)]
@@ -112,11 +114,10 @@ def test_damages_are_told_once_with_status_5(
     assert (error["kind"], error["physicalOffset"], error["count"]) == ("damaged", places[5], 1)
 
 
-def test_a_file_that_goes_away_is_one_line_and_status_7(
-    mqadmin: Run, shared_session: Any, make_log: Any, monkeypatch: pytest.MonkeyPatch
+def test_a_removed_file_is_reported_in_one_line_with_status_7(
+    mqadmin: Run, shared_session: Any, make_log: MakeLog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The worker meets it: its error comes back as what it was."""
-    from mqadmin.pipeline.jobs import traffic
+    """The error is raised on a worker and keeps its type and fields."""
 
     log = make_log(file_size=4096)
     for _ in range(40):
@@ -124,11 +125,11 @@ def test_a_file_that_goes_away_is_one_line_and_status_7(
 
     def planned(inputs: Any) -> dict[str, Any]:
         frame = inputs.messages("topic")
-        frame.count()  # a DataFrame plans its splits once
+        frame.count()  # Spark plans the splits of a DataFrame once
         log.file(4096).unlink()
         return {"traffic": frame}
 
-    monkeypatch.setattr(traffic, "run", planned)
+    monkeypatch.setitem(run.JOB_FUNCTIONS, "traffic", planned)
     done = mqadmin("pipeline", "run", "traffic", "--store", str(log.root))
     assert done.status == 7
     place = f"{log.file(4096)} at physical offset 4096"
@@ -139,33 +140,33 @@ def test_a_file_that_goes_away_is_one_line_and_status_7(
 
 
 @pytest.mark.parametrize(
-    ("words", "status", "said"),
+    ("words", "status", "message"),
     [
-        (["traffic", "--store", "/nowhere"], 7, "no such file or directory: /nowhere"),
-        (["traffic", "--store", "/nowhere/*"], 7, "nothing matches /nowhere/*"),
+        (["traffic", "--store", "/nowhere"], 2, "no such file or directory: /nowhere"),
+        (["traffic", "--store", "/nowhere/*"], 2, "no file matches /nowhere/*"),
         (["traffic"], 2, "no store"),
         (["trafic", "--store", "/tmp"], 2, "no job 'trafic'"),
         (["traffic", "--store", "/tmp", "--param", "x=1"], 2, "no parameter 'x'"),
         (["traffic", "--store", "/tmp", "--table", "x"], 2, "no table 'x'"),
-        (["traffic", "--store", "/tmp", "--stream"], 2, "--stream is for the job export"),
-        (["export", "--store", "/tmp"], 2, "no place to write to"),
+        (["traffic", "--store", "/tmp", "--stream"], 2, "--stream applies only to the job export"),
+        (["export", "--store", "/tmp"], 2, "no output directory"),
         (["dlq", "--store", "/tmp", "--plot", "a.png"], 2, "draws nothing"),
         (["traffic", "--store", "/tmp", "--plot", "a.gif"], 2, "no known kind of picture"),
-        (["traffic", "--store", "/tmp", "--plot", "/nowhere/a.png"], 2, "no folder that can be"),
+        (["traffic", "--store", "/tmp", "--plot", "/nowhere/a.png"], 2, "not a writable directory"),
         (["traffic", "--store", "/tmp", "--memory", "lots"], 2, "'lots' is no size"),
-        (["traffic", "--store", "/nowhere", "/tmp"], 7, "no such file or directory: /nowhere"),
+        (["traffic", "--store", "/nowhere", "/tmp"], 2, "no such file or directory: /nowhere"),
         (["traffic", "--store", "/tmp", "--since", "now", "--until", "-1h"], 2, "before"),
     ],
 )
-def test_what_cannot_be_carried_out_is_said_before_spark_starts(
-    mqadmin: Run, words: list[str], status: int, said: str
+def test_an_invalid_request_is_refused_before_spark_starts(
+    mqadmin: Run, words: list[str], status: int, message: str
 ) -> None:
     done = mqadmin("pipeline", "run", *words)
     assert (done.status, done.out) == (status, "")
-    assert said in done.err
+    assert message in done.err
 
 
-def test_files_appear_whole_and_the_manifest_last(
+def test_tables_are_written_completely_and_the_manifest_last(
     mqadmin: Run, shared_session: Any, spark: Any, store_roots: dict[str, Path], tmp_path: Path
 ) -> None:
     root, out = str(store_roots["normal-stop-533"]), tmp_path / "out"
@@ -191,23 +192,23 @@ def test_files_appear_whole_and_the_manifest_last(
     assert (done.status, "is not empty" in done.err) == (2, True)
 
 
-def test_a_format_whose_jars_are_not_there_is_said(
+def test_a_format_without_its_jars_is_refused(
     mqadmin: Run, shared_session: Any, store_roots: dict[str, Path], tmp_path: Path
 ) -> None:
     root, out = str(store_roots["normal-stop-533"]), tmp_path / "out"
     words = ["pipeline", "run", "traffic", "--store", root, "--out", str(out)]
     done = mqadmin(*words, "--format", "delta")
     assert (done.status, done.out) == (2, "")
-    assert done.err.startswith("error: job traffic: Spark knows no format 'delta'\nhint: it writes")
+    assert done.err.startswith("error: job traffic: Spark has no format 'delta'\nhint: available: ")
     assert not (out / "traffic").exists()
     assert not (out / "manifest.json").exists()
     assert mqadmin(*words).status == 0
 
 
-def test_stores_may_stand_one_after_the_other(
+def test_several_stores_may_follow_the_option_store(
     mqadmin: Run, shared_session: Any, store_roots: dict[str, Path]
 ) -> None:
-    """A shell makes many words of --store /data/*/store."""
+    """A shell expands --store /data/*/store to several arguments."""
     roots = [str(store_roots[name]) for name in ("normal-stop-533", "retry-dlq-533", "delay-533")]
     done = mqadmin(
         *("pipeline", "run", "traffic", "--store", *roots, "--param", "by=store", "-o", "json")
@@ -216,7 +217,7 @@ def test_stores_may_stand_one_after_the_other(
     assert {item["store"] for item in json.loads(done.out)["items"]} == set(roots)
 
 
-def test_a_run_finds_the_tables_that_it_had_finished(
+def test_a_repeated_run_reuses_its_completed_tables(
     mqadmin: Run,
     shared_session: Any,
     store_roots: dict[str, Path],
@@ -248,7 +249,7 @@ def test_a_run_finds_the_tables_that_it_had_finished(
     assert moved == {path.name: at for path, at in times.items()}
 
 
-def test_a_picture_of_the_result(
+def test_the_result_is_drawn(
     mqadmin: Run, shared_session: Any, store_roots: dict[str, Path], tmp_path: Path
 ) -> None:
     root, path = str(store_roots["normal-stop-533"]), tmp_path / "traffic.html"
@@ -258,33 +259,35 @@ def test_a_picture_of_the_result(
     assert f"drawn into {path}" in done.err
 
 
-def test_only_a_terminal_sees_the_bar(mqadmin: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_progress_is_shown_on_a_terminal_only(
+    mqadmin: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
     from mqadmin.command.pipeline import Bar
-    from mqadmin.pipeline.progress import Progress
+    from mqadmin.pipeline.spark.progress import Progress
 
-    said: list[str] = []
+    written: list[str] = []
 
     class Terminal:
         is_machine = False
 
-    monkeypatch.setattr("mqadmin.output.stdio.write_err", said.append)
+    monkeypatch.setattr("mqadmin.output.stdio.write_err", written.append)
     quiet = Bar(Terminal())  # type: ignore[arg-type]
     quiet.show(Progress(what="x", done=1, total=2))
     quiet.clear()
-    assert not said
+    assert not written
     monkeypatch.setattr("mqadmin.output.stdio.stderr_is_terminal", lambda: True)
     bar = Bar(Terminal())  # type: ignore[arg-type]
     bar.show(Progress(what="traffic", done=3, total=6))
     bar.show(Progress(what="done"))
     bar.clear()
-    assert said[0] == "\rtraffic [###############...............] 3/6 tasks"
-    assert said[1].rstrip() == "\rdone"
-    assert said[2].strip() == ""
+    assert written[0] == "\rtraffic [###############...............] 3/6 tasks"
+    assert written[1].rstrip() == "\rdone"
+    assert written[2].strip() == ""
 
 
 @pytest.fixture
 def spark_program() -> Callable[..., subprocess.Popen[str]]:
-    """The command in a process of its own, with a machine of its own."""
+    """Start the command in another process, with its own JVM."""
 
     def start(*words: str) -> subprocess.Popen[str]:
         return subprocess.Popen(
@@ -299,7 +302,7 @@ def spark_program() -> Callable[..., subprocess.Popen[str]]:
 
 
 def descendants(pid: int) -> list[int]:
-    """Processes that a process started, and theirs."""
+    """Return the child processes of a process, recursively."""
     found = []
     for folder in Path("/proc").iterdir():
         if folder.name.isdigit():
@@ -312,8 +315,8 @@ def descendants(pid: int) -> list[int]:
     return found
 
 
-def test_a_run_of_its_own_says_nothing_but_its_rows_and_an_interrupt_ends_it_all(
-    spark_program: Any, store_roots: dict[str, Path], live_store: Any, tmp_path: Path
+def test_a_run_prints_only_its_rows_and_an_interrupt_ends_all_its_processes(
+    spark_program: Any, store_roots: dict[str, Path], live_store: MakeLiveStore, tmp_path: Path
 ) -> None:
     done = spark_program("dlq", "--store", str(store_roots["retry-dlq-533"]), "-o", "csv")
     out, err = done.communicate(timeout=200)

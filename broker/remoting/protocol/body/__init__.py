@@ -1,9 +1,9 @@
-"""Typed bodies: what the JSON body of each command says, one module per family.
+"""Typed bodies: the JSON body of each command as typed values, one module per family.
 
-``base`` holds the one reader and writer; the other modules only declare fields. A body is a frozen
-record in Python names; ``from_bytes`` and ``to_bytes`` are its wire form, ``extra`` keeps fields
-nobody declared, at every depth. Where Java's form is no standard JSON it is kept: maps keyed by
-message queue write the queue's object as key, maps keyed by integers write bare numbers.
+``base`` contains the reader and writer of all bodies; the other modules mostly declare fields. A
+body is a frozen record with Python field names; ``from_bytes`` and ``to_bytes`` convert it, and
+``extra`` keeps undeclared fields at every depth. Java's non-standard JSON is preserved: maps keyed
+by message queue have a JSON object as key, maps keyed by integers have unquoted numbers.
 
-Nothing is imported here; ``rpc`` names the classes.
+This module imports nothing; ``rpc`` references the classes by name.
 """

@@ -1,12 +1,12 @@
 """Users and access rules (ACL 2.0, 5.3.0)."""
 
-# ruff: noqa: RUF012  (msgspec gives every instance its own empty default)
+# ruff: noqa: RUF012  (msgspec copies empty defaults per instance)
 
 from broker.remoting.protocol.body.base import Body, ListBody
 
 
 class UserInfo(Body, frozen=True, kw_only=True):
-    """A user: type Super or Normal, status enable or disable; the password travels in clear.
+    """A user: type Super or Normal, status enable or disable; the password is sent in clear.
 
     **Source:** RocketMQ ``UserInfo``.
     """
@@ -24,7 +24,7 @@ class UserList(ListBody, frozen=True, kw_only=True):
 
 
 class PolicyEntryInfo(Body, frozen=True, kw_only=True):
-    """What may be done with a resource, and from where; decision Allow or Deny.
+    """The allowed or denied actions on a resource by source address; decision Allow or Deny.
 
     **Source:** RocketMQ ``AclInfo.PolicyEntryInfo``.
     """

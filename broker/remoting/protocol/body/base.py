@@ -1,22 +1,22 @@
-"""Bodies as declared records: one reader and one writer for all of them.
+"""Body: the base class of JSON bodies, with one reader and writer for all subclasses.
 
-Fields are declared with their types; the reader and writer of a class are built from these once,
-at its first use:
+Subclasses declare typed fields; the reader and writer of a class are built from them once, at the
+first use:
 
 =====================  ==============================================================
-``str int float bool`` read from numbers, text and booleans alike, as fastjson does
-``T | None``           left out of the JSON when None
-``list[T]``            arrays; Java's sets too
+``str int float bool`` read from numbers, text and booleans, as fastjson does
+``T | None``           omitted from the JSON when None
+``list[T]``            arrays; also Java's sets
 ``dict[str, T]``       objects
 ``dict[int, T]``       ``{0:"a"}``; quoted digits are read as well
 ``dict[MessageQueue]`` ``{{"brokerName":"b","queueId":0,"topic":"T"}:1}``
 a body class           nested
 values of common       TopicConfig, SubscriptionGroupConfig, SubscriptionData, MessageQueue
-``object``             whatever was there
+``object``             any value, unchanged
 =====================  ==============================================================
 
-Every field has a default, as every Java bean has: an absent or null field keeps it. Fields are
-written in alphabetical order, as fastjson does.
+Every field has a default, as in a Java bean: an absent or null field keeps it. Fields are written
+in alphabetical order, as fastjson does.
 
 **Source:** RocketMQ ``RemotingSerializable``; fastjson 1.2 ``JavaBeanDeserializer``.
 """
@@ -25,7 +25,7 @@ import re
 from collections.abc import Callable
 from functools import cache
 from types import NoneType, UnionType
-from typing import Any, Self, Union, get_args, get_origin, get_type_hints
+from typing import Any, Final, Self, Union, get_args, get_origin, get_type_hints
 
 import msgspec
 
@@ -55,6 +55,27 @@ Buffer = bytes | bytearray | memoryview
 MAX_INT64 = 2**63 - 1
 
 
+class JsonLimits(msgspec.Struct, frozen=True, kw_only=True):
+    """Size limits of a body: any JSON, JSON with Java's keys, JSON for the tolerant reader."""
+
+    body_bytes: int
+    java_keys_bytes: int
+    tolerant_bytes: int
+
+
+REQUEST_LIMITS: Final = JsonLimits(
+    body_bytes=1024 * 1024, java_keys_bytes=256 * 1024, tolerant_bytes=32 * 1024
+)
+"""For requests, which a server decodes on its event loop for any peer. 1 MiB is enough for the
+heartbeat of a client with about 2,000 subscriptions; quoting Java's keys costs 60 ns per byte, the
+tolerant reader 1 µs."""
+
+RESPONSE_LIMITS: Final = JsonLimits(
+    body_bytes=1 << 30, java_keys_bytes=1 << 30, tolerant_bytes=16 * 1024 * 1024
+)
+"""For responses on outgoing connections; in practice the frame limit bounds them."""
+
+
 class Body(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """Base of all JSON bodies; ``extra`` keeps undeclared fields by their wire names."""
 
@@ -62,7 +83,7 @@ class Body(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
     @classmethod
     def from_wire(cls, wire: object) -> Self:
-        """The record behind a decoded JSON object.
+        """Build the record from a decoded JSON object.
 
         Raises RemoteProtocolError naming class and field.
         """
@@ -90,7 +111,7 @@ class Body(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
         return cls(**values)
 
     def to_wire(self) -> dict[str, object]:
-        """The JSON object, fields in alphabetical order, None left out."""
+        """Return the JSON object, fields in alphabetical order, without None."""
         wire: dict[str, object] = {}
         for attribute, name, write in _plan(type(self)).writers:
             value = getattr(self, attribute)
@@ -101,16 +122,16 @@ class Body(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
         return wire
 
     @classmethod
-    def from_bytes(cls, data: Buffer) -> Self:
-        """The record behind a body; no body reads as the class's defaults.
+    def from_bytes(cls, data: Buffer, limits: JsonLimits = REQUEST_LIMITS) -> Self:
+        """Decode a body; an empty body yields the class's defaults.
 
-        Raises RemoteProtocolError.
+        Raises RemoteProtocolError, also for a body above ``limits``.
         """
-        value = load(data)
+        value = load(data, limits)
         return cls.from_wire({} if value is None else value)
 
     def to_bytes(self) -> bytes:
-        """The body as Java writes it."""
+        """Encode the body as Java does."""
         return java_json.dump_bytes(self.to_wire())
 
 
@@ -120,9 +141,9 @@ class ListBody(msgspec.Struct, frozen=True, kw_only=True):
     items: list[Any] = []
 
     @classmethod
-    def from_bytes(cls, data: Buffer) -> Self:
-        """The record behind a body; no body reads as an empty list. Raises RemoteProtocolError."""
-        value = load(data)
+    def from_bytes(cls, data: Buffer, limits: JsonLimits = REQUEST_LIMITS) -> Self:
+        """Decode a body; an empty body yields an empty list. Raises RemoteProtocolError."""
+        value = load(data, limits)
         if value is None:
             return cls()
         read, _ = _codec(get_type_hints(cls)["items"])
@@ -132,7 +153,7 @@ class ListBody(msgspec.Struct, frozen=True, kw_only=True):
             raise RemoteProtocolError(f"{cls.__name__}: {err.message}") from None
 
     def to_bytes(self) -> bytes:
-        """The body as Java writes it."""
+        """Encode the body as Java does."""
         _, write = _codec(get_type_hints(type(self))["items"])
         return java_json.dump_bytes(self.items if write is None else write(self.items))
 
@@ -155,29 +176,40 @@ def _quote_key(match: re.Match[str]) -> str:
     return match[0]
 
 
-def load(data: Buffer) -> object:
-    """Decode a body; object and integer keys may come out as text.
+def load(data: Buffer, limits: JsonLimits = REQUEST_LIMITS) -> object:
+    """Decode a body; object and integer keys may be returned as text.
 
-    Java's keys are quoted by one pass over the text, so that the fast reader takes the rest: a
-    table of a thousand queues would keep the tolerant reader busy for tens of milliseconds.
-    ``$ref`` and everything odder goes there all the same. Raises RemoteProtocolError.
+    One pass over the text quotes Java's keys, so that the fast reader can decode it: the tolerant
+    reader would need tens of milliseconds for a table of a thousand queues. Bodies with ``$ref``
+    or other non-standard syntax still use the tolerant reader. Raises RemoteProtocolError.
     """
     raw = data if isinstance(data, bytes) else bytes(data)
+    if len(raw) > limits.body_bytes:
+        raise RemoteProtocolError(
+            f"body of {len(raw)} bytes is above the limit of {limits.body_bytes}"
+        )
+    tolerant = limits.tolerant_bytes
     try:
-        msgspec.json.decode(raw, type=msgspec.Raw)  # only looks whether it is standard JSON
+        msgspec.json.decode(raw, type=msgspec.Raw)  # only checks whether it is standard JSON
     except RecursionError:
-        pass  # its depth is named below
+        pass  # java_json.loads reports the depth
     except msgspec.DecodeError:
+        if len(raw) > limits.java_keys_bytes:
+            raise RemoteProtocolError(
+                f"body of {len(raw)} bytes that is not standard JSON is above the limit of "
+                f"{limits.java_keys_bytes}"
+            ) from None
         if raw and b"$ref" not in raw:
-            return java_json.loads(_JAVA_KEYS.sub(_quote_key, raw.decode("utf-8", "replace")))
-    return java_json.loads(raw)
+            text = _JAVA_KEYS.sub(_quote_key, raw.decode("utf-8", "replace"))
+            return java_json.loads(text, tolerant_limit_bytes=tolerant)
+    return java_json.loads(raw, tolerant_limit_bytes=tolerant)
 
 
 # --- readers and writers per type --------------------------------------------------------------
 
 
 class _Plan:
-    """How to read and write one class."""
+    """The field readers and writers of one class."""
 
     __slots__ = ("readers", "writers")
 
@@ -199,7 +231,7 @@ class _Plan:
 
 
 def _loose(name: str) -> str:
-    """How fastjson compares names that do not match at once: no case, ``_``, ``-``, no ``is``."""
+    """Normalise a name as fastjson does for inexact matches: without case, ``_``, ``-``, ``is``."""
     name = name.replace("_", "").replace("-", "").lower()
     return "~" + (name[2:] if name.startswith("is") else name)
 
@@ -291,7 +323,7 @@ _COMMON = (TopicConfig, SubscriptionGroupConfig, SubscriptionData)
 
 
 def _codec(hint: Any) -> _Codec:
-    """Reader and writer of a type; a writer of None means: as it is."""
+    """Return reader and writer of a type; a writer of None means unchanged."""
     if hint in _COMMON:
         return _object_reader(_SIMPLE[hint][0]), _SIMPLE[hint][1]
     if hint in _SIMPLE:

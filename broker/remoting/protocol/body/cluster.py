@@ -1,13 +1,13 @@
-"""Clusters: which brokers there are."""
+"""Clusters and their brokers."""
 
-# ruff: noqa: RUF012  (msgspec gives every instance its own empty default)
+# ruff: noqa: RUF012  (msgspec copies empty defaults per instance)
 
 from broker.remoting.protocol.body.base import Body
 from broker.remoting.protocol.body.route import BrokerData
 
 
 class ClusterInfo(Body, frozen=True, kw_only=True):
-    """GET_BROKER_CLUSTER_INFO (106); broker ids are always bare integers here.
+    """GET_BROKER_CLUSTER_INFO (106); broker ids are always unquoted integers here.
 
     **Source:** RocketMQ ``ClusterInfo``.
     """

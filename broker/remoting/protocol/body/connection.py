@@ -1,6 +1,6 @@
-"""Who is connected."""
+"""Connected clients."""
 
-# ruff: noqa: RUF012  (msgspec gives every instance its own empty default)
+# ruff: noqa: RUF012  (msgspec copies empty defaults per instance)
 
 from msgspec import field
 

@@ -1,6 +1,6 @@
-"""Consumption: progress, time spans, queue units, statistics; times in ms."""
+"""Consumption: progress, time spans, ConsumeQueue units, statistics; times in ms."""
 
-# ruff: noqa: RUF012  (msgspec gives every instance its own empty default)
+# ruff: noqa: RUF012  (msgspec copies empty defaults per instance)
 
 from broker.common.message_queue import MessageQueue
 from broker.common.subscription import SubscriptionData
@@ -44,7 +44,7 @@ class ConsumeStatsList(Body, frozen=True, kw_only=True):
 
 
 class QueueTimeSpan(Body, frozen=True, kw_only=True):
-    """Store times of one queue's first, last and consumed message; ``delay_time`` ms behind.
+    """Store times of one queue's first, last and consumed message; ``delay_time`` lag in ms.
 
     **Source:** RocketMQ ``QueueTimeSpan``.
     """
@@ -57,7 +57,7 @@ class QueueTimeSpan(Body, frozen=True, kw_only=True):
 
 
 class QueryConsumeTimeSpanBody(Body, frozen=True, kw_only=True):
-    """QUERY_CONSUME_TIME_SPAN (303); the texts Java derives from the times stay in ``extra``.
+    """QUERY_CONSUME_TIME_SPAN (303); Java's formatted times are kept in ``extra``.
 
     **Source:** RocketMQ ``QueryConsumeTimeSpanBody``.
     """
@@ -86,7 +86,7 @@ class QuerySubscriptionResponseBody(Body, frozen=True, kw_only=True):
 
 
 class ConsumeQueueData(Body, frozen=True, kw_only=True):
-    """One unit: physical offset and size of the record, hash of its tag; ``eval`` filter's verdict.
+    """One unit: physical offset, record size, tag hash; ``eval`` result of the filter.
 
     **Source:** RocketMQ ``ConsumeQueueData``.
     """

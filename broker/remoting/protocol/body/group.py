@@ -1,6 +1,6 @@
 """Subscription groups on a broker."""
 
-# ruff: noqa: RUF012  (msgspec gives every instance its own empty default)
+# ruff: noqa: RUF012  (msgspec copies empty defaults per instance)
 
 from typing import Self
 
@@ -15,7 +15,7 @@ from broker.remoting.protocol.body.version import DataVersion
 
 
 class SubscriptionGroupBody(Body, frozen=True, kw_only=True):
-    """One group, bare on the wire: UPDATE_AND_CREATE_SUBSCRIPTIONGROUP (200), GET_... (352).
+    """One group without wrapper object: UPDATE_AND_CREATE_SUBSCRIPTIONGROUP (200), GET_... (352).
 
     **Source:** RocketMQ ``SubscriptionGroupConfig``.
     """
@@ -24,13 +24,13 @@ class SubscriptionGroupBody(Body, frozen=True, kw_only=True):
 
     @classmethod
     def from_wire(cls, wire: object) -> Self:
-        """The record behind a decoded JSON object. Raises RemoteProtocolError."""
+        """Build the record from a decoded JSON object. Raises RemoteProtocolError."""
         if not isinstance(wire, dict):
             raise RemoteProtocolError(f"{cls.__name__}: an object is expected, not {wire!r:.60}")
         return cls(config=group_config_from_wire(wire))
 
     def to_wire(self) -> dict[str, object]:
-        """The JSON object, fields in alphabetical order."""
+        """Return the JSON object, fields in alphabetical order."""
         return group_config_to_wire(self.config)
 
 

@@ -1,6 +1,6 @@
 """Replication and controller state; offsets are physical offsets, times in ms."""
 
-# ruff: noqa: RUF012  (msgspec gives every instance its own empty default)
+# ruff: noqa: RUF012  (msgspec copies empty defaults per instance)
 
 from msgspec import field
 
@@ -9,7 +9,7 @@ from broker.remoting.protocol.body.cluster import BrokerMemberGroup
 
 
 class HAConnectionRuntimeInfo(Body, frozen=True, kw_only=True):
-    """One slave as its master sees it.
+    """One slave as reported by its master.
 
     **Source:** RocketMQ ``HARuntimeInfo.HAConnectionRuntimeInfo``.
     """
@@ -23,7 +23,7 @@ class HAConnectionRuntimeInfo(Body, frozen=True, kw_only=True):
 
 
 class HAClientRuntimeInfo(Body, frozen=True, kw_only=True):
-    """The slave's own side.
+    """The replication state of a slave.
 
     **Source:** RocketMQ ``HARuntimeInfo.HAClientRuntimeInfo``.
     """

@@ -1,6 +1,6 @@
-"""What clients say about themselves."""
+"""Heartbeats: the groups and subscriptions of a client."""
 
-# ruff: noqa: RUF012  (msgspec gives every instance its own empty default)
+# ruff: noqa: RUF012  (msgspec copies empty defaults per instance)
 
 from msgspec import field
 
@@ -37,8 +37,8 @@ class ProducerData(Body, frozen=True, kw_only=True):
 class HeartbeatData(Body, frozen=True, kw_only=True):
     """HEART_BEAT (34).
 
-    ``heartbeat_fingerprint`` not 0: heartbeat v2 (5.x); ``without_sub``: subscriptions are left
-    out because the broker knows them.
+    ``heartbeat_fingerprint`` not 0: heartbeat v2 (5.x); ``without_sub``: subscriptions are omitted
+    because the broker already has them.
 
     **Source:** RocketMQ ``HeartbeatData``.
     """

@@ -1,6 +1,6 @@
-"""Plain tables of text."""
+"""Tables of text keys and values."""
 
-# ruff: noqa: RUF012  (msgspec gives every instance its own empty default)
+# ruff: noqa: RUF012  (msgspec copies empty defaults per instance)
 
 from broker.remoting.protocol.body.base import Body
 

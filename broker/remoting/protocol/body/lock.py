@@ -1,6 +1,6 @@
 """Queue locks, assignment by the broker, request modes."""
 
-# ruff: noqa: RUF012  (msgspec gives every instance its own empty default)
+# ruff: noqa: RUF012  (msgspec copies empty defaults per instance)
 
 from msgspec import field
 
@@ -21,7 +21,7 @@ class LockBatchRequestBody(Body, frozen=True, kw_only=True):
 
 
 class LockBatchResponseBody(Body, frozen=True, kw_only=True):
-    """LOCK_BATCH_MQ (41): the queues now held by the asking client.
+    """LOCK_BATCH_MQ (41): the queues now locked by the requesting client.
 
     **Source:** RocketMQ ``LockBatchResponseBody``.
     """
@@ -43,7 +43,7 @@ class QueryAssignmentRequestBody(Body, frozen=True, kw_only=True):
 
 
 class MessageQueueAssignment(Body, frozen=True, kw_only=True):
-    """One queue and how to read it: mode PULL or POP; queue id -1 is any queue.
+    """One queue and its request mode, PULL or POP; queue id -1 is any queue.
 
     **Source:** RocketMQ ``MessageQueueAssignment``.
     """
@@ -54,7 +54,7 @@ class MessageQueueAssignment(Body, frozen=True, kw_only=True):
 
 
 class QueryAssignmentResponseBody(Body, frozen=True, kw_only=True):
-    """QUERY_ASSIGNMENT (400); absent: the broker cannot decide, empty: no queue.
+    """QUERY_ASSIGNMENT (400); absent: the broker cannot assign, empty: no queue.
 
     **Source:** RocketMQ ``QueryAssignmentResponseBody``.
     """

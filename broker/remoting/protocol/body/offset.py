@@ -1,6 +1,6 @@
 """Offset tables: reset, status, slave synchronisation."""
 
-# ruff: noqa: RUF012  (msgspec gives every instance its own empty default)
+# ruff: noqa: RUF012  (msgspec copies empty defaults per instance)
 
 from broker.common.message_queue import MessageQueue
 from broker.remoting.protocol.body.base import Body
@@ -29,7 +29,7 @@ class MessageQueueForC(Body, frozen=True, kw_only=True):
 
 
 class ResetOffsetBodyForC(Body, frozen=True, kw_only=True):
-    """RESET_CONSUMER_CLIENT_OFFSET (220) when the requesting admin is a CPP one.
+    """RESET_CONSUMER_CLIENT_OFFSET (220) when the requesting admin client is a CPP client.
 
     **Source:** RocketMQ ``ResetOffsetBodyForC``.
     """
@@ -50,7 +50,7 @@ class GetConsumerStatusBody(Body, frozen=True, kw_only=True):
 class ConsumerOffsetSerializeWrapper(Body, frozen=True, kw_only=True):
     """GET_ALL_CONSUMER_OFFSET (43): ``topic@group`` to queue id to consumer offset.
 
-    5.x slaves break without ``data_version``.
+    5.x slaves fail without ``data_version``.
 
     **Source:** RocketMQ ``ConsumerOffsetSerializeWrapper``.
     """

@@ -1,6 +1,6 @@
-"""Acknowledging many popped messages at once (5.1.3)."""
+"""Batch acknowledgement of popped messages (5.1.3)."""
 
-# ruff: noqa: RUF012  (msgspec gives every instance its own empty default)
+# ruff: noqa: RUF012  (msgspec copies empty defaults per instance)
 
 from typing import Self
 
@@ -22,10 +22,10 @@ _LONG_NAMES = {
 
 
 class BatchAck(Body, frozen=True, kw_only=True):
-    """Messages of one checkpoint; single letters on the wire, long names are read too.
+    """Messages of one check point; wire names are abbreviated, long names are read too.
 
-    ``topic`` the plain one; ``retry`` "0", "1", "2" as in the handle; ``bit_set`` base64 of the
-    little-endian bits: bit i means queue offset ``start_offset`` + i; times in ms.
+    ``topic`` without retry prefix; ``retry`` "0", "1", "2" as in the receipt handle; ``bit_set``
+    base64 of the little-endian bits: bit i means queue offset ``start_offset`` + i; times in ms.
 
     **Source:** RocketMQ ``BatchAck``.
     """
@@ -42,7 +42,7 @@ class BatchAck(Body, frozen=True, kw_only=True):
 
     @classmethod
     def from_wire(cls, wire: object) -> Self:
-        """The record behind a decoded JSON object. Raises RemoteProtocolError."""
+        """Build the record from a decoded JSON object. Raises RemoteProtocolError."""
         if isinstance(wire, dict):
             wire = {_LONG_NAMES.get(name, name): value for name, value in wire.items()}
         return super().from_wire(wire)

@@ -1,6 +1,6 @@
 """Registration of a broker at a name server."""
 
-# ruff: noqa: RUF012  (msgspec gives every instance its own empty default)
+# ruff: noqa: RUF012  (msgspec copies empty defaults per instance)
 
 import zlib
 from struct import Struct, error
@@ -9,13 +9,20 @@ from typing import Self
 from broker.common import java_json
 from broker.common.topic import TopicConfig
 from broker.errors import RemoteProtocolError
-from broker.remoting.protocol.body.base import Body, Buffer
+from broker.remoting.protocol.body.base import REQUEST_LIMITS, Body, Buffer, JsonLimits, load
 from broker.remoting.protocol.body.route import TopicQueueMappingInfo
 from broker.remoting.protocol.body.topic import TopicConfigAndMappingSerializeWrapper
 from broker.remoting.protocol.body.version import DataVersion
 
 MAX_EXPANDED_BYTES = 64 * 1024 * 1024
-"""Largest table a compressed registration may expand to: some 400,000 topics."""
+"""Largest expanded size of a compressed registration: about 400,000 topics."""
+
+TABLE_LIMITS = JsonLimits(
+    body_bytes=16 * 1024 * 1024,
+    java_keys_bytes=16 * 1024 * 1024,
+    tolerant_bytes=REQUEST_LIMITS.tolerant_bytes,
+)
+"""A topic table may fill a frame: 16 MiB contain about 100,000 topics."""
 
 VERSION_BODY_OBJECT = 37
 """From this header version (3.0.11) on the body is a RegisterBrokerBody."""
@@ -44,12 +51,12 @@ class RegisterBrokerBody(Body, frozen=True, kw_only=True):
 
     @classmethod
     def decode(cls, data: Buffer, *, version: int, compressed: bool = False) -> Self:
-        """The body of a broker of header ``version``. Raises RemoteProtocolError."""
+        """Decode the body of a broker with header ``version``. Raises RemoteProtocolError."""
         if version < VERSION_BODY_OBJECT:
-            wrapper = TopicConfigAndMappingSerializeWrapper.from_bytes(data)
+            wrapper = TopicConfigAndMappingSerializeWrapper.from_bytes(data, TABLE_LIMITS)
             return cls(topic_config_serialize_wrapper=wrapper)
         if not compressed:
-            return cls.from_bytes(data)
+            return cls.from_bytes(data, TABLE_LIMITS)
         return cls._decode_compressed(data, version)
 
     @classmethod
@@ -60,7 +67,7 @@ class RegisterBrokerBody(Body, frozen=True, kw_only=True):
         for _ in range(reader.count()):
             topic = _decode_topic(reader.block())
             topics[topic.topic_name] = topic
-        servers = java_json.loads(reader.block())
+        servers = load(reader.block())
         mappings: dict[str, TopicQueueMappingInfo] = {}
         if version >= VERSION_MAPPINGS and not reader.at_end:
             for _ in range(reader.count()):
@@ -76,7 +83,7 @@ class RegisterBrokerBody(Body, frozen=True, kw_only=True):
         )
 
     def encode_compressed(self, *, version: int) -> bytes:
-        """The compressed form; ``topic_sys_flag`` and ``order`` are lost in it."""
+        """Encode the compressed form, which omits ``topic_sys_flag`` and ``order``."""
         wrapper = self.topic_config_serialize_wrapper
         blocks = [_block(wrapper.data_version.to_bytes())]
         blocks.append(_INT32.pack(len(wrapper.topic_config_table)))
@@ -161,7 +168,7 @@ def _decode_topic(block: bytes) -> TopicConfig:
     parts = block.decode("utf-8", "replace").split(" ", 5)
     try:
         name, read, write, perm, kind = parts[:5]
-        attributes = java_json.loads(parts[5]) if len(parts) == 6 and parts[5] else {}
+        attributes = load(parts[5].encode()) if len(parts) == 6 and parts[5] else {}
         return TopicConfig(
             topic_name=name,
             read_queue_nums=int(read),

@@ -1,6 +1,6 @@
-"""Routes: where the queues of a topic are."""
+"""Routes: the brokers and queues of a topic."""
 
-# ruff: noqa: RUF012  (msgspec gives every instance its own empty default)
+# ruff: noqa: RUF012  (msgspec copies empty defaults per instance)
 
 from broker.common import java_json
 from broker.remoting.protocol.body.base import Body
@@ -38,7 +38,7 @@ class BrokerData(Body, frozen=True, kw_only=True):
 
 
 class LogicQueueMappingItem(Body, frozen=True, kw_only=True):
-    """A stretch of a static topic's queue; offsets are queue offsets, -1 open; times in ms.
+    """A segment of a static topic's queue; offsets are queue offsets, -1 open; times in ms.
 
     **Source:** RocketMQ ``LogicQueueMappingItem``.
     """
@@ -54,7 +54,7 @@ class LogicQueueMappingItem(Body, frozen=True, kw_only=True):
 
 
 class TopicQueueMappingInfo(Body, frozen=True, kw_only=True):
-    """Which queues of a static topic a broker holds (5.x).
+    """The queues of a static topic on one broker (5.x).
 
     **Source:** RocketMQ ``TopicQueueMappingInfo``.
     """
@@ -69,7 +69,7 @@ class TopicQueueMappingInfo(Body, frozen=True, kw_only=True):
 
 
 class TopicQueueMappingDetail(TopicQueueMappingInfo, frozen=True, kw_only=True):
-    """The same with the stretches of each queue (513).
+    """A TopicQueueMappingInfo with the segments of each queue (513).
 
     **Source:** RocketMQ ``TopicQueueMappingDetail``.
     """
@@ -80,7 +80,7 @@ class TopicQueueMappingDetail(TopicQueueMappingInfo, frozen=True, kw_only=True):
 class TopicRouteData(Body, frozen=True, kw_only=True):
     """GET_ROUTEINFO_BY_TOPIC (105).
 
-    ``order_topic_conf`` e.g. ``b-a:4;b-b:4``; ``filter_server_table`` is dead.
+    ``order_topic_conf`` e.g. ``b-a:4;b-b:4``; ``filter_server_table`` is obsolete.
 
     **Source:** RocketMQ ``TopicRouteData``.
     """
@@ -92,7 +92,7 @@ class TopicRouteData(Body, frozen=True, kw_only=True):
     topic_queue_mapping_by_broker: dict[str, TopicQueueMappingInfo] | None = None
 
     def to_bytes(self, standard_json: bool = True) -> bytes:
-        """The body: standard JSON (sorted text keys, ASCII only), or with bare integer keys.
+        """Encode as standard JSON (sorted text keys, ASCII only) or with unquoted integer keys.
 
         Requesters of version 401 (4.9.4) and later, or with ``acceptStandardJsonOnly``, get the
         standard form.
@@ -103,9 +103,10 @@ class TopicRouteData(Body, frozen=True, kw_only=True):
 
 
 class TopicList(Body, frozen=True, kw_only=True):
-    """Names of topics: codes 206, 224, 304, 305, 311-313, 343.
+    """Topic names: codes 206, 224, 304, 305, 311-313, 343.
 
-    In 304 the names are clusters and brokers and ``broker_addr`` is one to ask further.
+    In 304 the names are those of clusters and brokers; ``broker_addr`` is a broker that can return
+    its system topics.
 
     **Source:** RocketMQ ``TopicList``.
     """

@@ -1,6 +1,6 @@
-"""What a consumer tells about itself when asked through the broker; times in ms."""
+"""The running information of a consumer, requested through the broker; times in ms."""
 
-# ruff: noqa: RUF012  (msgspec gives every instance its own empty default)
+# ruff: noqa: RUF012  (msgspec copies empty defaults per instance)
 
 from msgspec import field
 
@@ -10,7 +10,7 @@ from broker.remoting.protocol.body.base import Body
 
 
 class ProcessQueueInfo(Body, frozen=True, kw_only=True):
-    """A pulled queue inside a client; ``droped`` is spelled so on the wire.
+    """A pulled queue in a client; ``droped`` is the wire spelling.
 
     **Source:** RocketMQ ``ProcessQueueInfo``.
     """
@@ -32,7 +32,7 @@ class ProcessQueueInfo(Body, frozen=True, kw_only=True):
 
 
 class PopProcessQueueInfo(Body, frozen=True, kw_only=True):
-    """A popped queue inside a client (5.x).
+    """A popped queue in a client (5.x).
 
     **Source:** RocketMQ ``PopProcessQueueInfo``.
     """
@@ -60,7 +60,7 @@ class ConsumerRunningInfo(Body, frozen=True, kw_only=True):
     """GET_CONSUMER_RUNNING_INFO (307).
 
     mqadmin needs the properties PROP_CONSUME_TYPE, PROP_CONSUMER_START_TIMESTAMP and
-    PROP_CONSUMEORDERLY. ``jstack`` comes only when asked for.
+    PROP_CONSUMEORDERLY. ``jstack`` is set only on request.
 
     **Source:** RocketMQ ``ConsumerRunningInfo``.
     """

@@ -1,6 +1,6 @@
 """States of optional broker parts: cold data flow control, RocksDB."""
 
-# ruff: noqa: RUF012  (msgspec gives every instance its own empty default)
+# ruff: noqa: RUF012  (msgspec copies empty defaults per instance)
 
 from broker.remoting.protocol.body.base import Body
 

@@ -1,6 +1,6 @@
-"""The timer wheel's state for slaves (5.x)."""
+"""The state of the timer wheel, for slaves (5.x)."""
 
-# ruff: noqa: RUF012  (msgspec gives every instance its own empty default)
+# ruff: noqa: RUF012  (msgspec copies empty defaults per instance)
 
 from struct import Struct
 from typing import Self
@@ -8,7 +8,7 @@ from typing import Self
 import msgspec
 
 from broker.errors import RemoteProtocolError
-from broker.remoting.protocol.body.base import Body, Buffer
+from broker.remoting.protocol.body.base import REQUEST_LIMITS, Body, Buffer, JsonLimits
 from broker.remoting.protocol.body.version import DataVersion
 
 _CHECKPOINT = Struct(">7q")
@@ -17,8 +17,8 @@ _CHECKPOINT = Struct(">7q")
 class TimerCheckpoint(msgspec.Struct, frozen=True, kw_only=True):
     """GET_TIMER_CHECK_POINT (60): 7 int64, big-endian, in field order.
 
-    ``last_read_time_ms`` ms; the three positions and offsets of the timer log and queue; then the
-    DataVersion's state version, timestamp (ms) and counter.
+    ``last_read_time_ms`` ms; the flush position of the timer log and the two timer queue offsets;
+    then the DataVersion's state version, timestamp (ms) and counter.
 
     **Source:** RocketMQ ``TimerCheckpoint#encode``, ``#decode``.
     """
@@ -32,8 +32,8 @@ class TimerCheckpoint(msgspec.Struct, frozen=True, kw_only=True):
     counter: int = 0
 
     @classmethod
-    def from_bytes(cls, data: Buffer) -> Self:
-        """The record behind 56 bytes, older ones 32. Raises RemoteProtocolError."""
+    def from_bytes(cls, data: Buffer, _: JsonLimits = REQUEST_LIMITS) -> Self:
+        """Decode 56 bytes, or the older form of 32 bytes. Raises RemoteProtocolError."""
         if len(data) < 32:
             raise RemoteProtocolError(
                 f"timer checkpoint of {len(data)} bytes, 56 are expected", position=len(data)
@@ -44,7 +44,7 @@ class TimerCheckpoint(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     def to_bytes(self) -> bytes:
-        """56 bytes."""
+        """Encode as 56 bytes."""
         return _CHECKPOINT.pack(*msgspec.structs.astuple(self))
 
 

@@ -1,6 +1,6 @@
 """Topics on a broker: configurations and offsets."""
 
-# ruff: noqa: RUF012  (msgspec gives every instance its own empty default)
+# ruff: noqa: RUF012  (msgspec copies empty defaults per instance)
 
 from typing import Self
 
@@ -44,7 +44,7 @@ class TopicConfigAndQueueMapping(Body, frozen=True, kw_only=True):
 
     @classmethod
     def from_wire(cls, wire: object) -> Self:
-        """The record behind a decoded JSON object. Raises RemoteProtocolError."""
+        """Build the record from a decoded JSON object. Raises RemoteProtocolError."""
         if not isinstance(wire, dict):
             raise RemoteProtocolError(f"{cls.__name__}: an object is expected, not {wire!r:.60}")
         fields = dict(wire)
@@ -55,7 +55,7 @@ class TopicConfigAndQueueMapping(Body, frozen=True, kw_only=True):
         )
 
     def to_wire(self) -> dict[str, object]:
-        """The JSON object, fields in alphabetical order."""
+        """Return the JSON object, fields in alphabetical order."""
         wire = topic_config_to_wire(self.topic_config)
         if self.mapping_detail is not None:
             wire["mappingDetail"] = self.mapping_detail.to_wire()
@@ -64,7 +64,7 @@ class TopicConfigAndQueueMapping(Body, frozen=True, kw_only=True):
 
 
 class CreateTopicListRequestBody(Body, frozen=True, kw_only=True):
-    """UPDATE_AND_CREATE_TOPIC_LIST (18); attribute names carry their ``+`` or ``-``.
+    """UPDATE_AND_CREATE_TOPIC_LIST (18); attribute names have a ``+`` or ``-`` prefix.
 
     **Source:** RocketMQ ``CreateTopicListRequestBody``.
     """
@@ -84,7 +84,7 @@ class TopicOffset(Body, frozen=True, kw_only=True):
 
 
 class TopicStatsTable(Body, frozen=True, kw_only=True):
-    """GET_TOPIC_STATS_INFO (202); ``topic_put_tps`` messages a second, since 5.3.3.
+    """GET_TOPIC_STATS_INFO (202); ``topic_put_tps`` messages per second, since 5.3.3.
 
     **Source:** RocketMQ ``TopicStatsTable``.
     """

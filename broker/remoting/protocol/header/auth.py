@@ -29,7 +29,7 @@ class DeleteAccessConfigRequestHeader(RequestHeader, frozen=True, kw_only=True, 
 
 
 class GetBrokerAclConfigResponseHeader(ResponseHeader, frozen=True, kw_only=True, gc=False):
-    """Answer to GET_BROKER_CLUSTER_ACL_INFO (52); versions are DataVersions as JSON.
+    """Response to GET_BROKER_CLUSTER_ACL_INFO (52); versions are DataVersions as JSON.
 
     **Source:** RocketMQ ``GetBrokerAclConfigResponseHeader``.
     """

@@ -11,7 +11,7 @@ from broker.remoting.protocol.header.fields import (
 
 
 class GetBrokerConfigResponseHeader(ResponseHeader, frozen=True, kw_only=True, gc=False):
-    """Answer to GET_BROKER_CONFIG (26); ``version`` is a DataVersion as JSON.
+    """Response to GET_BROKER_CONFIG (26); ``version`` is a DataVersion as JSON.
 
     **Source:** RocketMQ ``GetBrokerConfigResponseHeader``.
     """
@@ -38,7 +38,7 @@ class ExportRocksdbConfigRequestHeader(RequestHeader, frozen=True, kw_only=True,
 
 
 class ExchangeHAInfoHeader(RequestHeader, frozen=True, kw_only=True, gc=False):
-    """EXCHANGE_BROKER_HA_INFO (906), request and answer.
+    """EXCHANGE_BROKER_HA_INFO (906), request and response.
 
     **Source:** RocketMQ ``ExchangeHAInfoRequestHeader``, ``ExchangeHAInfoResponseHeader``.
     """

@@ -1,4 +1,4 @@
-"""Clients: registration, groups' members, what a client must answer."""
+"""Clients: registration, group members, requests from a broker to a client."""
 
 from msgspec import field
 
@@ -6,7 +6,7 @@ from broker.remoting.protocol.header.fields import Int32, RequestHeader, Respons
 
 
 class HeartbeatResponseHeader(ResponseHeader, frozen=True, kw_only=True, gc=False):
-    """Answer to HEART_BEAT (34) of a 5.x broker; a client without heartbeat v2 ignores it.
+    """Response to HEART_BEAT (34) of a 5.x broker; a client without heartbeat v2 ignores it.
 
     **Source:** RocketMQ ``ClientManageProcessor#heartBeat``, ``MixAll#IS_SUB_CHANGE``.
     """
@@ -27,7 +27,7 @@ class UnregisterClientRequestHeader(RequestHeader, frozen=True, kw_only=True, gc
 
 
 class ConsumerGroupRequestHeader(RequestHeader, frozen=True, kw_only=True, gc=False):
-    """A consumer group: codes 38, 40, 203.
+    """Codes 38, 40 and 203: a consumer group.
 
     **Source:** RocketMQ ``GetConsumerListByGroupRequestHeader``,
     ``NotifyConsumerIdsChangedRequestHeader``, ``GetConsumerConnectionListRequestHeader``.
@@ -46,7 +46,7 @@ class ProducerGroupRequestHeader(RequestHeader, frozen=True, kw_only=True, gc=Fa
 
 
 class GetConsumerRunningInfoRequestHeader(RequestHeader, frozen=True, kw_only=True, gc=False):
-    """GET_CONSUMER_RUNNING_INFO (307), relayed by the broker.
+    """GET_CONSUMER_RUNNING_INFO (307), forwarded by the broker.
 
     **Source:** RocketMQ ``GetConsumerRunningInfoRequestHeader``.
     """
@@ -57,9 +57,9 @@ class GetConsumerRunningInfoRequestHeader(RequestHeader, frozen=True, kw_only=Tr
 
 
 class ConsumeMessageDirectlyRequestHeader(RequestHeader, frozen=True, kw_only=True, gc=False):
-    """CONSUME_MESSAGE_DIRECTLY (309), relayed by the broker with the record as body.
+    """CONSUME_MESSAGE_DIRECTLY (309), forwarded by the broker with the record as body.
 
-    ``msg_id`` offset message id; ``broker_name`` and the flags are added by the broker.
+    ``msg_id`` offset message id; the broker adds ``broker_name`` and the flags.
 
     **Source:** RocketMQ ``ConsumeMessageDirectlyResultRequestHeader``.
     """

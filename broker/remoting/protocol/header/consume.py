@@ -4,7 +4,7 @@ from broker.remoting.protocol.header.fields import Int64, RequestHeader
 
 
 class GetConsumeStatsRequestHeader(RequestHeader, frozen=True, kw_only=True, gc=False):
-    """GET_CONSUME_STATS (208); ``topic_list`` (5.x) holds topics separated by ``;``.
+    """GET_CONSUME_STATS (208); ``topic_list`` (5.x) contains topics separated by ``;``.
 
     **Source:** RocketMQ ``GetConsumeStatsRequestHeader``.
     """

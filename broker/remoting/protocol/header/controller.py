@@ -21,7 +21,7 @@ class AlterSyncStateSetRequestHeader(RequestHeader, frozen=True, kw_only=True, g
 
 
 class AlterSyncStateSetResponseHeader(ResponseHeader, frozen=True, kw_only=True, gc=False):
-    """Answer to 1001.
+    """Response to 1001.
 
     **Source:** RocketMQ ``AlterSyncStateSetResponseHeader``.
     """
@@ -43,7 +43,7 @@ class ElectMasterRequestHeader(RequestHeader, frozen=True, kw_only=True, gc=Fals
 
 
 class ElectMasterResponseHeader(ResponseHeader, frozen=True, kw_only=True, gc=False):
-    """Answer to 1002.
+    """Response to 1002.
 
     **Source:** RocketMQ ``ElectMasterResponseHeader``.
     """
@@ -68,7 +68,7 @@ class RegisterBrokerToControllerRequestHeader(RequestHeader, frozen=True, kw_onl
 
 
 class RegisterBrokerToControllerResponseHeader(ResponseHeader, frozen=True, kw_only=True, gc=False):
-    """Answer to 1003.
+    """Response to 1003.
 
     **Source:** RocketMQ ``RegisterBrokerToControllerResponseHeader``.
     """
@@ -91,7 +91,7 @@ class GetReplicaInfoRequestHeader(RequestHeader, frozen=True, kw_only=True, gc=F
 
 
 class GetReplicaInfoResponseHeader(ResponseHeader, frozen=True, kw_only=True, gc=False):
-    """Answer to 1004.
+    """Response to 1004.
 
     **Source:** RocketMQ ``GetReplicaInfoResponseHeader``.
     """
@@ -102,7 +102,7 @@ class GetReplicaInfoResponseHeader(ResponseHeader, frozen=True, kw_only=True, gc
 
 
 class GetMetaDataResponseHeader(ResponseHeader, frozen=True, kw_only=True, gc=False):
-    """Answer to CONTROLLER_GET_METADATA_INFO (1005).
+    """Response to CONTROLLER_GET_METADATA_INFO (1005).
 
     **Source:** RocketMQ ``GetMetaDataResponseHeader``.
     """
@@ -138,7 +138,7 @@ class GetNextBrokerIdRequestHeader(RequestHeader, frozen=True, kw_only=True, gc=
 
 
 class GetNextBrokerIdResponseHeader(ResponseHeader, frozen=True, kw_only=True, gc=False):
-    """Answer to 1012.
+    """Response to 1012.
 
     **Source:** RocketMQ ``GetNextBrokerIdResponseHeader``.
     """
@@ -161,7 +161,7 @@ class ApplyBrokerIdRequestHeader(RequestHeader, frozen=True, kw_only=True, gc=Fa
 
 
 class ApplyBrokerIdResponseHeader(ResponseHeader, frozen=True, kw_only=True, gc=False):
-    """Answer to 1013.
+    """Response to 1013.
 
     **Source:** RocketMQ ``ApplyBrokerIdResponseHeader``.
     """

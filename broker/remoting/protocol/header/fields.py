@@ -1,7 +1,7 @@
-"""Ext fields to typed headers and back.
+"""Decode ext fields into typed headers and encode them.
 
-Values travel as text: ``true``/``false``, decimal integers, plain text. Readers follow Java where
-clients rely on it: any other boolean text is false, a sign and leading zeros are accepted.
+On the wire values are text: ``true``/``false``, decimal integers, plain text. Decoding follows Java
+where clients rely on it: any other boolean text is false, a sign and leading zeros are accepted.
 
 **Source:** RocketMQ ``RemotingCommand#decodeCommandCustomHeader``, ``#makeCustomHeaderToNet``.
 """
@@ -23,10 +23,10 @@ Int64 = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
 class RequestHeader(
     msgspec.Struct, frozen=True, kw_only=True, gc=False, rename="camel", omit_defaults=True
 ):
-    """What every request may carry.
+    """Optional fields of every request.
 
-    ``bname`` broker name the request is meant for; ``ns`` namespace; ``nsd`` whether names are
-    already in it; ``oway`` hint that nobody waits for the answer.
+    ``bname`` name of the target broker; ``ns`` namespace; ``nsd`` whether names already include
+    the namespace; ``oway`` hint that the request is one-way.
 
     **Source:** RocketMQ ``RpcRequestHeader`` (5.x; ``bname`` also in late 4.9).
     """
@@ -59,10 +59,10 @@ _convert = msgspec.convert
 
 
 def decode_header_fields(header: type[H], ext: Mapping[str, str]) -> H:
-    """Ext fields to a header; undeclared ones are ignored.
+    """Decode ext fields into a header; undeclared fields are ignored.
 
-    Raises RemoteProtocolError naming the first missing or unreadable field. (Java logs it and goes
-    on with null, which ends in a NullPointerException where the field is used.)
+    Raises RemoteProtocolError naming the first missing or invalid field. (Java logs it and uses
+    null, which causes a NullPointerException at the first use of the field.)
     """
     try:
         return _convert(ext, header, strict=False)
@@ -71,7 +71,7 @@ def decode_header_fields(header: type[H], ext: Mapping[str, str]) -> H:
 
 
 def encode_header_fields(header: msgspec.Struct) -> dict[str, str]:
-    """A header to ext fields; fields that are None are left out."""
+    """Encode a header as ext fields; omits fields that are None."""
     ext: dict[str, str] = {}
     for name, wire in _wire_names(type(header)):
         value = getattr(header, name)
@@ -93,7 +93,7 @@ def _wire_names(header: type[msgspec.Struct]) -> tuple[tuple[str, str], ...]:
 
 @cache
 def _kinds(header: type[msgspec.Struct]) -> dict[str, str]:
-    """Wire name to ``int``, ``bool`` or ``str``."""
+    """Map each wire name to ``bool``, ``int``, ``float`` or ``str``."""
     kinds = {}
     hints = get_type_hints(header)
     for name, wire in _wire_names(header):
@@ -121,7 +121,7 @@ def _decode_slowly(header: type[H], ext: Mapping[str, str]) -> H:
 
 
 def _say(header: type[msgspec.Struct], reason: str, values: dict[str, Any]) -> str:
-    """``Expected `int`, got `str` - at `$.queueId``` to a sentence with the field and its value."""
+    """Rewrite ``Expected `int`, got `str` - at `$.queueId``` with the field name and its value."""
     attributes = {wire: name for name, wire in _wire_names(header)}
     what, _, where = reason.partition(" - at `$.")
     wire = where.rstrip("`")

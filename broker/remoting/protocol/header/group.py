@@ -6,8 +6,8 @@ from broker.remoting.protocol.header.fields import Int32, RequestHeader, Respons
 class DeleteSubscriptionGroupRequestHeader(RequestHeader, frozen=True, kw_only=True, gc=False):
     """DELETE_SUBSCRIPTIONGROUP (207).
 
-    4.9 says ``removeOffset`` where 5.x says ``cleanOffset``: a caller sends both, a broker acts on
-    either (``cleans``).
+    The field is named ``removeOffset`` in 4.9 and ``cleanOffset`` in 5.x: a caller sends both, a
+    broker accepts either (``cleans``).
 
     **Source:** RocketMQ ``DeleteSubscriptionGroupRequestHeader``.
     """
@@ -18,12 +18,12 @@ class DeleteSubscriptionGroupRequestHeader(RequestHeader, frozen=True, kw_only=T
 
     @property
     def cleans(self) -> bool:
-        """Whether the group's offsets go too."""
+        """Whether to delete the group's offsets as well."""
         return bool(self.clean_offset or self.remove_offset)
 
 
 class GetAllSubscriptionGroupRequestHeader(RequestHeader, frozen=True, kw_only=True, gc=False):
-    """GET_ALL_SUBSCRIPTIONGROUP_CONFIG (201); without fields everything at once.
+    """GET_ALL_SUBSCRIPTIONGROUP_CONFIG (201); without fields all groups are returned at once.
 
     **Source:** RocketMQ ``GetAllSubscriptionGroupRequestHeader`` (after 5.3.3).
     """
@@ -34,7 +34,7 @@ class GetAllSubscriptionGroupRequestHeader(RequestHeader, frozen=True, kw_only=T
 
 
 class GetAllSubscriptionGroupResponseHeader(ResponseHeader, frozen=True, kw_only=True, gc=False):
-    """Answer to 201 of a broker that pages.
+    """Response to 201 from a broker that supports paging.
 
     **Source:** RocketMQ ``GetAllSubscriptionGroupResponseHeader`` (after 5.3.3).
     """
@@ -52,7 +52,7 @@ class GetSubscriptionGroupConfigRequestHeader(RequestHeader, frozen=True, kw_onl
 
 
 class UpdateGroupForbiddenRequestHeader(RequestHeader, frozen=True, kw_only=True, gc=False):
-    """UPDATE_AND_GET_GROUP_FORBIDDEN (353); without ``readable`` only read.
+    """UPDATE_AND_GET_GROUP_FORBIDDEN (353); without ``readable`` nothing is changed.
 
     **Source:** RocketMQ ``UpdateGroupForbiddenRequestHeader``.
     """

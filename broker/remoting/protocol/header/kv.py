@@ -25,7 +25,7 @@ class KVConfigRequestHeader(RequestHeader, frozen=True, kw_only=True, gc=False):
 
 
 class GetKVConfigResponseHeader(ResponseHeader, frozen=True, kw_only=True, gc=False):
-    """Answer to 101.
+    """Response to 101.
 
     **Source:** RocketMQ ``GetKVConfigResponseHeader``.
     """

@@ -1,4 +1,4 @@
-"""Offsets: committed, max, min, by time; reset and clone."""
+"""Offset requests: committed, max, min, by time; reset and clone."""
 
 from broker.remoting.protocol.header.fields import (
     Int32,
@@ -20,7 +20,7 @@ class QueueRequestHeader(TopicRequestHeader, frozen=True, kw_only=True, gc=False
 
 
 class GetMaxOffsetRequestHeader(QueueRequestHeader, frozen=True, kw_only=True, gc=False):
-    """GET_MAX_OFFSET (30); ``committed`` is written by Java and read by nobody.
+    """GET_MAX_OFFSET (30); ``committed`` is sent by Java clients and not used by brokers.
 
     **Source:** RocketMQ ``GetMaxOffsetRequestHeader``.
     """
@@ -41,7 +41,7 @@ class SearchOffsetRequestHeader(QueueRequestHeader, frozen=True, kw_only=True, g
 class QueryConsumerOffsetRequestHeader(QueueRequestHeader, frozen=True, kw_only=True, gc=False):
     """QUERY_CONSUMER_OFFSET (14).
 
-    ``set_zero_if_not_found`` (5.x) false: never answer 0 for a group without offset.
+    ``set_zero_if_not_found`` (5.x) false: never return 0 for a group without offset.
 
     **Source:** RocketMQ ``QueryConsumerOffsetRequestHeader``.
     """
@@ -61,7 +61,7 @@ class UpdateConsumerOffsetRequestHeader(QueueRequestHeader, frozen=True, kw_only
 
 
 class OffsetResponseHeader(ResponseHeader, frozen=True, kw_only=True, gc=False):
-    """A queue offset: answer to 14, 29, 30 and 31.
+    """Response to 14, 29, 30 and 31: a queue offset.
 
     **Source:** RocketMQ ``QueryConsumerOffsetResponseHeader``, ``SearchOffsetResponseHeader``,
     ``GetMaxOffsetResponseHeader``, ``GetMinOffsetResponseHeader``.
@@ -71,7 +71,7 @@ class OffsetResponseHeader(ResponseHeader, frozen=True, kw_only=True, gc=False):
 
 
 class EarliestMsgStoretimeResponseHeader(ResponseHeader, frozen=True, kw_only=True, gc=False):
-    """Answer to 32: store time in ms, -1 if the queue is empty.
+    """Response to 32: store time in ms, -1 if the queue is empty.
 
     **Source:** RocketMQ ``GetEarliestMsgStoretimeResponseHeader``.
     """
@@ -82,7 +82,8 @@ class EarliestMsgStoretimeResponseHeader(ResponseHeader, frozen=True, kw_only=Tr
 class ResetOffsetRequestHeader(RequestHeader, frozen=True, kw_only=True, gc=False):
     """INVOKE_BROKER_TO_RESET_OFFSET (222), RESET_CONSUMER_CLIENT_OFFSET (220).
 
-    ``timestamp`` ms, -1 the end; ``queue_id`` -1 all queues; ``offset`` wins over the time (5.x).
+    ``timestamp`` ms, -1 max offset; ``queue_id`` -1 all queues; ``offset`` (5.x) takes precedence
+    over ``timestamp``.
 
     **Source:** RocketMQ ``ResetOffsetRequestHeader``.
     """

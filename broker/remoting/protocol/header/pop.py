@@ -11,8 +11,8 @@ from broker.remoting.protocol.header.fields import (
 class PopMessageRequestHeader(TopicRequestHeader, frozen=True, kw_only=True, gc=False):
     """POP_MESSAGE (200050).
 
-    ``queue_id`` -1 any; ``init_mode`` 0 from the min offset, 1 from the max; ``attempt_id`` makes
-    an ordered pop repeatable.
+    ``queue_id`` -1 any; ``init_mode`` 0 from the min offset, 1 from the max; ``attempt_id`` allows
+    an ordered pop to be repeated.
 
     **Source:** RocketMQ ``PopMessageRequestHeader``.
     """
@@ -32,7 +32,7 @@ class PopMessageRequestHeader(TopicRequestHeader, frozen=True, kw_only=True, gc=
 
 
 class PopMessageResponseHeader(ResponseHeader, frozen=True, kw_only=True, gc=False):
-    """Answer to a pop or peek: from these the client builds the messages' handles.
+    """Response to a pop or peek; the client builds the receipt handles from these fields.
 
     **Source:** RocketMQ ``PopMessageResponseHeader``.
     """
@@ -47,7 +47,7 @@ class PopMessageResponseHeader(ResponseHeader, frozen=True, kw_only=True, gc=Fal
 
 
 class AckMessageRequestHeader(TopicRequestHeader, frozen=True, kw_only=True, gc=False):
-    """ACK_MESSAGE (200051); ``extra_info`` handle, ``offset`` queue offset.
+    """ACK_MESSAGE (200051); ``extra_info`` receipt handle, ``offset`` queue offset.
 
     **Source:** RocketMQ ``AckMessageRequestHeader``.
     """
@@ -74,7 +74,7 @@ class ChangeInvisibleTimeRequestHeader(TopicRequestHeader, frozen=True, kw_only=
 
 
 class ChangeInvisibleTimeResponseHeader(ResponseHeader, frozen=True, kw_only=True, gc=False):
-    """Answer to 200053: parts of the new handle.
+    """Response to 200053: parts of the new receipt handle.
 
     **Source:** RocketMQ ``ChangeInvisibleTimeResponseHeader``.
     """
@@ -97,7 +97,7 @@ class PeekMessageRequestHeader(TopicRequestHeader, frozen=True, kw_only=True, gc
 
 
 class NotificationRequestHeader(TopicRequestHeader, frozen=True, kw_only=True, gc=False):
-    """NOTIFICATION (200054): tell me when there is something to pop.
+    """NOTIFICATION (200054): wait until messages can be popped.
 
     **Source:** RocketMQ ``NotificationRequestHeader``.
     """
@@ -112,7 +112,7 @@ class NotificationRequestHeader(TopicRequestHeader, frozen=True, kw_only=True, g
 
 
 class NotificationResponseHeader(ResponseHeader, frozen=True, kw_only=True, gc=False):
-    """Answer to 200054.
+    """Response to 200054.
 
     **Source:** RocketMQ ``NotificationResponseHeader``.
     """
@@ -133,7 +133,7 @@ class PollingInfoRequestHeader(TopicRequestHeader, frozen=True, kw_only=True, gc
 
 
 class PollingInfoResponseHeader(ResponseHeader, frozen=True, kw_only=True, gc=False):
-    """Answer to 200055: requests held.
+    """Response to 200055: number of suspended requests.
 
     **Source:** RocketMQ ``PollingInfoResponseHeader``.
     """

@@ -1,4 +1,4 @@
-"""Pulling."""
+"""Pull requests."""
 
 from broker.remoting.protocol.header.fields import (
     Int32,
@@ -11,10 +11,10 @@ from broker.remoting.protocol.header.fields import (
 class PullMessageRequestHeader(TopicRequestHeader, frozen=True, kw_only=True, gc=False):
     """PULL_MESSAGE (11), LITE_PULL_MESSAGE (361).
 
-    ``queue_offset`` first wanted; ``sys_flag`` 1 commit, 2 suspend, 4 subscription, 8 class filter,
-    16 lite; ``commit_offset`` used with flag 1; ``suspend_timeout_millis`` ms, with flag 2;
-    ``subscription`` with flag 4; ``sub_version`` ms; ``expression_type`` TAG or SQL92;
-    ``request_source`` and ``proxy_froward_client_id`` (spelled so) come from 5.x proxies.
+    ``queue_offset`` first requested offset; ``sys_flag`` 1 commit, 2 suspend, 4 subscription, 8
+    class filter, 16 lite; ``commit_offset`` used with flag 1; ``suspend_timeout_millis`` ms, with
+    flag 2; ``subscription`` with flag 4; ``sub_version`` ms; ``expression_type`` TAG or SQL92;
+    5.x proxies set ``request_source`` and ``proxy_froward_client_id`` (Java's spelling).
 
     **Source:** RocketMQ ``PullMessageRequestHeader``.
     """
@@ -36,9 +36,9 @@ class PullMessageRequestHeader(TopicRequestHeader, frozen=True, kw_only=True, gc
 
 
 class PullMessageResponseHeader(ResponseHeader, frozen=True, kw_only=True, gc=False):
-    """Answer to a pull with code 0, 19, 20 or 21.
+    """Response to a pull with code 0, 19, 20 or 21.
 
-    ``forbidden_type`` comes with NO_PERMISSION only: 1 broker, 2 group, 3 topic, 4 broadcast,
+    ``forbidden_type`` is set with NO_PERMISSION only: 1 broker, 2 group, 3 topic, 4 broadcast,
     5 subscription; ``offset_delta`` with static topics.
 
     **Source:** RocketMQ ``PullMessageResponseHeader``.

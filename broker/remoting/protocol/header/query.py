@@ -1,4 +1,4 @@
-"""Looking up messages and queue units."""
+"""Queries for messages and ConsumeQueue units."""
 
 from msgspec import field
 
@@ -26,7 +26,7 @@ class QueryMessageRequestHeader(TopicRequestHeader, frozen=True, kw_only=True, g
 
 
 class QueryMessageResponseHeader(ResponseHeader, frozen=True, kw_only=True, gc=False):
-    """Answer to 12, also with QUERY_NOT_FOUND: how far the index reaches (ms, physical offset).
+    """Response to 12, also with QUERY_NOT_FOUND: end of the index (ms, physical offset).
 
     **Source:** RocketMQ ``QueryMessageResponseHeader``.
     """

@@ -15,7 +15,7 @@ class RegisterBrokerRequestHeader(RequestHeader, frozen=True, kw_only=True, gc=F
     """REGISTER_BROKER (103).
 
     ``broker_id`` 0 master; ``body_crc32`` CRC-32 of the body & 0x7FFFFFFF, 0 unchecked;
-    ``heartbeat_timeout_millis`` ms until the broker counts as gone (5.x).
+    ``heartbeat_timeout_millis`` ms without heartbeat until the broker is removed (5.x).
 
     **Source:** RocketMQ ``RegisterBrokerRequestHeader``.
     """
@@ -33,7 +33,7 @@ class RegisterBrokerRequestHeader(RequestHeader, frozen=True, kw_only=True, gc=F
 
 
 class RegisterBrokerResponseHeader(ResponseHeader, frozen=True, kw_only=True, gc=False):
-    """Answer to 103; filled for a slave with a live master.
+    """Response to 103; the fields are set for a slave whose master is registered.
 
     **Source:** RocketMQ ``RegisterBrokerResponseHeader``.
     """
@@ -67,7 +67,7 @@ class QueryDataVersionRequestHeader(RequestHeader, frozen=True, kw_only=True, gc
 
 
 class QueryDataVersionResponseHeader(ResponseHeader, frozen=True, kw_only=True, gc=False):
-    """Answer to 322.
+    """Response to 322.
 
     **Source:** RocketMQ ``QueryDataVersionResponseHeader``.
     """
@@ -105,7 +105,7 @@ class GetBrokerMemberGroupRequestHeader(RequestHeader, frozen=True, kw_only=True
 class GetRouteInfoRequestHeader(TopicRequestHeader, frozen=True, kw_only=True, gc=False):
     """GET_ROUTEINFO_BY_TOPIC (105).
 
-    ``accept_standard_json_only`` asks for quoted integer keys whatever the header version says.
+    ``accept_standard_json_only`` requests quoted integer keys for any header version.
 
     **Source:** RocketMQ ``GetRouteInfoRequestHeader``.
     """
@@ -134,7 +134,7 @@ class BrokerNameRequestHeader(RequestHeader, frozen=True, kw_only=True, gc=False
 
 
 class WipeWritePermResponseHeader(ResponseHeader, frozen=True, kw_only=True, gc=False):
-    """Answer to 205: topics changed.
+    """Response to 205: number of changed topics.
 
     **Source:** RocketMQ ``WipeWritePermOfBrokerResponseHeader``.
     """
@@ -143,7 +143,7 @@ class WipeWritePermResponseHeader(ResponseHeader, frozen=True, kw_only=True, gc=
 
 
 class AddWritePermResponseHeader(ResponseHeader, frozen=True, kw_only=True, gc=False):
-    """Answer to 327: topics changed.
+    """Response to 327: number of changed topics.
 
     **Source:** RocketMQ ``AddWritePermOfBrokerResponseHeader``.
     """

@@ -1,7 +1,7 @@
-"""Producing: send, send back, reply, recall.
+"""Producer requests: send, send back, reply, recall.
 
-``SendMessageRequestHeaderV2`` has the same attributes as the long form under single letters on the
-wire, so a handler reads either.
+``SendMessageRequestHeaderV2`` has the attributes of the long form with one-letter wire names, so
+handlers support both.
 """
 
 from msgspec import field
@@ -21,9 +21,9 @@ from broker.remoting.protocol.header.fields import (
 class SendMessageRequestHeader(TopicRequestHeader, frozen=True, kw_only=True, gc=False):
     """SEND_MESSAGE (10), SEND_REPLY_MESSAGE (324).
 
-    ``queue_id`` -1: the broker picks; ``sys_flag`` message flag bits; ``born_timestamp`` ms;
+    ``queue_id`` -1: the broker selects one; ``sys_flag`` message flag bits; ``born_timestamp`` ms;
     ``properties`` the 0x01/0x02 property string; ``reconsume_times`` above 0 when a consumer
-    sends to its retry topic; ``batch`` the body holds several messages.
+    sends to its retry topic; ``batch`` the body contains several messages.
 
     **Source:** RocketMQ ``SendMessageRequestHeader``.
     """
@@ -69,7 +69,7 @@ _LONG_FORM = (RequestCode.SEND_MESSAGE, RequestCode.SEND_REPLY_MESSAGE)
 
 
 def decode_send_header(command: RemotingCommand) -> SendMessageRequestHeader:
-    """The send header of codes 10, 310, 320, 324, 325, whichever names it uses.
+    """Decode the send header of codes 10, 310, 320, 324, 325 in the form of the code.
 
     Raises RemoteProtocolError naming the field.
 
@@ -81,11 +81,11 @@ def decode_send_header(command: RemotingCommand) -> SendMessageRequestHeader:
 
 
 class SendMessageResponseHeader(ResponseHeader, frozen=True, kw_only=True, gc=False):
-    """Answer to a send.
+    """Response to a send.
 
     ``msg_id`` offset message id (of a batch: all, joined by commas); ``queue_offset`` of the first
     message; ``transaction_id`` the unique key; ``recall_handle`` of a delayed message that can be
-    taken back (5.x); ``msg_region`` and ``trace_on`` come with failures too.
+    recalled (5.x); ``msg_region`` and ``trace_on`` are set on failures too.
 
     **Source:** RocketMQ ``SendMessageResponseHeader``.
     """
@@ -103,8 +103,8 @@ class SendMessageResponseHeader(ResponseHeader, frozen=True, kw_only=True, gc=Fa
 class ConsumerSendMsgBackRequestHeader(RequestHeader, frozen=True, kw_only=True, gc=False):
     """CONSUMER_SEND_MSG_BACK (36): consume this message again later.
 
-    ``offset`` physical offset of the message; ``delay_level`` 0: the broker chooses, below 0: to
-    the DLQ.
+    ``offset`` physical offset of the message; ``delay_level`` 0: selected by the broker, below 0:
+    send to the DLQ.
 
     **Source:** RocketMQ ``ConsumerSendMsgBackRequestHeader``.
     """
@@ -119,7 +119,7 @@ class ConsumerSendMsgBackRequestHeader(RequestHeader, frozen=True, kw_only=True,
 
 
 class ReplyMessageRequestHeader(TopicRequestHeader, frozen=True, kw_only=True, gc=False):
-    """PUSH_REPLY_MESSAGE_TO_CLIENT (326): the reply to a request of the client.
+    """PUSH_REPLY_MESSAGE_TO_CLIENT (326): the reply to a client's request message.
 
     ``born_host`` and ``store_host`` are ``ip:port``; timestamps in ms.
 
@@ -143,7 +143,7 @@ class ReplyMessageRequestHeader(TopicRequestHeader, frozen=True, kw_only=True, g
 
 
 class RecallMessageRequestHeader(TopicRequestHeader, frozen=True, kw_only=True, gc=False):
-    """RECALL_MESSAGE (370): take back a delayed message (5.3.2).
+    """RECALL_MESSAGE (370): recall a delayed message (5.3.2).
 
     **Source:** RocketMQ ``RecallMessageRequestHeader``.
     """
@@ -154,7 +154,7 @@ class RecallMessageRequestHeader(TopicRequestHeader, frozen=True, kw_only=True, 
 
 
 class RecallMessageResponseHeader(ResponseHeader, frozen=True, kw_only=True, gc=False):
-    """Answer to 370: ``msg_id`` is the unique key of the message taken back.
+    """Response to 370: ``msg_id`` is the unique key of the recalled message.
 
     **Source:** RocketMQ ``RecallMessageResponseHeader``.
     """

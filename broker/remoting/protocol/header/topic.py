@@ -8,7 +8,7 @@ from broker.remoting.protocol.header.fields import (
 
 
 class TopicNameRequestHeader(TopicRequestHeader, frozen=True, kw_only=True, gc=False):
-    """A topic: codes 202, 215, 217, 300, 351.
+    """Codes 202, 215, 217, 300 and 351: a topic.
 
     **Source:** RocketMQ ``GetTopicStatsInfoRequestHeader``, ``DeleteTopicRequestHeader``,
     ``RegisterTopicRequestHeader``, ``QueryTopicConsumeByWhoRequestHeader``,
@@ -39,7 +39,7 @@ class CreateTopicRequestHeader(TopicRequestHeader, frozen=True, kw_only=True, gc
 
 
 class GetAllTopicConfigRequestHeader(TopicRequestHeader, frozen=True, kw_only=True, gc=False):
-    """GET_ALL_TOPIC_CONFIG (21); without fields everything at once.
+    """GET_ALL_TOPIC_CONFIG (21); without fields all topics are returned at once.
 
     ``topic_seq`` first topic of the page; ``data_version`` JSON.
 
@@ -52,7 +52,7 @@ class GetAllTopicConfigRequestHeader(TopicRequestHeader, frozen=True, kw_only=Tr
 
 
 class GetAllTopicConfigResponseHeader(ResponseHeader, frozen=True, kw_only=True, gc=False):
-    """Answer to 21 of a broker that pages.
+    """Response to 21 from a broker that supports paging.
 
     **Source:** RocketMQ ``GetAllTopicConfigResponseHeader`` (after 5.3.3).
     """

@@ -1,4 +1,4 @@
-"""Transactions: end one, ask a producer about one, put one back."""
+"""Transactions: end, check, resume checking."""
 
 from broker.remoting.protocol.header.fields import Int32, Int64, TopicRequestHeader
 
@@ -23,7 +23,7 @@ class EndTransactionRequestHeader(TopicRequestHeader, frozen=True, kw_only=True,
 
 
 class CheckTransactionStateRequestHeader(TopicRequestHeader, frozen=True, kw_only=True, gc=False):
-    """CHECK_TRANSACTION_STATE (39), broker to producer: what became of this half message?
+    """CHECK_TRANSACTION_STATE (39), broker to producer: query the state of a half message.
 
     **Source:** RocketMQ ``CheckTransactionStateRequestHeader``.
     """
@@ -37,7 +37,7 @@ class CheckTransactionStateRequestHeader(TopicRequestHeader, frozen=True, kw_onl
 
 
 class ResumeCheckHalfMessageRequestHeader(TopicRequestHeader, frozen=True, kw_only=True, gc=False):
-    """RESUME_CHECK_HALF_MESSAGE (323): check a given-up half message again.
+    """RESUME_CHECK_HALF_MESSAGE (323): check a discarded half message again.
 
     ``msg_id`` offset message id of the record in TRANS_CHECK_MAX_TIME_TOPIC.
 

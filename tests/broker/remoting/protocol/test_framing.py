@@ -14,6 +14,7 @@ from broker.remoting.protocol.framing import (
     encode_frame_parts,
     encode_reply_json,
 )
+from broker.remoting.protocol.serialize import MAX_HEADER_BYTES
 
 KNOWN = bytes.fromhex(
     "00000028 01000022 0069 03 01df 00000007 00000000 00000000 0000000d 0005 746f706963"
@@ -170,10 +171,37 @@ def test_a_decoder_that_failed_stays_failed():
     assert first.value is second.value is decoder.failure
 
 
+@pytest.mark.parametrize("kind", [0, 1])
+def test_a_header_above_the_limit_is_refused_before_it_arrives(kind):
+    size = MAX_HEADER_BYTES + 1
+    start = (size + 4).to_bytes(4) + bytes([kind]) + size.to_bytes(3)
+    with pytest.raises(RemoteProtocolError, match="header of 65537 bytes is above the limit"):
+        FrameDecoder().feed(start)
+
+
+def test_a_header_at_the_limit_is_read():
+    command = request(10, {"i": "x" * (MAX_HEADER_BYTES - 200)})
+    data = encode_frame(command)
+    assert FrameDecoder().feed(data) == [command]
+    with pytest.raises(LocalProtocolError, match=r"header of \d+ above 65536"):
+        encode_frame(request(10, {"i": "x" * MAX_HEADER_BYTES}))
+
+
+def test_whatever_a_reader_raises_is_a_protocol_error(monkeypatch):
+    def fail(_):
+        raise TypeError("unorderable")
+
+    monkeypatch.setattr("broker.remoting.protocol.framing.decode_json_header", fail)
+    decoder = FrameDecoder()
+    for _ in range(2):  # and the stream stays unreadable
+        with pytest.raises(RemoteProtocolError, match="TypeError: unorderable"):
+            decoder.feed(encode_frame(request(10)))
+
+
 def test_a_promised_length_costs_no_memory():
     decoder = FrameDecoder()
     tracemalloc.start()
-    decoder.feed((FRAME_LIMIT_BYTES - 4).to_bytes(4) + b"\x00\xff\xff\xf0")
+    decoder.feed((FRAME_LIMIT_BYTES - 4).to_bytes(4) + b"\x00\x00\xff\xf0")
     decoder.feed(b"x" * 1000)
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()

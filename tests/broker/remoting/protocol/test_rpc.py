@@ -2,7 +2,7 @@ import pytest
 
 from broker.remoting.protocol.codes import RequestCode, request_name
 from broker.remoting.protocol.header.fields import RequestHeader, ResponseHeader
-from broker.remoting.protocol.rpc import BODY_KINDS, ROLES, RPC, resolve
+from broker.remoting.protocol.rpc import BODY_KINDS, ROLES, RPC, Access, resolve
 
 LANES = {
     "send",
@@ -49,7 +49,6 @@ def test_every_reference_leads_to_a_class(code):
             assert body.from_bytes(body().to_bytes()) == body()
     assert rpc.lane in LANES
     assert set(rpc.served_by) <= set(ROLES.values())
-    assert rpc.dangerous in ("", "destroys", "reconfigures")
 
 
 def test_codes_nobody_serves_have_no_role():
@@ -78,14 +77,51 @@ def test_the_fast_port_serves_everything_of_a_broker_but_what_is_held():
     assert not RPC[105].fast_port
 
 
-def test_what_looks_is_not_dangerous_and_what_deletes_is():
-    assert RPC[RequestCode.DELETE_TOPIC_IN_BROKER].dangerous == "destroys"
-    assert RPC[RequestCode.UPDATE_BROKER_CONFIG].dangerous == "reconfigures"
+SHOWS_SECRETS = {
+    RequestCode.GET_CONSUMER_RUNNING_INFO,  # properties and stacks of a client
+    RequestCode.GET_BROKER_CLUSTER_ACL_CONFIG,
+    RequestCode.GET_CONTROLLER_CONFIG,
+}
+BETWEEN_BROKERS = {
+    RequestCode.GET_CONSUMER_STATUS_FROM_CLIENT,
+    RequestCode.GET_BROKER_LIVE_INFO_REQUEST,
+    RequestCode.GET_SYNC_STATE_DATA_REQUEST,
+    RequestCode.QUERY_DATA_VERSION,  # counts as a sign of life of the broker it names
+}
+
+
+def test_what_changes_a_server_is_for_administrators():
+    changes = ("DELETE_", "CLEAN_", "AUTH_", "UPDATE_AND_", "WIPE_", "ADD_", "PUT_", "REMOVE_")
     for rpc in RPC.values():
-        if rpc.name.startswith(("DELETE_", "CLEAN_", "AUTH_DELETE_")):
-            assert rpc.dangerous == "destroys", rpc.name
-        if rpc.name.startswith(("GET_", "QUERY_", "VIEW_", "AUTH_GET_", "AUTH_LIST_")):
-            assert rpc.dangerous == "", rpc.name
+        if rpc.name.startswith(changes) or (rpc.name.endswith("_CONFIG") and "UPDATE" in rpc.name):
+            assert rpc.access == Access.ADMINISTRATOR, rpc.name
+
+
+def test_what_reads_is_for_clients_unless_it_shows_secrets_or_is_between_brokers():
+    for rpc in RPC.values():
+        if not rpc.name.startswith(("GET_", "QUERY_", "VIEW_")) or not rpc.served_by:
+            continue
+        if rpc.code in SHOWS_SECRETS:
+            assert rpc.access == Access.ADMINISTRATOR, rpc.name
+        elif rpc.code in BETWEEN_BROKERS:
+            assert rpc.access == Access.MEMBER, rpc.name
+        else:
+            assert rpc.access <= Access.CLIENT, rpc.name
+
+
+@pytest.mark.parametrize("code", [103, 104, 217, 322, 904, 905, 906, 908, 1001, 1003, 1008])
+def test_what_brokers_ask_of_each_other_and_of_name_servers_is_for_members(code):
+    assert RPC[code].access == Access.MEMBER
+
+
+@pytest.mark.parametrize("code", [222, 223, 307, 309, 314, 318, 25, 205, 100, 102])
+def test_what_acts_on_others_is_for_administrators(code):
+    assert RPC[code].access == Access.ADMINISTRATOR
+
+
+@pytest.mark.parametrize("code", [10, 310, 320, 36, 37, 11, 14, 15, 34, 35, 38, 41, 42, 105])
+def test_what_producers_and_consumers_do_is_for_every_client(code):
+    assert RPC[code].access <= Access.CLIENT
 
 
 def test_the_codes_a_client_serves():

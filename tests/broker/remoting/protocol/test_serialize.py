@@ -6,6 +6,7 @@ import pytest
 from broker.errors import LocalProtocolError, RemoteProtocolError
 from broker.remoting.protocol.command import JSON, ROCKETMQ, RemotingCommand
 from broker.remoting.protocol.serialize import (
+    MAX_TOLERANT_HEADER_BYTES,
     decode_header,
     decode_json_header,
     decode_rocketmq_header,
@@ -146,6 +147,61 @@ def test_text_that_is_no_utf8_is_replaced_as_java_does():
 def test_json_headers_nobody_can_read_are_refused(header):
     with pytest.raises(RemoteProtocolError):
         decode_json_header(header)
+
+
+def test_a_reference_in_a_header_is_text():
+    """It must not be followed: 489 bytes of references to references expanded for seconds."""
+    command = decode_json_header(
+        b'{"code":10,"extFields":{"a":{"x":1},"b":{"$ref":"$.extFields.a"}},"zone":{"$ref":"$"}}'
+    )
+    assert command.ext_fields == {"a": '{"x":1}', "b": '{"$ref":"$.extFields.a"}'}
+    assert command.extra == {"zone": {"$ref": "$"}}
+
+
+def test_a_header_of_references_to_references_costs_what_its_length_costs(monkeypatch):
+    def fail(*_):
+        raise AssertionError("references of a header are resolved")
+
+    monkeypatch.setattr("broker.common.java_json_reader.resolve_references", fail)
+    doubling = b"".join(
+        b',"a%d":[{"$ref":"$.extFields.a%d"},{"$ref":"$.extFields.a%d"}]' % (i + 1, i, i)
+        for i in range(40)
+    )
+    command = decode_json_header(b'{"code":10,"extFields":{"a0":"1"' + doubling + b"}}")
+    assert len(command.ext_fields) == 41
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        b'{"code":10,"extFields":{1:1,"1":"a"}}',
+        b'{"code":10,"extFields":{"x":{1:1,"1":"a"}}}',
+        b'{"code":10,"extFields":{{1:1,"1":"a"}:2}}',
+        b'{"code":10,{1:1,"1":"a"}:{"1":1,1:2}}',
+        b'{"code":10,"extFields":{"x":{{"a":1}:{"b":2}}}}',
+        b'{"code":10,"extFields":{"x":{[1]:[2]}}}',
+        b'{"code":10,"extFields":{"x":' + b"9" * 5000 + b"}}",
+        b'{"code":10,"extFields":{"x":1e999}}',
+        b'{"code":10,"language":[{"x":{1:2}}]}',
+        b'{"code":10,"remark":{1:{"1":2}}}',
+        b'{"code":1e999}',
+        b'{"extFields":{' + b"{" * 30 + b"1" + b":1}" * 30 + b":1}}",
+    ],
+)
+def test_keys_of_any_kind_are_text_or_a_protocol_error(header):
+    try:
+        command = decode_json_header(header)
+    except RemoteProtocolError:
+        return
+    assert all(type(k) is str and type(v) is str for k, v in command.ext_fields.items())
+
+
+def test_only_a_short_header_may_be_other_than_standard_json():
+    padding = b" " * MAX_TOLERANT_HEADER_BYTES
+    assert decode_json_header(b"{'code':105}").code == 105
+    with pytest.raises(RemoteProtocolError, match="not standard JSON"):
+        decode_json_header(b"{'code':105}" + padding)
+    assert decode_json_header(b'{"code":105,"zone":"a\x01"}' + padding).code == 105
 
 
 def test_unknown_serialize_type_is_refused():

@@ -6,6 +6,7 @@ import pytest
 
 from broker.common.properties import parse_properties
 from broker.remoting.protocol.codes import RequestCode, ResponseCode
+from broker.remoting.protocol.rpc import Access
 from broker.store.config import delete_hours
 
 
@@ -28,6 +29,37 @@ def test_every_setting_is_shown(make_desk) -> None:
     assert table["someFutureKey"] == "7"
     lines = desk.ask(RequestCode.GET_BROKER_CONFIG).body_bytes().decode().splitlines()
     assert lines == sorted(lines)
+
+
+SECRETS = {
+    "innerClientAuthenticationCredentials": '{"accessKey":"a","secretKey":"hunter2"}',
+    "tls.server.keyPassword": "hunter2",
+    "initAuthenticationUser": '{"username":"a","password":"hunter2"}',
+}
+
+
+def test_secrets_are_masked_for_everybody(make_desk) -> None:
+    desk = make_desk(**SECRETS)
+    table = shown(desk)
+    assert {table[key] for key in SECRETS} == {"******"}
+    assert b"hunter2" not in desk.ask(RequestCode.GET_BROKER_CONFIG).body_bytes()
+
+
+def test_keys_nobody_here_reads_have_no_value_for_other_hosts(make_desk) -> None:
+    desk = make_desk(someFutureKey="hunter2", **SECRETS)
+    desk.connection.access = Access.CLIENT
+    table = shown(desk)
+    assert table["someFutureKey"] == "******"
+    assert table["brokerName"] == "broker-a"
+    assert b"hunter2" not in desk.ask(RequestCode.GET_BROKER_CONFIG).body_bytes()
+
+
+@pytest.mark.parametrize("key", ["allowRemoteAdmin", "adminHosts", *SECRETS])
+def test_who_may_administer_and_secrets_are_changed_in_files_only(desk, key: str) -> None:
+    answer = update(desk, f"{key}=true\nautoCreateTopicEnable=false")
+    assert answer.code == ResponseCode.NO_PERMISSION
+    assert desk.context.config.auto_create_topic_enable
+    assert not desk.context.config.allow_remote_admin
 
 
 def test_what_tools_export_is_there(desk) -> None:
@@ -69,6 +101,40 @@ def test_a_wrong_value_changes_neither_side(desk) -> None:
     assert shown(desk)["deleteWhen"] == "04"
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        "flushIntervalCommitLog=-5",
+        "flushIntervalCommitLog=99999999999999999",
+        "syncFlushTimeout=0",
+        "shortPollingTimeMills=-1",
+        "defaultTopicQueueNums=99999999999999999",
+    ],
+)
+def test_a_value_out_of_bounds_is_refused_while_running(desk, line) -> None:
+    before = shown(desk)
+    answer = update(desk, line)
+    assert answer.code == ResponseCode.SYSTEM_ERROR
+    assert f"{line}: must be between" in answer.remark
+    assert shown(desk) == before
+
+
+def test_a_change_that_cannot_be_written_is_not_in_force(desk, tmp_path: Path) -> None:
+    path = tmp_path / "conf" / "broker.conf"
+    desk.settings.path = str(path)
+    for _ in range(2):
+        answer = update(desk, "autoCreateTopicEnable=false")
+        assert answer.code == ResponseCode.SYSTEM_ERROR
+        assert str(path) in answer.remark
+        assert desk.settings.version.counter == 0
+        assert shown(desk)["autoCreateTopicEnable"] == "true"
+    path.parent.mkdir()
+    path.write_text("# ours\nautoCreateTopicEnable = true\n", encoding="utf-8")
+    assert update(desk, "autoCreateTopicEnable=false").code == 0
+    assert path.read_text() == "# ours\nautoCreateTopicEnable=false\n"
+    assert shown(desk)["autoCreateTopicEnable"] == "false"
+
+
 def test_change_raises_the_version(desk) -> None:
     update(desk, "longPollingEnable=false")
     assert desk.settings.version.counter == 1
@@ -102,6 +168,14 @@ def test_what_needs_a_restart_is_refused(desk, key) -> None:
     answer = update(desk, f"{key}=x\nautoCreateTopicEnable=false")
     assert answer.code == ResponseCode.NO_PERMISSION
     assert key in answer.remark
+    assert desk.context.config.auto_create_topic_enable
+
+
+@pytest.mark.parametrize("line", ["inSyncReplicas=2", "tls.server.mode=enforcing"])
+def test_promise_that_is_not_kept_is_refused(desk, line) -> None:
+    answer = update(desk, f"{line}\nautoCreateTopicEnable=false")
+    assert answer.code == ResponseCode.NO_PERMISSION
+    assert line in answer.remark
     assert desk.context.config.auto_create_topic_enable
 
 

@@ -11,11 +11,13 @@ from broker.remoting.protocol.body.heartbeat import (
     ProducerData,
 )
 from broker.remoting.protocol.codes import RequestCode, ResponseCode
+from broker.server import slices
+from broker.server.processor import client
 
 
-def heartbeat(desk, *, client="c1", groups=("G1",), producers=(), connection=None, **fields):
+def heartbeat(desk, *, client_id="c1", groups=("G1",), producers=(), connection=None, **fields):
     data = HeartbeatData(
-        client_id=client,
+        client_id=client_id,
         consumer_data_set=[
             ConsumerData(
                 group_name=group,
@@ -93,6 +95,49 @@ def test_groups_of_one_heartbeat_have_a_limit(desk) -> None:
     assert desk.context.producers.groups() == []
 
 
+def test_groups_of_one_connection_have_a_limit_over_all_its_heartbeats(desk, monkeypatch) -> None:
+    monkeypatch.setattr(client, "MAX_GROUPS_OF_CLIENT", 5)
+    assert heartbeat(desk, groups=["G1", "G2"], producers=["P1", "P2"]).code == 0
+    assert heartbeat(desk, groups=["G1", "G2"], producers=["P1", "P2"]).code == 0
+    assert heartbeat(desk, groups=["G3"], producers=["P1"]).code == 0
+    answer = heartbeat(desk, groups=(), producers=["P3"])
+    assert answer.code == ResponseCode.SYSTEM_ERROR
+    assert "a client with 6 groups is above the limit of 5" in answer.remark
+    assert desk.context.producers.groups() == ["P1", "P2"]
+
+
+def test_a_heartbeat_with_many_groups_is_taken_over_in_slices(desk, monkeypatch) -> None:
+    groups = [f"G{number}" for number in range(7)]
+    producers = [f"P{number}" for number in range(4)]
+    monkeypatch.setattr(client, "GROUPS_PER_SLICE", 2)
+    turns: list[int] = []
+
+    async def noting_sleep(_):
+        turns.append(len(desk.context.consumers) + len(desk.context.producers.groups()))
+
+    monkeypatch.setattr(slices.asyncio, "sleep", noting_sleep)
+    assert heartbeat(desk, groups=groups, producers=producers).code == 0
+    assert turns == [0, 0, 0, 2, 4, 6, 8, 10], "no more than two groups between two turns"
+    assert [online.name for online in desk.context.consumers] == groups
+    assert desk.context.producers.groups() == producers
+    assert desk.announced == [[f"%RETRY%{group}" for group in groups]]
+
+
+def test_a_client_that_leaves_between_slices_is_not_remembered(desk, monkeypatch) -> None:
+    monkeypatch.setattr(client, "GROUPS_PER_SLICE", 2)
+
+    async def close_soon(_):
+        if len(desk.context.consumers) == 4:
+            desk.connection.closed = True
+            desk.context.consumers.drop_connection(desk.connection)
+
+    monkeypatch.setattr(slices.asyncio, "sleep", close_soon)
+    heartbeat(desk, groups=[f"G{number}" for number in range(7)], producers=["P1"])
+    assert len(desk.context.consumers) == 0
+    assert desk.context.producers.groups() == []
+    assert desk.context.memory.total_bytes == 0
+
+
 def test_group_that_may_not_be_made_is_skipped(make_desk) -> None:
     desk = make_desk(autoCreateSubscriptionGroup="false")
     assert heartbeat(desk).code == 0
@@ -104,27 +149,27 @@ def test_members_are_told_when_the_group_changes(desk, fake_connection) -> None:
     other = fake_connection("127.0.0.1:50002")
     heartbeat(desk)
     desk.connection.sent.clear()
-    heartbeat(desk, client="c2", connection=other)
+    heartbeat(desk, client_id="c2", connection=other)
     for peer in (desk.connection, other):
         (notice,) = peer.commands
         assert notice.code == RequestCode.NOTIFY_CONSUMER_IDS_CHANGED
         assert notice.ext_fields == {"consumerGroup": "G1"}
         assert notice.is_oneway
-    heartbeat(desk, client="c2", connection=other)
+    heartbeat(desk, client_id="c2", connection=other)
     assert len(other.sent) == 1
     assert members(desk) == ["c1", "c2"]
 
 
 def test_broadcasting_groups_are_not_told(desk, fake_connection) -> None:
     heartbeat(desk, model="BROADCASTING")
-    heartbeat(desk, client="c2", connection=fake_connection(), model="BROADCASTING")
+    heartbeat(desk, client_id="c2", connection=fake_connection(), model="BROADCASTING")
     assert desk.connection.sent == []
 
 
 def test_unregister_removes_and_tells_the_others(desk, fake_connection) -> None:
     other = fake_connection()
     heartbeat(desk, producers=["P1"])
-    heartbeat(desk, client="c2", connection=other)
+    heartbeat(desk, client_id="c2", connection=other)
     other.sent.clear()
     ext = {"clientID": "c1", "consumerGroup": "G1", "producerGroup": "P1"}
     assert desk.ask(RequestCode.UNREGISTER_CLIENT, ext).code == 0

@@ -7,6 +7,7 @@ from broker.common.subscription import build_subscription
 from broker.remoting.protocol.body.consume import QueryConsumeQueueResponseBody
 from broker.remoting.protocol.codes import RequestCode, ResponseCode
 from broker.server.clients import ClientChannel, ConsumerProfile
+from broker.server.processor import consume_queue
 
 
 @pytest.fixture
@@ -47,6 +48,39 @@ def test_filter_of_an_online_group_is_tried(stored) -> None:
     body = QueryConsumeQueueResponseBody.from_bytes(answer.body_bytes())
     assert [unit.eval for unit in body.queue_data] == [True, False, True]
     assert body.subscription_data.sub_string == "A"
+
+
+@pytest.fixture
+def sql_group(stored):
+    """An online group with an SQL92 subscription, on a queue whose last message has no ``n``."""
+    for n in ("1", "5", ""):
+        stored.send(queue_id=1, properties={"n": n})
+    channel = ClientChannel(stored.connection, "c1", "JAVA", 479, 0)
+    data = build_subscription("Orders", "n > 2", "SQL92")
+    stored.context.consumers.register("G1", channel, ConsumerProfile(), [data])
+    return stored
+
+
+def evaluated(desk, **fields) -> list[bool]:
+    answer = ask(desk, consumerGroup="G1", queueId=1, **fields)
+    return [
+        unit.eval
+        for unit in QueryConsumeQueueResponseBody.from_bytes(answer.body_bytes()).queue_data
+    ]
+
+
+def test_sql_filter_is_tried_on_the_properties_of_each_message(sql_group) -> None:
+    assert evaluated(sql_group) == [False, True, False]
+
+
+def test_unit_without_a_record_is_not_accepted(sql_group, monkeypatch) -> None:
+    monkeypatch.setattr(sql_group.store, "get_record_at", lambda offset, size: None)
+    assert evaluated(sql_group) == [False, False, False]
+
+
+def test_fewer_units_are_given_where_each_record_is_read(sql_group, monkeypatch) -> None:
+    monkeypatch.setattr(consume_queue, "MAX_RECORDS", 2)
+    assert evaluated(sql_group) == [False, True]
 
 
 @pytest.mark.parametrize("index", [-1, 3, 99])

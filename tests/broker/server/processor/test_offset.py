@@ -1,8 +1,10 @@
 """Offsets of queues and of consumers."""
 
+import msgspec
 import pytest
 
 from broker.errors import RemoteProtocolError
+from broker.remoting.protocol.body.heartbeat import ConsumerData, HeartbeatData
 from broker.remoting.protocol.body.offset import ConsumerOffsetSerializeWrapper
 from broker.remoting.protocol.codes import RequestCode, ResponseCode
 
@@ -113,12 +115,64 @@ def test_commit_needs_topic_and_group(desk) -> None:
     assert answer.code == ResponseCode.TOPIC_NOT_EXIST
 
 
-@pytest.mark.parametrize("missing", ["queueId", "commitOffset", "consumerGroup"])
+@pytest.mark.parametrize("missing", ["queueId", "commitOffset"])
 def test_missing_field_is_named(stored, missing) -> None:
     ext = {**QUEUE, "consumerGroup": "G1", "commitOffset": 1}
     del ext[missing]
-    with pytest.raises(RemoteProtocolError, match=missing):
-        stored.ask(RequestCode.UPDATE_CONSUMER_OFFSET, ext)
+    answer = stored.ask(RequestCode.UPDATE_CONSUMER_OFFSET, ext)
+    assert answer.code == ResponseCode.INVALID_PARAMETER
+    assert missing in answer.remark
+
+
+def test_missing_group_is_named(stored) -> None:
+    with pytest.raises(RemoteProtocolError, match="consumerGroup"):
+        stored.ask(RequestCode.UPDATE_CONSUMER_OFFSET, {**QUEUE, "commitOffset": 1})
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"queueId": -1},
+        {"queueId": 8},
+        {"queueId": 200_000},
+        {"commitOffset": -2},
+        {"commitOffset": -(2**63)},
+    ],
+)
+def test_a_queue_the_topic_does_not_have_and_a_negative_offset_are_refused(stored, fields) -> None:
+    answer = commit(stored, **{"value": 1, **fields})
+    assert answer.code == ResponseCode.INVALID_PARAMETER
+    assert stored.context.offsets.table == {}
+
+
+def test_minus_one_removes_the_offset_of_a_group_without_members(stored) -> None:
+    """An administrator undoes the first reset of a group this way."""
+    assert commit(stored, -1).code == 0
+    assert stored.context.offsets.table == {}
+    commit(stored, 3)
+    assert commit(stored, -1).code == 0
+    assert stored.context.offsets.table == {}
+
+
+def test_minus_one_of_a_connected_group_removes_nothing(stored) -> None:
+    """The Node.js client commits it for queues it has not consumed from."""
+    member = HeartbeatData(
+        client_id="client",
+        consumer_data_set=[ConsumerData(group_name="G1", consume_type="CONSUME_PASSIVELY")],
+    )
+    assert stored.ask(RequestCode.HEART_BEAT, body=member.to_bytes()).code == 0
+    commit(stored, 3)
+    assert commit(stored, -1).code == 0
+    assert committed(stored).ext_fields == {"offset": "3"}
+
+
+def test_a_queue_left_over_from_a_larger_topic_can_be_committed(stored) -> None:
+    stored.send(queue_id=3)
+    topics = stored.context.topics
+    smaller = {"read_queue_nums": 1, "write_queue_nums": 1}
+    topics.configs["Orders"] = msgspec.structs.replace(topics.configs["Orders"], **smaller)
+    assert commit(stored, 1, queueId=3).code == 0
+    assert commit(stored, 1, queueId=2).code == ResponseCode.INVALID_PARAMETER
 
 
 def test_commit_is_ignored_while_a_reset_waits(stored) -> None:

@@ -7,6 +7,7 @@ from broker.common.subscription import build_subscription
 from broker.common.topic import PERM_WRITE
 from broker.remoting.protocol.codes import RequestCode, ResponseCode
 from broker.server.clients import ClientChannel, ConsumerProfile
+from broker.server.long_polling import SUSPENDED_PULL_BYTES
 
 SUSPEND = 4 | 2
 COMMIT = 4 | 1
@@ -249,6 +250,8 @@ class TestOffsets:
         desk.send()
         desk.pull(queue_offset=1, commitOffset=1)
         assert desk.context.offsets.query("G1", "Orders", 0) == -1
+        desk.pull(queue_offset=1, commitOffset=-5, sysFlag=COMMIT)
+        assert desk.context.offsets.query("G1", "Orders", 0) == -1
         desk.pull(queue_offset=1, commitOffset=1, sysFlag=COMMIT)
         assert desk.context.offsets.query("G1", "Orders", 0) == 1
 
@@ -287,6 +290,36 @@ class TestLongPolling:
         assert (answer.code, answer.ext_fields["nextBeginOffset"]) == (0, "2")
         assert [m.body for m in records(answer)] == [b"second"]
         assert len(parked.context.holds) == 0
+
+    def test_only_what_is_executed_again_is_kept_of_a_request(self, desk, records) -> None:
+        desk.topic("Orders")
+        desk.send(properties={"TAGS": "A"})
+        ext = {
+            "consumerGroup": "G1",
+            "topic": "Orders",
+            "queueId": 0,
+            "queueOffset": 1,
+            "maxMsgNums": 32,
+            "sysFlag": SUSPEND,
+            "commitOffset": 0,
+            "suspendTimeoutMillis": 15_000,
+            "subscription": "B",
+            "subVersion": 0,
+            "more": "x" * 1000,
+        }
+        assert desk.ask(RequestCode.PULL_MESSAGE, ext, b"y" * 1000) is None
+        (held,) = desk.context.holds.take_all()
+        assert held.request.body == b""
+        assert set(held.request.ext_fields) == set(ext) - {"more"}
+        expected = SUSPENDED_PULL_BYTES + 1 + desk.context.matchers.get("TAG", "B").held_bytes
+        assert held.held_bytes == expected
+
+    def test_connection_at_its_limit_is_answered_at_once(self, desk) -> None:
+        desk.topic("Orders")
+        desk.send()
+        desk.context.memory.charge(desk.connection, desk.context.memory.owner_limit_bytes)
+        answer = desk.pull(queue_offset=1, sysFlag=SUSPEND)
+        assert answer.code == ResponseCode.PULL_NOT_FOUND
 
     def test_arrival_in_another_queue_does_not(self, parked) -> None:
         parked.send(queue_id=1)
@@ -364,6 +397,23 @@ class TestLongPolling:
         parked.connection.closed = True
         parked.send()
         assert parked.connection.sent == []
+
+    def test_pull_that_fails_does_not_take_the_others_along(self, parked, monkeypatch) -> None:
+        """Whatever a suspended pull raises is the answer to its own client."""
+        assert parked.pull(queue_offset=0, queue_id=1, sysFlag=SUSPEND) is None
+        read = parked.store.get_message
+
+        def fail_on_queue_0(topic, queue_id, *rest, **how):
+            if queue_id == 0:
+                raise KeyError("broken")
+            return read(topic, queue_id, *rest, **how)
+
+        monkeypatch.setattr(parked.store, "get_message", fail_on_queue_0)
+        parked.pulls.resume(parked.context.holds.take_all())
+        failed, answered = parked.connection.commands
+        assert failed.code == ResponseCode.SYSTEM_ERROR
+        assert "KeyError" in failed.remark
+        assert answered.code == ResponseCode.PULL_NOT_FOUND
 
     def test_topic_deleted_meanwhile_is_told(self, parked) -> None:
         parked.context.topics.delete("Orders")

@@ -3,6 +3,7 @@
 import pytest
 
 from broker.remoting.protocol.codes import RequestCode, ResponseCode
+from broker.server.processor import query as processor
 
 
 def query(desk, key: str, *, unique: bool = False, **fields):
@@ -70,6 +71,21 @@ def test_unique_query_has_the_brokers_limit(make_desk, records) -> None:
     key = desk.messages("Orders")[0].uniq_key
     assert len(records(query(desk, key, unique=True))) == 1
     assert len(records(query(desk, key))) == 3
+
+
+def test_an_answer_holds_the_newest_messages_that_fit(stored, records, monkeypatch) -> None:
+    size = len(query(stored, "k1").body)
+    monkeypatch.setattr(processor, "MAX_QUERY_BYTES", 2 * size)
+    answer = query(stored, "all")
+    assert [m.body for m in records(answer)] == [b"1", b"2"]
+    assert answer.remark == "cut to 2 of 3 messages: narrow the time range"
+    assert answer.code == 0
+
+
+def test_one_message_is_always_answered(stored, records, monkeypatch) -> None:
+    monkeypatch.setattr(processor, "MAX_QUERY_BYTES", 1)
+    assert [m.body for m in records(query(stored, "all"))] == [b"2"]
+    assert query(stored, "k1").remark is None
 
 
 @pytest.mark.parametrize("field", ["topic", "key", "maxNum", "beginTimestamp"])

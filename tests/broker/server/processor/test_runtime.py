@@ -1,9 +1,12 @@
 """Runtime information."""
 
+import asyncio
+
 import pytest
 
 from broker.remoting.protocol.body.kv import KVTable
 from broker.remoting.protocol.codes import RequestCode
+from broker.remoting.server import RemotingServer
 from broker.server.processor.runtime import _size, _span
 
 
@@ -41,6 +44,19 @@ def test_figures_follow_what_happens(desk) -> None:
     assert found["commitLogMaxOffset"] == str(desk.store.max_physical_offset)
     assert found["dispatchBehindBytes"] == "0"
     assert found["runtime"] == "[ 0 days, 0 hours, 0 minutes, 5 seconds ]"
+
+
+def test_figures_of_the_server_are_there(desk) -> None:
+    async def ask() -> None:
+        desk.context.server = RemotingServer({}, memory=desk.context.memory, name="broker")
+
+    asyncio.run(ask())
+    desk.context.memory.charge(desk.connection, 77)
+    desk.context.server.lag.ran(RequestCode.HEART_BEAT, 0.25)
+    found = table(desk)
+    assert found["loopLagMillis"] == "250"
+    assert found["heldBytes"] == "77"
+    assert found["evictedConnections"] == "0"
 
 
 def test_delay_levels_show_their_progress(desk) -> None:

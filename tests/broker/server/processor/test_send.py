@@ -13,6 +13,8 @@ from broker.message.message import Message
 from broker.message.message_id import parse_offset_msg_id
 from broker.message.properties import encode_properties
 from broker.remoting.protocol.codes import RequestCode, ResponseCode
+from broker.server import slices
+from broker.server.processor import send
 from broker.store.results import PutMessageStatus
 
 UNIQ_KEY = "AC11000100012A139A5518B4AAC20000"
@@ -99,13 +101,30 @@ def test_unique_key_that_is_no_plain_word_is_escaped_in_the_answer(desk) -> None
     assert answer.ext_fields["transactionId"] == 'odd "key" \\ ü'
 
 
-@pytest.mark.parametrize("raw", ["", "TAGS\x01A\x02", "X_UNIQ_KEY\x01no\x02"])
+@pytest.mark.parametrize(
+    "raw",
+    [
+        "",
+        "TAGS\x01A\x02",
+        "X_UNIQ_KEY\x01no\x02",
+        "note\x01UNIQ_KEY\x01no\x02",
+        "UNIQ_KEY\x01\x02",
+        "UNIQ_KEY\x01\x02TAGS\x01A",
+    ],
+)
 def test_message_without_unique_key_gets_one(desk, raw) -> None:
     desk.topic("Orders")
     answer = desk.send(i=raw)
     (stored,) = desk.messages("Orders")
     assert stored.uniq_key == answer.ext_fields["transactionId"]
     assert len(stored.uniq_key) == 32
+
+
+def test_last_of_several_unique_keys_is_the_one_answered_and_stored(desk) -> None:
+    desk.topic("Orders")
+    answer = desk.send(i="UNIQ_KEY\x01first\x02TAGS\x01A\x02UNIQ_KEY\x01last\x02")
+    (stored,) = desk.messages("Orders")
+    assert stored.uniq_key == answer.ext_fields["transactionId"] == "last"
 
 
 def test_properties_of_the_broker_cannot_be_set_by_a_client(desk) -> None:
@@ -370,6 +389,44 @@ class TestBatch:
         assert answer.code == ResponseCode.MESSAGE_ILLEGAL
         assert desk.messages("Orders", 1) == []
 
+    def test_long_batch_is_taken_apart_in_slices(self, desk, monkeypatch) -> None:
+        desk.topic("Orders")
+        monkeypatch.setattr(send, "PARSED_AT_ONCE_BYTES", 0)
+        monkeypatch.setattr(send, "ITEMS_PER_SLICE", 2)
+        turns: list[int] = []
+
+        async def noting_sleep(_):
+            turns.append(desk.store.put_count)
+
+        monkeypatch.setattr(slices.asyncio, "sleep", noting_sleep)
+        answer = self.batch(desk, self.three() * 2)
+        assert answer.code == 0
+        assert turns == [0, 0, 0], "stored in one go when everything is taken apart"
+        stored = desk.messages("Orders", 1)
+        assert [m.body for m in stored] == [b"0", b"1", b"2"] * 2
+        assert answer.ext_fields["msgId"] == ",".join(m.offset_msg_id for m in stored)
+
+    def test_topic_that_changes_meanwhile_is_checked_again(self, desk, monkeypatch) -> None:
+        desk.topic("Orders")
+        monkeypatch.setattr(send, "PARSED_AT_ONCE_BYTES", 0)
+        monkeypatch.setattr(send, "ITEMS_PER_SLICE", 2)
+
+        async def shrink(_):
+            desk.topic("Orders", queues=1)
+
+        monkeypatch.setattr(slices.asyncio, "sleep", shrink)
+        answer = self.batch(desk, self.three())
+        assert answer.code == ResponseCode.INVALID_PARAMETER
+        assert desk.store.put_count == 0
+
+    def test_shared_properties_do_not_multiply(self, desk) -> None:
+        desk.topic("Orders")
+        messages = [Message("Orders", b"")] * 1000
+        answer = self.batch(desk, messages, header={"k": "v" * 30_000})
+        assert answer.code == ResponseCode.MESSAGE_ILLEGAL
+        assert "shared properties" in answer.remark
+        assert desk.store.put_count == 0
+
     def test_empty_batch(self, desk) -> None:
         desk.topic("Orders")
         assert self.batch(desk, []).code == ResponseCode.MESSAGE_ILLEGAL
@@ -401,6 +458,15 @@ class TestRetryTopic:
         desk.send(topic="%RETRY%G1", j=3)
         (dead,) = desk.messages("%DLQ%G1")
         assert dead.properties["DELAY"] == "0"
+
+    def test_dlq_whose_name_is_too_long_is_refused_and_not_made(self, desk) -> None:
+        group = "g" * 123
+        answer = desk.send(topic=f"%RETRY%{group}", j=99)
+        assert (answer.code, answer.remark) == (
+            ResponseCode.MESSAGE_ILLEGAL,
+            "topic of 128 bytes",
+        )
+        assert f"%DLQ%{group}" not in desk.context.topics
 
     def test_limit_of_the_request_wins_for_new_clients(self, desk) -> None:
         desk.send(topic="%RETRY%G1", j=1, l=0)
@@ -457,6 +523,52 @@ class TestSyncFlush:
 
     def test_message_that_does_not_want_to_wait_is_answered_at_once(self, waiting) -> None:
         assert waiting.send(properties={"WAIT": "false"}).code == 0
+
+    @pytest.mark.parametrize(
+        "raw",
+        [
+            "NOWAIT\x01false\x02",
+            "note\x01WAIT\x01false\x02",
+            "note\x01x WAIT\x01false\x02",
+            "WAIT\x01falsehood\x02",
+            "WAIT\x01false\x02WAIT\x01true\x02",
+            "WAIT\x01\x02",
+            "WAITER\x01x\x02",
+        ],
+    )
+    @pytest.mark.parametrize("place", ["first", "last", "slow path"])
+    def test_only_the_property_wait_avoids_the_wait(self, waiting, raw, place) -> None:
+        """A key counts at a property boundary, whole, and its last value wins."""
+        key = f"UNIQ_KEY\x01{UNIQ_KEY}\x02"
+        extra = "TIMER_DX\x01y\x02" if place == "slow path" else ""
+        assert waiting.send(i=extra + (raw + key if place == "first" else key + raw)) is None
+        assert waiting.connection.sent == []
+
+    @pytest.mark.parametrize(
+        "raw",
+        [
+            "WAIT\x01false\x02",
+            "NOWAIT\x01true\x02WAIT\x01false\x02",
+            "WAIT\x01true\x02WAIT\x01false\x02",
+            "WAIT\x01false",
+        ],
+    )
+    def test_wait_false_is_found_wherever_it_is(self, waiting, raw) -> None:
+        """Also as the last property of a 4.9 client, which drops the last separator."""
+        assert waiting.send(i=f"UNIQ_KEY\x01{UNIQ_KEY}\x02{raw}").code == 0
+
+    @pytest.mark.parametrize(("wait", "answered"), [("true", False), ("false", True)])
+    def test_batch_waits_as_its_header_asks(self, waiting, wait, answered) -> None:
+        """**Source:** RocketMQ CommitLog#asyncPutMessages, MessageBatch#generateFromList."""
+        items = encode_batch([Message("Orders", b"1"), Message("Orders", b"2")])
+        properties = encode_properties({"UNIQ_KEY": UNIQ_KEY, "WAIT": wait}).decode()
+        ext = {"b": "Orders", "e": 0, "f": 0, "g": 1, "h": 0, "i": properties, "m": "true"}
+        answer = waiting.ask(RequestCode.SEND_BATCH_MESSAGE, ext, items)
+        assert (answer is not None) == answered
+        if not answered:
+            waiting.end_turn()
+            ((end, _),) = waiting.tickets
+            assert end == waiting.store.max_physical_offset
 
     def test_oneway_is_never_answered(self, waiting) -> None:
         ext = {"b": "Orders", "e": 0, "f": 0, "g": 1, "h": 0, "i": f"UNIQ_KEY\x01{UNIQ_KEY}\x02"}

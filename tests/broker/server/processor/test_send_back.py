@@ -132,6 +132,46 @@ def test_message_that_is_gone(stored) -> None:
     assert send_back(stored, message).code == ResponseCode.SYSTEM_ERROR
 
 
+@pytest.mark.parametrize("length", [249, 250, 255])
+@pytest.mark.parametrize("level", [0, 3])
+def test_group_whose_retry_topic_cannot_be_stored_is_an_error(stored, length, level) -> None:
+    """As in Java 5.3.3; nothing is stored, no topic is made, the client keeps its message."""
+    (message,) = stored.messages("Orders")
+    group = "g" * length
+    end, topics = stored.store.max_physical_offset, set(stored.context.topics.configs)
+    answer = send_back(stored, message, group=group, level=level)
+    assert answer.code == ResponseCode.SYSTEM_ERROR
+    assert answer.remark == f"MESSAGE_ILLEGAL: topic of {7 + length} bytes"
+    assert stored.store.max_physical_offset == end
+    assert set(stored.context.topics.configs) == topics
+
+
+def test_longest_group_that_fits_is_retried(stored) -> None:
+    group = "g" * 248
+    assert send_back(stored, stored.messages("Orders")[0], group=group).code == 0
+    stored.clock.advance(10_000)
+    stored.context.delays.deliver_due()
+    assert len(stored.messages(f"%RETRY%{group}")) == 1
+
+
+@pytest.mark.parametrize(("length", "code"), [(122, 0), (123, 1), (248, 1)])
+def test_dlq_topic_has_at_most_127_bytes(stored, length, code) -> None:
+    """**Source:** RocketMQ HookUtils#checkBeforePutMessage: only %RETRY% may be longer."""
+    group = "g" * length
+    assert send_back(stored, stored.messages("Orders")[0], group=group, level=-1).code == code
+    assert (f"%DLQ%{group}" in stored.context.topics) == (code == 0)
+
+
+def test_damaged_original_is_not_copied_under_a_fresh_checksum(stored) -> None:
+    (message,) = stored.messages("Orders")
+    file = stored.store.log.files.files[0]
+    record = bytes(stored.store.get_record_at(message.physical_offset))
+    file.mapping[message.physical_offset + record.index(b"fails")] ^= 1
+    answer = send_back(stored, message)
+    assert answer.code == ResponseCode.SYSTEM_ERROR
+    assert str(message.physical_offset) in answer.remark
+
+
 def test_store_that_takes_no_writes_names_its_status(stored) -> None:
     (message,) = stored.messages("Orders")
     stored.store.put_message = lambda inner: type(

@@ -30,8 +30,8 @@ from broker.store.format.indexfile import (
     encode_entry,
     encode_header,
     entry_position,
-    guess_slots,
     index_key_hash,
+    probe_slot_count,
     scan_entries,
     walk_chain,
 )
@@ -133,7 +133,7 @@ def test_every_index_encodes_back_and_leads_to_its_records(name: str, golden_sto
             assert encode_header(header) == data[:40]
             if header.index_count == 1:
                 continue
-            slots = guess_slots(data)
+            slots = probe_slot_count(data)
             assert slots == 40
             for entry in scan_entries(data, slots):
                 at = entry_position(entry.number, slots)

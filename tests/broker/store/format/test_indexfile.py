@@ -18,10 +18,10 @@ from broker.store.format.indexfile import (
     encode_header,
     entry_position,
     file_size,
-    guess_slots,
     index_key_hash,
     message_keys,
     overlaps,
+    probe_slot_count,
     scan_entries,
     slot_position,
     time_diff_seconds,
@@ -155,16 +155,16 @@ def test_lookup_equals_a_dictionary(rng: random.Random) -> None:
 
 def test_the_number_of_slots_is_worked_out(rng: random.Random, java_files: list[bytes]) -> None:
     for data in java_files:
-        assert guess_slots(data) == 5
+        assert probe_slot_count(data) == 5
     for slots in (1, 7, 40, 101):
         puts = [(rng.randrange(1 << 31), 100 * n, 1_700_000_000_000 + 10 * n) for n in range(60)]
-        assert guess_slots(build(puts, slots, 150)) == slots
+        assert probe_slot_count(build(puts, slots, 150)) == slots
 
 
 def test_a_file_that_fits_nothing_has_no_slots(rng: random.Random) -> None:
     header = encode_header(IndexHeader(1, 2, 3, 4, 5, 20))
-    assert guess_slots(header + rng.randbytes(3000)) == 0
-    assert guess_slots(header + bytes(3)) == 0
+    assert probe_slot_count(header + rng.randbytes(3000)) == 0
+    assert probe_slot_count(header + bytes(3)) == 0
 
 
 def test_broken_chains_end(java_files: list[bytes]) -> None:
@@ -187,7 +187,11 @@ def test_every_cut_and_flip_gives_a_value_or_an_error(
 
     def decode(data: bytes) -> object:
         decode_header(data)
-        return list(walk_chain(data, key_hash, 5)), list(scan_entries(data, 5)), guess_slots(data)
+        return (
+            list(walk_chain(data, key_hash, 5)),
+            list(scan_entries(data, 5)),
+            probe_slot_count(data),
+        )
 
     assert min(every_cut(decode, java_files[0])) == 40
     assert every_flip(decode, java_files[0]) == 0

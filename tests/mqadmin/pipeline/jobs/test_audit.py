@@ -1,18 +1,17 @@
-"""``audit`` against ``verify`` of each store, and against logs made to be odd."""
+"""``audit`` has the findings of ``verify``, and finds duplicates, gaps and clock steps."""
 
 import shutil
 from pathlib import Path
 from typing import Any
 
 from mqadmin.inspector.directory import StoreDirectory
-from mqadmin.inspector.verify import verify
+from mqadmin.inspector.verify.verifier import verify
+from tests.support.pipeline_store import NOW, MakeLog
 
-NOW = 1_700_000_000_000
 
-
-def harmed(root: Path, folder: Path) -> Path:
-    """A copy of a store with a flipped bit in a body, a wrong unit and a lost queue."""
-    copy = folder / "harmed"
+def damaged_copy(root: Path, folder: Path) -> Path:
+    """Copy a store, flip a bit of a body, change a unit, remove a queue."""
+    copy = folder / "damaged"
     shutil.copytree(root, copy)
     log = sorted((copy / "commitlog").iterdir())[0]
     data = bytearray(log.read_bytes())
@@ -26,11 +25,11 @@ def harmed(root: Path, folder: Path) -> Path:
     return copy
 
 
-def test_findings_are_those_of_verify_store_by_store(
+def test_findings_are_equal_to_those_of_verify(
     run_job: Any, store_roots: dict[str, Path], tmp_path: Path
 ) -> None:
     clean = store_roots["normal-stop-533"]
-    bad = harmed(clean, tmp_path)
+    bad = damaged_copy(clean, tmp_path)
     roots = [clean, bad, store_roots["kill9-async-533"]]
     expected = set()
     for root in roots:
@@ -50,8 +49,8 @@ def test_findings_are_those_of_verify_store_by_store(
     assert result.found == sum(row["severity"] != "notice" for row in result.rows) >= 3
 
 
-def planted(root: Path, folder: Path) -> dict[str, Path]:
-    """Copies of a store, each with another damage."""
+def damaged_copies(root: Path, folder: Path) -> dict[str, Path]:
+    """Copy a store several times, each with another kind of damage."""
 
     def copy(name: str) -> Path:
         return Path(shutil.copytree(root, folder / name))
@@ -74,11 +73,11 @@ def planted(root: Path, folder: Path) -> dict[str, Path]:
     return made
 
 
-def test_every_recorded_store_and_every_planted_damage_at_once(
+def test_all_recorded_and_damaged_stores_in_one_run(
     run_job: Any, store_roots: dict[str, Path], tmp_path: Path
 ) -> None:
-    """Many directories in one run; each has exactly the findings that it has alone."""
-    bad = planted(store_roots["normal-stop-533"], tmp_path)
+    """Each store has exactly the findings of its own verification."""
+    bad = damaged_copies(store_roots["normal-stop-533"], tmp_path)
     expected = {
         str(root): [
             (one.kind, one.severity, one.path, one.physical_offset, one.length, one.detail)
@@ -96,7 +95,7 @@ def test_every_recorded_store_and_every_planted_damage_at_once(
         assert sorted(found[store], key=repr) == sorted(own, key=repr), store
 
 
-def test_stores_say_what_was_looked_at(run_job: Any, store_roots: dict[str, Path]) -> None:
+def test_stores_have_the_summaries_of_verify(run_job: Any, store_roots: dict[str, Path]) -> None:
     root = store_roots["normal-stop-533"]
     summary = verify(StoreDirectory(root)).summary
     (row,) = run_job("audit", root, table="stores").rows
@@ -105,35 +104,35 @@ def test_stores_say_what_was_looked_at(run_job: Any, store_roots: dict[str, Path
     assert (row["errors"], row["coverage"]) == (0, 1.0)
 
 
-def test_a_message_sent_twice_is_a_duplicate_and_a_batch_is_none(
-    run_job: Any, make_log: Any, store_roots: dict[str, Path]
+def test_a_message_sent_twice_is_a_duplicate_and_a_batch_is_not(
+    run_job: Any, make_log: MakeLog, store_roots: dict[str, Path]
 ) -> None:
     log = make_log(file_size=1 << 16)
     first = log.put("orders", 0, properties={"UNIQ_KEY": "A" * 32})
     log.put("orders", 1)
-    again = log.put("orders", 1, properties={"UNIQ_KEY": "A" * 32})
+    second = log.put("orders", 1, properties={"UNIQ_KEY": "A" * 32})
     log.put("%RETRY%g", 0, properties={"UNIQ_KEY": "A" * 32})
     log.put("other", 0, properties={"UNIQ_KEY": "A" * 32})
     batches = store_roots["normal-stop-533"]
     (row,) = run_job("audit", log.root, batches, table="duplicates").rows
     assert (row["topic"], row["copies"]) == ("orders", 2)
-    assert row["physicalOffsets"] == [first, again]
+    assert row["physicalOffsets"] == [first, second]
     assert row["seconds"] == 2.0
 
 
-def test_a_slaves_copy_is_no_duplicate(run_job: Any, store_roots: dict[str, Path]) -> None:
+def test_the_copy_in_a_slave_is_not_a_duplicate(run_job: Any, store_roots: dict[str, Path]) -> None:
     pair = store_roots["pair-533"], store_roots["pair-533/slave"]
     assert run_job("audit", *pair, table="duplicates").rows == []
 
 
-def test_gaps_in_queue_offsets_and_steps_of_the_clock(run_job: Any, make_log: Any) -> None:
+def test_gaps_in_queue_offsets_and_backward_clock_steps(run_job: Any, make_log: MakeLog) -> None:
     log = make_log(file_size=1 << 16)
     for offset in (0, 1, 2, 5, 6):
         log.put("orders", 0, queue_offset=offset)
-    behind = log.put("orders", 1, store_timestamp=NOW - 5000)
+    earlier = log.put("orders", 1, store_timestamp=NOW - 5000)
     log.put("orders", 1, store_timestamp=NOW + 90_000)
     (gap,) = run_job("audit", log.root, table="gaps").rows
     assert (gap["topic"], gap["queueId"], gap["fromOffset"], gap["missing"]) == ("orders", 0, 3, 2)
     (step,) = run_job("audit", log.root, table="clock").rows
-    assert (step["physicalOffset"], step["storeTimestamp"]) == (behind, NOW - 5000)
+    assert (step["physicalOffset"], step["storeTimestamp"]) == (earlier, NOW - 5000)
     assert step["backSeconds"] == 9.0

@@ -1,4 +1,4 @@
-"""``diff`` against a comparison of two dictionaries."""
+"""``diff`` agrees with a comparison of two dictionaries."""
 
 import shutil
 from pathlib import Path
@@ -7,18 +7,19 @@ from typing import Any
 import pytest
 
 from broker.errors import ConfigError
+from tests.support.pipeline_store import MakeLog, decode_store
 
 
-def by_place(rows: list[dict[str, Any]]) -> dict[tuple[str, int, int], dict[str, Any]]:
+def by_queue_offset(rows: list[dict[str, Any]]) -> dict[tuple[str, int, int], dict[str, Any]]:
     return {(row["topic"], row["queue_id"], row["queue_offset"]): row for row in rows}
 
 
 @pytest.mark.parametrize("name", ["pair-533", "pair-498"])
-def test_a_slave_that_was_killed_lacks_what_the_master_went_on_with(
-    run_job: Any, store_roots: dict[str, Path], plain_rows: Any, name: str
+def test_a_killed_slave_lacks_the_later_messages_of_its_master(
+    run_job: Any, store_roots: dict[str, Path], name: str
 ) -> None:
     here, there = store_roots[name], store_roots[f"{name}/slave"]
-    ours, theirs = by_place(plain_rows(here)), by_place(plain_rows(there))
+    ours, theirs = by_queue_offset(decode_store(here)), by_queue_offset(decode_store(there))
     result = run_job("diff", here, other=there, place="true")
     found = {(row["topic"], row["queueId"], row["queueOffset"]): row for row in result.rows}
     assert {key for key, row in found.items() if row["difference"] == "onlyHere"} == (
@@ -46,8 +47,8 @@ def test_a_store_is_equal_to_its_copy(
     assert (result.rows, result.found) == ([], 0)
 
 
-def test_a_migrated_store_is_the_same_elsewhere(run_job: Any, make_log: Any) -> None:
-    """Other physical offsets and times, one other body, one message twice."""
+def test_a_migrated_store_differs_only_in_changed_messages(run_job: Any, make_log: MakeLog) -> None:
+    """The copy has other physical offsets and times, one other body, one message twice."""
     here, there = make_log("here", file_size=1 << 16), make_log("there", file_size=1 << 16)
     for number in range(20):
         here.put("t", 0)
@@ -65,7 +66,9 @@ def test_a_migrated_store_is_the_same_elsewhere(run_job: Any, make_log: Any) -> 
     assert [row["queueOffset"] for row in twice] == [2, 7]
 
 
-def test_only_what_both_logs_span_can_be_compared(run_job: Any, make_log: Any) -> None:
+def test_the_comparison_can_be_limited_to_the_overlap_of_the_logs(
+    run_job: Any, make_log: MakeLog
+) -> None:
     here, there = make_log("here", file_size=4096), make_log("there", file_size=4096)
     for _ in range(60):
         here.put("t", 0)
@@ -75,6 +78,6 @@ def test_only_what_both_logs_span_can_be_compared(run_job: Any, make_log: Any) -
     assert run_job("diff", here.root, other=there.root, overlap="true").found == 0
 
 
-def test_without_another_store_there_is_nothing_to_compare(run_job: Any, make_log: Any) -> None:
+def test_the_other_store_is_required(run_job: Any, make_log: MakeLog) -> None:
     with pytest.raises(ConfigError, match="no store to compare with"):
         run_job("diff", make_log().root)

@@ -1,4 +1,4 @@
-"""``keys`` against keys counted and hashed one by one."""
+"""``keys`` agrees with keys counted and hashed one by one."""
 
 from collections import Counter, defaultdict
 from pathlib import Path
@@ -8,14 +8,15 @@ import pytest
 
 from broker.store.format.indexfile import index_key_hash
 from mqadmin.inspector.directory import Query, StoreDirectory
+from tests.support.pipeline_store import MakeLog, decode_store
 
 
-def test_keys_by_topic(run_job: Any, store_roots: dict[str, Path], plain_rows: Any) -> None:
+def test_keys_by_topic(run_job: Any, store_roots: dict[str, Path]) -> None:
     root = store_roots["normal-stop-533"]
     keys: dict[str, Counter[str]] = defaultdict(Counter)
     messages: Counter[str] = Counter()
     with_keys: Counter[str] = Counter()
-    for row in plain_rows(root):
+    for row in decode_store(root):
         words = [word for word in (row["keys"] or "").split(" ") if word]
         messages[row["topic"]] += 1
         with_keys[row["topic"]] += bool(row["keys"])
@@ -34,8 +35,8 @@ def test_keys_by_topic(run_job: Any, store_roots: dict[str, Path], plain_rows: A
         assert row["distinctHashes"] == len(hashes)
 
 
-def test_keys_of_one_hash_collide(run_job: Any, make_log: Any) -> None:
-    """Java's hash of Aa is that of BB."""
+def test_keys_with_equal_hashes_collide(run_job: Any, make_log: MakeLog) -> None:
+    """Aa and BB have the same Java hash."""
     log = make_log(file_size=1 << 16)
     for key in ("Aa", "BB", "Aa", "plain"):
         log.put("orders", properties={"KEYS": key})

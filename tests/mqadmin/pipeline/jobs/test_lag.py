@@ -1,4 +1,4 @@
-"""``lag-history``: lag at each snapshot, against the log counted by hand."""
+"""``lag-history`` agrees with lags computed from the messages of the log."""
 
 import json
 from datetime import UTC, datetime
@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-NOW = 1_700_000_000_000
+from tests.support.pipeline_store import NOW, MakeLog
 
 
 def snapshot(folder: Path, at_ms: int, offsets: dict[str, dict[int, int]]) -> Path:
-    """A copy of consumerOffset.json as a cron job would take it."""
+    """Write a copy of consumerOffset.json with its time in the name."""
     name = datetime.fromtimestamp(at_ms / 1000, UTC).strftime("offsets-%Y%m%dT%H%M%S.json")
     table = {key: {str(queue): o for queue, o in own.items()} for key, own in offsets.items()}
     path = folder / name
@@ -20,13 +20,13 @@ def snapshot(folder: Path, at_ms: int, offsets: dict[str, dict[int, int]]) -> Pa
 
 
 @pytest.fixture
-def history(make_log: Any, tmp_path: Path) -> tuple[Any, str]:
-    """A queue that gains a message a second, three snapshots of a group that follows slowly."""
+def history(make_log: MakeLog, tmp_path: Path) -> tuple[Any, str]:
+    """Two queues with a message every two seconds, and three snapshots of a slow group."""
     log = make_log(file_size=1 << 16)
     for _ in range(60):
         log.put("orders", 0)
         log.put("orders", 1)
-    # Two queues take turns: message n of a queue is stored at NOW + (2 n + queue) s.
+    # The queues alternate: message n of a queue is stored at NOW + (2 n + queue) s.
     for at, progress in ((10, 5), (60, 10), (119, 60)):
         snapshot(
             tmp_path,
@@ -63,7 +63,7 @@ def test_lag_in_messages_and_seconds_at_each_snapshot(run_job: Any, history: Any
         assert (row["state"], row["lag"], row["maxOffset"]) == ("unknown", None, None)
 
 
-def test_groups_add_the_queues_up(run_job: Any, history: Any) -> None:
+def test_groups_aggregate_their_queues(run_job: Any, history: Any) -> None:
     log, paths = history
     lag = run_job("lag-history", log.root, offsets=paths, group="billing", topic="orders").rows
     groups = run_job(
@@ -76,8 +76,8 @@ def test_groups_add_the_queues_up(run_job: Any, history: Any) -> None:
         assert row["lagSeconds"] == max(one["lagSeconds"] for one in own)
 
 
-def test_what_was_cleaned_before_it_was_consumed_is_below_min(
-    run_job: Any, make_log: Any, tmp_path: Path
+def test_messages_removed_before_consumption_are_below_min(
+    run_job: Any, make_log: MakeLog, tmp_path: Path
 ) -> None:
     log = make_log(file_size=4096)
     places = [log.put("orders", 0) for _ in range(40)]
@@ -90,19 +90,21 @@ def test_what_was_cleaned_before_it_was_consumed_is_below_min(
 
 
 @pytest.mark.parametrize("name", ["retry-dlq-533", "normal-stop-498"])
-def test_a_stores_own_offsets_give_the_lag_that_java_saw(
+def test_the_offsets_of_a_store_yield_the_lag_reported_by_java(
     run_job: Any, store_roots: dict[str, Path], golden_expect: Any, name: str
 ) -> None:
     rows = run_job("lag-history", store_roots[name]).rows
     found = {(row["group"], row["topic"], row["queueId"]): row for row in rows}
-    assert found
+    checked = 0
     for group in golden_expect(name)["groups"]:
         for queue in group.get("queues", ()):
             row = found.get((group["group"], queue["topic"], queue["queueId"]))
             if row is None or "consumerOffset" not in queue:
                 continue
             assert row["consumerOffset"] == queue["consumerOffset"]
-            if row["state"] == "unknown":  # the log holds no message of it
+            if row["state"] == "unknown":  # the log has no message of the queue
                 assert queue["brokerOffset"] == 0
             else:
                 assert (row["maxOffset"], row["lag"]) == (queue["brokerOffset"], queue["lag"])
+            checked += 1
+    assert checked > len(found) // 2  # the recorder listed most of the queues

@@ -1,4 +1,4 @@
-"""``latency`` against times taken message by message."""
+"""``latency`` agrees with times computed message by message."""
 
 import math
 from collections import defaultdict
@@ -13,7 +13,7 @@ from mqadmin.inspector.directory import Query, StoreDirectory
 from mqadmin.pipeline.jobs.latency import DELAY_LEVELS
 
 LEVELS = [parse_duration_ms(word) for word in DELAY_LEVELS.split()]
-PUT_OFF = ("SCHEDULE_TOPIC_XXXX", "rmq_sys_wheel_timer", "RMQ_SYS_TRANS_HALF_TOPIC")
+WAITING_TOPICS = ("SCHEDULE_TOPIC_XXXX", "rmq_sys_wheel_timer", "RMQ_SYS_TRANS_HALF_TOPIC")
 
 
 def rows_of(root: Path) -> list[Any]:
@@ -25,21 +25,21 @@ def share(values: list[int], part: float) -> int:
 
 
 @pytest.mark.parametrize("name", ["delay-533", "delay-498", "transaction-533", "normal-stop-533"])
-def test_stored_is_about_messages_as_they_were_sent(
+def test_stored_covers_messages_as_they_were_sent(
     run_job: Any, store_roots: dict[str, Path], golden_expect: Any, name: str
 ) -> None:
-    """Each message that the recorder sent counts once, whatever became of it."""
+    """Each message sent by the recorder counts once."""
     root = store_roots[name]
     seen = set()
     times = defaultdict(list)
     for row in rows_of(root):
         if row.topic.startswith(("RMQ_SYS_TRANS_OP", "%RETRY%", "%DLQ%")):
             continue
-        # The first record of a message is the one that was sent; batches share their uniqKey.
+        # The first record of a message is the sent one; messages of a batch share their uniqKey.
         key = (row.uniq_key, row.queue_offset if row.topic == "BatchA" else 0)
         if row.uniq_key is None or key not in seen:
             seen.add(key)
-            topic = row.properties["REAL_TOPIC"] if row.topic in PUT_OFF else row.topic
+            topic = row.properties["REAL_TOPIC"] if row.topic in WAITING_TOPICS else row.topic
             times[topic].append(row.store_timestamp - row.born_timestamp)
     rows = run_job("latency", root).rows
     assert {row["topic"]: row["messages"] for row in rows} == {
@@ -88,7 +88,7 @@ def test_delayed_messages_against_their_due_times(
 
 
 @pytest.mark.parametrize("name", ["transaction-533", "transaction-498"])
-def test_transactions_and_what_became_of_them(
+def test_transactions_are_committed_rolled_back_or_open(
     run_job: Any, store_roots: dict[str, Path], name: str
 ) -> None:
     rows = rows_of(store_roots[name])
@@ -116,7 +116,7 @@ def test_transactions_and_what_became_of_them(
     )
 
 
-def test_a_topic_narrows_by_where_messages_were_going(
+def test_a_topic_selects_messages_by_their_target_topic(
     run_job: Any, store_roots: dict[str, Path]
 ) -> None:
     root = store_roots["delay-533"]

@@ -1,4 +1,4 @@
-"""``retries`` against chains followed by hand, message by message."""
+"""``retries`` agrees with chains built record by record."""
 
 from collections import defaultdict
 from pathlib import Path
@@ -10,8 +10,8 @@ from mqadmin.inspector.configs import config_rows
 from mqadmin.inspector.directory import Query, StoreDirectory
 
 
-def followed(root: Path) -> dict[tuple[str, str], dict[str, Any]]:
-    """(group, uniqKey) -> what happened, by reading record after record."""
+def expected_chains(root: Path) -> dict[tuple[str, str], dict[str, Any]]:
+    """Return the chains by (group, uniqKey), built record by record."""
     store = StoreDirectory(root)
     offsets = next(
         row.value["offsetTable"]
@@ -55,9 +55,11 @@ def followed(root: Path) -> dict[tuple[str, str], dict[str, Any]]:
 
 
 @pytest.mark.parametrize("name", ["retry-dlq-533", "retry-dlq-498"])
-def test_chains_are_those_of_the_log(run_job: Any, store_roots: dict[str, Path], name: str) -> None:
+def test_chains_are_equal_to_the_expected_ones(
+    run_job: Any, store_roots: dict[str, Path], name: str
+) -> None:
     root = store_roots[name]
-    expected = followed(root)
+    expected = expected_chains(root)
     rows = run_job("retries", root, table="chains").rows
     assert {(row["group"], row["uniqKey"]) for row in rows} == set(expected)
     for row in rows:
@@ -74,12 +76,12 @@ def test_chains_are_those_of_the_log(run_job: Any, store_roots: dict[str, Path],
     assert {"dead", "consumed", "waiting"} <= {row["outcome"] for row in rows}
 
 
-def test_groups_add_the_chains_up_the_worst_first(
+def test_groups_aggregate_chains_most_dead_letters_first(
     run_job: Any, store_roots: dict[str, Path]
 ) -> None:
     root = store_roots["retry-dlq-533"]
     by_group = defaultdict(list)
-    for (group, _), chain in followed(root).items():
+    for (group, _), chain in expected_chains(root).items():
         by_group[group, chain["origin"]].append(chain)
     rows = run_job("retries", root).rows
     assert len(rows) == len(by_group)

@@ -1,4 +1,4 @@
-"""``traffic`` against counts made message by message."""
+"""``traffic`` agrees with counts made message by message."""
 
 import math
 from collections import Counter, defaultdict
@@ -8,10 +8,11 @@ from typing import Any
 import pytest
 
 from broker.errors import ConfigError
+from tests.support.pipeline_store import MakeLog, decode_store
 
 
-def least_not_exceeded(values: list[int], share: float) -> int:
-    """The least value that a share of all does not exceed."""
+def percentile(values: list[int], share: float) -> int:
+    """Return the smallest value that a share of all values does not exceed."""
     return sorted(values)[math.ceil(share * len(values)) - 1]
 
 
@@ -19,14 +20,12 @@ def ms(time: Any) -> int:
     return round(time.timestamp() * 1000)
 
 
-def test_counts_by_everything_at_once(
-    run_job: Any, store_roots: dict[str, Path], plain_rows: Any
-) -> None:
-    """Over every recorded store."""
+def test_counts_by_all_columns(run_job: Any, store_roots: dict[str, Path]) -> None:
+    """Group every recorded store by every column and time."""
     roots = list(store_roots.values())
     groups = defaultdict(list)
     for root in roots:
-        for row in plain_rows(root):
+        for row in decode_store(root):
             bucket = ms(row["store_time"]) // 10_000 * 10_000
             host = row["born_host"].rpartition(":")[0]
             groups[str(root), row["topic"], row["tags"], row["queue_id"], host, bucket].append(row)
@@ -46,7 +45,7 @@ def test_counts_by_everything_at_once(
         assert found["bodyBytes"] == sum(row["body_len"] for row in rows)
         assert found["share"] == pytest.approx(sum(sizes) / total, abs=1e-6)
         for name, share in (("sizeP50", 0.5), ("sizeP90", 0.9), ("sizeP99", 0.99)):
-            assert found[name] == least_not_exceeded(sizes, share)
+            assert found[name] == percentile(sizes, share)
         assert found["sizeMax"] == max(sizes)
         assert found["firstStoreTimestamp"] == min(ms(row["store_time"]) for row in rows)
         assert found["lastStoreTimestamp"] == max(ms(row["store_time"]) for row in rows)
@@ -62,9 +61,9 @@ def test_the_largest_topic_comes_first_and_absent_columns_are_null(
     assert {row["tag"] for row in rows} == {None}
 
 
-def test_hot_keys_and_skew(run_job: Any, store_roots: dict[str, Path], plain_rows: Any) -> None:
+def test_hot_keys_and_skew(run_job: Any, store_roots: dict[str, Path]) -> None:
     root = store_roots["normal-stop-533"]
-    rows = plain_rows(root)
+    rows = decode_store(root)
     keys: Counter[tuple[str, str]] = Counter()
     with_keys: Counter[str] = Counter()
     queues: Counter[tuple[str, int]] = Counter()
@@ -87,7 +86,9 @@ def test_hot_keys_and_skew(run_job: Any, store_roots: dict[str, Path], plain_row
         assert own[row["fullestQueueId"]] == row["most"]
 
 
-def test_what_cannot_be_grouped_by_is_said(run_job: Any, store_roots: dict[str, Path]) -> None:
+def test_invalid_parameters_and_tables_are_refused(
+    run_job: Any, store_roots: dict[str, Path]
+) -> None:
     root = store_roots["normal-stop-533"]
     with pytest.raises(ConfigError, match="'colour' is not one of"):
         run_job("traffic", root, by="topic,colour")
@@ -101,22 +102,24 @@ def test_what_cannot_be_grouped_by_is_said(run_job: Any, store_roots: dict[str, 
         run_job("traffic", root, top="many")
 
 
-def test_topics_and_times_narrow_what_is_counted(
-    run_job: Any, store_roots: dict[str, Path], plain_rows: Any
+def test_only_the_selected_topics_and_times_are_counted(
+    run_job: Any, store_roots: dict[str, Path]
 ) -> None:
     root = store_roots["normal-stop-533"]
-    times = sorted(ms(row["store_time"]) for row in plain_rows(root))
+    times = sorted(ms(row["store_time"]) for row in decode_store(root))
     begin, end = times[len(times) // 4], times[len(times) // 2]
     rows = run_job("traffic", root, topic="OrdersA,ZipA", since_ms=begin, until_ms=end).rows
     expected = Counter(
         row["topic"]
-        for row in plain_rows(root)
+        for row in decode_store(root)
         if row["topic"] in ("OrdersA", "ZipA") and begin <= ms(row["store_time"]) < end
     )
     assert {row["topic"]: row["messages"] for row in rows} == expected
 
 
-def test_damages_are_counted_and_what_lies_around_them_too(run_job: Any, make_log: Any) -> None:
+def test_damaged_regions_and_all_messages_around_them_are_counted(
+    run_job: Any, make_log: MakeLog
+) -> None:
     log = make_log(file_size=8192)
     places = [log.put(f"Topic{number % 3}") for number in range(30)]
     log.write(places[5], bytes(40))

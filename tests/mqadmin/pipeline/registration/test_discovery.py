@@ -1,4 +1,4 @@
-"""A session that knows nothing of this project finds the sources by their names."""
+"""Spark discovers the sources by name in sessions that register nothing."""
 
 import importlib
 import os
@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from mqadmin.pipeline.java import java_home, spark_home
+from mqadmin.pipeline.spark.java import java_home, spark_home
 
 ROOT = Path(__file__).parents[4]
 FOLDER = ROOT / "mqadmin" / "pipeline" / "registration"
@@ -24,7 +24,7 @@ NAMES = {
 }
 
 
-def test_every_module_offers_one_source() -> None:
+def test_every_module_has_one_source() -> None:
     assert {path.stem for path in FOLDER.glob("pyspark_*.py")} == set(NAMES)
     for module, name in NAMES.items():
         source = importlib.import_module(f"mqadmin.pipeline.registration.{module}").DefaultSource
@@ -32,12 +32,12 @@ def test_every_module_offers_one_source() -> None:
 
 
 def test_every_module_is_installed_at_the_top_level() -> None:
-    """In wheels and in editable installs alike."""
+    """In wheels and in editable installs."""
     settings = tomllib.loads((ROOT / "pyproject.toml").read_text())
     forced = settings["tool"]["hatch"]["build"]["targets"]["wheel"]["force-include"]
     assert forced == {f"mqadmin/pipeline/registration/{name}.py": f"{name}.py" for name in NAMES}
     missing = [name for name in NAMES if importlib.util.find_spec(name) is None]
-    assert not missing, "installed before these were added: pip install -e . installs them"
+    assert not missing, "the installation is older than these modules: run pip install -e ."
 
 
 PROGRAM = """
@@ -58,7 +58,7 @@ print("found", messages.where("topic = 'JobsA'").count(), units, offsets > 0, en
 
 @pytest.fixture
 def spark_program(tmp_path: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
-    """Run a program with spark-submit, as people do."""
+    """Run a program with spark-submit."""
 
     def run(text: str, *words: str) -> subprocess.CompletedProcess[str]:
         path = tmp_path / "program.py"
@@ -84,6 +84,8 @@ def spark_program(tmp_path: Path) -> Callable[..., subprocess.CompletedProcess[s
     return run
 
 
-def test_spark_submit_and_sql_find_them(spark_program: Any, store_roots: dict[str, Path]) -> None:
+def test_spark_submit_and_sql_discover_the_sources(
+    spark_program: Any, store_roots: dict[str, Path]
+) -> None:
     done = spark_program(PROGRAM, str(store_roots["retry-dlq-533"]))
     assert done.stdout.strip() == "found 10 10 True True", done.stderr[-3000:]

@@ -2,7 +2,7 @@ import pytest
 
 from broker.common.message_queue import MessageQueue
 from broker.errors import RemoteProtocolError
-from broker.remoting.protocol.body.base import load
+from broker.remoting.protocol.body.base import REQUEST_LIMITS, RESPONSE_LIMITS, load
 from broker.remoting.protocol.body.consume import ConsumeStats, ConsumeStatsList, OffsetWrapper
 from broker.remoting.protocol.body.offset import (
     ConsumerOffsetSerializeWrapper,
@@ -55,6 +55,32 @@ def test_a_body_with_a_reference_is_resolved():
     )
     body = ConsumeStatsList.from_bytes(data)
     assert body.consume_stats_list[1]["G2"] == [ConsumeStats(consume_tps=1.5)]
+
+
+def test_a_request_body_has_a_limit_and_a_response_body_a_larger_one():
+    data = b'{"topicList":["' + b"x" * REQUEST_LIMITS.body_bytes + b'"]}'
+    with pytest.raises(RemoteProtocolError, match="above the limit of 1048576"):
+        TopicList.from_bytes(data)
+    assert len(TopicList.from_bytes(data, RESPONSE_LIMITS).topic_list) == 1
+
+
+def test_a_request_body_for_the_tolerant_reader_is_short():
+    data = b"{'topicList':['" + b"x" * REQUEST_LIMITS.tolerant_bytes + b"']}"
+    with pytest.raises(RemoteProtocolError, match="not standard JSON"):
+        TopicList.from_bytes(data)
+    assert len(TopicList.from_bytes(data, RESPONSE_LIMITS).topic_list) == 1
+    table = b",".join(b"%d:%d" % (i, i) for i in range(10_000))  # Java's keys are no matter
+    body = ConsumerOffsetSerializeWrapper.from_bytes(b'{"offsetTable":{"T1@G1":{%b}}}' % table)
+    assert len(body.offset_table["T1@G1"]) == 10_000
+    with pytest.raises(RemoteProtocolError, match="above the limit of 262144"):
+        ConsumerOffsetSerializeWrapper.from_bytes(b'{"offsetTable":{"T1@G1":{%b}}}' % (table * 4))
+
+
+@pytest.mark.parametrize("key", ["{'topic':'" + "x" * 5000 + "'}", '{"queueId":1e999}'])
+def test_a_queue_key_nobody_can_read_is_a_protocol_error(key):
+    wire = {"offsetTable": {key: 1}}
+    with pytest.raises(RemoteProtocolError):
+        ResetOffsetBody.from_wire(wire)
 
 
 def test_unknown_fields_survive_at_every_depth():

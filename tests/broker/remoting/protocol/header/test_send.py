@@ -10,7 +10,7 @@ from broker.remoting.protocol.header.send import (
     decode_send_header,
 )
 
-LETTERS = {
+V2_FIELD_NAMES = {
     "a": "P1", "b": "T1", "c": "TBW102", "d": "4", "e": "-1", "f": "0", "g": "1700000000000",
     "h": "0", "i": "TAGS\x01A\x02", "j": "1", "k": "false", "l": "16", "m": "true", "n": "b-a",
 }  # fmt: skip
@@ -24,7 +24,7 @@ LONG = {
 
 @pytest.mark.parametrize("code", [310, 320, 325])
 def test_single_letters_read_like_the_long_form(code):
-    header = decode_send_header(RemotingCommand(code=code, ext_fields=LETTERS))
+    header = decode_send_header(RemotingCommand(code=code, ext_fields=V2_FIELD_NAMES))
     long = decode_send_header(RemotingCommand(code=10, ext_fields=LONG))
     assert type(header) is SendMessageRequestHeaderV2
     assert type(long) is SendMessageRequestHeader
@@ -32,13 +32,13 @@ def test_single_letters_read_like_the_long_form(code):
         assert getattr(header, name) == getattr(long, name), name
     assert header.queue_id == -1
     assert header.batch is True
-    assert encode_header_fields(header) == LETTERS
+    assert encode_header_fields(header) == V2_FIELD_NAMES
     assert encode_header_fields(long) == LONG
 
 
 def test_an_error_names_letter_and_meaning():
     with pytest.raises(RemoteProtocolError, match=r"field g \(born_timestamp\) is 'soon'"):
-        decode_send_header(RemotingCommand(code=310, ext_fields={**LETTERS, "g": "soon"}))
+        decode_send_header(RemotingCommand(code=310, ext_fields={**V2_FIELD_NAMES, "g": "soon"}))
 
 
 def test_the_answer_carries_region_and_trace_marks():

@@ -1,0 +1,43 @@
+"""Make text from external sources safe to print: one line, no terminal controls.
+
+The C0 and C1 controls, DEL, the bidirectional controls, the line and paragraph separators, and
+lone surrogates are escaped. All other characters are unchanged, including other scripts and emoji.
+"""
+
+import re
+
+_CONTROLS = re.compile(
+    "["
+    "\x00-\x1f\x7f-\x9f"  # C0 (ESC, newline), DEL, C1 (U+009B starts a terminal sequence)
+    "\u061c\u200e\u200f\u202a-\u202e\u2066-\u206f"  # bidirectional and deprecated format controls
+    "\u2028\u2029"  # line and paragraph separator
+    "\ud800-\udfff"  # lone surrogate: not encodable as UTF-8
+    "]"
+)
+_SHORT = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
+
+
+def _escape(match: re.Match[str]) -> str:
+    char = match[0]
+    return _SHORT.get(char) or f"\\u{ord(char):04x}"
+
+
+def escape_control(text: str, keep: str = "") -> str:
+    r"""Escape control and bidi characters as ``\n``, ``\r``, ``\t`` or ``\uXXXX``.
+
+    These are JSON escapes, so a line of encoded JSON (whose raw controls can only be inside
+    strings) can be passed as a whole. Characters in ``keep`` are unchanged, for example ``"\n"``
+    for multi-line text. Backslashes are not doubled: the result is for display, not for decoding.
+    """
+    if text.isascii() and text.isprintable():
+        return text
+    if not keep:
+        return _CONTROLS.sub(_escape, text)
+    return _CONTROLS.sub(lambda match: match[0] if match[0] in keep else _escape(match), text)
+
+
+def truncate(text: str, limit_chars: int) -> str:
+    """Return ``text``, or its first ``limit_chars`` characters and the number of omitted ones."""
+    if len(text) <= limit_chars:
+        return text
+    return f"{text[:limit_chars]}... ({len(text) - limit_chars} more characters)"

@@ -1,0 +1,1 @@
+"""ConsumeQueues: SimpleCQ and BatchCQ files, the store of all queues, multi-dispatch."""

@@ -1,0 +1,1 @@
+"""Message index: IndexFiles, and IndexService, which adds entries and queries them by key."""

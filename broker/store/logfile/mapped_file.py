@@ -1,0 +1,551 @@
+"""MappedFile and MappedFileQueue: consecutive files of one fixed length, written through mmap.
+
+A MappedFileQueue is one contiguous range of bytes; each file is named after the position of its
+first byte. A file's space is reserved when it is created or before it is written again, then the
+file is mapped; ConsumeQueue files reserve space in steps, before each part is written.
+Views given to readers keep a file's memory alive after the file has been deleted: it is unmapped
+when the last view is released.
+
+**Source:** RocketMQ DefaultMappedFile, MappedFileQueue.
+"""
+
+import logging
+import os
+import threading
+from collections.abc import Callable
+from itertools import pairwise
+from typing import Final
+
+from broker.errors import DiskFullError, StoreError
+from broker.store.format.commitlog import file_name, file_start
+from broker.store.logfile.disk import Disk, Mapping
+
+_log = logging.getLogger(__name__)
+
+PAGE: Final = 4096
+# Bytes that a growing file reserves at creation, and the maximum that it reserves per step.
+FIRST_STEP_BYTES: Final = PAGE
+MAX_STEP_BYTES: Final = 1 << 20
+NOWHERE: Final = 1 << 63
+# The flushing thread and the appending thread may close the same descriptor: a second close could
+# hit another file that has got the same number meanwhile.
+_descriptor_lock: Final = threading.Lock()
+_RETAINED, _REMOVE, _FILL_UP = range(3)
+# For each file: name, length in bytes, action of load() (_RETAINED, _REMOVE, _FILL_UP).
+Survey = list[tuple[str, int, int]]
+
+
+class MappedFile:
+    """One file of fixed length.
+
+    ``written`` and ``flushed`` are positions within the file: the end of the data, and the end of
+    the part that is known to be on the disk.
+    """
+
+    __slots__ = (
+        "_disk",
+        "_fd",
+        "_gone",
+        "_mapping",
+        "_view",
+        "flushed",
+        "keep_open",
+        "named",
+        "path",
+        "reserved",
+        "size",
+        "start",
+        "written",
+    )
+
+    def __init__(self, disk: Disk, folder: str, start: int, size: int) -> None:
+        self.path = os.path.join(folder, file_name(start))
+        self.start = start
+        self.size = size
+        self.written = 0
+        self.flushed = 0
+        self.keep_open = False
+        # Position up to which the file's space is known to be reserved. Writing past it could hit
+        # a hole, which a full disk answers with SIGBUS.
+        self.reserved = 0
+        self._disk = disk
+        self._fd = -1
+        self._mapping: Mapping | None = None
+        self._view: memoryview | None = None
+        self._gone = False
+        # Whether the file's directory entry is known to be on the disk.
+        self.named = True
+
+    @property
+    def end(self) -> int:
+        """Position in the whole range after the file's data."""
+        return self.start + self.written
+
+    @property
+    def mapping(self) -> Mapping:
+        """The file's mapped memory, mapped at first use."""
+        if self._mapping is None:
+            self._open()
+        assert self._mapping is not None
+        return self._mapping
+
+    @property
+    def view(self) -> memoryview:
+        """A read-only view of the mapped memory, for slices without copying."""
+        if self._view is None:
+            self._view = memoryview(self.mapping).toreadonly()
+        return self._view
+
+    def create(self, reserved: int = -1) -> "MappedFile":
+        """Create the file and reserve its first ``reserved`` bytes, by default all of them.
+
+        If this fails (DiskFullError), the file is removed.
+        """
+        end = self.size if reserved < 0 else min(reserved, self.size)
+        fd = self._disk.open(self.path, create=True)
+        try:
+            if end < self.size:
+                # Before the reservation: a kill in between leaves a file of the right length.
+                self._disk.set_size(fd, self.size, self.path)
+            self._disk.reserve(fd, end, self.path)
+        except BaseException:
+            self._disk.close(fd)
+            self._disk.unlink(self.path)
+            raise
+        self.reserved = end
+        self.named = False
+        self._map(fd)
+        return self
+
+    def reserve(self) -> None:
+        """Reserve the whole file, so that no write can hit a hole (Java's files are sparse)."""
+        self._reserve_to(self.size)
+
+    def reserve_ahead(self, end: int) -> None:
+        """Reserve space at least up to ``end`` unless it is reserved, in growing steps.
+
+        Java creates sparse files of full length and writes into their holes, which a full disk
+        answers with SIGBUS. Reserving the whole file at creation costs 6 MB of disk per queue,
+        however few messages it gets. So the space grows with the queue: one page at creation, then
+        it doubles with each step; a step is at most 1 MiB unless ``end`` needs more.
+        """
+        if end > self.reserved:
+            step = min(max(self.reserved, FIRST_STEP_BYTES), MAX_STEP_BYTES)
+            self._reserve_to(min(self.size, max(-(-end // PAGE) * PAGE, self.reserved + step)))
+
+    def _reserve_to(self, end: int) -> None:
+        if end <= self.reserved:
+            return
+        # Not self._fd: another thread may be syncing the file and may close that descriptor.
+        fd = self._disk.open(self.path)
+        try:
+            self._disk.reserve(fd, end, self.path, start=self.reserved)
+        finally:
+            self._disk.close(fd)
+        self.reserved = end
+
+    def sync(self) -> None:
+        """Wait until everything written before this call is on the disk; OSError if that fails.
+
+        The first sync of a new file also syncs its folder, and thereby its directory entry.
+        """
+        end = self.written  # read before the sync, which need not cover later writes
+        try:
+            self._sync()
+        except (OSError, StoreError):
+            # Another thread may remove a file after this thread has selected it for a flush.
+            if not self._gone:
+                raise
+        self.flushed = max(self.flushed, end)
+        if self.flushed == self.size:
+            self.release_descriptor()  # a full file is not written again
+
+    def _sync(self) -> None:
+        fd = self._fd
+        if fd >= 0:
+            self._disk.sync_data(fd)
+        else:
+            fd = self._disk.open(self.path)
+            try:
+                self._disk.sync_data(fd)
+            finally:
+                self._disk.close(fd)
+        if not self.named:
+            self._disk.sync_folder(os.path.dirname(self.path))
+            self.named = True
+
+    def page_out(self) -> None:
+        """Drop the file's pages from the process's resident set; they stay in the page cache."""
+        if self._mapping is not None:
+            self._disk.page_out(self._mapping)
+
+    def rewrite(self) -> None:
+        """Rewrite one byte of each page in place, so that the next sync writes the whole file.
+
+        This includes pages of zeros: the disk may still hold older data that was erased there.
+        """
+        mapping = self.mapping
+        for start, end in list(self._disk.stored_ranges(self.path)):
+            self._reserve_to(min(end, self.size))
+            for position in range(start - start % PAGE, min(end, self.size), PAGE):
+                mapping[position] = mapping[position]
+
+    def data_end(self) -> int:
+        """Position after the last byte that the file system stores data for; a hole follows.
+
+        A search for the end of the data must not read past it: on tmpfs a read fault in a hole
+        allocates a page, and raises SIGBUS when tmpfs is full.
+        """
+        ranges = list(self._disk.stored_ranges(self.path))
+        return min(ranges[-1][1], self.size) if ranges else 0
+
+    def clear_after(self, position: int) -> None:
+        """Overwrite everything from ``position`` on with zeros; ranges of zeros are not written."""
+        mapping = self.mapping
+        start, end = self._disk.next_data(self.path, position)
+        while start >= 0:
+            end = min(end, self.size)
+            self._reserve_to(end)
+            mapping[start:end] = bytes(end - start)
+            start, end = self._disk.next_data(self.path, end)
+
+    def close(self) -> None:
+        """Release the mapping and the descriptor; readers' slices keep the memory alive."""
+        view, self._view = self._view, None
+        mapping, self._mapping = self._mapping, None
+        try:
+            if view is not None:
+                view.release()
+            if mapping is not None:
+                self._disk.unmap(mapping)
+        except BufferError:
+            pass  # a reader still holds a slice; the memory is unmapped with the last one
+        self.release_descriptor()
+
+    def release_descriptor(self) -> None:
+        """Close the descriptor kept for syncs; a later sync reopens the file."""
+        with _descriptor_lock:
+            fd, self._fd = self._fd, -1
+        if fd >= 0:
+            self._disk.close(fd)
+
+    def destroy(self) -> None:
+        """Remove the file; readers' slices stay valid. After an OSError it exists and is open."""
+        self._gone = True
+        try:
+            self._disk.unlink(self.path)
+        except BaseException:
+            self._gone = False
+            raise
+        self.close()
+
+    def _open(self) -> None:
+        self._map(self._disk.open(self.path))
+
+    def _map(self, fd: int) -> None:
+        """Map the file; keep the descriptor only with ``keep_open``.
+
+        Before Python 3.13 a mapping holds a duplicate of the descriptor (see
+        ``Disk.map``); thousands of queues should not hold two descriptors each.
+        """
+        try:
+            self._mapping = self._disk.map(fd, self.size)
+        except BaseException:
+            self._disk.close(fd)
+            raise
+        if self.keep_open and self._fd < 0:
+            self._fd = fd
+        else:
+            self._disk.close(fd)
+
+
+class MappedFileQueue:
+    """The files of one folder, oldest first, all of ``file_size`` bytes.
+
+    With ``reserve_ahead`` a new file reserves its first page only; a writer must call
+    :meth:`MappedFile.reserve_ahead` before each write.
+    """
+
+    def __init__(
+        self,
+        disk: Disk,
+        folder: str,
+        file_size: int,
+        *,
+        keep_open: bool = False,
+        reserve_ahead: bool = False,
+    ) -> None:
+        self.disk = disk
+        self.folder = folder
+        self.file_size = file_size
+        self.files: list[MappedFile] = []
+        # Whether files at the end were removed since the folder was last synced.
+        self.removed = False
+        # First position whose data was lost because a file had been shortened; NOWHERE: none.
+        self.short_from = NOWHERE
+        self.surveyed: Survey | None = None
+        # short: load() will fill up a file. broken: short, or a file in the sequence is missing.
+        self.short = self.broken = False
+        # Whether load() will remove a file (empty or only zeros), or the folder has no files.
+        self.hollow = False
+        self._keep_open = keep_open
+        self._reserve_ahead = reserve_ahead
+
+    def load(self, *, crashed: bool = False, notes: list[str] | None = None) -> None:
+        """Open the files of the folder; recovery sets the data positions.
+
+        Performs the actions that :meth:`survey` decided: empty files are removed, short files are
+        filled up with zeros. Each action is reported in ``notes``.
+
+        **Source:** RocketMQ MappedFileQueue#load, #doLoad (5.x rules).
+        """
+        survey = self.surveyed if self.surveyed is not None else self.survey(crashed=crashed)
+        self.surveyed = None
+        told = notes if notes is not None else []
+        self.files = []
+        self.short_from = NOWHERE
+        for name, length, action in survey:
+            path = os.path.join(self.folder, name)
+            if action == _REMOVE:
+                what = "empty" if not length else f"{length} bytes of zeros"
+                told.append(f"{path}: {what}, removed")
+                self.disk.unlink(path)
+                continue
+            start = file_start(name)
+            assert start is not None
+            if action == _FILL_UP:
+                told.append(
+                    f"{path}: {length} bytes long, filled up with zeros to {self.file_size}: what"
+                    f" stood from {start + length} on is lost"
+                )
+                self.short_from = min(self.short_from, start + length)
+                self._fill_up(path)
+            file = self._new(start)
+            # A killed process may not have synced the folder: the first sync must cover it.
+            file.named = not crashed
+            self.files.append(file)
+
+    def survey(self, *, crashed: bool = False, known: bool = False) -> Survey:
+        """Decide which action :meth:`load` takes for each file; changes nothing.
+
+        StoreError for an unexpected file name or length. An empty file is removed: a kill between
+        creation and growth leaves an empty last file, and any other empty file has no data either.
+        A short file is filled up with zeros if ``file_size`` is known to be right: from the length
+        of another file, from the distance between two file names, or from the caller (``known``).
+        Otherwise the setting may be wrong. After a crash (``crashed``) a short file of zeros only
+        is removed: a power cut can lose unsynced changes, including the length of a new file.
+        """
+        names = [name for name, is_folder in self.disk.list(self.folder) if not is_folder]
+        lengths = {name: self.disk.size(os.path.join(self.folder, name)) for name in names}
+        starts = [start for name in names if (start := file_start(name)) is not None]
+        known = (
+            known
+            or self.file_size in lengths.values()
+            or any(after - before == self.file_size for before, after in pairwise(starts))
+        )
+        survey: Survey = []
+        for position, name in enumerate(names):
+            path = os.path.join(self.folder, name)
+            length = lengths[name]
+            start = file_start(name)
+            if length == 0 and (start is not None or position == len(names) - 1):
+                survey.append((name, length, _REMOVE))
+            elif start is None:
+                raise StoreError(
+                    f"{path}: not the name of a store file",
+                    "move it out of this folder",
+                    path=path,
+                )
+            elif length == self.file_size:
+                survey.append((name, length, _RETAINED))
+            elif crashed and length < self.file_size and not any(self.disk.read(path)):
+                survey.append((name, length, _REMOVE))
+            elif known and length < self.file_size:
+                survey.append((name, length, _FILL_UP))
+            else:
+                raise StoreError(
+                    f"{path}: {length} bytes long, files here have {self.file_size}",
+                    "set the file size in broker.conf to the one of the files, or restore the file",
+                    path=path,
+                )
+        kept = [file_start(name) or 0 for name, _, action in survey if action != _REMOVE]
+        self.hollow = not kept or len(kept) < len(survey)
+        self.short = any(action == _FILL_UP for _, _, action in survey)
+        self.broken = self.short or any(
+            after - before != self.file_size for before, after in pairwise(kept)
+        )
+        self.surveyed = survey
+        return survey
+
+    def _fill_up(self, path: str) -> None:
+        fd = self.disk.open(path)
+        try:
+            self.disk.set_size(fd, self.file_size, path)
+        finally:
+            self.disk.close(fd)
+
+    def cut_at_gap(self) -> str:
+        """Remove the files after the first missing one; return the path of that one, or empty."""
+        for number, (before, after) in enumerate(pairwise(list(self.files))):
+            if after.start != before.start + self.file_size:
+                while len(self.files) > number + 1:
+                    self.remove_last()
+                return os.path.join(self.folder, file_name(before.start + self.file_size))
+        return ""
+
+    def detect_size(self) -> int:
+        """Length of the folder's files; 0 without files or if the length cannot be determined.
+
+        If the lengths differ, the smallest distance between two file names counts, provided that
+        it is also the largest length: a damaged file may have been shortened.
+        """
+        lengths: dict[int, int] = {}
+        for name, is_folder in self.disk.list(self.folder):
+            start = file_start(name)
+            if not is_folder and start is not None:
+                lengths[start] = self.disk.size(os.path.join(self.folder, name))
+        found = set(lengths.values()) - {0}
+        if len(found) == 1:
+            return found.pop()
+        steps = {after - before for before, after in pairwise(sorted(lengths))}
+        step = min(steps, default=0)
+        return step if step in found and step == max(found) else 0
+
+    def find(self, position: int) -> MappedFile | None:
+        """The file that contains ``position``, None if there is none."""
+        files = self.files
+        if not files:
+            return None
+        number = (position - files[0].start) // self.file_size
+        if 0 <= number < len(files):
+            file = files[number]
+            if file.start <= position < file.start + self.file_size:
+                return file
+        # A file in the sequence is missing, so that the index does not follow from the position.
+        for file in files:
+            if file.start <= position < file.start + self.file_size:
+                return file
+        return None
+
+    def create(self, start: int) -> MappedFile:
+        """Create the file that starts at ``start`` and append it to ``files``."""
+        if not self.files:
+            self.disk.make_folder(self.folder)
+        file = self._new(start).create(FIRST_STEP_BYTES if self._reserve_ahead else -1)
+        self.files.append(file)
+        return file
+
+    def prepare(self, start: int) -> MappedFile:
+        """Create the file that starts at ``start`` without appending it to ``files``."""
+        self.disk.make_folder(self.folder)
+        return self._new(start).create()
+
+    def truncate(self, position: int) -> None:
+        """Set the end of the data: files past it are removed, bytes past it stay unchanged.
+
+        **Source:** RocketMQ MappedFileQueue#truncateDirtyFiles.
+        """
+        kept: list[MappedFile] = []
+        for file in self.files:
+            if file.start > position or (file.start == position and kept):
+                file.destroy()
+                self.removed = True
+                continue
+            file.written = file.flushed = min(self.file_size, position - file.start)
+            kept.append(file)
+        self.files = kept
+
+    def remove_first(self) -> None:
+        """Remove the oldest file."""
+        self.files[0].destroy()
+        self.files.pop(0)
+
+    def remove_last(self) -> None:
+        """Remove the newest file."""
+        self.files.pop().destroy()
+        self.removed = True
+
+    def finalise_removed(self) -> None:
+        """Sync the folder after removals at the end: a power cut must not bring the files back."""
+        if self.removed:
+            self.removed = False
+            if self.disk.exists(self.folder):
+                self.disk.sync_folder(self.folder)
+
+    def close(self) -> None:
+        """Close all files."""
+        for file in self.files:
+            file.close()
+
+    def destroy(self) -> None:
+        """Remove all files and the folder."""
+        for file in self.files:
+            file.destroy()
+        self.files = []
+        self.disk.remove_folder(self.folder)
+
+    def _new(self, start: int) -> MappedFile:
+        file = MappedFile(self.disk, self.folder, start, self.file_size)
+        file.keep_open = self._keep_open
+        return file
+
+
+class FilePreparer:
+    """Creates the file after the current one ahead of time, on another thread.
+
+    ``run`` passes a job to that thread. :meth:`take` returns the prepared file if it is ready and
+    has the requested start, and creates the file in the calling thread otherwise.
+
+    **Source:** RocketMQ AllocateMappedFileService.
+    """
+
+    def __init__(self, queue: MappedFileQueue, run: Callable[[Callable[[], None]], None]) -> None:
+        self._queue = queue
+        self._run = run
+        self._lock = threading.Lock()
+        self._wanted = -1
+        self._ready: MappedFile | None = None
+
+    def request(self, start: int) -> None:
+        """Request preparation of the file that starts at ``start``."""
+        self._wanted = start
+        self._run(self._prepare)
+
+    def take(self, start: int) -> MappedFile:
+        """Return the file that starts at ``start``; DiskFullError if there is no space for it."""
+        with self._lock:
+            file, self._ready = self._ready, None
+            self._wanted = -1
+            if file is not None and file.start != start:
+                file.destroy()
+                file = None
+        return file if file is not None else self._queue.prepare(start)
+
+    def discard(self) -> None:
+        """Remove a prepared file that was not used."""
+        with self._lock:
+            self._wanted = -1
+            file, self._ready = self._ready, None
+        try:
+            if file is not None:
+                file.destroy()
+        except (OSError, StoreError) as error:
+            # A file of full length and zeros only: the next start recognises it as unused.
+            _log.warning("%s: not removed: %s", file.path if file is not None else "", error)
+
+    def _prepare(self) -> None:
+        with self._lock:
+            start = self._wanted
+            if start < 0 or self._ready is not None:
+                return
+            file = None
+            try:
+                file = self._queue.prepare(start)
+                # Syncing here keeps the journal commit of the new file out of the first flush.
+                file.sync()
+            except (DiskFullError, StoreError, OSError):
+                # The writer gets the same error when it needs the file, and reports it.
+                if file is not None:
+                    file.destroy()
+                return
+            self._ready = file

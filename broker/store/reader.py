@@ -1,0 +1,378 @@
+"""StoreReader: reads — pulls, key queries, searches by time.
+
+Records are returned as slices of the mapped files; they are neither decoded nor copied here.
+
+**Source:** RocketMQ DefaultMessageStore#getMessage, #queryMessage, #getOffsetInQueueByTime.
+"""
+
+import os
+from collections.abc import Callable
+from typing import Final
+
+from broker.common.java import string_hash
+from broker.message.record import FIXED_SIZES, FIXED_STRUCTS, MAGIC_V1
+from broker.store.commitlog import CommitLog
+from broker.store.config import MessageStoreConfig
+from broker.store.consumequeue.batch_consume_queue import BatchConsumeQueue
+from broker.store.consumequeue.consume_queue import ConsumeQueue, Unit
+from broker.store.consumequeue.consume_queue_store import ConsumeQueueStore
+from broker.store.format.consumequeue import PRE_BLANK_SIZE, UNIT_SIZE
+from broker.store.index.index_service import IndexService
+from broker.store.results import (
+    ConsumeQueueUnitView,
+    GetMessageResult,
+    GetMessageStatus,
+    QueryMessageResult,
+)
+
+# Bytes of units that one filtered pull reads at most. Source: DefaultMessageStore#getMessage.
+_SCAN_BYTES: Final = 16_000
+_QUERY_ROUNDS: Final = 3
+_MAX_BYTES: Final = 128 << 20
+_BLANKED: Final[Unit] = (-1, PRE_BLANK_SIZE, 0)
+
+_S = GetMessageStatus
+
+
+def properties_of(record: memoryview) -> bytes:
+    """The encoded properties of a whole record."""
+    shape = record[39] >> 4 & 3
+    at = FIXED_SIZES[shape] + FIXED_STRUCTS[shape].unpack_from(record)[14]
+    if FIXED_STRUCTS[shape].unpack_from(record)[1] == MAGIC_V1:
+        at += 1 + record[at]
+    else:
+        at += 2 + int.from_bytes(record[at : at + 2], "big")
+    return bytes(record[at + 2 :])
+
+
+class StoreReader:
+    """The read side of a store; counts gets and transferred messages."""
+
+    config: MessageStoreConfig
+    log: CommitLog
+    queue_table: ConsumeQueueStore
+    index: IndexService | None
+
+    def __init__(self) -> None:
+        # Damaged regions of the log, (start, end) physical offsets: readers skip them.
+        self.damaged: list[tuple[int, int]] = []
+        self.get_found = 0
+        self.get_missed = 0
+        self.transferred = 0
+        memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+        self._memory_bytes = memory * self.config.access_message_in_memory_max_ratio // 100
+
+    def get_message(
+        self,
+        topic: str,
+        queue_id: int,
+        queue_offset: int,
+        max_count: int = 32,
+        max_bytes: int = 0,
+        *,
+        matcher: Callable[[int], bool] | None = None,
+        record_matcher: Callable[[bytes], bool] | None = None,
+    ) -> GetMessageResult:
+        """Records of a queue from ``queue_offset`` on, with status and next offset.
+
+        ``max_bytes`` 0 means the configured limit. ``matcher`` gets the tags code,
+        ``record_matcher`` the encoded properties. The first match is returned at any size.
+
+        **Source:** RocketMQ DefaultMessageStore#getMessage.
+        """
+        queue = self.queue_table.find(topic, queue_id)
+        if queue is None:
+            self.get_missed += 1
+            return GetMessageResult(_S.NO_MATCHED_LOGIC_QUEUE)
+        low, high = queue.min_offset, queue.max_offset
+        if high == 0:
+            status, next_offset = _S.NO_MESSAGE_IN_QUEUE, 0
+        elif queue_offset < low:
+            status, next_offset = _S.OFFSET_TOO_SMALL, low
+        elif queue_offset == high:
+            status, next_offset = _S.OFFSET_OVERFLOW_ONE, queue_offset
+        elif queue_offset > high:
+            status, next_offset = _S.OFFSET_OVERFLOW_BADLY, high
+        else:
+            result = GetMessageResult(_S.NO_MATCHED_MESSAGE, queue_offset, low, high)
+            if queue.topic.batch:
+                self._collect_batches(result, queue, (max_count, max_bytes), matcher)
+            else:
+                self._collect(result, queue, (max_count, max_bytes), matcher, record_matcher)
+            if result.message_count:
+                self.get_found += 1
+                self.transferred += result.message_count
+            else:
+                self.get_missed += 1
+            return result
+        self.get_missed += 1
+        return GetMessageResult(status, next_offset, low, high)
+
+    def _collect(
+        self,
+        result: GetMessageResult,
+        queue: ConsumeQueue,
+        limits: tuple[int, int],
+        matcher: Callable[[int], bool] | None,
+        record_matcher: Callable[[bytes], bool] | None,
+    ) -> None:
+        """Fill ``result`` from the units at its next offset; adjacent records share one slice."""
+        max_count, max_bytes = limits
+        window = max_count
+        if matcher is not None or record_matcher is not None:
+            window = max(_SCAN_BYTES // UNIT_SIZE, max_count)
+        start = result.next_begin_offset
+        units = queue.read(start, window)
+        if not units:
+            result.status = _S.OFFSET_FOUND_NULL
+            result.next_begin_offset = queue.next_file_offset(start)
+            return
+        max_count, max_bytes = self._limits(units[0][0], max_count, max_bytes)
+        log = self.log
+        log_min = log.min_offset
+        damaged = self.damaged
+        buffers = result.buffers
+        # base to data_end: data of the current file. run_start to run_end: adjacent records that
+        # are not in buffers yet. All are physical offsets.
+        view: memoryview | None = None
+        run_start = run_end = base = data_end = -1
+        count = total = scanned = 0
+        removed = False
+        if damaged:
+            units = _without_fillers(units, queue.unit(start + len(units)))
+        for physical_offset, size, code in units:
+            if physical_offset < log_min or size == PRE_BLANK_SIZE:
+                scanned += 1
+                removed = True
+                continue
+            if count >= max_count or (total and total + size > max_bytes):
+                break
+            scanned += 1
+            if matcher is not None and not matcher(code):
+                continue
+            if physical_offset < base or physical_offset + size > data_end:
+                file = log.files.find(physical_offset)
+                if file is None or physical_offset + size > file.start + file.written:
+                    removed = True
+                    continue
+                if view is not None and run_end > run_start:
+                    buffers.append(view[run_start - base : run_end - base])
+                view, base, data_end = file.view, file.start, file.start + file.written
+                run_start = run_end = physical_offset
+            if damaged and self.is_damaged(physical_offset):
+                continue
+            if record_matcher is not None:
+                at = physical_offset - base
+                if not record_matcher(properties_of(view[at : at + size])):  # type: ignore[index]
+                    continue
+            if physical_offset != run_end:
+                if run_end > run_start:
+                    buffers.append(view[run_start - base : run_end - base])  # type: ignore[index]
+                run_start = physical_offset
+            run_end = physical_offset + size
+            count += 1
+            total += size
+        if view is not None and run_end > run_start:
+            buffers.append(view[run_start - base : run_end - base])
+        result.next_begin_offset = start + scanned
+        result.message_count = count
+        result.total_bytes = total
+        if count:
+            result.status = _S.FOUND
+            result.suggest_slave = log.max_offset - run_end > self._memory_bytes
+        elif removed:
+            result.status = _S.MESSAGE_WAS_REMOVING
+
+    def _collect_batches(
+        self,
+        result: GetMessageResult,
+        queue: ConsumeQueue,
+        limits: tuple[int, int],
+        matcher: Callable[[int], bool] | None,
+    ) -> None:
+        """Fill ``result`` from a batch queue: whole records, which may start before the offset.
+
+        ``max_count`` limits messages, but the first record is always returned; the client drops
+        the messages before the requested offset.
+        """
+        assert isinstance(queue, BatchConsumeQueue)
+        max_count, max_bytes = limits
+        start = result.next_begin_offset
+        first = True
+        for unit in queue.read_batches(start, max(_SCAN_BYTES // UNIT_SIZE, max_count)):
+            physical_offset, size, code, _, base, number = unit[:6]
+            if first:
+                max_count, max_bytes = self._limits(physical_offset, max_count, max_bytes)
+                first = False
+            full = result.message_count + number > max_count
+            if result.total_bytes and (full or result.total_bytes + size > max_bytes):
+                break
+            result.next_begin_offset = base + number
+            if matcher is not None and not matcher(code):
+                continue
+            record = self.log.read(physical_offset, size)
+            if record is None or self.is_damaged(physical_offset):
+                continue
+            result.buffers.append(record)
+            result.message_count += number
+            result.total_bytes += size
+        if result.message_count:
+            result.status = _S.FOUND
+
+    def _limits(self, physical_offset: int, max_count: int, max_bytes: int) -> tuple[int, int]:
+        """Maximum messages and bytes of a pull whose first record is at ``physical_offset``.
+
+        Smaller if the record is so far from the end of the log that it is probably not in memory.
+
+        **Source:** RocketMQ DefaultMessageStore#isTheBatchFull, #checkInDiskByCommitOffset.
+        """
+        config = self.config
+        if self.log.max_offset - physical_offset > self._memory_bytes:
+            count = config.max_transfer_count_on_message_in_disk
+            size = config.max_transfer_bytes_on_message_in_disk
+        else:
+            count = config.max_transfer_count_on_message_in_memory
+            size = config.max_transfer_bytes_on_message_in_memory
+        return min(max_count, count), min(max_bytes or size, size, _MAX_BYTES)
+
+    def query_message(
+        self, topic: str, key: str, max_num: int, begin: int, end: int
+    ) -> QueryMessageResult:
+        """Records indexed under ``key`` of ``topic``, storeTimestamp in ``begin``..``end`` (ms).
+
+        Oldest first, at most maxMsgsNumBatch. The result includes hash collisions: the caller must
+        compare topic and keys. The index stores whole seconds: pass ``begin`` a second earlier.
+
+        **Source:** RocketMQ DefaultMessageStore#queryMessage.
+        """
+        index = self.index
+        if index is None:
+            return QueryMessageResult([])
+        entry = self.queue_table.topics.get(topic)
+        prefix = entry.key_prefix if entry else string_hash(topic + "#") & 0xFFFFFFFF
+        limit = min(max_num, self.config.max_msgs_num_batch)
+        data = key.encode("utf-8", "replace")
+        result = QueryMessageResult([])
+        for _ in range(_QUERY_ROUNDS):
+            found, timestamp, offset = index.query(prefix, data, limit, begin, end)
+            result.index_last_update_timestamp = timestamp
+            result.index_last_update_physical_offset = offset
+            if not found:
+                break
+            for physical_offset in sorted(set(found)):
+                record = self.log.record_at(physical_offset)
+                if record is not None and not self.is_damaged(physical_offset):
+                    result.buffers.append(record)
+            if result.buffers:
+                break
+            # No record could be read: search again up to the time of the oldest one.
+            end = self.log.store_timestamp_at(min(found))
+            if end < begin:
+                break
+        return result
+
+    def offset_by_time(
+        self, topic: str, queue_id: int, timestamp: int, boundary: str = "LOWER"
+    ) -> int:
+        """Queue offset for a storeTimestamp, ms; between min and max offset.
+
+        LOWER: the first offset stored at or after ``timestamp``, or max offset. UPPER: the last
+        offset stored at or before it, or min offset. 0 for an unknown queue.
+
+        **Source:** RocketMQ ConsumeQueue#binarySearchInQueueByTime (5.1.1 and later).
+        """
+        queue = self.queue_table.find(topic, queue_id)
+        if queue is None:
+            return 0
+        low, high = queue.min_offset, queue.max_offset
+        upper = boundary == "UPPER"
+        while low < high:
+            middle = (low + high) // 2
+            unit = queue.unit(middle)
+            stored = self.log.store_timestamp_at(unit[0]) if unit is not None else -1
+            if stored < timestamp or (upper and stored == timestamp):
+                low = middle + 1
+            else:
+                high = middle
+        return max(low - 1, queue.min_offset) if upper else low
+
+    def store_timestamp_at(self, topic: str, queue_id: int, queue_offset: int) -> int:
+        """storeTimestamp (ms) of the message at a queue offset, -1 if there is none."""
+        queue = self.queue_table.find(topic, queue_id)
+        unit = queue.unit(queue_offset) if queue is not None else None
+        if unit is None or unit[1] == PRE_BLANK_SIZE:
+            return -1
+        return self.log.store_timestamp_at(unit[0])
+
+    def earliest_message_time(self, topic: str = "", queue_id: int = 0) -> int:
+        """storeTimestamp (ms) of a queue's first message, without a topic of the log's; or -1."""
+        if not topic:
+            return self.log.store_timestamp_at(self.log.min_offset)
+        queue = self.queue_table.find(topic, queue_id)
+        return -1 if queue is None else self.store_timestamp_at(topic, queue_id, queue.min_offset)
+
+    def consume_queue_units(
+        self, topic: str, queue_id: int, from_offset: int, count: int
+    ) -> list[ConsumeQueueUnitView]:
+        """Up to ``count`` units of a queue from ``from_offset`` on, across files."""
+        queue = self.queue_table.find(topic, queue_id)
+        if queue is None:
+            return []
+        units: list[ConsumeQueueUnitView] = []
+        queue_offset = max(from_offset, queue.min_offset)
+        while len(units) < count:
+            part = queue.read(queue_offset, count - len(units))
+            if not part:
+                break
+            units += [
+                ConsumeQueueUnitView(queue_offset + number, *unit)
+                for number, unit in enumerate(part)
+            ]
+            queue_offset += len(part)
+        return units
+
+    def get_record_at(self, physical_offset: int, size: int | None = None) -> memoryview | None:
+        """The record at ``physical_offset``; None if none starts there or its size differs.
+
+        Also None for a record in a damaged region. ``size`` None accepts any size.
+        """
+        record = self.log.record_at(physical_offset)
+        if record is not None and self.is_damaged(physical_offset):
+            return None
+        if record is not None and size is not None and len(record) != size:
+            return None
+        return record
+
+    def is_damaged(self, physical_offset: int) -> bool:
+        """Whether a physical offset is in a damaged region that recovery found."""
+        return any(start <= physical_offset < end for start, end in self.damaged)
+
+    def get_max_offset(self, topic: str, queue_id: int) -> int:
+        """Queue offset after the last message, 0 for an unknown queue."""
+        queue = self.queue_table.find(topic, queue_id)
+        return queue.max_offset if queue is not None else 0
+
+    def get_min_offset(self, topic: str, queue_id: int) -> int:
+        """Queue offset of the first message still in the log, -1 for an unknown queue."""
+        queue = self.queue_table.find(topic, queue_id)
+        return queue.min_offset if queue is not None else -1
+
+    def queues(self) -> dict[str, list[int]]:
+        """Queue ids by topic, sorted; topics without queues are left out."""
+        return {
+            topic.name: sorted(topic.queues)
+            for topic in self.queue_table.topics.values()
+            if topic.queues
+        }
+
+
+def _without_fillers(units: list[Unit], following: Unit | None) -> list[Unit]:
+    """Replace filler units by blanks; a filler unit is a copy of the unit after it.
+
+    So each message is returned once, at its own queue offset.
+    """
+    behind = [*units[1:], following]
+    return [
+        _BLANKED if after is not None and after[0] == unit[0] else unit
+        for unit, after in zip(units, behind, strict=True)
+    ]

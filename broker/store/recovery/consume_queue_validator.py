@@ -1,0 +1,154 @@
+"""Validate ConsumeQueues before the log scan: units without a record, truncated queues.
+
+The check compares the ConsumeQueue files, the log records of their last units, and
+``queueEnds.json``, written when the store was last opened or stopped. Differences are added to the
+recovery report and decide from where recovery scans the log.
+"""
+
+from typing import Final
+
+from broker.common.topic import is_system_topic
+from broker.store.commitlog import CommitLog
+from broker.store.consumequeue import multi_dispatch
+from broker.store.consumequeue.consume_queue import ConsumeQueue, Topic
+from broker.store.consumequeue.consume_queue_store import ConsumeQueueStore
+from broker.store.format.commitlog import check_record
+from broker.store.reput import ReputService
+from broker.store.results import RecoveryReport
+from broker.store.store_manifest import StoreManifest
+
+# Bounds the recovery report of a store with many affected queues.
+MAX_NOTES: Final = 100
+
+
+class ConsumeQueueValidator:
+    """Validate the ConsumeQueues of a store that is being opened.
+
+    ``known`` is the set of topics in topics.json; None if the file cannot be read, and then every
+    topic is treated as existing.
+    """
+
+    def __init__(
+        self,
+        log: CommitLog,
+        queues: ConsumeQueueStore,
+        reput: ReputService,
+        ends: StoreManifest,
+        report: RecoveryReport,
+    ) -> None:
+        self.known: set[str] | None = None
+        self._log = log
+        self._queues = queues
+        self._reput = reput
+        self._ends = ends
+        self._notes = report.notes
+
+    def drop_unvalidated(self, *, intact: bool) -> None:
+        """Drop units at the end of each queue that have no matching record in the log.
+
+        ``intact``: the files contain everything that was stored, so the queue ends found on opening
+        are correct; otherwise each end is searched again.
+        """
+        for queue in self._queues.all():
+            if self._ends.is_deleted(queue.topic.name, queue.max_physical_offset - 1):
+                # The deletion was recorded and then interrupted.
+                queue.destroy()
+                continue
+            if not intact:
+                queue.scan_end()
+            end = queue.max_offset
+            while end > 0:
+                unit = queue.unit(end - 1)
+                if unit is None or self._replaces(queue, end - 1, unit):
+                    break
+                end -= 1
+            if end < queue.max_offset:
+                self._notes.append(
+                    f"{queue.topic.name}/{queue.queue_id}: {queue.max_offset - end} units behind"
+                    " the end dropped"
+                )
+                queue.truncate_units(end)
+
+    def full(self) -> list[tuple[ConsumeQueue, int]]:
+        """Queues whose last file is full, each with its max offset.
+
+        After a crash the number of files of a queue is unknown: such a queue may have lost one.
+        """
+        return [
+            (queue, queue.max_offset)
+            for queue in self._queues.all()
+            if queue.files.files and queue.files.files[-1].written == queue.files.file_size
+        ]
+
+    def report_repaired(self, full: list[tuple[ConsumeQueue, int]]) -> None:
+        """Report which of these queues the log scan extended."""
+        for queue, end in full:
+            if queue.max_offset > end:
+                what = f"ended at {end} where a file ends, the log knows units up to"
+                self._tell(queue.topic.name, queue.queue_id, what, queue.max_offset)
+
+    def _replaces(self, queue: ConsumeQueue, queue_offset: int, unit: tuple[int, int, int]) -> bool:
+        """Return whether the unit's record is in the log and belongs to this queue and offset."""
+        physical_offset, size, _ = unit
+        if physical_offset < self._log.min_offset:
+            return True  # the log file has expired, or the unit is a filler: it cannot be checked
+        file = self._log.files.find(physical_offset)
+        if file is None:
+            return False
+        position = physical_offset - file.start
+        if check_record(file.mapping, position, file.size, check_crc=False) != size:
+            return False
+        entry = self._reput.read(file.mapping, position, file.start)
+        owner = entry[5]
+        if owner is queue:
+            return entry[4] == queue_offset
+        # The topic alone is not enough: the record may not be dispatched to this queue (a delayed
+        # message in its schedule queue), or it replaced the unit's record after a power failure.
+        further = multi_dispatch.units(owner.topic.name, entry[6])
+        return (queue.topic.data, queue_offset) in further
+
+    def missing(self) -> bool:
+        """Return whether a queue recorded in the manifest is missing or has lost units."""
+        missing = False
+        for name, queues in self._ends.queues.items():
+            topic = self._queues.topics.get(name)
+            if self.known is not None and self._is_unknown(topic or Topic(name)):
+                continue
+            for queue_id, max_offset in queues.items():
+                queue = self._queues.find(name, queue_id)
+                if queue is None or queue.max_offset < max_offset:
+                    there = 0 if queue is None else queue.max_offset
+                    self._tell(name, queue_id, f"ends at {there}, it had come to", max_offset)
+                    missing = True
+        # A queue that is not in the manifest was created later and starts at 0.
+        begins = self._ends.begins
+        for queue in self._queues.all() if begins is not None else ():
+            name, queue_id = queue.topic.name, queue.queue_id
+            was = begins.get(name, {}).get(queue_id, 0) if begins is not None else 0
+            if queue.files.files and queue.files.files[0].start > was:
+                begin = queue.files.files[0].path
+                self._tell(name, queue_id, f"begins with {begin}, not with file", was)
+                missing = True
+        return missing
+
+    def _tell(self, topic: str, queue_id: int, what: str, value: int) -> None:
+        if len(self._notes) < MAX_NOTES:
+            self._notes.append(f"{self._queues.folder_of(topic, queue_id)}: {what} {value}")
+
+    def is_gone(self, topic: Topic, physical_offset: int) -> bool:
+        """Return whether a record belongs to a deleted topic: it must not recreate its queue."""
+        if self._ends.is_deleted(topic.name, physical_offset):
+            return True
+        return self.known is not None and self._is_unknown(topic)
+
+    def _is_unknown(self, topic: Topic) -> bool:
+        """Return whether a topic is not in topics.json and has no ConsumeQueue files.
+
+        System topics and topics that start with ``%`` are never unknown.
+        """
+        assert self.known is not None
+        if topic.name in self.known:
+            return False
+        if is_system_topic(topic.name) or topic.name.startswith("%"):
+            return False
+        return not any(queue.files.files for queue in topic.queues.values())

@@ -1,0 +1,178 @@
+"""StoreManifest: a file that records the expected files and ends of the store for the next start.
+
+``queueEnds.json`` in the store directory; the Java broker ignores it:
+
+=========  =======================================================================
+logMin     physical offset of the start of the log when the file was written
+logEnd     physical offset up to which the log was flushed then
+queues     topic → queue id → max offset: a queue that is missing or shorter has lost units
+begins     topic → queue id → file position of its first file, bytes; 0 is left out
+damaged    [start, end] of damaged regions of the log, physical offsets
+deleted    topic → end of the log at its deletion: earlier records of the topic are ignored
+indexed    physical offset of the last record in the index, -1 without one
+index      names of the index files
+sizes      bytes of one file: CommitLog, SimpleCQ, BatchCQ; then slots and entries of an IndexFile
+reread     true: repair of files has started, and no start has read the log to its end since
+=========  =======================================================================
+"""
+
+import json
+import os
+from bisect import bisect_left
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from broker.store.logfile.disk import Disk
+
+if TYPE_CHECKING:
+    from broker.store.consumequeue.consume_queue import ConsumeQueue
+    from broker.store.consumequeue.consume_queue_store import ConsumeQueueStore
+
+NAME: Final = "queueEnds.json"
+
+
+class Bounds(msgspec.Struct, kw_only=True):
+    """Start and end of the log, end and files of the index, and file lengths at one moment."""
+
+    log_min: int = -1
+    log_end: int = -1
+    indexed: int = -1
+    index: list[str] = msgspec.field(default_factory=list)
+    sizes: list[int] = msgspec.field(default_factory=list)
+
+
+class StoreManifest:
+    """Content of the file; ``found``: whether load() found a valid one."""
+
+    def __init__(self, disk: Disk, root: str) -> None:
+        self._disk = disk
+        self.path = os.path.join(root, NAME)
+        self.found = False
+        self.bounds = Bounds()
+        self.queues: dict[str, dict[int, int]] = {}
+        self.begins: dict[str, dict[int, int]] | None = None
+        self.damaged: list[tuple[int, int]] = []
+        self.deleted: dict[str, int] = {}
+        self.reread = False
+        self._content: dict[str, Any] = {"logEnd": -1, "queues": {}}
+
+    @property
+    def log_end(self) -> int:
+        """Flushed end of the log when the file was written, -1 if unknown."""
+        return self.bounds.log_end
+
+    @property
+    def indexed(self) -> int:
+        """Physical offset of the last record in the index at that time, -1 without one."""
+        return self.bounds.indexed
+
+    def size(self, kind: int) -> int:
+        """Bytes of one file: kind 0 CommitLog, 1 SimpleCQ, 2 BatchCQ; 0 if unknown."""
+        sizes = self.bounds.sizes
+        return sizes[kind] if kind < len(sizes) else 0
+
+    def load(self) -> None:
+        """Read the file; a missing or invalid one is ignored.
+
+        OSError if it exists and cannot be read: its content must not be ignored then. Rebinds
+        ``damaged`` and the other attributes; do not keep references to the earlier ones.
+        """
+        try:
+            data = self._disk.read(self.path)
+        except FileNotFoundError:
+            return
+        try:
+            content = json.loads(data)
+            bounds = Bounds(
+                log_min=int(content.get("logMin", -1)),
+                log_end=int(content["logEnd"]),
+                indexed=int(content.get("indexed", -1)),
+                index=[str(name) for name in content.get("index", ())],
+                sizes=[int(size) for size in content.get("sizes", ())],
+            )
+            queues = _by_queue(content["queues"])
+            begins = _by_queue(content["begins"]) if "begins" in content else None
+            damaged = [(int(start), int(end)) for start, end in content.get("damaged", ())]
+            deleted = {str(t): int(end) for t, end in content.get("deleted", {}).items()}
+        except (ValueError, TypeError, KeyError, AttributeError):
+            return
+        self.bounds, self.queues, self.begins = bounds, queues, begins
+        self.damaged, self.deleted = damaged, deleted
+        self.reread = bool(content.get("reread"))
+        self._content = content
+        self.found = True
+
+    def is_deleted(self, topic: str, physical_offset: int) -> bool:
+        """Whether a record of ``topic`` at this physical offset precedes the topic's deletion."""
+        return physical_offset < self.deleted.get(topic, 0)
+
+    def write(self, bounds: Bounds, queues: "ConsumeQueueStore") -> None:
+        """Write the current state; drop entries that end before the start of the log."""
+        self.bounds = bounds
+        self.queues = {}
+        self.begins = {}
+        for queue in queues.all():
+            name, queue_id = queue.topic.name, queue.queue_id
+            end = _flushed_end(queue, bounds.log_end)
+            if end > 0:
+                self.queues.setdefault(name, {})[queue_id] = end
+            files = queue.files.files
+            if files and files[0].start > 0:
+                self.begins.setdefault(name, {})[queue_id] = files[0].start
+        # In place: StoreReader.damaged is this list (MessageStore.load shares it after recovery).
+        self.damaged[:] = sorted(place for place in self.damaged if place[1] > bounds.log_min)
+        self.deleted = {topic: end for topic, end in self.deleted.items() if end > bounds.log_min}
+        self.reread = False
+        self._content = {
+            "logMin": bounds.log_min,
+            "logEnd": bounds.log_end,
+            "queues": self.queues,
+            "begins": self.begins,
+            "damaged": self.damaged,
+            "deleted": self.deleted,
+            "indexed": bounds.indexed,
+            "index": bounds.index,
+            "sizes": bounds.sizes,
+        }
+        self._store()
+
+    def require_full_scan(self) -> None:
+        """Mark that every start must read the whole log until the next :meth:`write`.
+
+        Called before files are repaired: a kill during the repair must not leave a part undone.
+        """
+        self.reread = True
+        self._content["reread"] = True
+        self._store()
+
+    def _store(self) -> None:
+        temporary = self.path + ".tmp"
+        self._disk.write(temporary, json.dumps(self._content, sort_keys=True).encode())
+        self._disk.keep_mode(self.path, temporary)
+        self._disk.rename(temporary, self.path)
+        self._disk.sync_folder(os.path.dirname(self.path))
+
+
+def _flushed_end(queue: "ConsumeQueue", log_end: int) -> int:
+    """Queue offset after the last unit whose record starts below ``log_end``.
+
+    With ASYNC_FLUSH units are dispatched before their records are flushed; a power cut may lose
+    those records, so the next start must not expect their units.
+    """
+    if queue.max_physical_offset <= log_end:
+        return queue.max_offset
+
+    def is_unflushed(queue_offset: int) -> bool:
+        unit = queue.unit(queue_offset)
+        return unit is not None and unit[0] >= log_end
+
+    first = max(0, queue.first_offset)
+    return bisect_left(range(first, queue.max_offset), True, key=is_unflushed) + first
+
+
+def _by_queue(content: dict[str, dict[str, int]]) -> dict[str, dict[int, int]]:
+    return {
+        str(topic): {int(queue_id): int(value) for queue_id, value in values.items()}
+        for topic, values in content.items()
+    }

@@ -1,0 +1,224 @@
+"""VectorizedDispatcher: recovery's fast path for valid, plain records of a long log.
+
+The slow path takes recovery some 25 us per record. The fast path reads a few thousand records as
+columns: compiled loops find the valid ones, and runs of units and index entries are stored
+without an object per record. Other records take the slow path, one by one and in log order:
+transactions, inner batches, schedule and batch topics, non-ASCII text, and queues whose offsets do
+not increase by one or whose units differ from the log. So both paths produce the same bytes.
+
+Needs numba (extra ``fast``); without it, and for short logs, recovery takes the slow path only.
+
+**Source:** no Java counterpart; RocketMQ dispatches record by record in recovery too.
+"""
+
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import numpy as np
+
+from broker.common.sysflag import INNER_BATCH, TRANSACTION_MASK
+from broker.store.consumequeue.consume_queue import ConsumeQueue, Topic
+from broker.store.format import kernels
+from broker.store.format.columns import COLUMNS, ROWS, WITH_CRC, WITH_PROPERTIES, ScanBatch
+from broker.store.format.consumequeue import EXT_ADDRESS_MAX
+from broker.store.format.hash_kernels import (
+    equal_slices,
+    hash_slices,
+    key_hashes,
+    key_seeds,
+    key_slices,
+)
+from broker.store.index.vectorized import put_entries
+from broker.store.logfile.mapped_file import MappedFile
+from broker.store.recovery.queue_offset_validator import QueueOffsetValidator
+from broker.store.reput import Dispatch, ReputService, message_keys
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Int64s = NDArray[np.int64]
+
+_UNIT: Final = np.dtype([("offset", ">i8"), ("size", ">i4"), ("code", ">i8")])
+_RARE: Final = TRANSACTION_MASK | INNER_BATCH
+
+
+class Group(NamedTuple):
+    """The rows of one queue within a batch, in log order."""
+
+    topic: Topic
+    queue: ConsumeQueue
+    rows: "Int64s"
+
+
+class VectorizedDispatcher:
+    """Dispatches runs of records; one instance per recovery."""
+
+    def __init__(self, reput: ReputService) -> None:
+        self._reput = reput
+        self._queues = reput.queues
+        self._index = reput.index
+
+    def batch(
+        self, file: MappedFile, position: int, order: QueueOffsetValidator, *, check_crc: bool
+    ) -> ScanBatch:
+        """Dispatch the valid records from ``position`` on, up to ROWS of them.
+
+        Returns the batch: ``count`` may be 0, and the slow path resumes at ``next_position``.
+        """
+        view = np.frombuffer(file.mapping, dtype=np.uint8)
+        what = WITH_PROPERTIES | (WITH_CRC if check_crc else 0)
+        batch = ScanBatch(np.empty((len(COLUMNS), ROWS), dtype=np.int64), file.start)
+        count, after = kernels.fill(
+            view, file.start, position, file.size, what, kernels.CRC_TABLES, batch.table
+        )
+        batch.count, batch.next_position = int(count), int(after)
+        if batch.count:
+            self._dispatch(file, view, batch, order)
+        return batch
+
+    def _dispatch(
+        self,
+        file: MappedFile,
+        view: "NDArray[np.uint8]",
+        batch: ScanBatch,
+        order: QueueOffsetValidator,
+    ) -> None:
+        slow = np.zeros(batch.count, dtype=bool)
+        codes = hash_slices(view, batch.column("tags_at"), batch.column("tags_length"))
+        groups, seeds = self._groups(view, batch, slow)
+        for group in groups:
+            if not self._place(group, batch, codes, order):
+                slow[group.rows] = True
+        entries = self._entries(file, view, batch, slow, seeds)
+        done = 0
+        for row in np.flatnonzero(slow).tolist():
+            done = self._put(entries, done, row)
+            self._reput.dispatch_record(self._read(file, batch, row))
+        self._put(entries, done, batch.count)
+        self._reput.last_store_timestamp = int(batch.column("store_timestamp")[-1])
+        self._reput.dispatched += batch.count - int(np.count_nonzero(slow))
+
+    def _read(self, file: MappedFile, batch: ScanBatch, row: int) -> Dispatch:
+        return self._reput.read(file.mapping, int(batch.column("position")[row]), file.start)
+
+    # --- index --------------------------------------------------------------------------------
+
+    def _entries(
+        self,
+        file: MappedFile,
+        view: "NDArray[np.uint8]",
+        batch: ScanBatch,
+        slow: "NDArray[np.bool_]",
+        seeds: "Int64s",
+    ) -> "Int64s":
+        """Missing index entries of the plain rows, int64[4, n]: row, hash, offset, time (ms)."""
+        index = self._index
+        if index is None:
+            return np.empty((4, 0), dtype=np.int64)
+        physical = batch.physical_offset
+        known = index.files[-1].end_physical_offset if index.files else -1
+        for row in np.flatnonzero(~slow & (physical == known)).tolist():
+            # The index may have only some keys of its last record: put_keys adds the missing ones.
+            entry = self._read(file, batch, row)
+            if keys := message_keys(entry[6]):
+                index.put_keys(entry[5].topic.key_prefix, keys, entry[0], entry[2])
+        rows = np.flatnonzero(~slow & (physical > known))
+        which, starts, lengths = key_slices(view, batch, rows)
+        hashes = key_hashes(hash_slices(view, starts, lengths, seeds[which]))
+        stored = batch.column("store_timestamp")[which]
+        return np.stack((which, hashes, physical[which], stored))
+
+    def _put(self, entries: "Int64s", done: int, row: int) -> int:
+        """Put the entries from number ``done`` up to those of ``row``; return the new ``done``."""
+        end = int(np.searchsorted(entries[0], row))
+        if end > done and self._index is not None:
+            put_entries(self._index, entries[1:, done:end])
+        return end
+
+    # --- queues -------------------------------------------------------------------------------
+
+    def _groups(
+        self, view: "NDArray[np.uint8]", batch: ScanBatch, slow: "NDArray[np.bool_]"
+    ) -> "tuple[list[Group], Int64s]":
+        """Group rows by queue; also each row's hash of ``topic#``. Marks other rows in ``slow``."""
+        starts, lengths = batch.column("topic_at"), batch.column("topic_length")
+        hashes = hash_slices(view, starts, lengths)
+        queue_ids = batch.column("queue_id")
+        slow |= (batch.column("sys_flag") & _RARE) != 0
+        slow |= batch.column("plain_text") == 0
+        slow |= (queue_ids < 0) | (lengths == 0)
+        keys = (hashes << 32) | (queue_ids & 0xFFFFFFFF)
+        _, firsts, which = np.unique(keys, return_index=True, return_inverse=True)
+        first_of = firsts[which]
+        # If two topics have the same hash, the second one takes the slow path.
+        slow |= ~equal_slices(view, (starts, lengths), view, (starts[first_of], lengths[first_of]))
+        rows_of = np.argsort(which, kind="stable")
+        ends = np.cumsum(np.bincount(which, minlength=len(firsts)))
+        groups = []
+        for number, rows in enumerate(np.split(rows_of, ends[:-1])):
+            first = int(firsts[number])
+            name = view[starts[first] : starts[first] + lengths[first]].tobytes()
+            topic = self._queues.topic_of_data(name)
+            if slow[rows].any() or topic.special or topic.batch:
+                # All rows of a queue take the same path, so that they keep their order.
+                slow[rows] = True
+                continue
+            queue = self._queues.queue(topic, int(queue_ids[first]))
+            groups.append(Group(topic, queue, rows))
+        return groups, key_seeds(hashes)
+
+    def _place(
+        self, group: Group, batch: ScanBatch, codes: "Int64s", order: QueueOffsetValidator
+    ) -> bool:
+        """Store the units of a group in its queue; False if they must take the slow path."""
+        topic, queue, rows = group
+        physical = batch.physical_offset[rows]
+        skip = self._reput.skip
+        if skip is not None:
+            gone = skip(topic, int(physical[0]))
+            if gone != skip(topic, int(physical[-1])):
+                return False
+            if gone:
+                return True
+        offsets = batch.column("queue_offset")[rows]
+        first, count = int(offsets[0]), len(rows)
+        if (
+            int(offsets[-1]) - first != count - 1
+            or (np.diff(offsets) != 1).any()
+            or not queue.first_offset <= first <= queue.max_offset
+        ):
+            return False
+        units = np.empty(count, dtype=_UNIT)
+        units["offset"] = physical
+        units["size"] = batch.column("total_size")[rows]
+        units["code"] = codes[rows]
+        there = min(count, queue.max_offset - first)
+        if not self._same(queue, first, units[:there]):
+            return False
+        new = units[there:]
+        if len(new) and int(new["offset"][0] + new["size"][0]) <= queue.max_physical_offset:
+            return False
+        if not order.offer_run(queue, first, count, int(physical[0])):
+            return False
+        if len(new):
+            end = int(new["offset"][-1]) + int(new["size"][-1])
+            queue.append_units(new.tobytes(), end)
+        return True
+
+    def _same(self, queue: ConsumeQueue, first: int, units: Any) -> bool:
+        """Whether the queue's units from offset ``first`` on equal ``units``."""
+        done = 0
+        while done < len(units):
+            data = queue.packed(first + done, len(units) - done)
+            held = np.frombuffer(data, dtype=_UNIT)
+            wanted = units[done : done + len(held)]
+            if not len(held):
+                return False
+            if (held["offset"] != wanted["offset"]).any() or (held["size"] != wanted["size"]).any():
+                return False
+            if self._reput.compare_codes:
+                # A code up to EXT_ADDRESS_MAX is a Java ConsumeQueueExt address: not comparable.
+                other = held["code"] != wanted["code"]
+                if (other & (held["code"] > EXT_ADDRESS_MAX)).any():
+                    return False
+            done += len(held)
+        return True

@@ -1,0 +1,89 @@
+"""Read ``queueEnds.json``, in which our broker records facts about a store.
+
+Only the keys that inspection uses are read; a Java broker does not write the file. The format is
+documented in :mod:`broker.store.store_manifest`, which inspection must not import: it writes.
+"""
+
+import json
+from typing import Any, Final
+
+import msgspec
+
+from mqadmin.inspector.directory import StoreDirectory
+from mqadmin.inspector.files import read_all
+
+NAME: Final = "queueEnds.json"
+
+QueueKey = tuple[str, int]
+
+
+class StoreManifest(msgspec.Struct, frozen=True):
+    """The recorded values; defaults if the file is missing or unreadable.
+
+    ``log_end`` is the physical offset of the end of the log at the last save, -1 if unknown;
+    ``queues`` the maxOffset of each queue then; ``deleted`` the physical offset of a topic's last
+    deletion: its records below are of the deleted topic; ``file_sizes`` the lengths in bytes of
+    CommitLog, ConsumeQueue and batch queue files, 0 if unknown. ``problem`` is the reason why an
+    existing file cannot be read.
+    """
+
+    log_end: int = -1
+    queues: dict[QueueKey, int] = msgspec.field(default_factory=dict)
+    deleted: dict[bytes, int] = msgspec.field(default_factory=dict)
+    file_sizes: tuple[int, int, int] = (0, 0, 0)
+    problem: str = ""
+
+
+def encode_deleted(deleted: dict[bytes, int], log_end: int) -> bytes:
+    """Encode a file that contains only the deleted topics and their physical offsets.
+
+    Because ``logEnd`` is unknown, our broker reads the whole log once, as after a Java broker.
+    """
+    ends = {
+        topic.decode("utf-8", "surrogateescape"): min(end, log_end)
+        for topic, end in sorted(deleted.items())
+    }
+    return json.dumps({"logEnd": -1, "queues": {}, "deleted": ends}).encode()
+
+
+class DeletedTopics:
+    """Recognises and counts records of deleted topics, which may have been recreated.
+
+    ``ends`` maps a topic to the physical offset below which its records are of the deleted one.
+    Such records are neither damaged nor restored: they have no units.
+    """
+
+    def __init__(self, ends: dict[bytes, int]) -> None:
+        self.ends = ends
+        self.records = 0
+
+    def take(self, topic: bytes, physical_offset: int) -> bool:
+        """Whether a record is of a deleted topic; if so, it is counted."""
+        is_deleted = physical_offset < self.ends.get(topic, 0)
+        self.records += is_deleted
+        return is_deleted
+
+
+def read_queue_ends(store: StoreDirectory) -> StoreManifest:
+    """Read the file of a store; StoreError if it exists and a read fails."""
+    data = None if store.root is None else read_all(store.root / NAME)
+    if data is None:
+        return StoreManifest()
+    try:
+        content: dict[str, Any] = json.loads(data)
+        sizes = [*content.get("sizes", ()), 0, 0, 0]
+        return StoreManifest(
+            log_end=int(content["logEnd"]),
+            queues={
+                (topic, int(queue_id)): int(end)
+                for topic, queues in content.get("queues", {}).items()
+                for queue_id, end in queues.items()
+            },
+            deleted={
+                topic.encode("utf-8", "surrogateescape"): int(end)
+                for topic, end in content.get("deleted", {}).items()
+            },
+            file_sizes=(int(sizes[0]), int(sizes[1]), int(sizes[2])),
+        )
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        return StoreManifest(problem=f"the file cannot be read: {error!r:.80}")

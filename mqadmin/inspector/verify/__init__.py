@@ -1,0 +1,1 @@
+"""Verification of a store: log, queues, index, checkpoint and configuration against each other."""

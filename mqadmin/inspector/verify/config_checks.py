@@ -1,0 +1,415 @@
+"""Compare configuration, checkpoint and marker files with the log and the queues."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, Final, NamedTuple
+
+from broker.common.java_json import loads
+from broker.common.topic import (
+    LMQ_PREFIX,
+    SCHEDULE_TOPIC,
+    TRANS_HALF_TOPIC,
+    TRANS_OP_HALF_TOPIC,
+    is_system_topic,
+)
+from broker.errors import RemoteProtocolError, StoreError
+from broker.store.format import config, state
+from broker.store.format.consumequeue import UNIT_SIZE
+from mqadmin.inspector.configs import BACKUP, config_rows
+from mqadmin.inspector.damage import ERROR, WARNING
+from mqadmin.inspector.directory import Query, StoreDirectory
+from mqadmin.inspector.files import read_all
+from mqadmin.inspector.loss import indexed_places
+from mqadmin.inspector.rows import CheckpointRow, DamageRow, StateRow
+from mqadmin.inspector.store_manifest import NAME as QUEUE_ENDS
+from mqadmin.inspector.store_manifest import StoreManifest
+from mqadmin.inspector.verify.record_checks import RecordChecks
+from mqadmin.inspector.verify.report import NOTICE, Findings
+from mqadmin.inspector.verify.verdict import Verdict, fresh_unit
+
+# Default of messageDelayLevel.
+DELAY_LEVELS: Final = "1s 5s 10s 30s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 2h"
+_UNITS: Final = {"s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
+_CONF_BYTES: Final = 1 << 20
+
+
+class Settings(NamedTuple):
+    """Values of a broker.conf in or beside the store; None if not set."""
+
+    index_enabled: bool | None = None
+    delay_levels: str | None = None
+    values: Mapping[str, str] = MappingProxyType({})
+
+    def number(self, key: str) -> int:
+        """Return a setting as a non-negative integer, 0 if it is not set or not a number."""
+        text = self.values.get(key, "").strip()
+        return int(text) if text.isdigit() else 0
+
+
+def read_settings(store: StoreDirectory) -> Settings:
+    """Read the broker.conf whose storePathRootDir is this store; defaults if there is none."""
+    from broker.common.properties import parse_properties
+
+    root = store.root
+    if root is None:
+        return Settings()
+    for folder in (root, root.resolve().parent):
+        for path in sorted(folder.glob("*.conf")):
+            if not path.is_file() or path.stat().st_size > _CONF_BYTES:
+                continue
+            values = parse_properties((read_all(path) or b"").decode("utf-8", "replace"))
+            named = values.get("storePathRootDir")
+            if not named or Path(folder, named).resolve() != root.resolve():
+                continue
+            enabled = values.get("messageIndexEnable")
+            return Settings(
+                None if enabled is None else enabled.strip().lower() == "true",
+                values.get("messageDelayLevel"),
+                dict(values),
+            )
+    return Settings()
+
+
+def parse_levels(text: str) -> list[int]:
+    """Return the delays of the levels in ms, level 1 first; an invalid word counts as 0."""
+    found = []
+    for word in text.split():
+        number, unit = word[:-1], word[-1:]
+        found.append(int(number) * _UNITS[unit] if number.isdigit() and unit in _UNITS else 0)
+    return found
+
+
+class ConfigChecks:
+    """Reads ``config/`` once and compares it with the queues."""
+
+    def __init__(self, store: StoreDirectory, findings: Findings) -> None:
+        self.store = store
+        self.findings = findings
+        self.settings = read_settings(store)
+        self.folder = store.folder(state.CONFIG_DIR)
+        self.values: dict[str, tuple[str, dict[str, Any]]] = {}
+        if self.folder is not None and self.folder.is_dir():
+            self._read(self.folder)
+
+    def _read(self, folder: Path) -> None:
+        for row in config_rows(self.store, Query()):
+            if isinstance(row, DamageRow):
+                self.findings.take(row)
+                continue
+            self.values[row.name] = (row.path, row.value)
+            if row.from_backup and not (folder / row.name).exists():
+                self.findings.add(
+                    "config",
+                    folder / row.name,
+                    f"the file is missing, brokers read {row.name}{BACKUP}",
+                    severity=WARNING,
+                )
+            elif not row.from_backup:
+                self._backup(folder / (row.name + BACKUP))
+
+    def _backup(self, path: Path) -> None:
+        """Report an unreadable backup: a broker reads it if the main file becomes unreadable."""
+        try:
+            data = read_all(path)
+            if data is not None and path.name != "timercheck" + BACKUP:
+                loads(data)
+        except (StoreError, RemoteProtocolError) as error:
+            self.findings.add("configBackup", path, error.message, severity=NOTICE)
+
+    def topics(self) -> dict[str, int] | None:
+        """Return the queue count by topic, None without a readable topics.json."""
+        if config.TOPICS not in self.values:
+            return None
+        path, value = self.values[config.TOPICS]
+        table = value.get("topicConfigTable")
+        if not isinstance(table, dict):
+            self.findings.add("config", path, "the file has no topicConfigTable")
+            return None
+        found = {}
+        for name, topic in table.items():
+            topic = topic if isinstance(topic, dict) else {}
+            counts = [topic.get("readQueueNums", 16), topic.get("writeQueueNums", 16)]
+            found[str(name)] = max(count for count in counts if isinstance(count, int))
+        return found
+
+    def compare(self, judge: Verdict, records: RecordChecks) -> None:
+        """Compare consumer offsets, delay offsets, delivery times and op records with queues."""
+        ends = queue_ends(judge)
+        if self.folder is not None and self.folder.is_dir():
+            self._unknown_topics(judge)
+        topic = judge.queues.topic
+        for name in (config.CONSUMER_OFFSET, config.LMQ_CONSUMER_OFFSET):
+            self._consumer_offsets(name, judge, ends, topic)
+        if topic in (None, SCHEDULE_TOPIC):
+            self._delay_offsets(judge, ends)
+            self._delay_times(judge, records)
+        half = ends.get((TRANS_HALF_TOPIC, 0), 0)
+        for physical_offset, highest in records.ops if topic is None else ():
+            if highest >= half:
+                self.findings.add(
+                    "transaction",
+                    self.store.path,
+                    f"op record at physical offset {physical_offset} names half message {highest},"
+                    f" the queue of half messages ends at {half}",
+                    physical_offset=physical_offset,
+                )
+
+    def _unknown_topics(self, judge: Verdict) -> None:
+        topics = judge.topics
+        assert self.folder is not None
+        if topics is None:
+            if config.TOPICS not in self.values and judge.states:
+                known = self.folder / config.TOPICS
+                if not known.exists():
+                    self.findings.add("config", known, "topics.json and its backup are missing")
+            return
+        for name in sorted({item.topic for item in judge.states if item.units}):
+            # 4.9 does not register the topic of op records; LMQs are not in the table.
+            hidden = name == TRANS_OP_HALF_TOPIC or is_system_topic(name)
+            if name not in topics and not hidden and not name.startswith(LMQ_PREFIX):
+                self.findings.add(
+                    "topicUnknown",
+                    self.folder / config.TOPICS,
+                    f"{name} has a ConsumeQueue but no entry",
+                    severity=WARNING,
+                )
+
+    def _consumer_offsets(
+        self,
+        name: str,
+        judge: Verdict,
+        ends: dict[tuple[str, int], int],
+        topic: str | None,
+    ) -> None:
+        path, value = self.values.get(name, ("", {}))
+        rows: list[tuple[str, int, Any]] = []
+        for key, queues in _table(value, "offsetTable"):
+            if isinstance(queues, dict):
+                rows += [
+                    (key, int(number), offset)
+                    for number, offset in queues.items()
+                    if str(number).isdigit()
+                ]
+        rows += [(key, 0, offset) for key, offset in _table(value, "lmqOffsetTable")]
+        for key, queue_id, offset in rows:
+            own, _ = config.split_topic_group(key)
+            end = ends.get((own, queue_id), 0)
+            known = judge.topics is None or own in judge.topics or own.startswith(LMQ_PREFIX)
+            if topic not in (None, own) or not known or not isinstance(offset, int):
+                continue
+            if offset > end and not self._is_there(judge, own, queue_id, offset - 1):
+                self.findings.add(
+                    "offset",
+                    path,
+                    f"{key}: offset {offset} of queue {queue_id}, the queue ends at {end}",
+                    severity=WARNING,
+                )
+
+    def _delay_offsets(self, judge: Verdict, ends: dict[tuple[str, int], int]) -> None:
+        path, value = self.values.get(config.DELAY_OFFSET, ("", {}))
+        for level, offset in _table(value, "offsetTable"):
+            if not str(level).isdigit() or not isinstance(offset, int):
+                continue
+            queue_id = int(level) - 1
+            end = ends.get((SCHEDULE_TOPIC, queue_id), 0)
+            if offset > end and not self._is_there(judge, SCHEDULE_TOPIC, queue_id, offset - 1):
+                self.findings.add(
+                    "delayOffset",
+                    path,
+                    f"level {level} stands at {offset}, its queue ends at {end}",
+                    severity=WARNING,
+                )
+
+    def _is_there(self, judge: Verdict, topic: str, queue_id: int, queue_offset: int) -> bool:
+        """Whether a running broker has written the unit in the meantime."""
+        root = self.store.root
+        if not judge.bounds.running or root is None:
+            return False
+        folder = root / state.CONSUMEQUEUE_DIR / topic / str(queue_id)
+        return fresh_unit(folder, queue_offset) >= 0
+
+    def _delay_times(self, judge: Verdict, records: RecordChecks) -> None:
+        """Check that delivery times of a level are storeTimestamp plus the delay of the level."""
+        told = self.settings.delay_levels
+        levels = parse_levels(told or DELAY_LEVELS)
+        for queue_id, delays in sorted(records.delays.items()):
+            named = levels[queue_id] if queue_id < len(levels) else None
+            for delay, seen in sorted(delays.items()):
+                if delay == named or (queue_id >= len(levels) and delay == 1000):
+                    continue
+                # An earlier messageDelayLevel may apply: its delays are whole seconds.
+                alone = len(delays) == 1 or seen.messages > 1
+                if told is None and delay > 0 and delay % 1000 == 0 and alone:
+                    continue
+                self._delay_finding(
+                    judge,
+                    queue_id,
+                    (seen.queue_offset, seen.physical_offset),
+                    f"{seen.messages} messages of level {queue_id + 1} are due {delay} ms after"
+                    f" they were stored, the first at queue offset {seen.queue_offset}",
+                )
+        for queue_id, lost in sorted(records.lost_delays.items()):
+            self._delay_finding(
+                judge,
+                queue_id,
+                (lost.queue_offset, lost.physical_offset),
+                f"{lost.messages} messages of level {queue_id + 1} have lost their time of delivery"
+                " (a recovery of 4.9.3 to 4.9.8 does that): they are delivered at once",
+            )
+
+    def _delay_finding(
+        self, judge: Verdict, queue_id: int, place: tuple[int, int], detail: str
+    ) -> None:
+        queue = judge.queues.queues.get((SCHEDULE_TOPIC.encode(), queue_id))
+        path = self.store.path if queue is None else queue.path_of(place[0])
+        self.findings.add(
+            "deliverTime",
+            path,
+            detail,
+            physical_offset=place[0] * UNIT_SIZE,
+            length=UNIT_SIZE,
+            queue=(SCHEDULE_TOPIC, queue_id),
+        )
+
+
+def queue_ends(judge: Verdict) -> dict[tuple[str, int], int]:
+    """Return the maxOffset of each queue that units or records show."""
+    ends = {(item.topic, item.queue_id): item.max_offset for item in judge.states}
+    for queue in judge.queues:
+        for run in queue.runs:
+            key = (queue.topic, queue.queue_id)
+            ends[key] = max(ends.get(key, 0), run.last + 1)
+    for key, end in judge.unread_ends.items():
+        ends[key] = max(ends.get(key, 0), end)
+    for (topic, queue_id), absent in judge.queues.absent.items():
+        name = topic.decode("utf-8", "replace")
+        ends[name, queue_id] = max(ends.get((name, queue_id), 0), absent.last + 1)
+    return ends
+
+
+def _table(value: dict[str, Any], name: str) -> list[tuple[str, Any]]:
+    table = value.get(name)
+    return [(str(key), item) for key, item in table.items()] if isinstance(table, dict) else []
+
+
+def check_checkpoint(
+    store: StoreDirectory,
+    row: CheckpointRow | None,
+    findings: Findings,
+    *,
+    end: int,
+    newest: int,
+) -> None:
+    """Compare the checkpoint with the log: none of its times is later than the newest record.
+
+    ``end`` is the end of the log, ``newest`` the latest storeTimestamp in ms, 0 without records.
+    """
+    root = store.root
+    if root is None:
+        return
+    path = root / state.CHECKPOINT
+    if row is None:
+        if newest and not path.exists():
+            # Our broker writes the checkpoint with its first flush, so a new store has none.
+            young = (root / QUEUE_ENDS).exists() and (root / state.ABORT).exists()
+            if not young:
+                findings.add(
+                    "checkpoint",
+                    path,
+                    "the file is missing: after a crash the whole log is scanned",
+                    severity=WARNING,
+                )
+        return
+    for name, value in (
+        ("physicMsgTimestamp", row.physic_msg_timestamp),
+        ("logicsMsgTimestamp", row.logics_msg_timestamp),
+        ("indexMsgTimestamp", row.index_msg_timestamp),
+    ):
+        if value is not None and (value > newest or value < 0):
+            findings.add(
+                "checkpoint",
+                path,
+                f"{name} is {value}, the youngest message of the log is of {newest}:"
+                " the log has lost its end, or the file is damaged",
+                severity=WARNING if newest else ERROR,
+            )
+    if row.confirm_physical_offset > end or row.confirm_physical_offset < 0:
+        findings.add(
+            "checkpoint",
+            path,
+            f"confirmPhysicalOffset is {row.confirm_physical_offset}, the log ends at {end}",
+            severity=WARNING,
+        )
+
+
+def check_queue_ends(
+    store: StoreDirectory, recorded: StoreManifest, findings: Findings, end: int
+) -> None:
+    """Compare ``end`` with the end that our broker recorded at its last clean stop."""
+    if store.root is None:
+        return
+    path = store.root / QUEUE_ENDS
+    if recorded.problem:
+        findings.add("config", path, recorded.problem, severity=NOTICE)
+    elif recorded.log_end > end:
+        findings.add(
+            "checkpoint",
+            path,
+            f"the log ended at {recorded.log_end} when the broker stopped, now it ends at {end}",
+        )
+
+
+def count_losses(judge: Verdict, damages: list[DamageRow], *, moving: bool) -> None:
+    """Complete the losses: damaged bodies, then messages in queueEnds.json and the index.
+
+    The last two also show messages whose ConsumeQueues are missing. ``moving`` (the store is
+    running, or only a part of the log was scanned): index entries may be newer than the scan.
+    """
+    losses, findings, root = judge.losses, judge.findings, judge.queues.root
+    for row in damages:
+        place = row.kind in ("crc", "propertyCrc") and judge.log.record(row.physical_offset or 0)
+        if place:
+            record = place[1]
+            key = (record.topic.decode("utf-8", "surrogateescape"), record.queue_id)
+            losses.add(key, record.queue_offset, place=record.physical_offset)
+    if root is None or moving or judge.queues.topic is not None:
+        return
+    end, unplaced = judge.bounds.end, 0
+    severity = ERROR if judge.bounds.clean_stop else WARNING
+    for (topic, queue_id), first, count in losses.add_recorded(
+        judge.queues.recorded, queue_ends(judge), end
+    ):
+        unplaced += count
+        detail = f"{topic}/{queue_id} had {count} messages from queue offset {first} on: lost"
+        findings.add("lost", root / QUEUE_ENDS, detail, severity=severity)
+    count = losses.add_indexed(indexed_places(StoreDirectory(root), end), unplaced)
+    if count:
+        detail = f"{count} messages that only the index knows are lost; the log ends at {end}"
+        findings.add("lost", root / state.INDEX_DIR, detail, severity=severity)
+
+
+def check_state(store: StoreDirectory, row: StateRow, findings: Findings) -> None:
+    """Check the contents of abort and lock file, and their combination."""
+    root = store.root
+    if root is None:
+        return
+    abort = root / state.ABORT
+    lock = root / state.LOCK
+    data = read_all(abort) if abort.is_file() else None
+    if data is not None and data.strip() and not data.split()[0].isdigit():
+        findings.add("state", abort, f"{data[:20]!r} is no process id", severity=WARNING)
+    if abort.exists() and not abort.is_file():
+        findings.add("state", abort, "no regular file", severity=WARNING)
+    # A locked file is not opened: closing it would release a POSIX lock held by this process.
+    free = lock.is_file() and store.lock_is_free()
+    if free and (read_all(lock) or b"")[:4] not in (b"", state.LOCK_TEXT):
+        findings.add("state", lock, "the file holds another text than 'lock'", severity=WARNING)
+    if row.held_by and not row.abort:
+        findings.add(
+            "state",
+            lock,
+            f"process {row.held_by} holds the lock, but there is no abort file: the broker is"
+            " about to start, or somebody removed it and a crash would look like a clean stop",
+            severity=NOTICE,
+        )

@@ -1,0 +1,101 @@
+"""Batch queues: several messages per unit, found by halving."""
+
+import os
+
+import pytest
+
+from broker.store.consumequeue.batch_consume_queue import BatchConsumeQueue
+from broker.store.consumequeue.consume_queue import Topic
+from broker.store.logfile.disk import Disk
+from broker.store.logfile.mapped_file import MappedFileQueue
+
+SIZE = 5 * 46
+
+
+@pytest.fixture
+def make(tmp_path):
+    made = []
+
+    def new():
+        files = MappedFileQueue(Disk(), str(tmp_path / "q"), SIZE)
+        queue = BatchConsumeQueue(Topic("T"), 0, files, lambda queue: None)
+        queue.load()
+        made.append(queue)
+        return queue
+
+    yield new
+    for queue in made:
+        queue.close()
+
+
+def fill(queue, units):
+    """Batches of three messages, 100 bytes each."""
+    for number in range(units):
+        assert queue.append_batch(number * 3, 1000 + number * 100, 100, number, (5000, 3))
+
+
+def test_offsets_count_messages_and_units_are_found(make, tmp_path):
+    queue = make()
+    fill(queue, 12)
+    assert (queue.min_offset, queue.max_offset) == (0, 36)
+    assert sorted(os.listdir(tmp_path / "q")) == [f"{n * SIZE:020d}" for n in range(3)]
+    for offset in range(36):
+        assert queue.unit(offset) == (1000 + offset // 3 * 100, 100, offset // 3)
+    assert queue.unit(36) is None
+    assert [unit[4:6] for unit in queue.read_batches(4, 2)] == [(3, 3), (6, 3)]
+    assert [unit[2] for unit in queue.read(13, 100)] == list(range(4, 12))
+    assert queue.next_file_offset(0) == 15
+
+
+def test_single_messages_count_one(make):
+    queue = make()
+    assert queue.append(0, 1000, 50, 7)
+    assert queue.append_batch(1, 1050, 50, 8, (5000, 4))
+    assert queue.max_offset == 5
+    assert queue.append(1, 1050, 50, 8) is False
+
+
+def test_the_end_is_found_again(make):
+    for units in (0, 1, 4, 5, 6, 12):
+        queue = make()
+        queue.destroy()
+        fill(queue, units)
+        queue.close()
+        again = make()
+        assert again.max_offset == units * 3
+        again.scan_end()
+        assert again.max_offset == units * 3
+        assert again.append(units * 3, 90_000, 10, 1)
+
+
+def test_cuts(make):
+    queue = make()
+    fill(queue, 12)
+    assert queue.truncate_to_log(1 << 40) is False
+    assert queue.truncate_to_log(1850) is True
+    assert (queue.max_offset, queue.max_physical_offset) == (24, 1800)
+    queue.truncate_units(10)
+    assert queue.max_offset == 9
+    queue.truncate_units(99)
+    assert queue.max_offset == 9
+
+
+def test_min_offset_and_expiry(make):
+    queue = make()
+    fill(queue, 12)
+    queue.correct_min_offset(1401)
+    assert queue.min_offset == 15
+    assert queue.delete_expired(1401) == 1
+    assert queue.first_offset == 15
+    assert queue.unit(15) == (1500, 100, 5)
+    queue.correct_min_offset(1 << 40)
+    assert queue.min_offset == queue.max_offset
+
+
+def test_sync(make):
+    queue = make()
+    fill(queue, 12)
+    assert queue.dirty
+    queue.sync()
+    assert queue.dirty_pages() == 0
+    assert not queue.dirty

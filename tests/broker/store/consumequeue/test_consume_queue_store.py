@@ -1,0 +1,95 @@
+"""The table of topics and queues: found by name and by bytes, loaded, deleted, flushed."""
+
+import pytest
+
+from broker.errors import StoreError
+from broker.store.consumequeue.batch_consume_queue import BatchConsumeQueue
+from broker.store.consumequeue.consume_queue_store import ConsumeQueueStore
+from broker.store.logfile.disk import Disk
+
+
+@pytest.fixture
+def make(tmp_path):
+    made = []
+
+    def new():
+        folders = str(tmp_path / "consumequeue"), str(tmp_path / "batchconsumequeue")
+        table = ConsumeQueueStore(Disk(), folders, (190, 100))
+        made.append(table)
+        return table
+
+    yield new
+    for table in made:
+        table.close()
+
+
+def test_file_sizes_are_whole_units(make):
+    table = make()
+    assert (table.file_size, table.batch_file_size) == (200, 138)
+
+
+def test_topics_by_name_and_by_bytes(make):
+    table = make()
+    topic = table.topic("Tüpic")
+    assert table.topic("Tüpic") is topic
+    assert table.topic_of_data("Tüpic".encode()) is topic
+    assert table.topic_of_data(b"new").name == "new"
+
+
+def test_queues_are_loaded_again(make, tmp_path):
+    table = make()
+    for queue_id in (0, 7):
+        table.queue(table.topic("A"), queue_id).append(0, 100, 10, 1)
+    table.set_batch_topics(["B"])
+    table.queue(table.topic("B"), 1).append(0, 200, 10, 1)
+    (tmp_path / "consumequeue" / "A" / "notaqueue").mkdir()
+    (tmp_path / "consumequeue" / "stray").write_text("x")
+    table.close()
+    again = make()
+    again.load()
+    assert {(q.topic.name, q.queue_id, q.max_offset) for q in again.all()} == {
+        ("A", 0, 1),
+        ("A", 7, 1),
+        ("B", 1, 1),
+    }
+    assert isinstance(again.find("B", 1), BatchConsumeQueue)
+    assert again.find("A", 1) is None
+    assert again.max_physical_offset() == 210
+    assert again.detect_file_size() == 200
+    assert again.detect_batch_file_size() == 138
+
+
+def test_a_topic_in_both_folders_is_an_error(make, tmp_path):
+    for kind in ("consumequeue", "batchconsumequeue"):
+        (tmp_path / kind / "A" / "0").mkdir(parents=True)
+    with pytest.raises(StoreError):
+        make().load()
+
+
+def test_delete_topic(make, tmp_path):
+    table = make()
+    table.queue(table.topic("A"), 0).append(0, 100, 10, 1)
+    assert table.delete_topic("A") is True
+    assert table.delete_topic("A") is False
+    assert not (tmp_path / "consumequeue" / "A").exists()
+    assert table.topic_of_data(b"A").queues == {}
+
+
+def test_names_that_are_no_folders_get_no_queue(make):
+    table = make()
+    with pytest.raises(StoreError):
+        table.queue(table.topic("../up"), 0)
+
+
+def test_flush_by_pages_and_of_everything(make):
+    table = make()
+    first = []
+    table.on_first_dirty = lambda: first.append(1)
+    for name in "AB":
+        table.queue(table.topic(name), 0).append(0, 100, 10, 1)
+    assert first == [1]
+    table.sync(1)
+    assert len(table.dirty) == 2
+    table.sync(0)
+    assert not table.dirty
+    assert not table.find("A", 0).dirty

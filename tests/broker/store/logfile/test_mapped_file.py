@@ -1,0 +1,287 @@
+"""Mapped files: reserved before mapped, found by position, gone without taking readers along."""
+
+import os
+
+import pytest
+
+from broker.errors import DiskFullError, StoreError
+from broker.store.logfile.disk import Disk
+from broker.store.logfile.mapped_file import FilePreparer, MappedFile, MappedFileQueue
+
+SIZE = 4096
+
+
+@pytest.fixture
+def folder(tmp_path):
+    return tmp_path / "files"
+
+
+@pytest.fixture
+def queue(folder):
+    made = MappedFileQueue(Disk(), str(folder), SIZE)
+    yield made
+    made.close()
+
+
+def loaded(folder, size=SIZE):
+    made = MappedFileQueue(Disk(), str(folder), size)
+    made.load()
+    return made
+
+
+def test_a_new_file_has_its_length_and_its_space(queue, folder):
+    file = queue.create(SIZE)
+    path = folder / f"{SIZE:020d}"
+    assert file.path == str(path)
+    assert path.stat().st_size == SIZE
+    assert path.stat().st_blocks * 512 >= SIZE
+    file.mapping[10:15] = b"hello"
+    assert path.read_bytes()[10:15] == b"hello"
+    assert bytes(file.view[10:15]) == b"hello"
+
+
+def test_views_are_for_reading_only(queue):
+    with pytest.raises(TypeError):
+        queue.create(0).view[0] = 1
+
+
+def test_no_space_leaves_nothing_behind(folder, faulty_disk):
+    queue = MappedFileQueue(faulty_disk, str(folder), SIZE)
+    faulty_disk.fail["reserve"] = DiskFullError("no space")
+    with pytest.raises(DiskFullError):
+        queue.create(0)
+    assert os.listdir(folder) == []
+    assert queue.files == []
+
+
+def test_a_sparse_file_is_reserved_before_it_is_written(folder):
+    folder.mkdir()
+    path = folder / f"{0:020d}"
+    with path.open("wb") as file:
+        file.truncate(SIZE)
+    assert path.stat().st_blocks == 0
+    queue = loaded(folder)
+    queue.files[0].reserve()
+    assert path.stat().st_blocks * 512 >= SIZE
+    queue.close()
+
+
+def test_slices_outlive_their_file(queue):
+    file = queue.create(0)
+    file.mapping[:5] = b"alive"
+    part = file.view[:5]
+    queue.remove_first()
+    assert not os.path.exists(file.path)
+    assert bytes(part) == b"alive"
+
+
+def test_a_sync_of_a_file_that_has_gone_is_no_error(queue):
+    file = queue.create(0)
+    queue.remove_first()
+    file.sync()
+
+
+def test_a_sync_of_a_file_that_was_taken_away_is_an_error(queue):
+    file = queue.create(0)
+    os.unlink(file.path)
+    with pytest.raises(StoreError):
+        file.sync()
+
+
+def test_sync_moves_the_flushed_position(queue):
+    file = queue.create(0)
+    file.written = 100
+    file.sync()
+    assert file.flushed == 100
+    assert file.end == 100
+
+
+def test_the_first_sync_covers_the_name(faulty_disk, folder):
+    queue = MappedFileQueue(faulty_disk, str(folder), SIZE)
+    file = queue.create(0)
+    faulty_disk.calls.clear()
+    file.sync()
+    file.sync()
+    assert faulty_disk.calls.count("sync_folder") == 1
+    queue.close()
+
+
+# --- the row of files -----------------------------------------------------------------------------
+
+
+def make(folder, *starts, size=SIZE):
+    folder.mkdir(exist_ok=True)
+    for start in starts:
+        (folder / f"{start:020d}").write_bytes(bytes(size))
+
+
+def test_load_finds_files_in_order(folder):
+    make(folder, 0, SIZE, 3 * SIZE)
+    assert [file.start for file in loaded(folder).files] == [0, SIZE, 3 * SIZE]
+
+
+def test_load_of_no_folder_finds_nothing(folder):
+    assert loaded(folder).files == []
+
+
+def test_load_passes_over_folders_and_removes_an_empty_last_file(folder):
+    make(folder, 0)
+    (folder / "sub").mkdir()
+    empty = folder / f"{SIZE:020d}"
+    empty.touch()
+    assert len(loaded(folder).files) == 1
+    assert not empty.exists()
+
+
+@pytest.mark.parametrize("name", ["notes.txt", "1", "0" * 21])
+def test_a_strange_name_stops_the_load(folder, name):
+    make(folder, 0)
+    (folder / name).write_bytes(b"x" * SIZE)
+    with pytest.raises(StoreError, match="not the name"):
+        loaded(folder)
+
+
+def test_another_length_is_an_error_that_names_both(folder):
+    make(folder, 0)
+    with pytest.raises(StoreError) as caught:
+        loaded(folder, 8192)
+    assert "4096" in caught.value.message
+    assert "8192" in caught.value.message
+
+
+def test_the_length_of_the_files_is_detected(folder):
+    make(folder, 0, SIZE)
+    assert MappedFileQueue(Disk(), str(folder), 1).detect_size() == SIZE
+    make(folder, 2 * SIZE, size=100)
+    assert MappedFileQueue(Disk(), str(folder), 1).detect_size() == SIZE
+    make(folder, 5000, size=200)
+    assert MappedFileQueue(Disk(), str(folder), 1).detect_size() == 0
+
+
+def test_a_file_known_to_be_short_is_filled_up_and_told(folder):
+    make(folder, 0, SIZE)
+    short = folder / f"{SIZE:020d}"
+    short.write_bytes(b"x" * 100)
+    notes = []
+    queue = MappedFileQueue(Disk(), str(folder), SIZE)
+    queue.load(notes=notes)
+    assert short.read_bytes() == (b"x" * 100).ljust(SIZE, b"\0")
+    assert queue.short_from == SIZE + 100
+    assert len(notes) == 1
+    assert str(short) in notes[0]
+    assert str(SIZE + 100) in notes[0]
+
+
+def test_names_tell_that_a_file_is_short(folder):
+    make(folder, 0, SIZE, size=100)
+    assert [file.start for file in loaded(folder).files] == [0, SIZE]
+
+
+def test_a_survey_changes_nothing(folder):
+    make(folder, 0, 3 * SIZE)
+    make(folder, SIZE, size=0)
+    make(folder, 2 * SIZE, size=7)
+    queue = MappedFileQueue(Disk(), str(folder), SIZE)
+    queue.survey()
+    assert [path.stat().st_size for path in sorted(folder.iterdir())] == [SIZE, 0, 7, SIZE]
+    queue.load()
+    assert [file.start for file in queue.files] == [0, 2 * SIZE, 3 * SIZE]
+    assert queue.cut_at_gap() == str(folder / f"{SIZE:020d}")
+    assert [file.start for file in queue.files] == [0]
+
+
+def test_find_by_position(folder):
+    make(folder, 2 * SIZE, 3 * SIZE, 5 * SIZE)
+    queue = loaded(folder)
+    for position, start in (
+        (2 * SIZE, 2 * SIZE),
+        (4 * SIZE - 1, 3 * SIZE),
+        (5 * SIZE, 5 * SIZE),
+        (6 * SIZE - 1, 5 * SIZE),
+    ):
+        assert queue.find(position).start == start
+    for position in (-1, 0, 4 * SIZE, 6 * SIZE):
+        assert queue.find(position) is None
+    assert loaded(folder / "none").find(0) is None
+
+
+def test_truncate_removes_files_behind_and_keeps_bytes(folder):
+    make(folder, 0, SIZE, 2 * SIZE)
+    (folder / f"{SIZE:020d}").write_bytes(b"x" * SIZE)
+    queue = loaded(folder)
+    queue.truncate(SIZE + 100)
+    assert [(file.start, file.written) for file in queue.files] == [(0, SIZE), (SIZE, 100)]
+    assert (folder / f"{SIZE:020d}").read_bytes() == b"x" * SIZE
+    assert len(os.listdir(folder)) == 2
+
+
+def test_truncate_to_the_begin_keeps_one_file(folder):
+    make(folder, SIZE, 2 * SIZE)
+    queue = loaded(folder)
+    queue.truncate(SIZE)
+    assert [(file.start, file.written) for file in queue.files] == [(SIZE, 0)]
+
+
+def test_destroy_removes_the_folder(queue, folder):
+    queue.create(0)
+    queue.destroy()
+    assert not folder.exists()
+
+
+# --- preparing ------------------------------------------------------------------------------------
+
+
+def test_a_prepared_file_is_taken(queue, folder):
+    jobs = []
+    preparer = FilePreparer(queue, jobs.append)
+    preparer.request(SIZE)
+    assert not folder.exists()
+    jobs.pop()()
+    assert os.listdir(folder) == [f"{SIZE:020d}"]
+    assert queue.files == []
+    file = preparer.take(SIZE)
+    assert isinstance(file, MappedFile)
+    assert file.start == SIZE
+    file.destroy()
+
+
+def test_a_file_that_is_not_ready_is_made_in_place(queue):
+    jobs = []
+    preparer = FilePreparer(queue, jobs.append)
+    preparer.request(0)
+    file = preparer.take(0)
+    assert os.path.exists(file.path)
+    jobs.pop()()  # comes too late, makes nothing
+    preparer.discard()
+    assert os.path.exists(file.path)
+    file.destroy()
+
+
+def test_another_file_than_the_prepared_one_is_wanted(queue, folder):
+    jobs = []
+    preparer = FilePreparer(queue, jobs.append)
+    preparer.request(SIZE)
+    jobs.pop()()
+    file = preparer.take(3 * SIZE)
+    assert os.listdir(folder) == [f"{3 * SIZE:020d}"]
+    file.destroy()
+
+
+def test_an_unused_file_is_removed(queue, folder):
+    jobs = []
+    preparer = FilePreparer(queue, jobs.append)
+    preparer.request(0)
+    jobs.pop()()
+    preparer.discard()
+    assert os.listdir(folder) == []
+
+
+def test_no_space_ahead_of_time_is_met_again_by_the_writer(folder, faulty_disk):
+    queue = MappedFileQueue(faulty_disk, str(folder), SIZE)
+    jobs = []
+    preparer = FilePreparer(queue, jobs.append)
+    faulty_disk.fail["reserve"] = DiskFullError("no space")
+    preparer.request(0)
+    jobs.pop()()
+    with pytest.raises(DiskFullError):
+        preparer.take(0)

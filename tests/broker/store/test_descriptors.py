@@ -1,0 +1,190 @@
+"""Descriptors in reserve: a full table of descriptors stops neither a sync nor, for good, a put."""
+
+import os
+import resource
+
+import pytest
+
+from broker.errors import DescriptorLimitError
+from broker.store.descriptors import DescriptorReserve
+from broker.store.logfile import disk as files
+from broker.store.logfile.disk import Disk
+from broker.store.message_store import PutMessageStatus as P
+
+
+class Descriptors:
+    """Takes the descriptors that this process has left."""
+
+    def __init__(self) -> None:
+        self.taken: list[int] = []
+
+    def take_all(self) -> None:
+        while True:
+            try:
+                self.taken.append(os.dup(0))
+            except OSError:
+                return
+
+    def give_back(self) -> None:
+        while self.taken:
+            os.close(self.taken.pop())
+
+
+@pytest.fixture
+def descriptors():
+    """``descriptors.take_all()``; the limit is low, and given back at the end."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (256, hard))
+    made = Descriptors()
+    yield made
+    made.give_back()
+    resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+@pytest.fixture
+def reserve(descriptors):
+    made = DescriptorReserve()
+    made.acquire()
+    yield made
+    made.release()
+
+
+def test_a_call_without_a_descriptor_gets_one_of_the_reserve(reserve, descriptors):
+    size = reserve.spare
+    assert size == 256 // 8
+    descriptors.take_all()
+    fds = [reserve.call(lambda: os.open(os.devnull, os.O_RDONLY)) for _ in range(size)]
+    assert reserve.spare == 0
+    with pytest.raises(OSError, match="Too many open files"):
+        reserve.call(lambda: os.open(os.devnull, os.O_RDONLY))
+    for fd in fds:
+        reserve.close(fd)
+    assert reserve.spare == size
+    # What was closed went back into the reserve, not to somebody else.
+    with pytest.raises(OSError, match="Too many open files"):
+        os.dup(0)
+
+
+def test_other_errors_cost_nothing(reserve):
+    size = reserve.spare
+    with pytest.raises(FileNotFoundError):
+        reserve.call(lambda: os.open("/nowhere/at/all", os.O_RDONLY))
+    assert reserve.spare == size
+
+
+def test_the_reserve_is_held_as_long_as_a_store_is_open(tmp_path, descriptors):
+    first = Disk().lock(str(tmp_path / "lock"))
+    held = files._reserve.spare
+    assert held > 0
+    os.mkdir(tmp_path / "other")
+    second = Disk().lock(str(tmp_path / "other" / "lock"))
+    first.release()
+    first.release()
+    assert files._reserve.spare == held
+    second.release()
+    assert files._reserve.spare == 0
+
+
+def test_everything_is_flushed_while_no_descriptor_is_left(stores, inner, descriptors):
+    store = stores.start(stores.config(mapped_file_size_commit_log=1 << 16))
+    for queue_id in range(8):
+        store.put_message(inner(queue_id=queue_id, properties={"KEYS": "k"}))
+    descriptors.take_all()
+    for number in range(64):
+        result = store.put_message(inner(queue_id=number % 8))
+        assert result.status is P.PUT_OK
+    assert store.flush()
+    store._sync_queues(thorough=True)
+    store.checkpoint.flush()
+    store._note_ends()
+    assert store.writable
+    assert files._reserve.spare > 0
+    stores.close(store)
+    assert not (stores.root / "abort").exists()
+
+
+def test_a_put_that_needs_a_file_is_refused_and_taken_once_there_is_one(stores, inner, descriptors):
+    store = stores.start(stores.config(mapped_file_size_commit_log=1 << 16))
+    store.put_message(inner())
+    descriptors.take_all()
+    topics = [f"T{number}" for number in range(60)]
+    refused = [
+        topic for topic in topics if store.put_message(inner(topic=topic)).status is not P.PUT_OK
+    ]
+    assert refused
+    assert store.put_message(inner()).status is P.PUT_OK
+    assert store.writable
+    assert store.flush()
+    # Mappings of new files have not taken all of the reserve.
+    store._sync_queues(thorough=True)
+    store.checkpoint.flush()
+    descriptors.give_back()
+    for topic in refused:
+        assert store.put_message(inner(topic=topic)).queue_offset == 0
+
+
+@pytest.mark.parametrize("flush", ["SYNC_FLUSH", "ASYNC_FLUSH"])
+def test_a_sync_that_found_no_descriptor_is_repeated(stores, inner, faulty_disk, flush):
+    config = stores.config(flush_disk_type=flush, flush_interval_consume_queue=3_600_000)
+    store = stores.start(config, disk=faulty_disk)
+    for number in range(6):
+        store.put_message(inner(queue_id=number % 3, properties={"KEYS": "k"}))
+        if number == 2:
+            assert store.flush()
+    faulty_disk.fail["sync_folder"] = DescriptorLimitError("no descriptor")
+    faulty_disk.fail["sync_data"] = DescriptorLimitError("no descriptor")
+    end = store.max_physical_offset
+    assert store.flush() is False
+    with pytest.raises(DescriptorLimitError):
+        store._sync_queues(thorough=True)
+    store._background_failed(DescriptorLimitError("no descriptor"))
+    assert (store.writable, store.flusher.failed) == (True, "")
+    del faulty_disk.fail["sync_folder"], faulty_disk.fail["sync_data"]
+    assert store.flush() is True
+    assert store.flushed_where == end
+    dirty = set(store.queue_table.dirty)
+    assert dirty == set(store.queue_table.all())
+    store._sync_queues(thorough=True)
+    assert all(queue.flushed_bytes == 40 and queue.named for queue in dirty)
+
+
+def test_an_index_file_whose_sync_failed_is_synced_again(stores, inner, faulty_disk):
+    store = stores.start(disk=faulty_disk)
+    store.put_message(inner(properties={"KEYS": "k"}))
+    (index,) = store.index.files
+    faulty_disk.fail["sync_data"] = DescriptorLimitError("no descriptor")
+    with pytest.raises(DescriptorLimitError):
+        index.sync()
+    del faulty_disk.fail["sync_data"]
+    faulty_disk.calls.clear()
+    index.sync()
+    assert faulty_disk.calls.count("sync_data") == 1
+
+
+def test_dispatch_without_a_descriptor_waits(stores, inner, faulty_disk, monkeypatch):
+    store = stores.start(disk=faulty_disk)
+    store.put_message(inner())
+    with monkeypatch.context() as patch:
+
+        def fail(*_):
+            raise DescriptorLimitError("no descriptor")
+
+        patch.setattr(store.index, "put_keys", fail)
+        store.put_message(inner(properties={"KEYS": "k"}))
+    assert store.writable
+    assert store.dispatch_behind_bytes > 0
+    store.clean_expired()
+    assert store.dispatch_behind_bytes == 0
+    assert len(store.query_message("TopicA", "k", 9, 0, 1 << 62).buffers) == 1
+
+
+def test_log_files_that_are_full_and_flushed_need_no_descriptor(stores, inner):
+    store = stores.start()
+    for _ in range(8):
+        store.put_message(inner(body=bytes(2000)))
+    store.flush()
+    held = [file._fd >= 0 for file in store.log.files.files]
+    assert len(held) == 4 + 4
+    assert held == [False] * 7 + [True]
+    store = stores.reopen(store)
+    assert [file._fd >= 0 for file in store.log.files.files] == held

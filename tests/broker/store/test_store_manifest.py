@@ -1,0 +1,82 @@
+"""The note of queue ends: written, read, not believed when it makes no sense."""
+
+import json
+
+import pytest
+
+from broker.store.logfile.disk import Disk
+from broker.store.store_manifest import StoreManifest
+
+
+@pytest.fixture
+def ends(tmp_path):
+    return StoreManifest(Disk(), str(tmp_path))
+
+
+def test_a_missing_file_says_nothing(ends):
+    ends.load()
+    assert ends.found is False
+    assert ends.queues == {}
+
+
+@pytest.mark.parametrize(
+    "text", ["", "{", "[]", "1", '{"logEnd": "x", "queues": {}}', '{"logEnd": 1, "queues": []}']
+)
+def test_nonsense_says_nothing(ends, tmp_path, text):
+    (tmp_path / "queueEnds.json").write_text(text)
+    ends.load()
+    assert ends.found is False
+
+
+def test_what_cannot_be_read_is_an_error(tmp_path, ends):
+    (tmp_path / "queueEnds.json").mkdir()
+    with pytest.raises(OSError):
+        ends.load()
+
+
+def test_what_was_written_is_read(stores, inner):
+    store = stores.start()
+    for n in range(5):
+        store.put_message(inner(queue_id=n % 2))
+    store.damaged.append((100, 200))
+    store.delete_topics(["Nobody"])
+    stores.close(store)
+    content = json.loads((stores.root / "queueEnds.json").read_text())
+    assert content["queues"] == {"TopicA": {"0": 3, "1": 2}}
+    ends = StoreManifest(Disk(), str(stores.root))
+    ends.load()
+    assert ends.found
+    assert ends.queues == {"TopicA": {0: 3, 1: 2}}
+    assert ends.damaged == [(100, 200)]
+    assert ends.log_end == store.max_physical_offset
+
+
+def test_what_lies_below_the_log_is_forgotten(stores, inner):
+    store = stores.start()
+    for _ in range(10):
+        store.put_message(inner(body=bytes(2000)))
+    store._ends.damaged += [(0, 100), (9000, 9100)]
+    store._ends.deleted = {"old": 50, "new": 9000}
+    store.flush()
+    store.log.files.remove_first()
+    store._note_ends()
+    assert store._ends.damaged == [(9000, 9100)]
+    assert store._ends.deleted == {"new": 9000}
+    assert store._ends.is_deleted("new", 8999)
+    assert not store._ends.is_deleted("new", 9000)
+    assert not store._ends.is_deleted("other", 0)
+
+
+def test_queues_are_noted_as_far_as_the_log_is_flushed(stores, inner):
+    store = stores.start()
+    for n in range(50):
+        store.put_message(inner(queue_id=n % 2))
+        if n == 24:
+            assert store.flush()
+    store._note_ends()
+    content = json.loads((stores.root / "queueEnds.json").read_text())
+    assert content["queues"] == {"TopicA": {"0": 13, "1": 12}}
+    assert store.flush()
+    store._note_ends()
+    content = json.loads((stores.root / "queueEnds.json").read_text())
+    assert content["queues"] == {"TopicA": {"0": 25, "1": 25}}

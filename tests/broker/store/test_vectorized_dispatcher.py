@@ -1,0 +1,133 @@
+"""The column lane leaves what the slow way leaves: every byte, every word of the report."""
+
+import random
+import shutil
+from pathlib import Path
+
+import pytest
+
+from broker.common.topic import SCHEDULE_TOPIC
+from broker.store.recovery.index_repairer import IndexRepairer
+from broker.store.recovery.log_scan import LogScan
+
+pytest.importorskip("numba", reason="the column lane needs the extra 'fast'")
+
+from broker.store import vectorized_dispatcher as column_lane
+from broker.store.index import vectorized as index_columns
+
+PREPARED, COMMIT, ROLLBACK = 4, 8, 12
+TOPICS = ["TopicA", "TopicB", "%RETRY%group", SCHEDULE_TOPIC, "Größe"]
+
+
+def random_message(rng: random.Random, inner, number: int):
+    topic = rng.choice([*TOPICS, "TopicA", "TopicA", "TopicB"])
+    properties = {}
+    if rng.random() < 0.8:
+        properties["UNIQ_KEY"] = f"U{number:08d}"
+    if rng.random() < 0.6:
+        words = [f"k{rng.randrange(30)}" for _ in range(rng.choice([1, 1, 2, 5]))]
+        properties["KEYS"] = rng.choice([" ", "  "]).join(words) + rng.choice(["", "", " "])
+    if rng.random() < 0.6:
+        properties["TAGS"] = rng.choice(["TagA", "TagB", "Größe", "x" * 60])
+    if topic == SCHEDULE_TOPIC:
+        properties["DELAY"] = str(rng.randrange(1, 19))
+    sys_flag = rng.choice([0] * 30 + [PREPARED, COMMIT, ROLLBACK])
+    body = rng.randbytes(rng.choice([0, 1, 20, 200]))
+    return inner(topic, rng.randrange(3), body=body, properties=properties, sys_flag=sys_flag)
+
+
+def fill(store, stores, rng: random.Random, inner, count: int) -> None:
+    for number in range(count):
+        store.put_message(random_message(rng, inner, number))
+        stores.clock.advance(rng.choice([0, 0, 1, 700]))
+        if rng.random() < 0.01:
+            store.delete_topics(["TopicB"])
+
+
+def content(root: Path) -> dict[str, bytes]:
+    return {
+        str(path.relative_to(root)): path.read_bytes()
+        for path in sorted(root.rglob("*"))
+        if path.is_file()
+    }
+
+
+def lose_everything(root: Path, rng: random.Random) -> None:
+    shutil.rmtree(root / "consumequeue")
+    shutil.rmtree(root / "index")
+
+
+def lose_a_queue(root: Path, rng: random.Random) -> None:
+    shutil.rmtree(rng.choice(sorted((root / "consumequeue" / "TopicA").iterdir())))
+
+
+def lose_ends_of_files(root: Path, rng: random.Random) -> None:
+    for path in [*(root / "consumequeue").rglob("0*"), *(root / "index").iterdir()]:
+        if path.is_file() and rng.random() < 0.5:
+            data = bytearray(path.read_bytes())
+            start = rng.randrange(len(data))
+            data[start:] = bytes(len(data) - start)
+            path.write_bytes(data)
+
+
+def flip_bits(root: Path, rng: random.Random) -> None:
+    files = [path for path in root.rglob("[0-9]*") if path.is_file()]
+    for _ in range(rng.randrange(1, 6)):
+        path = rng.choice(files)
+        data = bytearray(path.read_bytes())
+        data[rng.randrange(len(data))] ^= 1 << rng.randrange(8)
+        path.write_bytes(data)
+
+
+def recover(stores, root: Path, monkeypatch, lane_from: int):
+    monkeypatch.setattr(LogScan, "lane_from", lane_from)
+    monkeypatch.setattr(IndexRepairer, "columns_from", min(lane_from, 1 << 30) or 1)
+    stores.root = root
+    store = stores.load(stores.config(mapped_file_size_commit_log=16_384))
+    report = store.report
+    assert (store.reput.dispatched > 0) == (report.dispatched > 0)
+    stores.kill(store)
+    return (
+        report.log_end,
+        report.dispatched,
+        [(Path(d.path).name, d.physical_offset, d.length, d.reason) for d in report.damages],
+        [note.replace(str(root), "") for note in report.notes],
+    )
+
+
+@pytest.mark.parametrize("rows", [3, 50, 8192])
+@pytest.mark.parametrize(
+    "lose", [lose_everything, lose_a_queue, lose_ends_of_files, flip_bits], ids=lambda f: f.__name__
+)
+def test_both_ways_leave_the_same(
+    stores, inner, tmp_path, rng: random.Random, monkeypatch, lose, rows: int
+):
+    monkeypatch.setattr(column_lane, "ROWS", rows)
+    monkeypatch.setattr(index_columns, "ROWS", rows)
+    config = stores.config(mapped_file_size_commit_log=16_384)
+    store = stores.start(config)
+    fill(store, stores, rng, inner, 400)
+    stores.kill(store)
+    root = Path(config.root)
+    lose(root, rng)
+    (root / "abort").write_text("1\n")
+    used = []
+    batch = column_lane.VectorizedDispatcher.batch
+
+    def counted(self, *args, **options):
+        found = batch(self, *args, **options)
+        used.append(found.count)
+        return found
+
+    monkeypatch.setattr(column_lane.VectorizedDispatcher, "batch", counted)
+    found = []
+    for name, lane_from in (("slow", 1 << 60), ("quick", 0)):
+        other = tmp_path / name
+        shutil.copytree(root, other)
+        found.append((recover(stores, other, monkeypatch, lane_from), content(other)))
+        assert (sum(used) > 0) == (name == "quick")
+    (slow_report, slow), (quick_report, quick) = found
+    assert quick_report == slow_report
+    assert [name for name in {*slow, *quick} if slow.get(name) != quick.get(name)] == []
+    shutil.rmtree(root)
+    stores.root = root

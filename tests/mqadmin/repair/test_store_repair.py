@@ -1,0 +1,596 @@
+"""Repair: the copy is whole, the source untouched, and every step was planned."""
+
+import errno
+import os
+import shutil
+import struct
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from broker.common.java_json import loads
+from broker.errors import ConfigError, DiskFullError, StoreError, StoreLockedError
+from broker.store.format.commitlog import scan_commitlog
+from mqadmin.inspector.directory import StoreDirectory
+from mqadmin.inspector.verify.log_walk import has_columns
+from mqadmin.inspector.verify.verifier import VerifyOptions, verify
+from mqadmin.repair import build_index, rebuild
+from mqadmin.repair.files import Output
+from mqadmin.repair.new_store import recover_store
+from mqadmin.repair.recover import recover
+from mqadmin.repair.store_repair import make_plan, repair, repair_in_place
+
+LOG_FILE = 65536
+INDEX_HEAD = struct.Struct(">qqqqii")
+
+
+def actions(plan: Any) -> list[str]:
+    return [step.action for step in plan.steps]
+
+
+def plan_of(root: Path) -> Any:
+    return make_plan(StoreDirectory(root))
+
+
+def poke(path: Path, at: int, data: bytes) -> None:
+    with path.open("r+b") as file:
+        file.seek(at)
+        file.write(data)
+
+
+def log_file(root: Path, start: int = 0) -> Path:
+    return root / "commitlog" / f"{start:020d}"
+
+
+def damage_one(root: Path, kept: Any) -> Any:
+    """The magic of one record gone."""
+    item = [k for k in kept(root) if k.topic == b"OrdersA" and k.start < LOG_FILE][20]
+    poke(log_file(root), item.start + 4, b"\0\0\0\1")
+    return item
+
+
+def test_a_clean_store_has_nothing_to_repair(base_store) -> None:
+    for name in ("normal-stop-498", "pop-533", "batch-cq-533", "lmq-533", "transaction-533"):
+        assert plan_of(base_store(name)).steps == []
+
+
+def test_a_crashed_store_only_loses_its_abort_file(base_store, tmp_path: Path) -> None:
+    root = base_store("kill9-async-533")
+    plan = plan_of(root)
+    assert actions(plan) == ["leaveOut"]
+    assert repair(plan, tmp_path / "out").summary.state == "clean"
+
+
+@pytest.mark.parametrize("name", ["kill9-sync-498", "kill9-sync-533"])
+def test_what_a_crash_left_undispatched_is_dispatched(
+    base_store, kept, tmp_path: Path, name: str
+) -> None:
+    """No start of a broker does it on a copy that is as after a clean stop."""
+    root = base_store(name)
+    before = verify(StoreDirectory(root), VerifyOptions()).summary
+    assert before.not_yet_dispatched
+    result = repair(plan_of(root), tmp_path / "out")
+    assert result.ok, result.findings
+    after = result.summary
+    assert (after.state, after.not_yet_dispatched) == ("clean", 0)
+    assert after.units == before.units + before.not_yet_dispatched
+    assert after.keys_indexed == after.keys
+    assert [one.data for one in kept(tmp_path / "out")] == [one.data for one in kept(root)]
+
+
+@pytest.mark.parametrize("where", ["first", "middle", "last"])
+@pytest.mark.parametrize("byte", [0xBD, 0x7F])
+def test_a_time_that_is_none_becomes_that_of_the_neighbour(
+    base_store, kept, tmp_path: Path, where: str, byte: int
+) -> None:
+    root = base_store("normal-stop-533")
+    good = kept(root)
+    item = good[{"first": 0, "middle": len(good) // 2, "last": -1}[where]]
+    start = item.start // LOG_FILE * LOG_FILE
+    poke(log_file(root, start), item.start - start + 56, bytes([byte]))
+    result = repair(plan_of(root), tmp_path / "out")
+    assert (result.ok, result.findings) == (True, [])
+    out = kept(tmp_path / "out")
+    assert [one.start for one in out] == [one.start for one in good]
+    times = [one.record.store_timestamp for one in out]
+    assert times == sorted(times)
+    new = recover_store([root], tmp_path / "new", file_size=LOG_FILE)
+    assert new.ok, new.findings
+
+
+def test_a_last_message_that_is_cut_off_takes_its_unit_along(
+    base_store, kept, tmp_path: Path
+) -> None:
+    root = base_store("batch-cq-533")
+    *rest, item = kept(root)
+    assert item.record.body_length
+    poke(log_file(root), item.start + 8, bytes([item.data[8] ^ 1]))
+    result = repair(plan_of(root), tmp_path / "out")
+    assert result.ok, result.findings
+    assert result.summary.kinds == {}
+    assert [one.data for one in kept(tmp_path / "out")] == [one.data for one in rest]
+
+
+def test_a_lost_message_leaves_a_bridge_and_its_bytes(base_store, kept, tmp_path: Path) -> None:
+    root = base_store("normal-stop-533")
+    before = kept(root)
+    lost = damage_one(root, kept)
+    result = repair(plan_of(root), tmp_path / "out")
+    assert result.ok
+    assert result.bridged == 1
+    assert result.summary.kinds == {"bridge": 1}
+    after = {item.start: item.data for item in kept(tmp_path / "out")}
+    assert after == {item.start: item.data for item in before if item.start != lost.start}
+    # What was covered is kept, and the filler is a record that every scanner walks over.
+    (saved,) = (tmp_path / "out" / "damaged").iterdir()
+    assert saved.name == f"{lost.start}-{lost.end - lost.start}.bin"
+    assert saved.read_bytes()[8:] == lost.data[8:]
+    data = log_file(tmp_path / "out").read_bytes()
+    fillers = [
+        item for item in scan_commitlog(data, 0, decode=False) if item.physical_offset == lost.start
+    ]
+    assert fillers[0].sys_flag & 0xC == 0xC
+    assert fillers[0].topic == b"SELF_TEST_TOPIC"
+    # The lost message's unit repeats the next one.
+    queue = tmp_path / "out" / "consumequeue" / "OrdersA" / str(lost.queue_id) / f"{0:020d}"
+    at = lost.queue_offset * 20
+    units = queue.read_bytes()
+    assert units[at : at + 20] == units[at + 20 : at + 40]
+
+
+def test_sealed_files_are_linked_and_the_others_copied(base_store, tmp_path: Path) -> None:
+    root = base_store("normal-stop-533")
+    shutil.rmtree(root / "consumequeue" / "OrdersA" / "1")
+    result = repair(plan_of(root), tmp_path / "out")
+    assert result.queues_rebuilt == 1
+    assert result.files_linked > 0
+    assert os.path.samefile(log_file(root), log_file(tmp_path / "out"))
+    last = log_file(root, 3 * LOG_FILE)
+    assert not os.path.samefile(last, log_file(tmp_path / "out", 3 * LOG_FILE))
+    assert log_file(tmp_path / "out").stat().st_mtime_ns == log_file(root).stat().st_mtime_ns
+    copied = repair(plan_of(root), tmp_path / "copies", links=False)
+    assert copied.files_linked == 0
+    assert not os.path.samefile(log_file(root), log_file(tmp_path / "copies"))
+
+
+def test_a_rebuilt_queue_and_index_are_the_bytes_that_java_wrote(
+    base_store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = base_store("kill9-async-498")
+    shutil.copytree(root / "consumequeue", tmp_path / "queues")
+    index = [path.read_bytes() for path in sorted((root / "index").iterdir())]
+    shutil.rmtree(root / "consumequeue")
+    ways = [False, True] if has_columns() else [False]
+    for way in ways:
+        monkeypatch.setattr(rebuild, "has_columns", lambda way=way: way)
+        monkeypatch.setattr(build_index, "has_columns", lambda way=way: way)
+        plan = plan_of(root)
+        plan.rebuild_index = True
+        result = repair(plan, tmp_path / f"out-{way}")
+        assert result.ok
+        for path in sorted((tmp_path / "queues").rglob("0*")):
+            own = tmp_path / f"out-{way}" / "consumequeue" / path.relative_to(tmp_path / "queues")
+            if path.is_file() and path.read_bytes().strip(b"\0"):
+                assert own.read_bytes() == path.read_bytes()
+        made = [p.read_bytes() for p in sorted((tmp_path / f"out-{way}" / "index").iterdir())]
+        assert len(made) == len(index)
+        for own, java in zip(made, index, strict=True):
+            # The first entry of a rolled file is reckoned from the file before, in Java's.
+            assert own[:200] == java[:200]
+            assert own[240:] == java[240:]
+            assert own[220:232] == java[220:232]
+            assert own[236:240] == java[236:240]
+
+
+def test_a_missing_file_is_closed_up(base_store, kept, tmp_path: Path) -> None:
+    root = base_store("normal-stop-533")
+    before = kept(root)
+    log_file(root, LOG_FILE).unlink()
+    plan = plan_of(root)
+    assert "insertFile" in actions(plan)
+    result = repair(plan, tmp_path / "out")
+    assert result.ok
+    after = {item.start for item in kept(tmp_path / "out")}
+    assert after == {k.start for k in before if not LOG_FILE <= k.start < 2 * LOG_FILE}
+
+
+def test_a_short_file_gets_its_length_back(base_store, tmp_path: Path) -> None:
+    root = base_store("normal-stop-533")
+    with log_file(root, 3 * LOG_FILE).open("r+b") as file:
+        file.truncate(LOG_FILE - 9000)
+    result = repair(plan_of(root), tmp_path / "out")
+    assert result.ok
+    assert log_file(tmp_path / "out", 3 * LOG_FILE).stat().st_size == LOG_FILE
+
+
+def test_names_tell_the_length_where_every_file_is_cut(base_store, kept, tmp_path: Path) -> None:
+    root = base_store("pair-533", "slave")
+    (root.parent / "broker-2.conf").unlink(missing_ok=True)
+    (root.parent / "broker.conf").unlink(missing_ok=True)
+    names = sorted((root / "commitlog").iterdir())
+    for number, path in enumerate(names):
+        os.truncate(path, 14_916 if number == 0 else 3_000)
+    result = repair(plan_of(root), tmp_path / "out")
+    assert result.ok, result.findings
+    made = sorted((tmp_path / "out" / "commitlog").iterdir())
+    assert {path.stat().st_size for path in made} == {LOG_FILE}
+
+
+def test_a_log_that_keeps_no_plain_record_is_repaired(base_store, kept, tmp_path: Path) -> None:
+    root = base_store("batch-cq-533")
+    for item in kept(root):
+        if item.topic == b"BulkPlainA":
+            poke(log_file(root), item.start + 8, bytes([item.data[8] ^ 1]))
+    good = kept(root)
+    assert good
+    shutil.rmtree(root / "batchconsumequeue")
+    result = repair(plan_of(root), tmp_path / "out")
+    assert result.ok, result.findings
+    assert {item.data for item in kept(tmp_path / "out")} >= {item.data for item in good}
+
+
+def test_swapped_files_go_back_and_a_double_is_left_out(base_store, kept, tmp_path: Path) -> None:
+    root = base_store("normal-stop-533")
+    before = [item.data for item in kept(root)]
+    one, two = log_file(root), log_file(root, LOG_FILE)
+    spare = one.with_name("spare")
+    one.rename(spare)
+    two.rename(one)
+    spare.rename(two)
+    shutil.copy(one, log_file(root, 9 * LOG_FILE))
+    plan = plan_of(root)
+    assert actions(plan).count("rename") == 2
+    assert "leaveOut" in actions(plan)
+    assert repair(plan, tmp_path / "out").ok
+    assert [item.data for item in kept(tmp_path / "out")] == before
+
+
+def test_configuration_comes_from_its_backup_and_topics_from_the_log(
+    base_store, tmp_path: Path
+) -> None:
+    root = base_store("normal-stop-533")
+    (root / "config" / "consumerOffset.json").write_bytes(b'{"offsetTable":{"Ord')
+    (root / "config" / "topics.json").write_bytes(b"")
+    (root / "config" / "topics.json.bak").unlink()
+    plan = plan_of(root)
+    assert {"restoreConfig", "makeTopics"} <= set(actions(plan))
+    result = repair(plan, tmp_path / "out")
+    assert result.ok, result.findings
+    config = tmp_path / "out" / "config"
+    assert (config / "consumerOffset.json").read_bytes() == (
+        root / "config" / "consumerOffset.json.bak"
+    ).read_bytes()
+    topics = loads((config / "topics.json").read_bytes())["topicConfigTable"]
+    assert topics["OrdersA"]["writeQueueNums"] == 4
+    assert topics["PaymentsA"]["perm"] == 6
+
+
+def test_offsets_behind_the_end_are_clamped(base_store, tmp_path: Path) -> None:
+    root = base_store("normal-stop-533")
+    path = root / "config" / "consumerOffset.json"
+    text = path.read_text()
+    (tmp_path / "keep").write_text(text)
+    path.write_text(text.replace("{0:41", "{0:941").replace("{0:10", "{0:910"))
+    assert path.read_text() != text
+    result = repair(plan_of(root), tmp_path / "out")
+    assert "clampOffsets" in [step.action for step in result.steps]
+    assert result.ok
+
+
+def test_offsets_follow_a_queue_whose_last_message_is_lost(
+    base_store, kept, tmp_path: Path
+) -> None:
+    root = base_store("normal-stop-533")
+    queue = [k for k in kept(root) if k.topic == b"OrdersA" and k.queue_id == 0]
+    item = queue[-1]
+    start = item.start // LOG_FILE * LOG_FILE
+    poke(log_file(root, start), item.start - start + 8, bytes([item.data[8] ^ 0x40]))
+    path = root / "config" / "consumerOffset.json"
+    gone = '"offsetTable":{"GoneA@CG_gone":{0:7},'
+    path.write_text(path.read_text().replace('"offsetTable":{', gone))
+    before = loads(path.read_bytes())["offsetTable"]
+    assert before["OrdersA@CG_tagB"][0] == len(queue)
+    result = repair(plan_of(root), tmp_path / "out")
+    assert result.ok, result.findings
+    after = loads((tmp_path / "out" / "config" / "consumerOffset.json").read_bytes())["offsetTable"]
+    assert after["OrdersA@CG_tagB"][0] == len(queue) - 1
+    assert after["OrdersA@CG_tagB"][1] == before["OrdersA@CG_tagB"][1]
+    # A topic that was deleted has no queue that could have an end.
+    assert after["GoneA@CG_gone"] == before["GoneA@CG_gone"] == {0: 7}
+
+
+def test_a_damaged_field_is_set_where_another_file_tells_it(
+    base_store, kept, tmp_path: Path
+) -> None:
+    root = base_store("normal-stop-533")
+    before = kept(root)
+    some = [item for item in before if item.topic == b"OrdersA" and item.start < LOG_FILE]
+    poke(log_file(root), some[10].start + 28, struct.pack(">q", 5))  # physicalOffset
+    poke(log_file(root), some[20].start + 12, struct.pack(">i", 77))  # queueId
+    poke(log_file(root), some[30].start + 20, struct.pack(">q", 9999))  # queueOffset
+    poke(log_file(root), some[40].start + 39, b"\x04")  # sysFlag: prepared
+    plan = plan_of(root)
+    assert actions(plan).count("setField") == 4
+    result = repair(plan, tmp_path / "out")
+    assert result.ok
+    assert result.bridged == 0
+    assert [item.data for item in kept(tmp_path / "out")] == [item.data for item in before]
+
+
+def test_a_time_that_is_damaged_for_good_leaves_a_sound_index(
+    base_store, kept, tmp_path: Path
+) -> None:
+    """As after a clock that was set back: an IndexFile may begin behind its end."""
+    root = base_store("normal-stop-498")
+    heads = [INDEX_HEAD.unpack_from(path.read_bytes()) for path in (root / "index").iterdir()]
+    last = min(head[3] for head in heads)  # the last record of the first index file
+    item = next(item for item in kept(root) if item.start == last)
+    poke(log_file(root), item.start + 60, bytes([item.data[60] ^ 0x80]))
+    assert not verify(StoreDirectory(root), VerifyOptions()).summary.ok
+    result = repair(plan_of(root), tmp_path / "out")
+    assert result.ok, result.findings
+    assert {row.kind for row in result.findings} == {"timestamp"}
+    heads = [
+        INDEX_HEAD.unpack_from(path.read_bytes()) for path in (tmp_path / "out" / "index").iterdir()
+    ]
+    assert any(begin > end for begin, end, *_ in heads)
+    # Without the record that tells it the same header is no longer believed.
+    first = min((tmp_path / "out" / "index").iterdir())
+    data = first.read_bytes()
+    poke(first, 8, (struct.unpack_from(">q", data, 0)[0] - 5).to_bytes(8, "big"))
+    after = verify(StoreDirectory(tmp_path / "out"), VerifyOptions())
+    assert "index" in {row.kind for row in after.findings}
+
+
+@pytest.mark.parametrize("where", ["end", "middle"])
+def test_a_record_without_the_end_of_its_properties_is_not_whole(
+    base_store, kept, tmp_path: Path, where: str
+) -> None:
+    """No checksum says so: its body is what was stored."""
+    root = base_store("normal-stop-533")
+    good = kept(root)
+    at = len(good) - 1 if where == "end" else len(good) // 2
+    item = good[at]
+    start = item.start // LOG_FILE * LOG_FILE
+    gone = [item]
+    poke(log_file(root, start), item.end - start - 20, bytes(20))
+    if where == "middle":  # with a lost page behind it
+        following = good[at + 1 : at + 4]
+        assert following[-1].end < start + LOG_FILE
+        poke(log_file(root, start), item.end - start, bytes(following[-1].end - item.end))
+        gone += following
+    for way in [False, True] if has_columns() else [False]:
+        found = verify(StoreDirectory(root), VerifyOptions(columns=way))
+        (row,) = (row for row in found.findings if row.kind == "content")
+        assert (row.physical_offset, row.length) == (item.start, item.end - item.start)
+        assert row.severity == ("warning" if where == "end" else "error")
+    rescued = recover([root], None)
+    assert item.start in [row.physical_offset for row in rescued.losses]
+    assert {r.data for r in rescued.records} >= {k.data for k in good if k not in gone}
+    assert item.data[:-20] + bytes(20) not in {r.data for r in rescued.records}
+    result = repair(plan_of(root), tmp_path / "out")
+    assert result.ok, result.findings
+    assert [k.data for k in kept(tmp_path / "out") if b"mqadmin store" not in k.data] == [
+        k.data for k in good if k not in gone
+    ]
+
+
+def test_a_damaged_queue_offset_is_told_by_its_neighbours_without_a_queue(
+    base_store, kept, tmp_path: Path
+) -> None:
+    root = base_store("normal-stop-533")
+    before = kept(root)
+    some = [k for k in before if k.topic == b"OrdersA" and k.queue_id == 0]
+    item = some[len(some) // 2]
+    path = log_file(root, item.start // LOG_FILE * LOG_FILE)
+    poke(path, item.start % LOG_FILE + 20, struct.pack(">q", 1))
+    shutil.rmtree(root / "consumequeue")
+    result = repair(plan_of(root), tmp_path / "out")
+    assert result.ok, result.findings
+    assert [k.data for k in kept(tmp_path / "out")] == [k.data for k in before]
+
+
+def test_in_place_keeps_the_old_directory(base_store, fingerprint, tmp_path: Path) -> None:
+    root = base_store("normal-stop-533")
+    shutil.rmtree(root / "consumequeue" / "OrdersA" / "1")
+    before = fingerprint(root)
+    backup = root.with_name("before")
+    result = repair_in_place(plan_of(root), backup)
+    assert result.backup == str(backup)
+    assert result.summary.checkpoint.path == str(root / "checkpoint")
+    assert fingerprint(backup) == before
+    assert verify(StoreDirectory(root), VerifyOptions()).summary.ok
+    with pytest.raises(ConfigError, match="exists"):
+        repair_in_place(plan_of(root), backup)
+
+
+def test_a_backup_out_of_reach_is_refused_before_anything_is_done(
+    base_store, fingerprint, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = base_store("normal-stop-533")
+    shutil.rmtree(root / "consumequeue" / "OrdersA" / "1")
+    before = fingerprint(root.parent)
+    with pytest.raises(ConfigError, match=r"no backup can be made in .*/absent"):
+        repair_in_place(plan_of(root), tmp_path / "absent" / "before")
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    stat = Path.stat
+
+    def other_device(path: Path, **options: Any) -> os.stat_result:
+        found = stat(path, **options)
+        if path != elsewhere:
+            return found
+        return os.stat_result((*found[:2], found.st_dev + 1, *found[3:10]))
+
+    monkeypatch.setattr(Path, "stat", other_device)
+    with pytest.raises(ConfigError, match="another file system"):
+        repair_in_place(plan_of(root), elsewhere / "before")
+    monkeypatch.undo()
+    elsewhere.rmdir()
+    assert fingerprint(root.parent) == before
+
+
+def test_an_exchange_that_fails_half_way_is_taken_back(
+    base_store, fingerprint, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = base_store("normal-stop-533")
+    shutil.rmtree(root / "consumequeue" / "OrdersA" / "1")
+    before = fingerprint(root)
+    rename = Path.rename
+
+    def refuse(path: Path, target: Path) -> Path:
+        if path.name.endswith(".repairing"):
+            raise PermissionError(13, "Permission denied", str(path))
+        return rename(path, target)
+
+    monkeypatch.setattr(Path, "rename", refuse)
+    with pytest.raises(StoreError, match="cannot be exchanged: Permission denied"):
+        repair_in_place(plan_of(root), root.with_name("before"))
+    assert fingerprint(root) == before
+    assert not root.with_name("before").exists()
+
+
+def test_a_running_broker_is_not_operated_on(base_store, tmp_path: Path) -> None:
+    import subprocess
+    import sys
+
+    root = base_store("normal-stop-533")
+    hold = (
+        "import fcntl,os,sys;f=open(sys.argv[1],'r+');"
+        "fcntl.lockf(f,fcntl.LOCK_EX,1);print('held',flush=True);sys.stdin.read()"
+    )
+    child = subprocess.Popen(
+        [sys.executable, "-c", hold, str(root / "lock")],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    )
+    try:
+        assert child.stdout is not None
+        assert child.stdout.readline() == b"held\n"
+        with pytest.raises(StoreLockedError, match=str(child.pid)):
+            repair(plan_of(root), tmp_path / "out")
+        assert not (tmp_path / "out").exists()
+    finally:
+        child.communicate(b"")
+
+
+def test_an_output_that_is_there_or_inside_is_refused(base_store, tmp_path: Path) -> None:
+    root = base_store("normal-stop-533")
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "x").write_text("x")
+    with pytest.raises(ConfigError, match="not empty"):
+        repair(plan_of(root), tmp_path / "full")
+    with pytest.raises(ConfigError, match="within the store"):
+        repair(plan_of(root), root / "repaired")
+    assert (tmp_path / "full" / "x").exists()
+
+
+def test_of_two_repairs_at_once_one_gets_the_directory(base_store, tmp_path: Path) -> None:
+    root = base_store("normal-stop-533")
+    plan = plan_of(root)
+    first = Output(tmp_path / "out")
+    with pytest.raises(ConfigError, match="not empty"):
+        repair(plan, tmp_path / "out")
+    assert (tmp_path / "out").is_dir()  # the other one's work is not thrown away
+    first.discard()
+    assert repair(plan, tmp_path / "out").ok
+    assert not [path for path in (tmp_path / "out").iterdir() if path.name.startswith(".")]
+
+
+def test_what_a_killed_repair_left_is_begun_anew(base_store, fingerprint, tmp_path: Path) -> None:
+    """The source stays as it was; nobody holds the claim on the output any more."""
+    root = base_store("normal-stop-533")
+    shutil.rmtree(root / "consumequeue")
+    before = fingerprint(root)
+    code = (
+        "import os, signal, sys\n"
+        "from pathlib import Path\n"
+        "from mqadmin.inspector.directory import StoreDirectory\n"
+        "from mqadmin.repair import store_repair as repair\n"
+        "def die(*_): os.kill(os.getpid(), signal.SIGKILL)\n"
+        "repair.rebuild = die\n"
+        "plan = repair.make_plan(StoreDirectory(sys.argv[1]))\n"
+        "repair.repair(plan, Path(sys.argv[2]))\n"
+    )
+    out = tmp_path / "out"
+    done = subprocess.run([sys.executable, "-c", code, str(root), str(out)], check=False)
+    assert done.returncode == -9
+    assert any((out / "commitlog").iterdir())
+    assert fingerprint(root) == before
+    result = repair(plan_of(root), out)
+    assert result.ok, result.findings
+    assert not [path for path in out.iterdir() if path.name.startswith(".")]
+    assert fingerprint(root) == before
+
+
+def test_a_full_disk_leaves_nothing_behind_and_the_source_as_it_was(
+    base_store, fingerprint, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = base_store("normal-stop-533")
+    shutil.rmtree(root / "consumequeue")
+    plan = plan_of(root)
+    before = fingerprint(root)
+
+    def full(*_: object) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr("mqadmin.repair.files.os.pwrite", full)
+        with pytest.raises(DiskFullError, match="No space left"):
+            repair(plan, tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+    assert fingerprint(root) == before
+    assert repair(plan_of(root), tmp_path / "out").ok
+
+
+def test_what_is_no_store_cannot_be_planned(base_store, tmp_path: Path) -> None:
+    root = base_store("normal-stop-533")
+    with pytest.raises(StoreError, match="not a store directory"):
+        make_plan(StoreDirectory(log_file(root)))
+    (tmp_path / "empty" / "commitlog").mkdir(parents=True)
+    (tmp_path / "empty" / "commitlog" / f"{0:020d}").write_bytes(bytes(4096))
+    with pytest.raises(StoreError, match="no whole record"):
+        make_plan(StoreDirectory(tmp_path / "empty"))
+
+
+def test_our_engine_opens_what_was_repaired(base_store, kept, tmp_path: Path) -> None:
+    from broker.store.config import MessageStoreConfig
+    from broker.store.message_store import MessageStore
+    from broker.store.results import MessageExtBrokerInner
+
+    root = base_store("normal-stop-533")
+    damage_one(root, kept)
+    shutil.rmtree(root / "consumequeue" / "PaymentsA")
+    assert repair(plan_of(root), tmp_path / "out").ok
+    store = MessageStore(
+        MessageStoreConfig(
+            store_path_root_dir=str(tmp_path / "out"),
+            mapped_file_size_commit_log=LOG_FILE,
+            mapped_file_size_consume_queue=600,
+            max_hash_slot_num=40,
+            max_index_num=150,
+        )
+    )
+    report = store.load()
+    assert not report.damages
+    store.start()
+    host = b"\x7f\0\0\1\0\0\x2a\x9f"
+    put = store.put_message(
+        MessageExtBrokerInner(
+            topic="OrdersA",
+            queue_id=0,
+            body=b"behind the repair",
+            properties=b"KEYS\x01new\x02",
+            flag=0,
+            sys_flag=0,
+            born_timestamp=1,
+            born_host=host,
+            store_host=host,
+        )
+    )
+    assert put.status.name == "PUT_OK"
+    store.shutdown()
+    assert verify(StoreDirectory(tmp_path / "out"), VerifyOptions()).summary.ok

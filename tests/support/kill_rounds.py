@@ -1,0 +1,100 @@
+"""Rounds of load and violent ends over one store."""
+
+import random
+import signal
+import time
+from collections import Counter
+
+from broker.remoting.blocking import BlockingClient
+from tests.support.audit import Audit
+from tests.support.child import Child
+from tests.support.load import (
+    EVERYTHING,
+    GROUP,
+    MIRROR,
+    Ledger,
+    Senders,
+    group_request,
+    topic_request,
+)
+
+
+class KillRounds:
+    """Rounds of load and violent ends over one store."""
+
+    def __init__(self, child: Child, rng: random.Random) -> None:
+        self.child = child
+        self.rng = rng
+        self.ledger = Ledger()
+        self.audit = Audit(child, self.ledger)
+        self.ends: list[dict[int, int]] = [{}]
+        self.kinds: Counter[str] = Counter()
+        self.ready_seconds: list[float] = []
+
+    def run(self, rounds: int, *, full_audit_every: int = 10) -> None:
+        self._start()
+        self._prepare()
+        self.child.kill()
+        for number in range(rounds):
+            self._round()
+            full = number % full_audit_every == full_audit_every - 1 or number == rounds - 1
+            progress = self.audit.read_progress()
+            self._start()
+            self.audit.check_progress(progress)
+            # Two rounds back: what the round before this one left must have survived this one too.
+            start = {} if full or len(self.ends) < 2 else self.ends[-2]
+            self.ends.append(self.audit.check(start))
+            if full:
+                self.audit.check_everything()
+            self.child.kill() if number < rounds - 1 else self.child.stop()
+        self._start()
+        self.audit.check()
+        self.audit.check_everything()
+        assert self.child.stop() == 0
+
+    def _prepare(self) -> None:
+        """Topics that are not made by their first message, and the group that sends back."""
+        with BlockingClient(timeout_ms=20_000) as client:
+            for command in (topic_request(MIRROR), group_request(GROUP)):
+                answer = client.call(self.child.address, command)
+                assert answer.code == 0, answer.remark
+
+    def _start(self) -> None:
+        began = time.monotonic()
+        self.child.start()
+        self.audit.starts += 1
+        self.ready_seconds.append(time.monotonic() - began)
+
+    def _round(self) -> None:
+        rng, child = self.rng, self.child
+        if rng.random() < 0.2:
+            # Killed while it starts, that is while it recovers.
+            self.kinds["killed at start"] += 1
+            child.spawn()
+            if child.lives_for(rng.uniform(0.05, 0.7)):
+                child.kill()
+        self._start()
+        connections = rng.choice((1, 4, 12))
+        senders = Senders(child, self.ledger, rng, connections=connections, kinds=EVERYTHING)
+        target = len(self.ledger.acked) + rng.choice((1, 20, 300, 1500))
+        senders.run(lambda: len(self.ledger.acked) >= target)
+        kind = rng.choice(("kill", "kill", "kill", "other kernel", "stop", "stopped", "term"))
+        self.kinds[kind] += 1
+        if kind in ("stop", "stopped"):
+            child.signal(signal.SIGSTOP)
+            senders.run(lambda: True)
+            # What it had sent before is taken; nothing may come now.
+            child.lives_for(rng.uniform(0.01, 0.3))
+            if kind == "stop":
+                child.signal(signal.SIGCONT)
+                target = len(self.ledger.acked) + rng.choice((1, 100))
+                senders.run(lambda: len(self.ledger.acked) >= target)
+        if kind == "term":
+            child.signal(signal.SIGTERM)
+        else:
+            child.signal(signal.SIGKILL)
+        # Answers that the broker sent before its end are acknowledgements.
+        senders.drain()
+        child.wait()
+        if kind == "other kernel":
+            child.forget_kernel()

@@ -1,0 +1,129 @@
+"""Lives of a broker over one simulated disk, and every disk that they may leave behind.
+
+::
+
+    recording = Recording(rng, "SYNC_FLUSH")
+    recording.live(lambda traffic: traffic.steps(30))     # ends with the loss of the process
+    for image in recording.images(60):
+        image.check()
+"""
+
+import random
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from broker.common.clock import ManualClock
+from tests.support import simulated_broker
+from tests.support.promise import Promise
+from tests.support.simulated_broker import SimBroker
+from tests.support.simulated_disk import Cutter, SimDisk
+from tests.support.traffic import Traffic
+
+KEEP = (0.0, 0.5, 1.0)  # shares of the unsynced sectors that happen to reach the disk
+LATER_MS = 3_600_000  # everything that was delayed is due
+
+Marks = list[tuple[Any, ...]]
+
+
+class Image:
+    """A disk as it comes back, and what must be on it."""
+
+    def __init__(
+        self, recording: "Recording", disk: SimDisk, marks: Marks, what: str, *, killed: bool
+    ) -> None:
+        self._recording = recording
+        self.disk = disk
+        self.marks = marks
+        self.what = what
+        self.promise = Promise(marks, killed=killed)
+
+    def check(self, *, again: bool = False) -> None:
+        """Look at the files, start a broker on them, stop it; with ``again`` twice."""
+        recording = self._recording
+        try:
+            config = simulated_broker.settings(recording.properties).store
+            self.promise.check_files(self.disk, config)
+            disk, rng = self.disk.copy(), recording.rng
+            now_ms = (self.promise.now_ms or simulated_broker.START_MS) + LATER_MS
+            for _ in range(1 + again):
+                with SimBroker(disk, rng, recording.properties, now_ms=now_ms) as broker:
+                    self.promise.check_broker(broker)
+                    broker.stop()
+        except BaseException as error:
+            error.add_note(f"{recording.properties['flushDiskType']}, {self.what}")
+            raise
+
+    def next_life(self) -> "Recording":
+        """A recording that begins on this disk, with the same traffic."""
+        recording = self._recording
+        following = Recording(recording.rng, recording.properties["flushDiskType"])
+        following.disk = self.disk
+        following.base = self.disk.copy()
+        following.marks = [*self.marks, ("crash", False)]
+        following.traffic = recording.traffic
+        following.now_ms = self.promise.now_ms or following.now_ms
+        return following
+
+
+class Recording:
+    """The journal of one disk, from an empty or a given one on."""
+
+    def __init__(self, rng: random.Random, flush: str) -> None:
+        self.rng = rng
+        self.properties = {"flushDiskType": flush}
+        self.disk = SimDisk()
+        self.base = SimDisk()
+        self.marks: Marks = []
+        self.traffic = Traffic(rng)
+        self.now_ms = ManualClock().now_ms()
+
+    def live(self, script: Callable[[Traffic], None]) -> None:
+        """Start a broker, run a script, kill it."""
+        disk = self.disk
+        disk.recording = True
+        disk.locked = False
+        with SimBroker(disk, self.rng, self.properties, now_ms=self.now_ms) as broker:
+            self.traffic.attach(broker)
+            script(self.traffic)
+            self.now_ms = broker.clock.now_ms()
+        disk.recording = True
+        disk.mark("crash", True)
+        disk.recording = False
+
+    @property
+    def is_serving(self) -> bool:
+        """Whether the journal ends while a broker serves."""
+        return Promise(self.disk.journal_marks, killed=False).serving
+
+    def last_images(self) -> list[Image]:
+        """The disk after a kill and after a power cut at the end of the journal.
+
+        The process may have known of a failed sync: only what was flushed counts for either.
+        """
+        cutter = Cutter(self.disk.journal, self.base)
+        cutter.marks = list(self.marks)
+        cutter.advance(len(self.disk.journal))
+        disks = {"killed": cutter.killed(), "power cut": cutter.cut(self.rng, 0.5)}
+        return [Image(self, disks[what], cutter.marks, what, killed=False) for what in disks]
+
+    def images(self, count: int = 0, *, killed: bool = False) -> Iterator[Image]:
+        """Disks after a power cut, or a kill, at ``count`` points of the journal (0: at each)."""
+        journal = self.disk.journal
+        length = len(journal)
+        positions = list(range(1, length + 1))
+        if killed:
+            # What was stored through mappings is noted all at once: only whole looks are states.
+            positions = [p for p in positions if journal[p - 1][0] in ("seen", "mark")]
+        if 0 < count < length:
+            positions = sorted(self.rng.sample(positions, count))
+        cutter = Cutter(journal, self.base)
+        cutter.marks = list(self.marks)
+        for number, position in enumerate(positions):
+            cutter.advance(position)
+            if killed:
+                disk, what = cutter.killed(), "killed"
+            else:
+                keep = KEEP[number % len(KEEP)]
+                disk, what = cutter.cut(self.rng, keep), f"power cut that keeps {keep:.0%}"
+            what = f"{what} at {position} of {length}"
+            yield Image(self, disk, list(cutter.marks), what, killed=killed)

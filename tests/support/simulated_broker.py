@@ -1,0 +1,168 @@
+"""A whole broker in memory: the real controller over a simulated disk, threads, loop and clock.
+
+::
+
+    with SimBroker(disk, random.Random(1), {"flushDiskType": "SYNC_FLUSH"}) as broker:
+        answer = broker.run(broker.peer.call(request(28)))
+        broker.run(asyncio.sleep(10))                 # ten seconds of the manual clock
+
+Leaving the block without :meth:`stop` is a loss of power: threads and tasks end where they wait.
+"""
+
+import asyncio
+import random
+from collections.abc import Awaitable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from types import TracebackType
+from typing import Self, TypeVar
+from unittest.mock import patch
+
+from broker.common.clock import ManualClock
+from broker.server.context import BrokerContext
+from broker.server.controller import BrokerController
+from broker.server.settings import Settings
+from broker.store.logfile.mapped_file import MappedFile
+from broker.store.message_store import MessageStore
+from tests.support.simulated_disk import SimDisk
+from tests.support.simulated_loop import SimLoop, SimPeer
+from tests.support.simulated_threads import SimThreads
+
+Result = TypeVar("Result")
+
+ROOT = "/sim/store"
+PORT = 10911
+START_MS = 1_700_000_000_000
+DELAY_LEVELS_MS = {1: 1_000, 2: 3_000, 3: 7_000}
+
+# Files of a few KiB, so that a run of a few steps rolls all kinds of them.
+PROPERTIES = {
+    "storePathRootDir": ROOT,
+    "mappedFileSizeCommitLog": "8192",
+    "mappedFileSizeConsumeQueue": "400",
+    "maxHashSlotNum": "16",
+    "maxIndexNum": "40",
+    "maxMessageSize": "3000",
+    "messageDelayLevel": "1s 3s 7s",
+    "fileReservedTime": "9999",
+    "diskMaxUsedSpaceRatio": "95",
+    "enableMultiDispatch": "true",
+}
+
+
+def settings(properties: Mapping[str, str]) -> Settings:
+    """The settings of such a broker: small files, and these broker.conf keys."""
+    return Settings({**PROPERTIES, **properties})
+
+
+@contextmanager
+def rewrites_noted() -> Iterator[None]:
+    """Have a simulated disk see the stores that change nothing (recovery after a failed sync)."""
+    rewrite = MappedFile.rewrite
+
+    def noted(file: MappedFile) -> None:
+        rewrite(file)
+        assert isinstance(file._disk, SimDisk)
+        file._disk.note_rewrite(file.path)
+
+    with patch.object(MappedFile, "rewrite", noted):
+        yield
+
+
+class SimBroker:
+    """One life of a broker over ``disk``, from its start to its stop or its end."""
+
+    def __init__(
+        self,
+        disk: SimDisk,
+        rng: random.Random,
+        properties: Mapping[str, str],
+        *,
+        now_ms: int = START_MS,
+        preempt: float = 0.1,
+    ) -> None:
+        self.disk = disk
+        self.settings = settings(properties)
+        self.clock = ManualClock(now_ms)
+        self.threads = SimThreads(self.clock, rng, preempt=preempt)
+        self._installed = ExitStack()
+        self._loop: SimLoop | None = None
+        self._controller: BrokerController | None = None
+        self.peer: SimPeer
+
+    @property
+    def controller(self) -> BrokerController:
+        assert self._controller is not None, "not started"
+        return self._controller
+
+    @property
+    def store(self) -> MessageStore:
+        return self.controller.store
+
+    @property
+    def context(self) -> BrokerContext:
+        return self.controller.context
+
+    def run(self, work: Awaitable[Result]) -> Result:
+        """Run the broker until ``work`` is done."""
+
+        async def wait() -> Result:
+            return await work
+
+        assert self._loop is not None
+        result = self._loop.run(wait())
+        if self.threads.errors:
+            raise AssertionError("a thread of the broker died") from self.threads.errors[0]
+        return result
+
+    def pass_ms(self, milliseconds: int) -> None:
+        """Let so much time pass."""
+        self.run(asyncio.sleep(milliseconds / 1000))
+
+    def start(self) -> None:
+        """Open the store and serve; ``peer`` is a client from now on."""
+        assert self._loop is not None
+        self._controller = BrokerController(
+            self.settings, clock=self.clock, disk=self.disk, listen=[("127.0.0.1", PORT)]
+        )
+        self.disk.on_call = self.threads.switch_point
+        self.run(self._controller.start())
+        self.peer = self._loop.connect(PORT)
+
+    def stop(self) -> None:
+        """Stop in order."""
+        self.run(self.controller.close())
+
+    def __enter__(self) -> Self:
+        self._installed.enter_context(self.threads.installed())
+        self._installed.enter_context(rewrites_noted())
+        self._loop = SimLoop(self.threads)
+        try:
+            self.start()
+        except BaseException:
+            self._end()
+            raise
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._end()
+
+    def _end(self) -> None:
+        """Cut the power: nothing of what still runs reaches the journal."""
+        self.disk.capture()
+        self.disk.recording = False
+        self.disk.on_call = self.disk.fail = None
+        self.threads.abandon()
+        loop = self._loop
+        assert loop is not None
+        tasks = asyncio.all_tasks(loop)
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            loop.run(asyncio.wait(tasks))
+        loop.close()
+        self._installed.close()

@@ -1,0 +1,205 @@
+"""An event loop on a manual clock whose connections are memory: no sockets, no waiting.
+
+Executor jobs are simulated threads. What a server writes reaches its peer within the same call.
+"""
+
+import asyncio
+import socket
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any, TypeVar
+
+from broker.remoting.protocol.command import RemotingCommand
+from broker.remoting.protocol.framing import FrameDecoder, encode_frame
+from tests.support.simulated_threads import SimThreads
+
+Result = TypeVar("Result")
+Factory = Callable[[], asyncio.Protocol]
+Note = Callable[[RemotingCommand], None] | None
+
+
+class SimLoop(asyncio.base_events.BaseEventLoop):
+    """``run(coroutine)``; ``connect(port)`` gives a peer of whoever listens there."""
+
+    def __init__(self, threads: SimThreads) -> None:
+        super().__init__()
+        self._threads = threads
+        self._selector = self  # BaseEventLoop asks it for events once per pass
+        self.listening: dict[int, Factory] = {}
+        self._servers: list[_Server] = []
+        self._peers = 0
+
+    def run(self, work: Coroutine[Any, Any, Result]) -> Result:
+        """Run ``work`` to its end."""
+        return self.run_until_complete(work)
+
+    # ---- what BaseEventLoop needs of its subclass
+
+    def time(self) -> float:
+        return self._threads.clock.monotonic_ms() / 1000
+
+    def select(self, timeout: float | None) -> list[Any]:
+        if timeout is not None and timeout <= 0:
+            self._threads.switch_point()
+        else:
+            self._threads.wait_until(lambda: bool(self._ready), timeout)
+        return []
+
+    def _process_events(self, event_list: list[Any]) -> None:
+        pass
+
+    def _write_to_self(self) -> None:
+        pass  # the wait in select() looks at the queue of ready calls itself
+
+    # ---- threads and servers
+
+    def run_in_executor(  # type: ignore[override]
+        self, executor: object, function: Callable[..., Result], *args: Any
+    ) -> "asyncio.Future[Result]":
+        future: asyncio.Future[Result] = self.create_future()
+
+        def finish(result: Any, error: BaseException | None) -> None:
+            if future.cancelled():
+                return
+            if error is None:
+                future.set_result(result)
+            else:
+                future.set_exception(error)
+
+        def body() -> None:
+            try:
+                result, error = function(*args), None
+            except Exception as raised:
+                result, error = None, raised
+            self.call_soon_threadsafe(finish, result, error)
+
+        self._threads.spawn("executor", body)
+        return future
+
+    async def create_server(  # type: ignore[override]
+        self, protocol_factory: Factory, host: str, port: int, **options: Any
+    ) -> "_Server":
+        assert port not in self.listening, f"port {port} is in use"
+        self.listening[port] = protocol_factory
+        self._servers.append(_Server(self, host, port))
+        return self._servers[-1]
+
+    def remove_reader(self, fd: Any) -> bool:
+        """Nobody waits at the real sockets."""
+        return False
+
+    def close(self) -> None:
+        """Close the loop, and the servers of a broker that has lost its power."""
+        for server in self._servers:
+            server.close()
+        super().close()
+
+    def connect(self, port: int) -> "SimPeer":
+        """A client of the server on ``port``."""
+        self._peers += 1
+        return SimPeer(self, self.listening[port](), 40_000 + self._peers)
+
+
+class _Server:
+    """What RemotingServer needs of an asyncio.Server, and of its socket."""
+
+    def __init__(self, loop: SimLoop, host: str, port: int) -> None:
+        self._loop = loop
+        self._address = (host, port)
+        self._socket: socket.socket | None = None
+        self.sockets = [self]
+
+    def getsockname(self) -> tuple[str, int]:
+        return self._address
+
+    def fileno(self) -> int:
+        """A real socket on loopback, for those who set options of it; nobody connects to it."""
+        if self._socket is None:
+            self._socket = socket.socket()
+            self._socket.bind(("127.0.0.1", 0))
+        return self._socket.fileno()
+
+    def close(self) -> None:
+        self._loop.listening.pop(self._address[1], None)
+        if self._socket is not None:
+            self._socket.close()
+            self._socket = None
+
+
+class _Transport(asyncio.Transport):
+    """The server's end of a connection in memory."""
+
+    def __init__(self, loop: SimLoop, peer: "SimPeer", port: int) -> None:
+        super().__init__({"peername": ("127.0.0.1", port)})
+        self._loop = loop
+        self._peer = peer
+        self._closing = False
+
+    def write(self, data: bytes | bytearray | memoryview) -> None:
+        if not self._closing:
+            self._peer.received(bytes(data))
+
+    def writelines(self, parts: Any) -> None:
+        self.write(b"".join(parts))
+
+    def close(self) -> None:
+        if not self._closing:
+            self._closing = True
+            self._loop.call_soon(self._peer.lost)
+
+    abort = close
+
+    def is_closing(self) -> bool:
+        return self._closing
+
+    def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
+        pass
+
+    def get_write_buffer_size(self) -> int:
+        return 0
+
+    def pause_reading(self) -> None:
+        pass
+
+    def resume_reading(self) -> None:
+        pass
+
+
+class SimPeer:
+    """A client: ``await call(command)``.
+
+    A request that is not answered because the connection was closed gets ConnectionResetError.
+    """
+
+    def __init__(self, loop: SimLoop, protocol: asyncio.Protocol, port: int) -> None:
+        self._loop = loop
+        self._protocol = protocol
+        self._decoder = FrameDecoder()
+        self._waiting: dict[int, tuple[Note, asyncio.Future[RemotingCommand]]] = {}
+        protocol.connection_made(_Transport(loop, self, port))
+
+    def call(self, command: RemotingCommand, note: Note = None) -> Awaitable[RemotingCommand]:
+        """Send a request in a read of its own; ``note`` sees the answer as it leaves."""
+        future: asyncio.Future[RemotingCommand] = self._loop.create_future()
+        self._waiting[command.opaque] = (note, future)
+        self._loop.call_soon(self._protocol.data_received, encode_frame(command))
+        return future
+
+    def received(self, data: bytes) -> None:
+        """Bytes of the server."""
+        for frame in self._decoder.feed(data):
+            known = self._waiting.pop(frame.opaque, None) if frame.flag & 1 else None
+            if known is None:
+                continue
+            note, future = known
+            if note is not None:
+                note(frame)
+            if not future.done():
+                future.set_result(frame)
+
+    def lost(self) -> None:
+        """The server closed the connection."""
+        self._protocol.connection_lost(None)
+        waiting, self._waiting = self._waiting, {}
+        for _, future in waiting.values():
+            if not future.done():
+                future.set_exception(ConnectionResetError("closed by the server"))

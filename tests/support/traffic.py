@@ -1,0 +1,458 @@
+"""Every kind of traffic a broker stores, sent by a seeded client that notes what it was promised.
+
+Each note is a mark in the journal of the simulated disk, made at the moment the answer leaves the
+broker (:class:`tests.support.promise.Promise` reads them):
+
+=========  ========================================================================
+stored     a :class:`Stored`: the broker said where
+flushed    the log is on the disk up to this physical offset, says the store
+handled    a :class:`Handled`: a consumer is done with a message
+commit     (group, topic, queue id, offset), before it is asked for
+topic      (name, queues), answered
+group      (name, retryMaxTimes), answered
+time       the wall clock, ms
+serving    the broker answers; until ``stopping``
+stopped    the broker has stopped in order; whether the offsets must be written
+crash      what came before is a former life; whether its process was killed, or power cut
+found      the committed offsets that the next life began with; whether they are durable
+=========  ========================================================================
+"""
+
+import asyncio
+import random
+from collections import Counter
+from collections.abc import Awaitable, Callable
+
+import msgspec
+
+from broker.message.batch import encode_batch
+from broker.message.message import Message, MessageExt
+from broker.message.properties import encode_properties
+from broker.message.record import scan_records
+from broker.remoting.protocol.codes import RequestCode, ResponseCode
+from broker.remoting.protocol.command import RemotingCommand, request
+from tests.support.simulated_broker import DELAY_LEVELS_MS, SimBroker
+
+TOPICS = ("T0", "T1", "T2")
+GROUPS = ("G0", "G1")
+LIGHT_QUEUES = ("%LMQ%a", "%LMQ%b")
+SCHEDULE_TOPIC = "SCHEDULE_TOPIC_XXXX"
+QUEUES = 2
+FIRST_RETRY_MAX_TIMES = 16
+
+
+class Stored(msgspec.Struct, frozen=True, kw_only=True):
+    """A message that was acknowledged: where it is, and where it must get to.
+
+    ``waited``: the answer promised a flush. ``target`` is the topic and queue id of a delayed
+    message. ``lights`` are the further queues it was dispatched to.
+    """
+
+    number: int
+    body: bytes
+    topic: str
+    queue_id: int
+    queue_offset: int
+    physical_offset: int
+    waited: bool
+    target: tuple[str, int] | None = None
+    due_ms: int = 0
+    lights: tuple[str, ...] = ()
+
+    @property
+    def place(self) -> tuple[str, int, int]:
+        """Topic, queue id and queue offset."""
+        return self.topic, self.queue_id, self.queue_offset
+
+
+class Handled(msgspec.Struct, frozen=True, kw_only=True):
+    """A message a consumer group is done with: consumed, or sent back to ``copy_topic``."""
+
+    group: str
+    topic: str
+    queue_id: int
+    queue_offset: int
+    number: int
+    times: int
+    copy_topic: str = ""
+
+
+class Plan(msgspec.Struct, frozen=True, kw_only=True):
+    """What one send asks for."""
+
+    topic: str
+    queue_id: int
+    numbers: range
+    wait: bool
+    level: int = 0
+    lights: tuple[str, ...] = ()
+
+
+class Traffic:
+    """One client over the lives of a broker; ``step()`` does one thing, or several at once."""
+
+    def __init__(self, rng: random.Random) -> None:
+        self.rng = rng
+        self.disk_fails = False  # a broker whose disk fails may refuse, for good too
+        self.number = 0
+        self.kinds: Counter[str] = Counter()
+        self.refused: Counter[int] = Counter()
+        self.stored: dict[int, Stored] = {}
+        self._broker: SimBroker | None = None
+        self._positions: dict[tuple[str, str, int], int] = {}
+        self._versions: Counter[str] = Counter()
+        self._flushed = -1
+
+    @property
+    def broker(self) -> SimBroker:
+        assert self._broker is not None
+        return self._broker
+
+    @property
+    def sync(self) -> bool:
+        return self.broker.store.sync_flush
+
+    def attach(self, broker: SimBroker) -> None:
+        """Send to this broker from now on; consumers begin at their committed offsets."""
+        self._broker = broker
+        self._positions.clear()
+        self._flushed = -1
+        offsets = broker.context.offsets.table
+        found = {
+            (group, topic, queue_id): offset
+            for key, queues in offsets.items()
+            for topic, _, group in [key.partition("@")]
+            for queue_id, offset in queues.items()
+        }
+        broker.disk.mark("found", found, not self.disk_fails)
+        self.mark("serving")
+
+    def mark(self, *what: object) -> None:
+        """Note something, after what the store says of its flushed end."""
+        disk, store = self.broker.disk, self.broker.store
+        if store.flushed_where != self._flushed:
+            self._flushed = store.flushed_where
+            disk.mark("flushed", self._flushed)
+        disk.mark("time", self.broker.clock.now_ms())
+        disk.mark(*what)
+
+    def steps(self, count: int) -> None:
+        """So many steps."""
+        for _ in range(count):
+            self.step()
+
+    def step(self) -> None:
+        """One thing that clients do, or several at once."""
+        roll = self.rng.random()
+        if roll < 0.5:
+            self._burst()
+        elif roll < 0.72:
+            self.broker.run(self._consume())
+        elif roll < 0.86:
+            self._count("time passes")
+            self.broker.pass_ms(self.rng.choice((20, 600, 1_200, 5_500)))
+        elif roll < 0.91:
+            self.broker.run(self._make_topic())
+        elif roll < 0.95:
+            self.broker.run(self._make_group())
+        elif roll < 0.975:
+            self._count("quiet")
+            self.be_quiet()
+        else:
+            self._count("restart")
+            self.restart()
+        self.mark("step")
+
+    def restart(self) -> None:
+        """Stop in order and start again."""
+        self.mark("stopping")
+        self.broker.stop()
+        # After a failed sync a stop promises no more than a loss of power does.
+        failed = bool(self.broker.store.flusher.failed)
+        # Where the disk takes no files the offsets stay as they were.
+        stopped = ("stopped", not self.disk_fails)
+        self.broker.disk.mark(*(("crash", False) if failed else stopped))
+        self.broker.start()
+        self.attach(self.broker)
+
+    def _count(self, kind: str) -> None:
+        self.kinds[kind] += 1
+
+    # ---- sending
+
+    def _burst(self) -> None:
+        plans = [self._plan() for _ in range(self.rng.choice((1, 1, 2, 5)))]
+
+        async def send_all() -> None:
+            await asyncio.gather(*(self.send(plan) for plan in plans))
+
+        self.broker.run(send_all())
+
+    def _plan(self) -> Plan:
+        rng = self.rng
+        count = rng.choice((1, 1, 1, 3))
+        first = self.number
+        self.number += count
+        delayed = count == 1 and rng.random() < 0.35
+        light = rng.random() < 0.25
+        return Plan(
+            topic=rng.choice(TOPICS),
+            queue_id=rng.randrange(QUEUES),
+            numbers=range(first, first + count),
+            wait=rng.random() < 0.6,
+            level=rng.choice(list(DELAY_LEVELS_MS)) if delayed else 0,
+            lights=rng.choice((LIGHT_QUEUES, LIGHT_QUEUES[:1])) if light and count == 1 else (),
+        )
+
+    async def send(self, plan: Plan) -> bool:
+        """Send what is planned; False when it was refused."""
+        self._count(
+            ("batch" if len(plan.numbers) > 1 else "delayed" if plan.level else "plain")
+            + ("" if plan.wait else " WAIT=false")
+            + (" multi-dispatch" if plan.lights else "")
+        )
+        bodies = [self._body(number) for number in plan.numbers]
+        command = send_request(plan, bodies, self.broker.clock.now_ms())
+        answer = await self._ask(command, lambda answer: self._note_stored(plan, bodies, answer))
+        return answer.code == ResponseCode.SUCCESS
+
+    def _body(self, number: int) -> bytes:
+        return b"%06d" % number + bytes([7]) * self.rng.choice((0, 20, 300, 900))
+
+    def _note_stored(self, plan: Plan, bodies: list[bytes], answer: RemotingCommand) -> None:
+        if answer.code != ResponseCode.SUCCESS:
+            self.refused[answer.code] += 1
+            return
+        ids = answer.ext_fields["msgId"].split(",")
+        first = int(answer.ext_fields["queueOffset"])
+        now_ms = self.broker.clock.now_ms()
+        for place, (number, body) in enumerate(zip(plan.numbers, bodies, strict=True)):
+            stored = Stored(
+                number=number,
+                body=body,
+                topic=SCHEDULE_TOPIC if plan.level else plan.topic,
+                queue_id=plan.level - 1 if plan.level else plan.queue_id,
+                queue_offset=first + place,
+                physical_offset=int(ids[place][16:], 16),
+                waited=plan.wait and self.sync,
+                target=(plan.topic, plan.queue_id) if plan.level else None,
+                due_ms=now_ms + DELAY_LEVELS_MS[plan.level] if plan.level else 0,
+                lights=plan.lights,
+            )
+            self.stored[number] = stored
+            self.mark("stored", stored)
+
+    def _ask(
+        self, command: RemotingCommand, note: Callable[[RemotingCommand], None]
+    ) -> Awaitable[RemotingCommand]:
+        """Send a request; ``note`` sees its answer at the moment it leaves the broker."""
+        return self.broker.peer.call(command, note)
+
+    # ---- consuming
+
+    async def _consume(self) -> None:
+        rng = self.rng
+        group = rng.choice(GROUPS)
+        topic = rng.choice((*TOPICS, f"%RETRY%{group}"))
+        queue_id = rng.randrange(QUEUES) if topic in TOPICS else 0
+        key = (group, topic, queue_id)
+        begin = await self._position(key)
+        for message in (await self.pull(key))[: rng.randrange(1, 6)]:
+            if not await self._handle(group, message, topic):
+                break
+            self._positions[key] = message.queue_offset + 1
+        if self._positions[key] > begin and rng.random() < 0.7:
+            await self.commit(key, await self._position(key))
+
+    async def pull(self, key: tuple[str, str, int]) -> list[MessageExt]:
+        """The messages a consumer (group, topic, queue id) gets next."""
+        self._count("pull")
+        answer = await self.broker.peer.call(pull_request(*key, await self._position(key)))
+        if answer.code != ResponseCode.SUCCESS:
+            return []
+        return list(scan_records(answer.body_bytes()))
+
+    async def _position(self, key: tuple[str, str, int]) -> int:
+        if key not in self._positions:
+            group, topic, queue_id = key
+            fields = {"consumerGroup": group, "topic": topic, "queueId": str(queue_id)}
+            command = request(RequestCode.QUERY_CONSUMER_OFFSET, fields)
+            answer = await self.broker.peer.call(command)
+            self._positions[key] = int(answer.ext_fields.get("offset", "0"))
+        return self._positions[key]
+
+    async def commit(self, key: tuple[str, str, int], offset: int) -> None:
+        """UPDATE_CONSUMER_OFFSET."""
+        self._count("commit")
+        group, topic, queue_id = key
+        self.mark("commit", (group, topic, queue_id, offset))
+        fields = {
+            "consumerGroup": group,
+            "topic": topic,
+            "queueId": str(queue_id),
+            "commitOffset": str(offset),
+        }
+        await self.broker.peer.call(request(RequestCode.UPDATE_CONSUMER_OFFSET, fields))
+
+    async def _handle(self, group: str, message: MessageExt, topic: str) -> bool:
+        """Consume a message or send it back; False when the broker did not take it back."""
+        handled = Handled(
+            group=group,
+            topic=topic,
+            queue_id=message.queue_id,
+            queue_offset=message.queue_offset,
+            number=int(message.body[:6]),
+            times=message.reconsume_times,
+        )
+        if self.rng.random() < 0.6:
+            self._count("consumed")
+            self.mark("handled", handled)
+            return True
+        level = self.rng.choice((-1, 0, 1, 1, 2))
+        return await self.send_back(handled, message.physical_offset, level)
+
+    async def send_back(self, handled: Handled, physical_offset: int, level: int) -> bool:
+        """CONSUMER_SEND_MSG_BACK; False when it was refused."""
+        self._count("sent to DLQ" if level < 0 else "sent back")
+        fields = {
+            "offset": str(physical_offset),
+            "group": handled.group,
+            "delayLevel": str(level),
+            "maxReconsumeTimes": "100",
+        }
+        prefix = "%DLQ%" if level < 0 else "%RETRY%"
+        copied = msgspec.structs.replace(handled, copy_topic=prefix + handled.group)
+
+        def note(answer: RemotingCommand) -> None:
+            if answer.code == ResponseCode.SUCCESS:
+                self.mark("handled", copied)
+
+        answer = await self._ask(request(RequestCode.CONSUMER_SEND_MSG_BACK, fields), note)
+        return answer.code == ResponseCode.SUCCESS
+
+    # ---- topics and groups
+
+    async def _make_topic(self) -> None:
+        """UPDATE_AND_CREATE_TOPIC: a new topic, or more queues for one."""
+        name = f"N{self.rng.randrange(3)}"
+        self._count("topic")
+        self._versions[name] += 1
+        queues = self._versions[name]
+        fields = {
+            "topic": name,
+            "defaultTopic": "TBW102",
+            "readQueueNums": str(queues),
+            "writeQueueNums": str(queues),
+            "perm": "6",
+            "topicFilterType": "SINGLE_TAG",
+            "topicSysFlag": "0",
+            "order": "false",
+        }
+        await self._make(
+            lambda: request(RequestCode.UPDATE_AND_CREATE_TOPIC, fields), "topic", (name, queues)
+        )
+
+    async def _make_group(self) -> None:
+        """UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, with a retryMaxTimes never used before."""
+        name = self.rng.choice((*GROUPS, "G2"))
+        self._count("group")
+        self._versions[name] += 1
+        times = FIRST_RETRY_MAX_TIMES + self._versions[name]
+        body = msgspec.json.encode({"groupName": name, "retryMaxTimes": times})
+        await self._make(
+            lambda: request(RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, {}, body),
+            "group",
+            (name, times),
+        )
+
+    async def _make(
+        self, command: Callable[[], RemotingCommand], kind: str, what: tuple[str, int]
+    ) -> None:
+        """Ask for a topic or a group; once more when it was refused."""
+
+        def note(answer: RemotingCommand) -> None:
+            if answer.code == ResponseCode.SUCCESS:
+                self.mark(kind, what)
+
+        answer = await self._ask(command(), note)
+        if answer.code != ResponseCode.SUCCESS:
+            await self._ask(command(), note)
+
+    # ---- a broker that is left alone
+
+    def be_quiet(self) -> None:
+        """Let the broker alone: what was stored gets durable and visible all the same."""
+        if self.disk_fails:
+            self.broker.pass_ms(30_000)
+        else:
+            self._check_quiet()
+
+    def _check_quiet(self) -> None:
+        """Without any request everything stored becomes durable, visible and delivered.
+
+        SYNC_FLUSH: at once; ASYNC_FLUSH: within flushCommitLogThoroughInterval. Then the progress
+        files follow within the interval they are written at.
+        """
+        store = self.broker.store
+        interval_ms = 1_000 if self.sync else 11_000
+        end = store.max_physical_offset
+        self.broker.pass_ms(interval_ms)
+        behind = end - store.flushed_where
+        assert behind <= 0, f"{behind} bytes of the log are not flushed without further traffic"
+        behind = end - store.reput.offset
+        assert behind <= 0, f"{behind} bytes of the log are not dispatched"
+        # The longest delay, the flush of what was delivered, two rounds of the progress timer.
+        self.broker.pass_ms(max(DELAY_LEVELS_MS.values()) + interval_ms + 11_000)
+        behind = store.max_physical_offset - store.flushed_where
+        assert not behind, f"{behind} bytes of delivered messages are not flushed"
+        self.mark("quiet")
+
+
+def send_request(plan: Plan, bodies: list[bytes], now_ms: int) -> RemotingCommand:
+    """The request of one send."""
+    batch = len(bodies) > 1
+    properties = {"UNIQ_KEY": f"U{plan.numbers[0]:08d}", "WAIT": "true" if plan.wait else "false"}
+    if not batch:
+        properties["KEYS"] = f"k{plan.numbers[0]}"
+    if plan.level:
+        properties["DELAY"] = str(plan.level)
+    if plan.lights:
+        properties["INNER_MULTI_DISPATCH"] = ",".join(plan.lights)
+    fields = {
+        "a": "P",
+        "b": plan.topic,
+        "c": "TBW102",
+        "d": str(QUEUES),
+        "e": str(plan.queue_id),
+        "f": "0",
+        "g": str(now_ms),
+        "h": "0",
+        "i": encode_properties(properties).decode(),
+        "j": "0",
+        "k": "false",
+        "m": "true" if batch else "false",
+    }
+    if not batch:
+        return request(RequestCode.SEND_MESSAGE_V2, fields, bodies[0])
+    messages = [
+        Message(topic=plan.topic, body=body, keys=f"k{number}")
+        for number, body in zip(plan.numbers, bodies, strict=True)
+    ]
+    return request(RequestCode.SEND_BATCH_MESSAGE, fields, encode_batch(messages))
+
+
+def pull_request(group: str, topic: str, queue_id: int, offset: int) -> RemotingCommand:
+    """A pull with its own subscription that is answered at once."""
+    fields = {
+        "consumerGroup": group,
+        "topic": topic,
+        "queueId": str(queue_id),
+        "queueOffset": str(offset),
+        "maxMsgNums": "32",
+        "sysFlag": "4",
+        "commitOffset": "0",
+        "suspendTimeoutMillis": "0",
+        "subscription": "*",
+        "subVersion": "0",
+    }
+    return request(RequestCode.PULL_MESSAGE, fields)

@@ -1,0 +1,661 @@
+"""Rules of the source tree: import direction, cycles, purity, sizes, mirrored tests, language.
+
+Two kinds of rules. Fixed ones hold everywhere (who may import whom). Ceilings are for what is
+still being reduced: tests/architecture.toml has a number per package, a package may not exceed
+its number, and numbers only get smaller. After an improvement
+
+    scripts/check --tighten
+
+lowers every ceiling to the present value; it never raises one. A package without a number of its
+own counts towards the nearest package above it, so that moving modules into a new package changes
+nothing, and a package outside all of them has the ceiling 0.
+"""
+
+import ast
+import re
+import subprocess
+import sys
+import tomllib
+from collections import Counter
+from collections.abc import Callable, Iterator
+from functools import cache
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+PACKAGES = ("broker", "mqadmin")
+TOP_LEVEL = {"pyproject.toml", "broker", "mqadmin", "tests", "scripts", "man", "README.md"}
+CEILINGS = ROOT / "tests" / "architecture.toml"
+
+MODULE_LINES = 600
+FUNCTION_LINES = 70
+PACKAGE_MODULES = 12
+TEST_RATIO = 0.7
+POSITIONAL_PARAMETERS = 6  # self and five more
+
+# Modules that are one declared table each: long by nature, nothing to split.
+TABLES = {
+    "broker/remoting/protocol/rpc.py",
+    "broker/remoting/protocol/codes.py",
+}
+
+CORE = {"broker", "broker.errors", "broker.common", "broker.message", "broker.filter"}
+WIRE = {"broker.remoting", "broker.remoting.protocol"}
+VALUES = {"broker.errors", "broker.common", "broker.message"}
+
+# Layer -> layers it may import besides itself. The longest prefix decides the layer of a module.
+# An import of any kind counts: at module level, inside a function, under TYPE_CHECKING.
+MAY_IMPORT: dict[str, set[str]] = {
+    "broker": set(),
+    "broker.errors": set(),
+    "broker.common": {"broker.errors"},
+    "broker.message": {"broker.errors", "broker.common"},
+    "broker.filter": VALUES,
+    "broker.remoting.protocol": VALUES,
+    "broker.remoting": CORE | {"broker.remoting.protocol"},
+    "broker.store.format": VALUES,
+    "broker.store.results": VALUES,
+    "broker.store.logfile": VALUES | {"broker.store.format"},
+    "broker.store.consumequeue": CORE
+    | {"broker.store.format", "broker.store.logfile", "broker.store.results"},
+    "broker.store.index": CORE
+    | {"broker.store.format", "broker.store.logfile", "broker.store.consumequeue"},
+    # Recovery replays the log through the dispatcher: it works on the engine, not below it.
+    "broker.store.recovery": CORE
+    | {
+        "broker.store",
+        "broker.store.consumequeue",
+        "broker.store.format",
+        "broker.store.index",
+        "broker.store.logfile",
+        "broker.store.results",
+    },
+    "broker.store": CORE
+    | {
+        "broker.store.consumequeue",
+        "broker.store.format",
+        "broker.store.index",
+        "broker.store.logfile",
+        "broker.store.recovery",
+        "broker.store.results",
+    },
+    # The roles never import each other: they meet on the wire.
+    "broker.namesrv": CORE | WIRE,
+    "broker.client": CORE | WIRE,
+    "broker.server": CORE
+    | WIRE
+    | {"broker.store", "broker.store.format", "broker.store.logfile", "broker.store.results"},
+    # The embedded default: the one place where both roles are put into one process.
+    "broker.server.standalone": CORE
+    | WIRE
+    | {"broker.server", "broker.namesrv", "broker.store", "broker.store.logfile"},
+    # Chooses between the two: one role, or both in one process.
+    "broker.server.startup": CORE
+    | {"broker.server", "broker.server.standalone", "broker.remoting", "broker.store"},
+    "broker.__main__": {"broker", "broker.server", "broker.server.startup"},
+    "mqadmin": {"broker"},
+    "mqadmin.output": {"mqadmin.safe_text"},
+    # Text of messages made safe: one for the printer and for exports written to files.
+    "mqadmin.safe_text": {"broker.common"},
+    # The shape of a message for people and programs: one for the online and the offline library.
+    "mqadmin.message_row": {"broker.message"},
+    "mqadmin.settings": {"broker.common", "broker.errors"},
+    "mqadmin.inspector": CORE
+    | {
+        "broker.remoting.protocol",
+        "broker.store.format",
+        "mqadmin.message_row",
+        "mqadmin.safe_text",
+    },
+    # The one offline package that writes, and only into a directory given for the output.
+    "mqadmin.repair": CORE | {"broker.store.format", "mqadmin.inspector", "mqadmin.message_row"},
+    "mqadmin.pipeline": CORE | {"broker.store.format", "mqadmin.inspector", "mqadmin.message_row"},
+    "mqadmin.admin": CORE | WIRE | {"broker.client", "mqadmin.message_row"},
+    "mqadmin.command": CORE
+    | {
+        "broker.store.format",
+        "mqadmin",
+        "mqadmin.admin",
+        "mqadmin.inspector",
+        "mqadmin.message_row",
+        "mqadmin.output",
+        "mqadmin.pipeline",
+        "mqadmin.repair",
+        "mqadmin.settings",
+    },
+    "mqadmin.app": CORE | {"mqadmin", "mqadmin.command", "mqadmin.output", "mqadmin.settings"},
+    "mqadmin.__main__": CORE
+    | {"mqadmin", "mqadmin.app", "mqadmin.command", "mqadmin.output", "mqadmin.settings"},
+}
+
+# (importing module, imported module) that break MAY_IMPORT today. Only deletions.
+IMPORT_EXCEPTIONS = {
+    # the vectorized check shares its result types with the check it replaces
+    ("broker.store.index.vectorized", "broker.store.recovery.index_repairer"),
+    # belongs to broker.store.logfile: the reserve of file descriptors that the disk opens with
+    ("broker.store.logfile.disk", "broker.store.descriptors"),
+    # the length of the blank record that closes a file
+    ("broker.store.consumequeue.multi_dispatch", "broker.store.commitlog"),
+}
+
+# Modules that import each other in a circle, counting imports inside functions and under
+# TYPE_CHECKING; none is left at module level. Only deletions: from a set, or of a whole set.
+CYCLES: list[set[str]] = [
+    # the reader is loaded when JSON that the standard parser refuses is met
+    {"broker.common.java_json", "broker.common.java_json_reader"},
+    # types only: the endpoint creates connections, a connection names its endpoint
+    {"broker.remoting.connection", "broker.remoting.endpoint"},
+    # types only: the dispatcher names the validator that recovery puts in front of it
+    {"broker.store.recovery.queue_offset_validator", "broker.store.reput"},
+    # loaded when numba is there; shares its result types with the slow path
+    {"broker.store.index.vectorized", "broker.store.recovery.index_repairer"},
+    # types only: cleaning asks the store for the space and the oldest offset
+    {"broker.store.clean", "broker.store.message_store"},
+    # types only: context and persistence name each other
+    {"broker.server.context", "broker.server.persistence"},
+    # the session creates one object per noun when it is asked for; each names the session
+    {
+        "mqadmin.admin.broker",
+        "mqadmin.admin.cluster",
+        "mqadmin.admin.consumer",
+        "mqadmin.admin.dlq",
+        "mqadmin.admin.group",
+        "mqadmin.admin.message",
+        "mqadmin.admin.message_index",
+        "mqadmin.admin.message_read",
+        "mqadmin.admin.message_send",
+        "mqadmin.admin.message_tail",
+        "mqadmin.admin.namesrv",
+        "mqadmin.admin.offset",
+        "mqadmin.admin.offset_target",
+        "mqadmin.admin.progress",
+        "mqadmin.admin.replay",
+        "mqadmin.admin.reset",
+        "mqadmin.admin.session",
+        "mqadmin.admin.topic",
+    },
+    # StoreDirectory is base type and facade at once: its methods load the queries
+    {
+        "mqadmin.inspector.configs",
+        "mqadmin.inspector.directory",
+        "mqadmin.inspector.dlq",
+        "mqadmin.inspector.find",
+        "mqadmin.inspector.index",
+        "mqadmin.inspector.log",
+        "mqadmin.inspector.messages",
+        "mqadmin.inspector.queues",
+        "mqadmin.inspector.summary",
+        "mqadmin.inspector.units",
+    },
+    # loaded when numpy is there
+    {"mqadmin.repair.build_columns", "mqadmin.repair.rebuild"},
+    # recovery into rows and recovery into a new store call each other
+    {"mqadmin.repair.new_store", "mqadmin.repair.recover"},
+]
+
+# package -> top-level modules that it never imports
+PURE = {"asyncio", "socket", "mmap", "os", "io", "time", "random", "threading", "pathlib", "shutil"}
+FOREIGN_TO_CORE = {"typer", "click", "rich", "tabulate", "httpx", "pyspark", "mqadmin"}
+NEVER: dict[str, set[str]] = {
+    "broker": FOREIGN_TO_CORE,
+    "broker.message": PURE,
+    "broker.filter": PURE,
+    "broker.remoting.protocol": PURE,
+    "broker.store.format": PURE,
+    "broker.store": {"socket"},
+    "mqadmin.output": {"broker", "socket"},
+    "mqadmin.inspector": {"typer", "rich", "socket", "asyncio"},
+    "mqadmin.repair": {"typer", "rich", "socket", "asyncio"},
+    "mqadmin.pipeline": {"typer", "rich"},
+    "mqadmin.admin": {"typer", "rich", "tabulate", "asyncio"},
+    "mqadmin.command": {"socket", "struct", "mmap"},
+}
+
+# Phrases that plain technical English has a standard term for. A word may be right in its plain
+# sense (a consumer lags behind): the ceilings leave room for that, the aim is few, not none.
+PHRASES = {
+    "what as a relative pronoun": (
+        r"\b(?:of|for|from|with|by|in|at|on|is|are|as|to|and|but|knows?|than|about|into|reads?"
+        r"|keeps?|takes?|gives?|writes?|holds?|needs?) what (?:is|was|are|were|has|had|it|they"
+        r"|comes?|came|stands?|a|the|one|can|follows|an|its|nobody|he|we)\b"
+        r"|\bWhat (?:is|was|are|were|has|had|a|the|it|they|one|comes?|can|this|an?)\b(?![^.\n]*\?)"
+        r"|\bwhat (?:is|was) not\b|\bwhat (?:stands|comes|came|has|had|can|was|were) "
+    ),
+    "things that speak": r"\b(?:says?|said|saying|tells?|told|telling)\b",
+    "things that stand": r"\bstands?\b|\bstood\b|\bstanding\b",
+    "behind for after": r"\bbehind (?:the (?:end|last|log|record|file)|it|that|them|an?)\b",
+    "is no for is not": (
+        r"(?<!here )\b(?:is|are|was|were) no (?!more|longer|such|less|later|greater|larger"
+        r"|newer|older|other)\w+"
+    ),
+    "goes on, anew, begun": (
+        r"\b(?:goes|went|go) on\b|\banew\b|\bbegun\b|\bbegins? (?:again|with)\b"
+    ),
+    "nobody, whoever": r"\bnothing there\b|\bwhoever\b|\bnobody\b|\bfor who\b|\beverybody\b",
+    "metaphors": (
+        r"\b(?:house|surgery|sisters?|twins?|witness(?:es)?|waiting room|grave|rooms|front door"
+        r"|upkeep|heals?|healed|healing|mends?|mended|reborn|judged?|judges|gets over|walks? over"
+        r"|lone|(?<!dead.)letters|damages)\b"
+    ),
+    "turned away, an index lies": (
+        r"\bturned away\b|\blies\b|\bof its own\b|\b(?:seen|see) to\b|\bhand(?:s|ed)? out\b"
+        r"|\bcame first\b"
+    ),
+    "parked or held pulls": r"\bparked?\b|\bheld pulls?\b|\bholds? a pull\b",
+}
+
+# Identifiers that have been renamed to the terms of RocketMQ; they do not come back.
+RENAMED = (
+    r"\b(?:QueueCheck|QueueOrder|QueueEnds|demand_reading|IndexHealing|IndexProof|ColumnLane"
+    r"|MessageInner|look_message|HeldPull|PullHold|why_no_batch|make_room|secure_queues"
+    r"|emit_thing|carry_out|ConsumeQueueTable|QueueLocks|DelayQueues|Misfits?|LetterRow"
+    r"|drop_unproven|_leap|_quickly|_tell_\w+|tell_mended|_?MOST_[A-Z_]+|draw_thing|settle_removed"
+    r"|place_again|NothingFound|test_house)\b"
+)
+
+# Constructions that hide an import or a type from the checker.
+EVASIONS = (
+    r"\bhasattr\(|\b__mro__\[|\bsys\.modules\[[^]]+\] = |^def __getattr__\("
+    r"|^\s+raise NotImplementedError\b|^    import_module\("
+)
+
+
+class Import(NamedTuple):
+    """An import statement of one module."""
+
+    line: int
+    name: str  # the module named, at any depth
+    local: bool  # inside a function
+
+
+def sources() -> list[Path]:
+    return sorted(path for package in PACKAGES for path in (ROOT / package).rglob("*.py"))
+
+
+@cache
+def tree_of(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
+def package_of(path: Path) -> str:
+    return str(path.parent.relative_to(ROOT))
+
+
+def functions(path: Path) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
+    for node in ast.walk(tree_of(path)):
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            yield node
+
+
+def module_name(path: Path) -> str:
+    parts = list(path.relative_to(ROOT).with_suffix("").parts)
+    if parts[-1] == "__init__":
+        parts.pop()
+    return ".".join(parts)
+
+
+def layer_of(module: str) -> str:
+    parts = module.split(".")
+    while parts:
+        name = ".".join(parts)
+        if name in MAY_IMPORT:
+            return name
+        parts.pop()
+    return ""
+
+
+def is_module(name: str) -> bool:
+    file = ROOT / Path(*name.split("."))
+    return file.with_suffix(".py").exists() or (file / "__init__.py").exists()
+
+
+@cache
+def imports(path: Path) -> list[Import]:
+    """Every import of a module; `from package import module` names the module."""
+    own = module_name(path)
+    package = own if path.name == "__init__.py" else own.rpartition(".")[0]
+    inner = {id(child) for function in functions(path) for child in ast.walk(function)}
+    found = []
+    for node in ast.walk(tree_of(path)):
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            base = node.module or ""
+            if node.level:
+                stem = package.split(".")[: len(package.split(".")) - node.level + 1]
+                base = ".".join([*stem, base] if base else stem)
+            names = [base]
+            if base.split(".")[0] in PACKAGES:
+                deeper = [f"{base}.{alias.name}" for alias in node.names]
+                names = sorted({name if is_module(name) else base for name in deeper})
+        else:
+            continue
+        found += [Import(node.lineno, name, id(node) in inner) for name in names]
+    return found
+
+
+def cycles() -> list[set[str]]:
+    """The groups of modules that reach each other by imports of any kind (Tarjan)."""
+    known = {module_name(path) for path in sources()}
+    graph = {
+        module_name(path): sorted(
+            {one.name for one in imports(path) if one.name in known} - {module_name(path)}
+        )
+        for path in sources()
+    }
+    index: dict[str, int] = {}
+    low: dict[str, int] = {}
+    stack: list[str] = []
+    groups: list[set[str]] = []
+
+    def visit(module: str) -> None:
+        index[module] = low[module] = len(index)
+        stack.append(module)
+        for target in graph[module]:
+            if target not in index:
+                visit(target)
+            if target in stack:
+                low[module] = min(low[module], low[target])
+        if low[module] == index[module]:
+            at = stack.index(module)
+            group = set(stack[at:])
+            del stack[at:]
+            if len(group) > 1:
+                groups.append(group)
+
+    for module in sorted(graph):
+        if module not in index:
+            visit(module)
+    return groups
+
+
+def import_violations() -> list[tuple[str, str, str]]:
+    """(place, importing module, imported module) of every import that MAY_IMPORT does not allow."""
+    wrong = []
+    for path in sources():
+        layer = layer_of(module_name(path))
+        wrong += [
+            (f"{path.relative_to(ROOT)}:{one.line}", module_name(path), one.name)
+            for one in imports(path)
+            if one.name.split(".")[0] in PACKAGES
+            and layer_of(one.name) not in MAY_IMPORT[layer] | {layer}
+        ]
+    return wrong
+
+
+# ---- measures with ceilings: package -> number
+
+
+def local_imports() -> Counter[str]:
+    found: Counter[str] = Counter()
+    for path in sources():
+        found[package_of(path)] += sum(one.local for one in imports(path))
+    return found
+
+
+def large_packages() -> Counter[str]:
+    modules = Counter(package_of(path) for path in sources() if path.name != "__init__.py")
+    return Counter({name: count for name, count in modules.items() if count > PACKAGE_MODULES})
+
+
+def untested_modules() -> Counter[str]:
+    """Modules without a test file of their name in the mirrored folder."""
+    missing: Counter[str] = Counter()
+    for path in sources():
+        folder = ROOT / "tests" / package_of(path)
+        if path.stem in ("__init__", "__main__") or (folder / f"test_{path.stem}.py").exists():
+            continue
+        if not list(folder.glob(f"test_{path.stem}_*.py")):
+            missing[package_of(path)] += 1
+    return missing
+
+
+def evasions() -> Counter[str]:
+    found: Counter[str] = Counter()
+    for path in sources():
+        found[package_of(path)] += len(re.findall(EVASIONS, path.read_text("utf-8"), re.MULTILINE))
+    return found
+
+
+def texts() -> Iterator[tuple[str, Path]]:
+    """(package, file) of every text that people read: sources, scripts, tests, documents."""
+    for path in sources():
+        yield package_of(path), path
+    for folder in ("scripts", "man", ".github", "tests"):
+        for path in sorted((ROOT / folder).rglob("*")):
+            inside = path.relative_to(ROOT).parts
+            if path.is_file() and "golden" not in inside and "__pycache__" not in inside:
+                yield package_of(path), path
+    yield "README.md", ROOT / "README.md"
+
+
+def phrases() -> Counter[str]:
+    found: Counter[str] = Counter()
+    for package, path in texts():
+        if path in (Path(__file__), CEILINGS):
+            continue
+        text = path.read_text(encoding="utf-8", errors="replace")
+        found[package] += sum(len(re.findall(pattern, text)) for pattern in PHRASES.values())
+    return found
+
+
+# table of tests/architecture.toml -> (the measure, one line about it)
+MEASURES: dict[str, tuple[Callable[[], Counter[str]], str]] = {
+    "local_imports": (local_imports, "import statements inside functions"),
+    "large_packages": (large_packages, f"modules of packages with more than {PACKAGE_MODULES}"),
+    "untested_modules": (untested_modules, "modules without a test file of their name"),
+    "evasions": (evasions, "hasattr, module __getattr__, NotImplementedError and the like"),
+    "phrases": (phrases, "phrases that have a standard term (PHRASES)"),
+}
+
+
+def by_ceiling(measured: Counter[str], ceilings: dict[str, int]) -> Counter[str]:
+    """Add up what was measured by the nearest package that has a ceiling."""
+    sums: Counter[str] = Counter()
+    for package, number in measured.items():
+        names = [package, *map(str, Path(package).parents)]
+        sums[next((name for name in names if name in ceilings), package)] += number
+    return sums
+
+
+def read_ceilings() -> dict[str, dict[str, int]]:
+    return tomllib.loads(CEILINGS.read_text(encoding="utf-8")) if CEILINGS.exists() else {}
+
+
+@pytest.mark.parametrize("measure", MEASURES)
+def test_no_package_exceeds_its_ceiling(measure: str) -> None:
+    ceilings = read_ceilings()[measure]
+    over = {
+        package: f"{number}, ceiling {ceilings.get(package, 0)}"
+        for package, number in by_ceiling(MEASURES[measure][0](), ceilings).items()
+        if number > ceilings.get(package, 0)
+    }
+    assert not over, f"{MEASURES[measure][1]}: {over}"
+
+
+def test_top_level_contains_only_the_documented_entries() -> None:
+    listed = subprocess.run(
+        ["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    if listed.returncode != 0:
+        pytest.skip("not a git checkout: the files of the project cannot be listed")
+    tops = {line.split("/")[0] for line in listed.stdout.splitlines()}
+    assert {top for top in tops if not top.startswith(".")} <= TOP_LEVEL
+
+
+def test_imports_go_down_only() -> None:
+    wrong = [
+        f"{place}: {layer_of(module)} must not import {layer_of(name)}"
+        for place, module, name in import_violations()
+        if (module, name) not in IMPORT_EXCEPTIONS
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
+def test_packages_do_not_import_modules_that_are_forbidden_to_them() -> None:
+    wrong = []
+    for path in sources():
+        module = module_name(path)
+        for package, banned in NEVER.items():
+            if module != package and not module.startswith(package + "."):
+                continue
+            wrong += [
+                f"{path.relative_to(ROOT)}:{one.line}: {package} must not import {one.name}"
+                for one in imports(path)
+                if one.name.split(".")[0] in banned
+            ]
+    assert not wrong, "\n".join(wrong)
+
+
+def test_no_new_import_cycles_of_any_kind() -> None:
+    new = [group for group in cycles() if not any(group <= allowed for allowed in CYCLES)]
+    assert not new, "\n".join(" <-> ".join(sorted(group)) for group in new)
+
+
+def test_rules_name_layers_that_exist() -> None:
+    """A rule for a package that was renamed would allow everything."""
+    named = {*MAY_IMPORT, *NEVER, *set().union(*MAY_IMPORT.values())}
+    assert not sorted(name for name in named if not is_module(name))
+
+
+def test_modules_are_short() -> None:
+    long = {
+        str(path.relative_to(ROOT)): lines
+        for path in sources()
+        if (lines := path.read_text(encoding="utf-8").count("\n")) > MODULE_LINES
+    }
+    assert not {name: lines for name, lines in long.items() if name not in TABLES}
+
+
+def test_functions_fit_a_screen() -> None:
+    long = []
+    for path in sources():
+        for node in functions(path):
+            # Parameters and docstring do not count: a command has one line per option.
+            work = node.body[1:] if ast.get_docstring(node) else node.body
+            first = work[0].lineno if work else node.lineno
+            lines = (node.end_lineno or node.lineno) - first + 1
+            if lines > FUNCTION_LINES:
+                long.append(f"{path.relative_to(ROOT)}:{node.lineno} {node.name}: {lines} lines")
+    assert not long, "\n".join(long)
+
+
+def test_functions_take_few_positional_parameters() -> None:
+    """Exempt: commands (a parameter is an option there) and compiled loops (no keywords there)."""
+    wide = []
+    for path in sources():
+        if path.is_relative_to(ROOT / "mqadmin" / "command") or path.stem == "kernels":
+            continue
+        for node in functions(path):
+            count = len(node.args.posonlyargs) + len(node.args.args)
+            if count > POSITIONAL_PARAMETERS:
+                wide.append(f"{path.relative_to(ROOT)}:{node.lineno} {node.name}: {count}")
+    assert not wide, "\n".join(wide)
+
+
+def test_only_the_output_package_prints() -> None:
+    wrong = []
+    for path in sources():
+        if path.is_relative_to(ROOT / "mqadmin" / "output"):
+            continue
+        for node in ast.walk(tree_of(path)):
+            if (
+                isinstance(node, ast.Call)
+                and isinstance(node.func, ast.Name)
+                and node.func.id == "print"
+            ):
+                wrong.append(f"{path.relative_to(ROOT)}:{node.lineno}")
+    assert not wrong, wrong
+
+
+def test_module_names_state_a_duty() -> None:
+    vague = {"util", "utils", "helper", "helpers", "misc", "common_utils", "manager"}
+    assert not [str(path) for path in sources() if path.stem in vague]
+
+
+def test_modules_do_not_shadow_the_standard_library_at_the_top() -> None:
+    tops = {path.stem for package in PACKAGES for path in (ROOT / package).glob("*.py")}
+    assert not tops & set(sys.stdlib_module_names) - {"__init__", "__main__"}
+
+
+def test_every_module_has_a_docstring() -> None:
+    silent = [
+        str(path.relative_to(ROOT))
+        for path in sources()
+        if ast.get_docstring(tree_of(path)) is None
+    ]
+    assert not silent, silent
+
+
+def test_renamed_identifiers_do_not_come_back() -> None:
+    found = []
+    for _, path in texts():
+        if path in (Path(__file__), CEILINGS) or path.name == "CHANGELOG.md":
+            continue
+        text = path.read_text(encoding="utf-8", errors="replace")
+        found += [f"{path.relative_to(ROOT)}: {name}" for name in set(re.findall(RENAMED, text))]
+    assert not found, "\n".join(sorted(found))
+
+
+def test_test_folders_are_not_packages() -> None:
+    """A package tests/broker would shadow the real one; tests/support is imported by tests."""
+    support = ROOT / "tests" / "support"
+    inits = [p for p in (ROOT / "tests").rglob("__init__.py") if not p.is_relative_to(support)]
+    assert inits in ([], [ROOT / "tests" / "__init__.py"]), inits
+
+
+def test_every_source_folder_has_a_test_folder() -> None:
+    """tests/ mirrors the source folder by folder."""
+    missing = sorted(
+        {
+            package_of(path)
+            for path in sources()
+            if path.name != "__init__.py"
+            and path.parent.name not in PACKAGES
+            and not (ROOT / "tests" / package_of(path)).is_dir()
+        }
+    )
+    assert not missing, missing
+
+
+def test_tests_keep_up_with_the_source() -> None:
+    """Lines of test per line of source."""
+    source = sum(path.read_text(encoding="utf-8").count("\n") for path in sources())
+    tests = sum(
+        path.read_text(encoding="utf-8").count("\n") for path in (ROOT / "tests").rglob("*.py")
+    )
+    assert tests >= source * TEST_RATIO, f"{tests} lines of test for {source} lines of source"
+
+
+def tighten() -> int:
+    """Lower every ceiling to the present value and name exceptions that are no longer needed."""
+    before = read_ceilings()
+    lines = [
+        "# Ceilings of tests/test_architecture.py, package by package. Numbers only get smaller:"
+    ]
+    lines += ["# scripts/check --tighten writes this file and never raises one."]
+    for table, (measure, meaning) in MEASURES.items():
+        old = before.get(table)
+        now = by_ceiling(measure(), old or {})
+        lines += ["", f"# {meaning}", f"[{table}]"]
+        for package in sorted(now if old is None else old):
+            number = now[package] if old is None else min(now[package], old[package])
+            if number or old is not None:
+                lines.append(f'"{package}" = {number}')
+            if old is not None and now[package] != old[package]:
+                print(f"{table} {package}: {old[package]} -> {now[package]}")
+    CEILINGS.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    needed = {(module, name) for _, module, name in import_violations()}
+    for pair in sorted(IMPORT_EXCEPTIONS - needed):
+        print(f"delete from IMPORT_EXCEPTIONS: {' -> '.join(pair)}")
+    left = set().union(*cycles())
+    for group in CYCLES:
+        if group - left:
+            print(f"delete from CYCLES: {', '.join(sorted(group - left))}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(tighten())
