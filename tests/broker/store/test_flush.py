@@ -248,6 +248,41 @@ def test_callbacks_come_through_notify_and_behind_dispatch(stores, inner, gated)
     assert seen == [(P.PUT_OK, 1)]
 
 
+def test_a_listener_that_raises_loses_no_callback(stores, inner, gated, caplog):
+    calls = queue.Queue()
+    store = stores.start(stores.config(flush_disk_type="SYNC_FLUSH"), disk=gated, notify=calls.put)
+    waits = Waits()
+
+    def fail() -> None:
+        raise ValueError("listener")
+
+    store.flusher.on_flushed = fail
+    store.await_flush(store.put_message(inner()).physical_end, waits)
+    while not waits.got:
+        calls.get(timeout=WAIT)()
+    assert waits.got == [P.PUT_OK]
+    assert "the listener of flushes failed" in caplog.text
+
+
+def test_a_callback_that_raises_loses_no_other_callback(stores, inner, gated, caplog):
+    calls = queue.Queue()
+    store = stores.start(stores.config(flush_disk_type="SYNC_FLUSH"), disk=gated, notify=calls.put)
+    waits = Waits()
+
+    def fail(status: PutMessageStatus) -> None:
+        raise ValueError("callback")
+
+    end = store.put_message(inner()).physical_end
+    gated.gate.clear()
+    store.await_flush(end, fail)
+    store.await_flush(end, waits)
+    gated.gate.set()
+    while not waits.got:
+        calls.get(timeout=WAIT)()
+    assert waits.got == [P.PUT_OK]
+    assert f"the flush callback of physical offset {end} failed" in caplog.text
+
+
 def test_a_roll_syncs_the_old_file_first(stores, inner, gated):
     store = stores.start(stores.config(flush_disk_type="SYNC_FLUSH"), disk=gated)
     store.put_message(inner(body=bytes(3000)))
