@@ -11,6 +11,10 @@ from enum import Enum
 import msgspec
 
 
+class RecordTooLargeError(ValueError):
+    """A record that is longer than a CommitLog file."""
+
+
 class PutMessageStatus(Enum):
     """Outcome of a put; with FLUSH_… and SLAVE_NOT_AVAILABLE the message is in the log."""
 

@@ -10,7 +10,6 @@ A queue's units form an array: unit q is at byte 20 x q of its files. Only dispa
 from collections.abc import Callable
 from typing import Any, Final
 
-from broker.common.java import string_hash
 from broker.common.topic import SCHEDULE_TOPIC
 from broker.message.record import MAGIC_V1, MAGIC_V2, TOPIC_MAX_SIZE_V1
 from broker.store.format.consumequeue import (
@@ -20,6 +19,7 @@ from broker.store.format.consumequeue import (
     UNIT_STRUCT,
     is_queue_name,
 )
+from broker.store.format.indexfile import topic_prefix
 from broker.store.logfile.mapped_file import NOWHERE, PAGE, MappedFile, MappedFileQueue
 
 _PACK_INTO: Final = UNIT_STRUCT.pack_into
@@ -55,8 +55,7 @@ class Topic:
             self.magic = MAGIC_V1
             self.stored = bytes((len(self.data),)) + self.data
         self.stored_size = len(self.stored)
-        # Hash of "topic#", the common prefix of all index keys of the topic, unsigned.
-        self.key_prefix = string_hash(name + "#") & 0xFFFFFFFF
+        self.key_prefix = topic_prefix(name)
         # The schedule topic has delivery times in place of tags codes; a batch topic (attribute
         # queue.type=BatchCQ) has BatchConsumeQueues. ``special``: scheduled, batch or not usable;
         # dispatch then leaves its fast path.

@@ -39,6 +39,7 @@ from broker.store.commitlog import CommitLog
 from broker.store.config import MessageStoreConfig
 from broker.store.config_file import ConfigFile
 from broker.store.consumequeue.consume_queue_store import ConsumeQueueStore
+from broker.store.dispatch.reput import ReputService
 from broker.store.flush import StoreCheckpoint
 from broker.store.format.commitlog import (
     BLANK_HERE,
@@ -56,9 +57,8 @@ from broker.store.logfile.mapped_file import NOWHERE
 from broker.store.recovery.consume_queue_validator import MAX_NOTES, ConsumeQueueValidator
 from broker.store.recovery.index_repairer import IndexRepairer, IndexValidator
 from broker.store.recovery.log_scan import LogScan
-from broker.store.reput import ReputService
+from broker.store.recovery.store_manifest import StoreManifest
 from broker.store.results import FoundDamage, RecoveryReport
-from broker.store.store_manifest import StoreManifest
 
 _log = logging.getLogger(__name__)
 

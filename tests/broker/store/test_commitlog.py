@@ -3,11 +3,12 @@
 import pytest
 
 from broker.message.record import MAGIC_BLANK, MAGIC_V1, MAGIC_V2, decode_record, encode_record
-from broker.store.commitlog import CommitLog, RecordTooLargeError
+from broker.store.commitlog import CommitLog
 from broker.store.consumequeue.consume_queue import Topic
 from broker.store.format.commitlog import Blank, scan_commitlog
 from broker.store.logfile.disk import Disk
 from broker.store.logfile.mapped_file import FilePreparer, MappedFileQueue
+from broker.store.results import RecordTooLargeError
 
 SIZE = 4096
 
