@@ -34,6 +34,7 @@ import time
 from itertools import pairwise
 from typing import Any, Final
 
+from broker.common.java_json import loads
 from broker.errors import DiskFullError
 from broker.store.commitlog import CommitLog
 from broker.store.config import MessageStoreConfig
@@ -390,8 +391,6 @@ class Recovery:
 
         Also registers the topics with batch queues.
         """
-        from broker.common.java_json import loads
-
         path = os.path.join(self._config.root, CONFIG_DIR, "topics.json")
         file = ConfigFile(path, self._disk)
         texts = [file.load(), file.load_backup()]
