@@ -218,13 +218,6 @@ class CommitLog:
             return -1
         return peek_store_timestamp(file.mapping, physical_offset - file.start)
 
-    def roll_start(self, physical_offset: int) -> int:
-        """Physical offset of the first byte of the file after the one with ``physical_offset``.
-
-        **Source:** RocketMQ CommitLog#rollNextFile.
-        """
-        return physical_offset + self.file_size - physical_offset % self.file_size
-
     def rest_of_file(self, physical_offset: int) -> memoryview | None:
         """Bytes from ``physical_offset`` to the end of the data in its file; None past the end.
 

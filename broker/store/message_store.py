@@ -20,7 +20,6 @@ from broker.store import config as settings
 from broker.store.clean import CleanReport, CleanService
 from broker.store.commitlog import CommitLog
 from broker.store.config import DEFAULTS, MessageStoreConfig, parse_delay_levels
-from broker.store.consumequeue.consume_queue import Topic
 from broker.store.consumequeue.consume_queue_store import ConsumeQueueStore
 from broker.store.derived_flush import FlushConsumeQueueService
 from broker.store.dispatch.reput import ReputService
@@ -113,7 +112,6 @@ class MessageStore:
             if delay_levels is not None
             else parse_delay_levels(config.message_delay_level)
         )
-        self.boot_timestamp = self.clock.now_ms()
         self.monitor: DirectoryMonitor | None = None
         self._lock: StoreLock | None = None
         # Number of queues in the manifest.
@@ -526,7 +524,3 @@ class MessageStore:
             self.write_manifest()
         except (OSError, StoreError) as error:
             _log.warning("%s: not written: %s", self.manifest.path, error)
-
-    def topic(self, name: str) -> Topic | None:
-        """The state of a topic, None if the store does not know it."""
-        return self.queue_table.topics.get(name)

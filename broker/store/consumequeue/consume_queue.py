@@ -13,10 +13,10 @@ from typing import Any, Final
 from broker.common.topic import SCHEDULE_TOPIC
 from broker.message.record import MAGIC_V1, MAGIC_V2, TOPIC_MAX_SIZE_V1
 from broker.store.format.consumequeue import (
-    PRE_BLANK,
     PRE_BLANK_SIZE,
     UNIT_SIZE,
     UNIT_STRUCT,
+    encode_fillers,
     is_queue_name,
 )
 from broker.store.format.indexfile import topic_prefix
@@ -428,7 +428,7 @@ class ConsumeQueue:
         file = self.files.create(start)
         fillers = (queue_offset * UNIT_SIZE - start) // UNIT_SIZE
         file.reserve_ahead(fillers * UNIT_SIZE)
-        file.mapping[: fillers * UNIT_SIZE] = PRE_BLANK * fillers
+        file.mapping[: fillers * UNIT_SIZE] = encode_fillers(fillers)
         self.min_offset = queue_offset
         next_offset = self.next_offset
         self._set_end(queue_offset)

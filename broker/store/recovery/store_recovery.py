@@ -50,7 +50,7 @@ from broker.store.format.commitlog import (
     store_timestamp,
 )
 from broker.store.format.consumequeue import PRE_BLANK_SIZE
-from broker.store.format.state import ABORT, CONFIG_DIR
+from broker.store.format.state import ABORT, CONFIG_DIR, encode_abort
 from broker.store.index.index_file import repair_slots
 from broker.store.index.index_service import IndexService
 from broker.store.logfile.disk import Disk
@@ -72,7 +72,8 @@ def abort_content(disk: Disk, root: str) -> bytes:
     Java checks only whether the file exists; 5.x writes the pid.
     """
     device, inode = disk.identity(root)
-    return f"{os.getpid()}\nboot={disk.boot_id()} folder={device}:{inode}\n".encode()
+    identity = f"\nboot={disk.boot_id()} folder={device}:{inode}\n"
+    return encode_abort(os.getpid()) + identity.encode()
 
 
 def same_kernel(disk: Disk, root: str) -> bool:
