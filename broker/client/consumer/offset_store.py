@@ -101,6 +101,9 @@ class LocalFileOffsetStore:
             except OSError as error:
                 failures.append(f"{path}: {error.strerror}")
                 continue
+            if not data:
+                failures.append(f"{path}: the file is empty")
+                continue
             try:
                 offsets = ResetOffsetBody.from_bytes(data).offset_table
             except RemoteProtocolError as error:

@@ -117,6 +117,7 @@ class MQClientInstance:
             self.transport, self.name_servers, timeout_ms=config.mq_client_api_timeout_ms
         )
         self.routes = TopicRoutes(self.api)
+        self.routes.on_change.append(self._greet_new_brokers)
         self.producers: dict[str, ProducerInner] = {}
         self.consumers: dict[str, ConsumerInner] = {}
         self.users = 0  # clients that share this instance; the last one stops it
@@ -125,6 +126,7 @@ class MQClientInstance:
         self._heartbeat_lock = asyncio.Lock()
         self._started: asyncio.Task[None] | None = None
         self._greetings: set[asyncio.Task[None]] = set()
+        self._greeted: set[str] = set()
 
     # ---- life cycle
 
@@ -279,6 +281,7 @@ class MQClientInstance:
             wanted = set(known if addresses is None else addresses)
             if not self.consumers:
                 wanted = {address for address in wanted if known.get(address, True)}
+            self._greeted |= wanted
             body = data.to_bytes()
             results = await asyncio.gather(
                 *(
@@ -294,14 +297,20 @@ class MQClientInstance:
                 raise result
         return sum(not isinstance(result, BaseException) for result in results)
 
-    def heartbeat_soon(self, address: str) -> None:
-        """Send a heartbeat to one broker without waiting for it."""
-        task = asyncio.get_running_loop().create_task(self._greet(address))
-        self._greetings.add(task)
-        task.add_done_callback(self._greetings.discard)
+    def _greet_new_brokers(self, topic: str) -> None:
+        """Send a heartbeat to brokers that a route names for the first time, without waiting.
 
-    async def _greet(self, address: str) -> None:
-        await self.heartbeat([address])
+        Java leaves them to the next heartbeat: a consumer of a topic that was just created would
+        not be a member of its group for up to 30 s.
+        """
+        fresh = set(self.routes.all_addresses()) - self._greeted
+        if fresh and (self.producers or self.consumers):
+            task = asyncio.get_running_loop().create_task(self._greet(fresh))
+            self._greetings.add(task)
+            task.add_done_callback(self._greetings.discard)
+
+    async def _greet(self, addresses: set[str]) -> None:
+        await self.heartbeat(addresses)
 
     async def persist_offsets(self) -> None:
         """Commit the offsets of every consumer."""

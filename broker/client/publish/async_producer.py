@@ -87,7 +87,6 @@ class AsyncProducer:
         )
         self._sending: set[asyncio.Task[SendResult]] = set()
         self._topics: set[str] = set()
-        self._greeted: set[str] = set()
         self._keys: UniqKeyGenerator | None = None
 
     # ---- life cycle
@@ -110,6 +109,7 @@ class AsyncProducer:
             self._instance = instance
             self._keys = UniqKeyGenerator(self.clock, instance.ip)
             await instance.start()
+            await instance.heartbeat()  # to brokers that another client of the instance knows
             self.state = ServiceState.RUNNING
             if self.config.send_latency_enable and self.config.start_detector_enable:
                 instance.every(DETECT_INTERVAL_MS, self._detect)
@@ -228,8 +228,6 @@ class AsyncProducer:
         info = await self.publish_info(encoded.topic)
         chosen = self._choose(info, queue, selector) or self.faults.select(info, None)
         address = await self._address(chosen, info)
-        if address not in self._greeted:
-            self._greet(address)
         command = send_request(
             encoded,
             chosen,
@@ -384,8 +382,6 @@ class AsyncProducer:
         outcome = Outcome.SUCCESS
         try:
             address = await self._address(queue, info)
-            if address not in self._greeted:
-                self._greet(address)
             command = send_request(
                 encoded,
                 queue,
@@ -425,14 +421,6 @@ class AsyncProducer:
         if address is None:
             raise ClientError(f"broker {queue.broker_name} has no master for topic {info.topic}")
         return address
-
-    def _greet(self, address: str) -> None:
-        """Register the group at a broker with the first message to it, not at the next heartbeat.
-
-        The send does not wait for it: a broker that hangs would use up the time of two requests.
-        """
-        self._greeted.add(address)
-        self.instance.heartbeat_soon(address)
 
     async def _detect(self) -> None:
         """Probe brokers in the fault table with a cheap request.
