@@ -76,9 +76,7 @@ class FakeBroker:
 
     # ---- requests
 
-    async def handle(
-        self, transport: "FakeTransport", command: RemotingCommand
-    ) -> RemotingCommand:
+    async def handle(self, transport: "FakeTransport", command: RemotingCommand) -> RemotingCommand:
         self.calls.append(command)
         script = self.scripts.get(command.code)
         if script is not None:

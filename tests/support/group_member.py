@@ -36,9 +36,7 @@ class Member:
         self.fails: dict[bytes, int] = {}
         self.delay_s = 0.0
         client = cluster.config(instance_name=name)
-        self.instance = MQClientInstance(
-            client, clock=cluster.clock, transport=cluster.transport
-        )
+        self.instance = MQClientInstance(client, clock=cluster.clock, transport=cluster.transport)
         settings = ConsumerConfig(**{"consume_from_where": FIRST, **config})
         self.consumer = AsyncPushConsumer(
             group, client, settings, clock=cluster.clock, instance=self.instance

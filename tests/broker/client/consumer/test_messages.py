@@ -17,9 +17,7 @@ from broker.message.record import encode_record
 
 def record(body: bytes, *, sys_flag: int = 0, offset: int = 0, tags: str = "") -> bytes:
     properties = encode_properties({"TAGS": tags}) if tags else b""
-    return encode_record(
-        MessageExt("T", body, properties, sys_flag=sys_flag, queue_offset=offset)
-    )
+    return encode_record(MessageExt("T", body, properties, sys_flag=sys_flag, queue_offset=offset))
 
 
 def test_bodies_are_decompressed() -> None:
@@ -37,7 +35,7 @@ def test_inner_batches_are_split() -> None:
 
 
 def test_tags_with_equal_hashes_are_told_apart_by_their_text() -> None:
-    """"Aa" and "BB" have the same Java hash: the broker returns both."""
+    """ "Aa" and "BB" have the same Java hash: the broker returns both."""
     found = read_messages(record(b"1", tags="Aa") + record(b"2", tags="BB") + record(b"3"))
     assert [one.body for one in select_messages(found, build_subscription("T", "Aa"))] == [b"1"]
     assert len(select_messages(found, build_subscription("T", "*"))) == 3

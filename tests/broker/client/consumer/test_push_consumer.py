@@ -189,7 +189,9 @@ def test_random_kills_of_members_and_brokers_lose_nothing(seed: int) -> None:
         await asyncio.sleep(60)
         owners = Counter(queue for one in members for queue in one.owned())
         assert sorted(owners) == [
-            MessageQueue("T", name, number) for name in sorted(cluster.brokers) for number in range(3)
+            MessageQueue("T", name, number)
+            for name in sorted(cluster.brokers)
+            for number in range(3)
         ]
         assert max(owners.values()) == 1
         for member in members:
@@ -400,8 +402,8 @@ def test_a_shutdown_waits_for_the_running_listener_and_commits_its_message() -> 
 
 def test_a_refused_sql_expression_fails_the_start() -> None:
     cluster = cluster_of()
-    cluster.brokers["broker-a"].scripts[RequestCode.CHECK_CLIENT_CONFIG] = lambda command: (
-        response(command, ResponseCode.SUBSCRIPTION_PARSE_FAILED, "bad expression")
+    cluster.brokers["broker-a"].scripts[RequestCode.CHECK_CLIENT_CONFIG] = lambda command: response(
+        command, ResponseCode.SUBSCRIPTION_PARSE_FAILED, "bad expression"
     )
 
     async def main() -> None:

@@ -27,9 +27,7 @@ def test_a_small_message_is_sent_as_it_is() -> None:
     encoded = encode_message(message, CONFIG, topic="ns%T", new_key="KEY", namespace="ns")
     assert (encoded.body, encoded.sys_flag, encoded.msg_id) == (b"body", 0, "KEY")
     assert message.uniq_key == "KEY"
-    command = send_request(
-        encoded, QUEUE, "pg", CONFIG, born_timestamp_ms=5, unit_mode=True
-    )
+    command = send_request(encoded, QUEUE, "pg", CONFIG, born_timestamp_ms=5, unit_mode=True)
     header = decode_send_header(command)
     assert command.code == RequestCode.SEND_MESSAGE_V2
     assert (header.producer_group, header.topic, header.queue_id) == ("pg", "ns%T", 3)
@@ -129,9 +127,7 @@ def test_a_batch_is_one_request_with_a_key_per_message() -> None:
         ([Message("T", b"x" * 3_000_000)] * 2, "the batch has"),
     ],
 )
-def test_batches_that_brokers_refuse_are_refused_here(
-    messages: list[Message], reason: str
-) -> None:
+def test_batches_that_brokers_refuse_are_refused_here(messages: list[Message], reason: str) -> None:
     topic = messages[0].topic if messages else "T"
     with pytest.raises(ClientError, match=reason):
         encode_batch_message(messages, CONFIG, topic=topic, new_keys=["k"] * len(messages))

@@ -62,16 +62,16 @@ def test_results_equal_those_of_the_java_client(golden: Path) -> None:
         (AllocateAveragelyByCircle(), [[0, 4, 8], [1, 5, 9], [2, 6], [3, 7]]),
     ],
 )
-def test_ten_queues_of_four_members(
-    strategy: AllocateStrategy, expected: list[list[int]]
-) -> None:
+def test_ten_queues_of_four_members(strategy: AllocateStrategy, expected: list[list[int]]) -> None:
     queues = [MessageQueue("T", "b", number) for number in range(10)]
     ids = ["c0", "c1", "c2", "c3"]
     found = [[q.queue_id for q in strategy.allocate("g", one, queues, ids)] for one in ids]
     assert found == expected
 
 
-@pytest.mark.parametrize("name", ["AVG", "AVG_BY_CIRCLE", "CONSISTENT_HASH", "MACHINE_ROOM_NEARBY-AVG"])
+@pytest.mark.parametrize(
+    "name", ["AVG", "AVG_BY_CIRCLE", "CONSISTENT_HASH", "MACHINE_ROOM_NEARBY-AVG"]
+)
 def test_every_queue_has_exactly_one_owner(name: str, rng: Random) -> None:
     for _ in range(50):
         queues = sorted(
