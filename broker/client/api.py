@@ -7,14 +7,14 @@ from broker.client.config import (
     MessageModel,
     ProducerConfig,
 )
-from broker.client.consumer.listeners import (
+from broker.client.consumer.push_consumer import AsyncPushConsumer
+from broker.client.facade.producer import Producer
+from broker.client.facade.push_consumer import PushConsumer
+from broker.client.listener.listeners import (
     ConsumeConcurrentlyContext,
     ConsumeOrderlyContext,
 )
-from broker.client.consumer.push_consumer import AsyncPushConsumer
-from broker.client.consumer.start_offset import ConsumeFromWhere
-from broker.client.facade.producer import Producer
-from broker.client.facade.push_consumer import PushConsumer
+from broker.client.offset.start_offset import ConsumeFromWhere
 from broker.client.publish.async_producer import AsyncProducer
 from broker.client.rebalance.strategies import (
     AllocateAveragely,

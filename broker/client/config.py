@@ -1,7 +1,7 @@
 """Settings of the client: what all roles share, producers, consumers.
 
 One frozen record per role. Each field names Java's setter (``ClientConfig``, ``DefaultMQProducer``,
-``DefaultMQPushConsumer``); defaults are Java's 5.3.3 unless the field says otherwise.
+``DefaultMQPushConsumer``); defaults are Java's 5.3.3 unless noted at the field.
 """
 
 import os
@@ -11,7 +11,7 @@ from enum import StrEnum
 
 import msgspec
 
-from broker.client.consumer.start_offset import ConsumeFromWhere
+from broker.client.offset.start_offset import ConsumeFromWhere
 from broker.common.address import parse_address
 from broker.errors import ClientError, LocalProtocolError
 from broker.remoting.limits import CONNECT_TIMEOUT_MS

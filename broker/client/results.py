@@ -48,14 +48,14 @@ class LocalTransactionState(Enum):
 
 
 class ConsumeConcurrentlyStatus(Enum):
-    """What a concurrent listener returns."""
+    """The result of a concurrent listener."""
 
     CONSUME_SUCCESS = "CONSUME_SUCCESS"
     RECONSUME_LATER = "RECONSUME_LATER"
 
 
 class ConsumeOrderlyStatus(Enum):
-    """What an orderly listener returns."""
+    """The result of an orderly listener."""
 
     SUCCESS = "SUCCESS"
     SUSPEND_CURRENT_QUEUE_A_MOMENT = "SUSPEND_CURRENT_QUEUE_A_MOMENT"

@@ -5,10 +5,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from broker.client.config import ConsumerConfig
-from broker.client.consumer.listeners import ConsumeConcurrentlyContext, ConsumeOrderlyContext
 from broker.client.consumer.push_consumer import AsyncPushConsumer
-from broker.client.consumer.start_offset import ConsumeFromWhere
 from broker.client.instance.client_instance import MQClientInstance
+from broker.client.listener.listeners import ConsumeConcurrentlyContext, ConsumeOrderlyContext
+from broker.client.offset.start_offset import ConsumeFromWhere
 from broker.client.results import ConsumeConcurrentlyStatus, ConsumeOrderlyStatus
 from broker.common.message_queue import MessageQueue
 from broker.message.message import MessageExt

@@ -1,7 +1,7 @@
-"""Consuming: process queues, offsets, pull loop, listeners, the asynchronous consumers.
+"""Consumers: process queues, the pull loop, the asynchronous consumers.
 
-``process_queue``, ``offset_table``, ``flow_control`` and ``start_offset`` are pure state and
-decisions; ``push_consumer`` and the services connect them with the client instance.
+``process_queue`` and ``flow_control`` are pure state and decisions; ``push_consumer`` connects pull
+loop, consume service and rebalance with the client instance.
 
 **Source:** RocketMQ ``client.impl.consumer``.
 """

@@ -22,15 +22,15 @@ from collections.abc import Mapping
 from typing import Protocol
 
 from broker.client.config import ClientConfig, ConsumerConfig
-from broker.client.consumer.concurrently import ConsumeConcurrentlyService
-from broker.client.consumer.listener_pool import is_coroutine_listener
-from broker.client.consumer.listeners import ConsumeConcurrentlyContext, ConsumeOrderlyContext
 from broker.client.consumer.messages import read_messages, restore_topic
-from broker.client.consumer.offset_store import OffsetStore
-from broker.client.consumer.orderly import ConsumeOrderlyService
 from broker.client.consumer.process_queue import ProcessQueue
-from broker.client.consumer.stats import ConsumerStats
 from broker.client.instance.client_instance import MQClientInstance
+from broker.client.listener.concurrently import ConsumeConcurrentlyService
+from broker.client.listener.listener_pool import is_coroutine_listener
+from broker.client.listener.listeners import ConsumeConcurrentlyContext, ConsumeOrderlyContext
+from broker.client.listener.orderly import ConsumeOrderlyService
+from broker.client.listener.stats import ConsumerStats
+from broker.client.offset.offset_store import OffsetStore
 from broker.client.results import ConsumeConcurrentlyStatus, ConsumeOrderlyStatus
 from broker.common.clock import Clock
 from broker.common.group import CONSUME_PASSIVELY
@@ -64,7 +64,7 @@ MAX_JSTACK_CHARS = 1_000_000
 
 
 class RunningConsumer(Protocol):
-    """What the requests need of a started push consumer."""
+    """The part of a started push consumer that its requests use."""
 
     group: str
     client: ClientConfig

@@ -27,10 +27,10 @@ from broker.client.consumer.messages import (
     read_messages,
     select_messages,
 )
-from broker.client.consumer.offset_store import OffsetStore
 from broker.client.consumer.process_queue import ProcessQueue
-from broker.client.consumer.stats import ConsumerStats
 from broker.client.instance.client_instance import MQClientInstance
+from broker.client.listener.stats import ConsumerStats
+from broker.client.offset.offset_store import OffsetStore
 from broker.client.results import PullStatus
 from broker.common import sysflag
 from broker.common.message_queue import MessageQueue
@@ -79,9 +79,9 @@ class PullService:
         group: str,
         config: ConsumerConfig,
         owner: PullOwner,
+        *,
         offsets: OffsetStore,
         stats: ConsumerStats,
-        *,
         orderly: bool,
     ) -> None:
         self._instance = instance

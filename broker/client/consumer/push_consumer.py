@@ -13,24 +13,24 @@ import msgspec
 
 from broker.client.config import ClientConfig, ConsumerConfig, MessageModel
 from broker.client.consumer.broker_requests import ConsumerRequests
-from broker.client.consumer.concurrently import ConsumeConcurrentlyService
-from broker.client.consumer.listeners import ConcurrentListener, OrderlyListener
 from broker.client.consumer.messages import restore_topic
-from broker.client.consumer.offset_store import (
+from broker.client.consumer.process_queue import ProcessQueue
+from broker.client.consumer.pull_service import PullService
+from broker.client.instance.client_instance import MQClientInstance
+from broker.client.instance.registry import acquire_instance, release_instance
+from broker.client.listener.concurrently import ConsumeConcurrentlyService
+from broker.client.listener.listeners import ConcurrentListener, OrderlyListener
+from broker.client.listener.orderly import ConsumeOrderlyService
+from broker.client.listener.send_back import UNLIMITED, SendBack
+from broker.client.listener.stats import ConsumerStats
+from broker.client.namespace import wrap_namespace
+from broker.client.offset.offset_store import (
     LocalFileOffsetStore,
     OffsetStore,
     RemoteBrokerOffsetStore,
 )
-from broker.client.consumer.orderly import ConsumeOrderlyService
-from broker.client.consumer.process_queue import ProcessQueue
-from broker.client.consumer.pull_service import PullService
-from broker.client.consumer.send_back import UNLIMITED, SendBack
-from broker.client.consumer.start_offset import StartFrom, start_without_offset
-from broker.client.consumer.stats import ConsumerStats
-from broker.client.instance.client_instance import MQClientInstance
-from broker.client.instance.registry import acquire_instance, release_instance
-from broker.client.namespace import wrap_namespace
-from broker.client.rebalance.queue_locks import QueueLocks
+from broker.client.offset.start_offset import StartFrom, start_without_offset
+from broker.client.rebalance.queue_locker import QueueLocker
 from broker.client.rebalance.rebalancer import QueuesChanged, Rebalancer
 from broker.client.rebalance.strategies import AllocateAveragely, AllocateStrategy
 from broker.client.state import ServiceState
@@ -210,7 +210,7 @@ class AsyncPushConsumer:
         else:
             offsets = RemoteBrokerOffsetStore(instance, self.group)
         send_back = SendBack(instance, self.group, self.max_reconsume_times)
-        locks = QueueLocks(instance, self.group)
+        locks = QueueLocker(instance, self.group)
         orderly = self._orderly is not None
         return _Parts(
             instance=instance,
@@ -221,7 +221,13 @@ class AsyncPushConsumer:
                 instance, self.group, self._strategy, self.config.message_model, self
             ),
             pulls=PullService(
-                instance, self.group, self.config, self, offsets, self.stats, orderly=orderly
+                instance,
+                self.group,
+                self.config,
+                self,
+                offsets=offsets,
+                stats=self.stats,
+                orderly=orderly,
             ),
         )
 
@@ -230,7 +236,7 @@ class AsyncPushConsumer:
         instance: MQClientInstance,
         offsets: OffsetStore,
         send_back: SendBack,
-        locks: QueueLocks,
+        locks: QueueLocker,
     ) -> ConsumeService:
         if self._orderly is not None:
 
@@ -568,7 +574,7 @@ class AsyncPushConsumer:
 
 
 class _Parts:
-    """What a started consumer consists of."""
+    """The parts of a started consumer."""
 
     __slots__ = ("instance", "locks", "offsets", "pulls", "rebalancer", "service")
 
@@ -577,7 +583,7 @@ class _Parts:
         *,
         instance: MQClientInstance,
         offsets: OffsetStore,
-        locks: QueueLocks,
+        locks: QueueLocker,
         service: ConsumeService,
         rebalancer: Rebalancer,
         pulls: PullService,

@@ -16,7 +16,7 @@ Result = TypeVar("Result")
 
 
 class LoopThread:
-    """Runs coroutines on a loop of its own thread; ``acquire`` and ``release`` count users."""
+    """Runs coroutines on a loop in a separate thread; ``acquire`` and ``release`` count users."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()

@@ -7,9 +7,9 @@ from types import TracebackType
 from typing import Self
 
 from broker.client.config import ClientConfig, ConsumerConfig
-from broker.client.consumer.listeners import ConcurrentListener, OrderlyListener
 from broker.client.consumer.push_consumer import AsyncPushConsumer
 from broker.client.facade.loop_thread import SHARED
+from broker.client.listener.listeners import ConcurrentListener, OrderlyListener
 from broker.client.rebalance.strategies import AllocateStrategy
 from broker.common.message_queue import MessageQueue
 

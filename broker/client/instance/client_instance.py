@@ -58,7 +58,7 @@ BROKER_REQUESTS = (
 
 
 class ProducerInner(Protocol):
-    """What the instance needs of a producer."""
+    """The part of a producer that its instance uses."""
 
     group: str
 
@@ -68,7 +68,7 @@ class ProducerInner(Protocol):
 
 
 class ConsumerInner(Protocol):
-    """What the instance needs of a consumer."""
+    """The part of a consumer that its instance uses."""
 
     group: str
 

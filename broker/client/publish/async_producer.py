@@ -119,7 +119,7 @@ class AsyncProducer:
             raise
 
     async def shutdown(self) -> None:
-        """Wait for sends in flight, unregister the group, stop what nobody else uses."""
+        """Wait for sends in flight, unregister the group, stop the instance if it has no other user."""
         if self.state is not ServiceState.RUNNING:
             return
         self.state = ServiceState.SHUTDOWN_ALREADY
@@ -223,7 +223,7 @@ class AsyncProducer:
         queue: MessageQueue | None = None,
         selector: QueueSelector | None = None,
     ) -> None:
-        """Send without waiting for an answer: nothing tells whether the message was stored."""
+        """Send without waiting for an answer: it is not known whether the message was stored."""
         encoded = self._encode(message)
         info = await self.publish_info(encoded.topic)
         chosen = self._choose(info, queue, selector) or self.faults.select(info, None)

@@ -12,7 +12,7 @@ from broker.common.message_queue import MessageQueue
 
 
 class RebalancePlan(msgspec.Struct, frozen=True, kw_only=True):
-    """What a rebalance of one topic has to do: queues to remove (and drop), queues to add."""
+    """The changes that a rebalance of one topic makes: queues to drop and remove, queues to add."""
 
     remove: list[MessageQueue]
     stalled: list[MessageQueue]

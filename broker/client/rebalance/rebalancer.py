@@ -24,7 +24,7 @@ QueuesChanged = Callable[[str, Sequence[MessageQueue], Sequence[MessageQueue]], 
 
 
 class QueueOwner(Protocol):
-    """What the rebalancer does through its consumer."""
+    """The part of a consumer that its rebalancer uses."""
 
     async def prepare(self, queues: Sequence[MessageQueue]) -> set[MessageQueue]:
         """Return the queues that may be taken over now (orderly: those that are locked)."""

@@ -73,7 +73,7 @@ class AllocateAveragelyByCircle:
 
 
 class AllocateByConfig:
-    """The same fixed queues at every rebalance, whoever else is in the group."""
+    """The same fixed queues at every rebalance, for any other members."""
 
     name = "CONFIG"
 
@@ -88,17 +88,17 @@ class AllocateByConfig:
 
 
 class AllocateByMachineRoom:
-    """Only queues whose broker name is ``room@name`` with one of the given rooms."""
+    """Only queues whose broker name is ``room@name`` with one of the given machine room names."""
 
     name = "MACHINE_ROOM"
 
-    def __init__(self, rooms: Collection[str]) -> None:
-        self.rooms = frozenset(rooms)
+    def __init__(self, names: Collection[str]) -> None:
+        self.names = frozenset(names)
 
     def allocate(
         self, group: str, client_id: str, queues: Sequence[MessageQueue], ids: Sequence[str]
     ) -> list[MessageQueue]:
-        """Return a page of the rooms' queues and one of those left over."""
+        """Return a page of these queues and one of those left over."""
         if not _takes_part(client_id, queues, ids):
             return []
         near = [queue for queue in queues if self._is_near(queue.broker_name)]
@@ -111,14 +111,14 @@ class AllocateByMachineRoom:
 
     def _is_near(self, broker_name: str) -> bool:
         parts = broker_name.split("@")
-        return len(parts) == 2 and parts[0] in self.rooms
+        return len(parts) == 2 and parts[0] in self.names
 
 
 class AllocateByMachineRoomNearby:
     """Queues of a room are shared by the members in that room.
 
-    Rooms without a member are shared by all members. ``room_of_queue`` and ``room_of_client``
-    name the rooms; ``inner`` allocates within one.
+    Queues of a room without a member are shared by all members. ``room_of_queue`` and ``room_of_client``
+    name the room; ``inner`` allocates within one.
     """
 
     def __init__(
@@ -135,7 +135,7 @@ class AllocateByMachineRoomNearby:
     def allocate(
         self, group: str, client_id: str, queues: Sequence[MessageQueue], ids: Sequence[str]
     ) -> list[MessageQueue]:
-        """Return the own room's share, then a share of each room without members."""
+        """Return the own room's share, then a share of each room that has no members."""
         if not _takes_part(client_id, queues, ids):
             return []
         queues_of: dict[str, list[MessageQueue]] = {}

@@ -9,7 +9,7 @@ import pytest
 
 from broker.client.config import ConsumerConfig, MessageModel
 from broker.client.consumer.push_consumer import AsyncPushConsumer
-from broker.client.consumer.start_offset import ConsumeFromWhere
+from broker.client.offset.start_offset import ConsumeFromWhere
 from broker.common.message_queue import MessageQueue
 from broker.errors import ClientError
 from broker.remoting.protocol.codes import RequestCode, ResponseCode

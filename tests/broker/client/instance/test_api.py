@@ -66,7 +66,7 @@ def test_an_unknown_topic_has_no_route_and_other_codes_raise() -> None:
         assert route is not None
         assert [one.broker_name for one in route.queue_datas] == ["broker-a"]
         with pytest.raises(BrokerError) as caught:
-            await api.consumer_ids(cluster.brokers["broker-a"].address, "nobody")
+            await api.consumer_ids(cluster.brokers["broker-a"].address, "unknown")
         assert caught.value.code == ResponseCode.SYSTEM_ERROR
         assert caught.value.request_code == RequestCode.GET_CONSUMER_LIST_BY_GROUP
 

@@ -1,4 +1,4 @@
-"""Routes and what is derived of them."""
+"""Routes and the queues derived from them."""
 
 from typing import Any
 

@@ -109,27 +109,26 @@ def test_with_avoidance_a_failed_broker_gets_nothing_until_its_pause_is_over() -
     run(cluster, main, send_latency_enable=True)
 
 
-def test_a_slow_answer_pauses_its_broker_by_the_table() -> None:
-    for rule, pause_s in ((FaultRule.V4, 30.0), (FaultRule.V5, 2.0)):
-        cluster = cluster_of(2)
-        slow = cluster.brokers["broker-a"]
-        slow.latency_s = 0.6
+@pytest.mark.parametrize(("rule", "pause_s"), [(FaultRule.V4, 30.0), (FaultRule.V5, 2.0)])
+def test_a_slow_answer_pauses_its_broker_by_the_table(rule: FaultRule, pause_s: float) -> None:
+    cluster = cluster_of(2)
+    slow = cluster.brokers["broker-a"]
+    slow.latency_s = 0.6
 
-        async def main(producer: AsyncProducer, pause_s: float = pause_s) -> None:
-            slow = cluster.brokers["broker-a"]
-            while sends(cluster)["broker-a"] == 0:
-                await producer.send(Message("T", b"x"))
-            slow.latency_s = 0.0
-            await asyncio.sleep(pause_s - 0.1)
-            for _ in range(20):
-                await producer.send(Message("T", b"x"))
-            assert sends(cluster)["broker-a"] == 1
-            await asyncio.sleep(0.2)
-            for _ in range(20):
-                await producer.send(Message("T", b"x"))
-            assert sends(cluster)["broker-a"] > 1
+    async def main(producer: AsyncProducer) -> None:
+        while sends(cluster)["broker-a"] == 0:
+            await producer.send(Message("T", b"x"))
+        slow.latency_s = 0.0
+        await asyncio.sleep(pause_s - 0.1)
+        for _ in range(20):
+            await producer.send(Message("T", b"x"))
+        assert sends(cluster)["broker-a"] == 1
+        await asyncio.sleep(0.2)
+        for _ in range(20):
+            await producer.send(Message("T", b"x"))
+        assert sends(cluster)["broker-a"] > 1
 
-        run(cluster, main, send_latency_enable=True, fault_rule=rule)
+    run(cluster, main, send_latency_enable=True, fault_rule=rule)
 
 
 def test_the_detector_makes_a_broker_reachable_again() -> None:

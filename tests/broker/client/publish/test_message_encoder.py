@@ -1,4 +1,4 @@
-"""What a message becomes on the wire."""
+"""Messages on the wire."""
 
 import pytest
 

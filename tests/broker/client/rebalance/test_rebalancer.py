@@ -17,7 +17,7 @@ class Owner:
     """Remembers what it was asked; ``stuck`` queues are not released, ``denied`` not prepared."""
 
     def __init__(self) -> None:
-        self.begun: list[MessageQueue] = []
+        self.started: list[MessageQueue] = []
         self.released: list[MessageQueue] = []
         self.changes: list[int] = []
         self.stuck: set[MessageQueue] = set()
@@ -34,7 +34,7 @@ class Owner:
 
     def begin(self, queue: MessageQueue, process: ProcessQueue, offset: int) -> None:
         assert offset == 7
-        self.begun.append(queue)
+        self.started.append(queue)
 
     async def release(self, queue: MessageQueue, process: ProcessQueue) -> bool:
         assert process.dropped
@@ -86,7 +86,7 @@ def test_rounds_until_the_allocation_is_reached() -> None:
         members.remove("z@other")
         owner.stuck = set()
         assert await rebalancer.rebalance(["T"])  # dropped ones come back as new objects
-        assert owner.begun.count(queues(2)[0]) == 2
+        assert owner.started.count(queues(2)[0]) == 2
         assert owner.changes == [2, 4, 2, 4]
         members.clear()
         assert not await rebalancer.rebalance(["T"])

@@ -4,13 +4,13 @@ import asyncio
 from collections.abc import Sequence
 
 from broker.client.config import ConsumerConfig, MessageModel
-from broker.client.consumer.concurrently import ConsumeConcurrentlyService
-from broker.client.consumer.listeners import ConcurrentListener, ConsumeConcurrentlyContext
-from broker.client.consumer.offset_store import LocalFileOffsetStore
 from broker.client.consumer.process_queue import ProcessQueue
-from broker.client.consumer.send_back import SendBack
-from broker.client.consumer.stats import ConsumerStats
 from broker.client.instance.client_instance import MQClientInstance
+from broker.client.listener.concurrently import ConsumeConcurrentlyService
+from broker.client.listener.listeners import ConcurrentListener, ConsumeConcurrentlyContext
+from broker.client.listener.send_back import SendBack
+from broker.client.listener.stats import ConsumerStats
+from broker.client.offset.offset_store import LocalFileOffsetStore
 from broker.client.results import ConsumeConcurrentlyStatus
 from broker.common.message_queue import MessageQueue
 from broker.message.message import MessageExt

@@ -1,6 +1,6 @@
 """The contexts of listeners."""
 
-from broker.client.consumer.listeners import ConsumeConcurrentlyContext, ConsumeOrderlyContext
+from broker.client.listener.listeners import ConsumeConcurrentlyContext, ConsumeOrderlyContext
 from broker.common.message_queue import MessageQueue
 
 

@@ -9,8 +9,8 @@ from collections.abc import Collection, Iterable
 from pathlib import Path
 from typing import Protocol
 
-from broker.client.consumer.offset_table import OffsetTable
 from broker.client.instance.client_instance import MQClientInstance
+from broker.client.offset.offset_table import OffsetTable
 from broker.common.message_queue import MessageQueue
 from broker.errors import ClientError, RemoteProtocolError, RocketMQError
 from broker.remoting.protocol.body.offset import ResetOffsetBody

@@ -25,7 +25,7 @@ class ConsumeFromWhere(StrEnum):
 
 
 class StartFrom(Enum):
-    """What has to be asked to know the start offset."""
+    """The source of a start offset."""
 
     ZERO = "offset 0"
     MAX_OFFSET = "the max offset"

@@ -1,6 +1,6 @@
 """Rates of the last minute."""
 
-from broker.client.consumer.stats import ConsumerStats
+from broker.client.listener.stats import ConsumerStats
 from broker.common.clock import ManualClock
 
 

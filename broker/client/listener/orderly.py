@@ -13,12 +13,12 @@ from functools import partial
 from typing import Any
 
 from broker.client.config import ConsumerConfig, MessageModel
-from broker.client.consumer.listener_pool import ListenerPool, is_coroutine_listener
-from broker.client.consumer.listeners import ConsumeOrderlyContext, OrderlyListener
-from broker.client.consumer.offset_store import OffsetStore
 from broker.client.consumer.process_queue import ProcessQueue
-from broker.client.consumer.send_back import UNLIMITED, SendBack
-from broker.client.consumer.stats import ConsumerStats
+from broker.client.listener.listener_pool import ListenerPool, is_coroutine_listener
+from broker.client.listener.listeners import ConsumeOrderlyContext, OrderlyListener
+from broker.client.listener.send_back import UNLIMITED, SendBack
+from broker.client.listener.stats import ConsumerStats
+from broker.client.offset.offset_store import OffsetStore
 from broker.client.results import ConsumeOrderlyStatus
 from broker.common.clock import Clock
 from broker.common.message_queue import MessageQueue

@@ -5,8 +5,8 @@ from random import Random
 
 import pytest
 
-from broker.client.consumer.offset_store import LocalFileOffsetStore, RemoteBrokerOffsetStore
 from broker.client.instance.client_instance import MQClientInstance
+from broker.client.offset.offset_store import LocalFileOffsetStore, RemoteBrokerOffsetStore
 from broker.common.message_queue import MessageQueue
 from broker.errors import ClientError
 from broker.remoting.protocol.codes import RequestCode

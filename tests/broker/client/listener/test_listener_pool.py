@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from broker.client.consumer.listener_pool import ListenerPool, is_coroutine_listener
+from broker.client.listener.listener_pool import ListenerPool, is_coroutine_listener
 
 
 def test_blocking_listeners_run_in_threads_at_most_limit_at_once() -> None:

@@ -2,7 +2,7 @@
 
 from random import Random
 
-from broker.client.consumer.offset_table import OffsetTable
+from broker.client.offset.offset_table import OffsetTable
 from broker.common.message_queue import MessageQueue
 
 QUEUES = [MessageQueue("T" if number < 3 else "U", "b", number) for number in range(5)]

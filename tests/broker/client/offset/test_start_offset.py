@@ -2,7 +2,7 @@
 
 import pytest
 
-from broker.client.consumer.start_offset import ConsumeFromWhere, StartFrom, start_without_offset
+from broker.client.offset.start_offset import ConsumeFromWhere, StartFrom, start_without_offset
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,7 @@
 """Sending back, and the copy for the retry topic."""
 
-from broker.client.consumer.send_back import SendBack, retry_copy
 from broker.client.instance.client_instance import MQClientInstance
+from broker.client.listener.send_back import SendBack, retry_copy
 from broker.common.message_queue import MessageQueue
 from broker.message.message import MessageExt
 from broker.message.properties import encode_properties
