@@ -119,7 +119,7 @@ class AsyncProducer:
             raise
 
     async def shutdown(self) -> None:
-        """Wait for sends in flight, unregister the group, stop the instance if it has no other user."""
+        """Wait for sends in flight, unregister the group, release the instance."""
         if self.state is not ServiceState.RUNNING:
             return
         self.state = ServiceState.SHUTDOWN_ALREADY

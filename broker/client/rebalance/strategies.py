@@ -117,8 +117,8 @@ class AllocateByMachineRoom:
 class AllocateByMachineRoomNearby:
     """Queues of a room are shared by the members in that room.
 
-    Queues of a room without a member are shared by all members. ``room_of_queue`` and ``room_of_client``
-    name the room; ``inner`` allocates within one.
+    Queues of a room without a member are shared by all members. ``room_of_queue`` and
+    ``room_of_client`` name the room; ``inner`` allocates within one.
     """
 
     def __init__(
