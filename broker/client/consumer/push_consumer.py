@@ -30,7 +30,7 @@ from broker.client.offset.offset_store import (
     RemoteBrokerOffsetStore,
 )
 from broker.client.offset.start_offset import StartFrom, start_without_offset
-from broker.client.rebalance.message_queue_locker import MessageQueueLocker
+from broker.client.rebalance.broker_locks import BrokerLocks
 from broker.client.rebalance.rebalancer import QueuesChanged, Rebalancer
 from broker.client.rebalance.strategies import AllocateAveragely, AllocateStrategy
 from broker.client.state import ServiceState
@@ -210,7 +210,7 @@ class AsyncPushConsumer:
         else:
             offsets = RemoteBrokerOffsetStore(instance, self.group)
         send_back = SendBack(instance, self.group, self.max_reconsume_times)
-        locks = MessageQueueLocker(instance, self.group)
+        locks = BrokerLocks(instance, self.group)
         orderly = self._orderly is not None
         return _Parts(
             instance=instance,
@@ -236,7 +236,7 @@ class AsyncPushConsumer:
         instance: MQClientInstance,
         offsets: OffsetStore,
         send_back: SendBack,
-        locks: MessageQueueLocker,
+        locks: BrokerLocks,
     ) -> ConsumeService:
         if self._orderly is not None:
 
@@ -583,7 +583,7 @@ class _Parts:
         *,
         instance: MQClientInstance,
         offsets: OffsetStore,
-        locks: MessageQueueLocker,
+        locks: BrokerLocks,
         service: ConsumeService,
         rebalancer: Rebalancer,
         pulls: PullService,

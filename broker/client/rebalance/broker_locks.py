@@ -1,4 +1,4 @@
-"""MessageQueueLocker: the locks at the brokers that orderly consumers need.
+"""BrokerLocks: the locks at the brokers that orderly consumers need.
 
 **Source:** RocketMQ ``RebalanceImpl#lock``, ``#lockAll``, ``#unlock``, ``#unlockAll``.
 """
@@ -15,7 +15,7 @@ from broker.errors import RocketMQError
 log = logging.getLogger("broker.client")
 
 
-class MessageQueueLocker:
+class BrokerLocks:
     """Locks queues of one group for one client; the result is written into the process queues."""
 
     def __init__(self, instance: MQClientInstance, group: str) -> None:

@@ -2,7 +2,7 @@
 
 from broker.client.consumer.process_queue import ProcessQueue
 from broker.client.instance.client_instance import MQClientInstance
-from broker.client.rebalance.message_queue_locker import MessageQueueLocker
+from broker.client.rebalance.broker_locks import BrokerLocks
 from broker.common.message_queue import MessageQueue
 from tests.support.fake_cluster import FakeCluster
 from tests.support.virtual_time import run_virtual
@@ -22,7 +22,7 @@ def test_locks_are_written_into_the_process_queues() -> None:
         instance = MQClientInstance(
             cluster.config(), clock=cluster.clock, transport=cluster.transport
         )
-        locks = MessageQueueLocker(instance, "g")
+        locks = BrokerLocks(instance, "g")
         assert await locks.lock([A], owned) == set()  # no route, no address
         await instance.routes.get("T")
         cluster.clock.advance(500)
@@ -46,7 +46,7 @@ def test_a_lock_stays_valid_while_its_broker_does_not_answer() -> None:
             cluster.config(), clock=cluster.clock, transport=cluster.transport
         )
         await instance.routes.get("T")
-        locks = MessageQueueLocker(instance, "g")
+        locks = BrokerLocks(instance, "g")
         await locks.lock([A], owned)
         cluster.brokers["broker-a"].state = "down"
         assert await locks.lock([A], owned) == set()
