@@ -151,6 +151,8 @@ class MessageStore(StoreReader, StoreWriter):
             notify=notify,
         )
         self.flusher.on_flushed = self._dispatch_slice
+        # Called at the end of each event-loop turn that appended; replication sends from there.
+        self.on_appended: Callable[[], None] | None = None
         self.flush_barrier = FlushBarrier(self.log, self.flusher)
         self._notified = notify is not None
         StoreReader.__init__(self)
@@ -352,6 +354,8 @@ class MessageStore(StoreReader, StoreWriter):
             self.flusher.wake()
         else:
             self.flusher.touched()
+        if self.on_appended is not None:
+            self.on_appended()
         if not self.sync_flush:
             self._dispatch_slice()
 
@@ -376,6 +380,26 @@ class MessageStore(StoreReader, StoreWriter):
             # The event loop would only log it: messages would be acknowledged but never visible.
             _log.exception("dispatch failed")
             self._dispatch_failed(f"dispatch failed: {error}")
+
+    def become_replica(self) -> None:
+        """Refuse puts permanently: from now on only :meth:`append_replica` extends the log."""
+        self.flags.make_replica()
+
+    def append_replica(
+        self, data: bytes | memoryview, physical_offset: int, last_store_timestamp: int
+    ) -> None:
+        """Append validated bytes of the master's log; dispatch and flush follow as after a put.
+
+        Errors as in CommitLog.append_replica; a full disk is recorded and raised.
+        """
+        try:
+            self.log.append_replica(data, physical_offset, last_store_timestamp)
+        except DiskFullError as error:
+            self._disk_full(error)
+            raise
+        self.reput.overflow = True  # nothing is pending for the fast path: dispatch reads the log
+        if not self._deferred:
+            self._schedule_flush()
 
     def add_arriving_listener(
         self, listener: ArrivingListener, topics: Container[str] | None = None
