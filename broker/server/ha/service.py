@@ -64,14 +64,14 @@ class HAService:
             ) from error
         self._listener = listener
         self.port = int(listener.getsockname()[1])
-        self._store.on_appended = self._appended
+        self._store.scheduler.on_appended = self._appended
         self._accepting = self._loop.create_task(self._accept(listener))
 
     async def stop(self) -> None:
         """Close the listener and all connections; waiting puts get FLUSH_SLAVE_TIMEOUT."""
         if self._loop is None:
             return
-        self._store.on_appended = None
+        self._store.scheduler.on_appended = None
         if self._accepting is not None:
             self._accepting.cancel()
             await asyncio.gather(self._accepting, return_exceptions=True)
