@@ -3,11 +3,23 @@
 **Source:** RocketMQ MessageStoreConfig, BrokerConfig.
 """
 
+from collections.abc import Mapping
 from typing import Final
 
 import msgspec
 
-from broker.common.settings import DAY_MS, HOUR_MS, Setting
+from broker.common.address import parse_address
+from broker.common.settings import (
+    DAY_MS,
+    HOUR_MS,
+    Setting,
+    check_bounds,
+    read_settings,
+    write_settings,
+)
+from broker.errors import ConfigError, LocalProtocolError
+from broker.remoting.access import AccessRules, parse_hosts
+from broker.server.config import BrokerConfig
 
 
 class HaConfig(msgspec.Struct, frozen=True, kw_only=True):
@@ -38,7 +50,10 @@ SETTINGS: Final[dict[str, Setting]] = {
         "haSendHeartbeatInterval", "ms", "between heartbeats without data", bounds=(1, HOUR_MS)
     ),
     "ha_housekeeping_interval": Setting(
-        "haHousekeepingInterval", "ms", "close an HA connection idle for so long", bounds=(1, DAY_MS)
+        "haHousekeepingInterval",
+        "ms",
+        "close an HA connection idle for so long",
+        bounds=(1, DAY_MS),
     ),
     "ha_transfer_batch_size": Setting(
         "haTransferBatchSize", "bytes", "maximum of one transfer", bounds=(1_024, 4 << 20)
@@ -54,7 +69,10 @@ SETTINGS: Final[dict[str, Setting]] = {
         bounds=(1, 1 << 40),
     ),
     "slave_timeout": Setting(
-        "slaveTimeout", "ms", "wait for copies of a send before FLUSH_SLAVE_TIMEOUT", bounds=(1, HOUR_MS)
+        "slaveTimeout",
+        "ms",
+        "wait for copies of a send before FLUSH_SLAVE_TIMEOUT",
+        bounds=(1, HOUR_MS),
     ),
     "in_sync_replicas": Setting(
         "inSyncReplicas",
@@ -68,9 +86,45 @@ SETTINGS: Final[dict[str, Setting]] = {
     "cluster_members": Setting(
         "clusterMembers",
         "",
-        "hosts besides loopback of this cluster's brokers: IP addresses or networks separated by ';'",
+        "hosts of this cluster's brokers besides loopback: IP addresses or networks, ';' between",
     ),
 }
 
 FIELD_OF_KEY: Final[dict[str, str]] = {setting.key: name for name, setting in SETTINGS.items()}
 DEFAULTS: Final = HaConfig()
+
+
+def from_properties(properties: Mapping[str, str]) -> HaConfig:
+    """Return the replication settings in ``properties``; ConfigError for an invalid one."""
+    config = check_bounds(SETTINGS, read_settings(SETTINGS, properties, DEFAULTS))
+    parse_hosts("clusterMembers", config.cluster_members)
+    if config.ha_master_address:
+        try:
+            parse_address(config.ha_master_address)
+        except LocalProtocolError as error:
+            raise ConfigError(f"haMasterAddress: {error.message}", error.hint) from None
+    return config
+
+
+def to_properties(config: HaConfig) -> dict[str, str]:
+    """Return every setting as key → text, in the order of the table."""
+    return write_settings(SETTINGS, config)
+
+
+def check_roles(broker: BrokerConfig, config: HaConfig) -> None:
+    """ConfigError if role, broker id and copies contradict each other."""
+    if config.in_sync_replicas > 1 and broker.broker_role != "SYNC_MASTER":
+        raise ConfigError(
+            f"inSyncReplicas={config.in_sync_replicas} with brokerRole={broker.broker_role}:"
+            " sends would not wait for copies",
+            "set brokerRole=SYNC_MASTER, or remove inSyncReplicas",
+        )
+
+
+def access_rules(broker: BrokerConfig, config: HaConfig) -> AccessRules:
+    """Return the rules that decide which hosts may connect to the HA port."""
+    return AccessRules(
+        admin_hosts=broker.admin_hosts,
+        cluster_members=config.cluster_members,
+        allow_remote_admin=broker.allow_remote_admin,
+    )

@@ -9,6 +9,7 @@ All methods are called on the event loop; the threads of the connections report 
 import asyncio
 import logging
 import socket
+from collections.abc import Callable
 from typing import Final
 
 from broker.common.clock import Clock
@@ -124,7 +125,7 @@ class HAService:
         self._call_soon_threadsafe(connection, self._forget)
 
     def _call_soon_threadsafe(
-        self, connection: HAConnection, call: "_ConnectionCall"
+        self, connection: HAConnection, call: Callable[[HAConnection], None]
     ) -> None:
         assert self._loop is not None
         try:
@@ -169,18 +170,18 @@ class HAService:
         infos = [
             HAConnectionRuntimeInfo(
                 addr=one.address,
-                slaveAckOffset=one.acknowledged,
+                slave_ack_offset=one.acknowledged,
                 diff=end - one.acknowledged,
-                inSync=end - one.acknowledged < gap,
-                transferredByteInSecond=one.transferred_per_second,
-                transferFromWhere=one.transfer_from,
+                in_sync=end - one.acknowledged < gap,
+                transferred_byte_in_second=one.transferred_per_second,
+                transfer_from_where=one.transfer_from,
             )
             for one in self._connections
             if one.acknowledged >= 0
         ]
         return HARuntimeInfo(
             master=True,
-            masterCommitLogMaxOffset=end,
-            inSyncSlaveNums=sum(info.inSync for info in infos),
-            haConnectionInfo=infos,
+            master_commit_log_max_offset=end,
+            in_sync_slave_nums=sum(info.in_sync for info in infos),
+            ha_connection_info=infos,
         )

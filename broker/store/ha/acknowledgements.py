@@ -64,9 +64,7 @@ class Acknowledgements:
             callback(PutMessageStatus.PUT_OK)
             return False
         self._sequence += 1
-        heapq.heappush(
-            self._waiting, (physical_end, self._sequence, needed, deadline, callback)
-        )
+        heapq.heappush(self._waiting, (physical_end, self._sequence, needed, deadline, callback))
         return True
 
     def report(self, slave: Hashable, acknowledged: int) -> None:

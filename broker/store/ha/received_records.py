@@ -62,6 +62,12 @@ class ReceivedRecords:
         """Received bytes that do not form a whole record yet; at most one record."""
         return len(self._pending)
 
+    def start_at(self, physical_offset: int) -> None:
+        """Start an empty log at the master's first offset; StoreError if bytes were received."""
+        if self._start or self._pending:
+            raise StoreError(f"replication has started at physical offset {self._start}")
+        self._start = physical_offset
+
     def feed(self, physical_offset: int, data: bytes) -> Validated | None:
         """Return the bytes that are complete now, None while a record is incomplete.
 

@@ -1,6 +1,7 @@
 """Acknowledgements against a list of slaves and puts that is searched each time."""
 
 import random
+from functools import partial
 
 from broker.store.ha.acknowledgements import Acknowledgements
 from broker.store.results import PutMessageStatus
@@ -55,45 +56,49 @@ def test_in_sync_counts_the_master_and_the_slaves_within_the_gap() -> None:
 
 def test_random_reports_answer_like_a_search_of_all_puts(rng: random.Random) -> None:
     for _ in range(200):
-        acks = Acknowledgements()
-        slaves: dict[str, int] = {}
-        waiting: dict[int, tuple[int, int, float]] = {}
-        answered: dict[int, PutMessageStatus] = {}
-        expected: dict[int, PutMessageStatus] = {}
-        end = 0
+        compare_random_events(rng)
 
-        def complete() -> None:
-            for number, (last, needed, _) in list(waiting.items()):
-                if sum(offset >= last for offset in slaves.values()) >= needed - 1:
-                    del waiting[number]
-                    expected[number] = OK
 
-        for number in range(rng.randrange(1, 80)):
-            choice = rng.random()
-            slave = rng.choice("abc")
-            if choice < 0.5:
-                end += rng.randrange(1, 50)
-                waiting[number] = (end, rng.choice([1, 2, 2, 3]), rng.random() * 10)
-                acks.wait(
-                    *waiting[number],
-                    lambda status, number=number: answered.setdefault(number, status),
-                )
-                last, needed, _ = waiting[number]
-                if sum(offset >= last for offset in slaves.values()) >= needed - 1:
-                    del waiting[number]
-                    expected[number] = OK
-            elif choice < 0.9:
-                slaves[slave] = rng.randrange(end + 10)
-                acks.report(slave, slaves[slave])
-                complete()
-            elif choice < 0.95:
-                slaves.pop(slave, None)
-                acks.disconnected(slave)
-            else:
-                now = rng.random() * 10
-                acks.expire(now)
-                for late in [key for key, entry in waiting.items() if entry[2] <= now]:
-                    del waiting[late]
-                    expected[late] = LATE
-            assert answered == expected
-            assert acks.waiting == len(waiting)
+def compare_random_events(rng: random.Random) -> None:
+    acks = Acknowledgements()
+    slaves: dict[str, int] = {}
+    waiting: dict[int, tuple[int, int, float]] = {}
+    answered: dict[int, PutMessageStatus] = {}
+    expected: dict[int, PutMessageStatus] = {}
+    end = 0
+
+    def complete() -> None:
+        for number, (last, needed, _) in list(waiting.items()):
+            if sum(offset >= last for offset in slaves.values()) >= needed - 1:
+                del waiting[number]
+                expected[number] = OK
+
+    for number in range(rng.randrange(1, 80)):
+        choice = rng.random()
+        slave = rng.choice("abc")
+        if choice < 0.5:
+            end += rng.randrange(1, 50)
+            waiting[number] = (end, rng.choice([1, 2, 2, 3]), rng.random() * 10)
+            acks.wait(
+                *waiting[number],
+                partial(answered.setdefault, number),
+            )
+            last, needed, _ = waiting[number]
+            if sum(offset >= last for offset in slaves.values()) >= needed - 1:
+                del waiting[number]
+                expected[number] = OK
+        elif choice < 0.9:
+            slaves[slave] = rng.randrange(end + 10)
+            acks.report(slave, slaves[slave])
+            complete()
+        elif choice < 0.95:
+            slaves.pop(slave, None)
+            acks.disconnected(slave)
+        else:
+            now = rng.random() * 10
+            acks.expire(now)
+            for late in [key for key, entry in waiting.items() if entry[2] <= now]:
+                del waiting[late]
+                expected[late] = LATE
+        assert answered == expected
+        assert acks.waiting == len(waiting)
