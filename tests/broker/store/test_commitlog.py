@@ -198,4 +198,3 @@ def test_replicated_bytes_continue_the_log_or_are_refused(log, inner):
     for offset in (3 * SIZE, 3 * SIZE + 4, 0):
         with pytest.raises(StoreError, match=f"the log ends at {3 * SIZE + 3}"):
             log.append_replica(b"x", offset, 0)
-

@@ -246,8 +246,10 @@ def test_the_state_of_slaves_is_reported(tmp_path: Path, run) -> None:
         await until(lambda: slave.max_physical_offset == pair.master.max_physical_offset)
         end = pair.master.max_physical_offset
         await until(
-            lambda: [c.slave_ack_offset for c in pair.service.runtime_info().ha_connection_info]
-            == [end]
+            lambda: (
+                [c.slave_ack_offset for c in pair.service.runtime_info().ha_connection_info]
+                == [end]
+            )
         )
         info = pair.service.runtime_info()
         assert (info.master, info.in_sync_slave_nums) == (True, 1)
@@ -270,8 +272,7 @@ def test_heartbeats_keep_an_idle_connection(tmp_path: Path, run) -> None:
         await until(lambda: client.connected)
         before = client.runtime_info().ha_client_runtime_info.last_read_timestamp
         await until(
-            lambda: client.runtime_info().ha_client_runtime_info.last_read_timestamp
-            > before + 400
+            lambda: client.runtime_info().ha_client_runtime_info.last_read_timestamp > before + 400
         )
         assert client.problem == ""
 
