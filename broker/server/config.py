@@ -250,10 +250,15 @@ def check(config: BrokerConfig) -> BrokerConfig:
         raise ConfigError(
             f"brokerRole={config.broker_role}: unknown role", f"use one of {', '.join(ROLES)}"
         )
-    if config.is_slave != (config.broker_id > 0):
+    if config.is_slave and not config.broker_id:
         raise ConfigError(
-            f"brokerId={config.broker_id} with brokerRole={config.broker_role}",
-            "a master has brokerId=0, a slave a brokerId above 0",
+            "brokerRole=SLAVE: brokerId is 0",
+            "set brokerId=1 or higher, or brokerRole=ASYNC_MASTER",
+        )
+    if config.broker_id and not config.is_slave:
+        raise ConfigError(
+            f"brokerId={config.broker_id}: a master has brokerId 0",
+            "set brokerId=0, or brokerRole=SLAVE",
         )
     if not config.broker_name or not config.broker_cluster_name:
         raise ConfigError("brokerName and brokerClusterName must not be empty")

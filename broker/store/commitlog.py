@@ -11,6 +11,7 @@ from struct import Struct
 from typing import TYPE_CHECKING, Any, Final
 
 from broker.common.sysflag import BORNHOST_V6, STOREHOST_V6
+from broker.errors import StoreError
 from broker.message.record import (
     FIXED_SIZES,
     FIXED_STRUCTS,
@@ -18,7 +19,6 @@ from broker.message.record import (
     MAGIC_V1,
     MAGIC_V2,
 )
-from broker.errors import StoreError
 from broker.store.format.commitlog import BLANK_SIZE, check_record, own_offset, store_timestamp
 from broker.store.logfile.mapped_file import FilePreparer, MappedFile, MappedFileQueue
 

@@ -115,9 +115,9 @@ def check_roles(broker: BrokerConfig, config: HaConfig) -> None:
     """ConfigError if role, broker id and copies contradict each other."""
     if config.in_sync_replicas > 1 and broker.broker_role != "SYNC_MASTER":
         raise ConfigError(
-            f"inSyncReplicas={config.in_sync_replicas} with brokerRole={broker.broker_role}:"
-            " sends would not wait for copies",
-            "set brokerRole=SYNC_MASTER, or remove inSyncReplicas",
+            f"inSyncReplicas={config.in_sync_replicas}: with brokerRole={broker.broker_role} sends"
+            " would not wait for copies",
+            "set brokerRole=SYNC_MASTER, or inSyncReplicas=1",
         )
 
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from broker.common.java import parse_number
 from broker.errors import BrokerError, RocketMQError
-from broker.remoting.protocol.body.base import Body
+from broker.remoting.protocol.body.base import RESPONSE_LIMITS, Body
 from broker.remoting.protocol.body.group import SubscriptionGroupWrapper
 from broker.remoting.protocol.body.kv import KVTable
 from broker.remoting.protocol.body.offset import (
@@ -96,7 +96,7 @@ class SlaveSynchronize:
         answer = await self._client.call(master, request(code), TIMEOUT_MS)
         if answer.code != ResponseCode.SUCCESS:
             raise BrokerError(answer.code, answer.remark or "", master)
-        return bytes(answer.body or b"")
+        return answer.body_bytes()
 
     def _is_new(self, code: int, version: Body | None) -> bool:
         if code in self._versions and self._versions[code] == version:
@@ -106,7 +106,9 @@ class SlaveSynchronize:
 
     async def _topics(self, master: str) -> None:
         code = RequestCode.GET_ALL_TOPIC_CONFIG
-        body = TopicConfigAndMappingSerializeWrapper.from_bytes(await self._fetch(master, code))
+        body = TopicConfigAndMappingSerializeWrapper.from_bytes(
+            await self._fetch(master, code), RESPONSE_LIMITS
+        )
         if self._is_new(code, body.data_version):
             table = self._context.topics
             removed = set(table.configs) - set(body.topic_config_table)
@@ -116,7 +118,7 @@ class SlaveSynchronize:
 
     async def _groups(self, master: str) -> None:
         code = RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG
-        body = SubscriptionGroupWrapper.from_bytes(await self._fetch(master, code))
+        body = SubscriptionGroupWrapper.from_bytes(await self._fetch(master, code), RESPONSE_LIMITS)
         if self._is_new(code, body.data_version):
             table = self._context.groups
             for group in set(table.configs) - set(body.subscription_group_table):
@@ -126,10 +128,10 @@ class SlaveSynchronize:
     async def _offsets(self, master: str) -> None:
         context = self._context
         consumers = ConsumerOffsetSerializeWrapper.from_bytes(
-            await self._fetch(master, RequestCode.GET_ALL_CONSUMER_OFFSET)
+            await self._fetch(master, RequestCode.GET_ALL_CONSUMER_OFFSET), RESPONSE_LIMITS
         )
         delays = DelayOffsetSerializeWrapper.from_bytes(
-            await self._fetch(master, RequestCode.GET_ALL_DELAY_OFFSET)
+            await self._fetch(master, RequestCode.GET_ALL_DELAY_OFFSET), RESPONSE_LIMITS
         )
         await self._reach(await self._master_end(master))
         context.offsets.merge(consumers.offset_table)
@@ -139,13 +141,13 @@ class SlaveSynchronize:
     async def _master_end(self, master: str) -> int:
         """Return the physical offset at which the master's log ends."""
         table = KVTable.from_bytes(await self._fetch(master, RequestCode.GET_BROKER_RUNTIME_INFO))
-        end = parse_number(table.table.get("commitLogMaxOffset"))
+        end = parse_number(table.table.get("commitLogMaxOffset", ""))
         if end is None:
             raise BrokerError(ResponseCode.SYSTEM_ERROR, "no commitLogMaxOffset", master)
         return end
 
     async def _reach(self, physical_offset: int) -> None:
-        """Wait until this log ends at or after ``physical_offset``; RocketMQError after a period."""
+        """Wait until this log ends at or after ``physical_offset``; RocketMQError if not."""
         store = self._context.store
         try:
             async with asyncio.timeout(PERIOD_MS / 1000):

@@ -1,7 +1,7 @@
 """Send responses that wait until their records are flushed, replicated, or both.
 
-All responses of one event-loop iteration wait for one group commit and one offset of the slaves. Only the opaque of a request
-is kept, because its message is in the log already.
+All responses of one event-loop iteration wait for one group commit and one offset of the slaves.
+Only the opaque of a request is kept, because its message is in the log already.
 
 **Source:** RocketMQ CommitLog.GroupCommitService, SendMessageProcessor#handlePutMessageResult.
 """

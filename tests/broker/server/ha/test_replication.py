@@ -268,7 +268,7 @@ def test_heartbeats_keep_an_idle_connection(tmp_path: Path, run) -> None:
 
     async def scenario(pair: Pair) -> None:
         put(pair.master, 1)
-        slave, client = pair.follow()
+        _, client = pair.follow()
         await until(lambda: client.connected)
         before = client.runtime_info().ha_client_runtime_info.last_read_timestamp
         await until(
