@@ -72,7 +72,7 @@ class BrokerContext:
         "memory",
         "offsets",
         "on_config_change",
-        "on_park",
+        "on_suspend",
         "on_wake",
         "producers",
         "server",
@@ -110,7 +110,7 @@ class BrokerContext:
         # The state of replication, as GET_BROKER_HA_STATUS answers it.
         self.ha_status: Callable[[], HARuntimeInfo] = HARuntimeInfo
         self.on_config_change: list[Callable[[], None]] = []
-        self.on_park: Callable[[], None] | None = None
+        self.on_suspend: Callable[[], None] | None = None
         self.on_wake: Callable[[list[SuspendedPull]], None] | None = None
         self.address = ""
         self.store_host = b""
