@@ -75,6 +75,11 @@ class BrokerConfig(msgspec.Struct, frozen=True, kw_only=True):
     admin_hosts: str = ""
     allow_remote_admin: bool = False
 
+    @property
+    def is_slave(self) -> bool:
+        """True with brokerRole=SLAVE."""
+        return self.broker_role == "SLAVE"
+
 
 SETTINGS: Final[dict[str, Setting]] = {
     "broker_name": Setting("brokerName", "", "name of this broker in routes; also a topic"),
@@ -88,7 +93,7 @@ SETTINGS: Final[dict[str, Setting]] = {
         "listenPort", "", "port to listen on; the port two below serves too", bounds=(0, 65_535)
     ),
     "namesrv_addr": Setting("namesrvAddr", "", "name servers, host:port separated by ';'"),
-    "broker_role": Setting("brokerRole", "", "ASYNC_MASTER or SYNC_MASTER; slaves are not served"),
+    "broker_role": Setting("brokerRole", "", "ASYNC_MASTER, SYNC_MASTER or SLAVE"),
     "broker_permission": Setting(
         "brokerPermission", "", "4 read, 2 write, 6 both", live=True, bounds=(0, 7)
     ),
@@ -222,7 +227,7 @@ FIELD_OF_KEY: Final[dict[str, str]] = {setting.key: name for name, setting in SE
 DEFAULTS: Final = BrokerConfig()
 
 REGISTER_PERIOD_BOUNDS_MS: Final = (10_000, 60_000)
-FOREIGN_ROLES: Final = {"SLAVE"}
+ROLES: Final = ("ASYNC_MASTER", "SYNC_MASTER", "SLAVE")
 
 
 def from_properties(properties: Mapping[str, str], base: BrokerConfig = DEFAULTS) -> BrokerConfig:
@@ -241,15 +246,20 @@ def to_properties(config: BrokerConfig) -> dict[str, str]:
 def check(config: BrokerConfig) -> BrokerConfig:
     """Return ``config``; ConfigError when a value is invalid or not supported by this broker."""
     check_bounds(SETTINGS, config)
-    if config.broker_role in FOREIGN_ROLES:
+    if config.broker_role not in ROLES:
         raise ConfigError(
-            f"brokerRole={config.broker_role}: this broker cannot be a slave",
-            "set brokerRole=ASYNC_MASTER, or run the slave with Java RocketMQ",
+            f"brokerRole={config.broker_role}: unknown role", f"use one of {', '.join(ROLES)}"
         )
-    if config.broker_role not in ("ASYNC_MASTER", "SYNC_MASTER"):
-        raise ConfigError(f"brokerRole={config.broker_role}: unknown role", "use ASYNC_MASTER")
-    if config.broker_id != 0:
-        raise ConfigError(f"brokerId={config.broker_id}: a master has brokerId 0", "set brokerId=0")
+    if config.is_slave and not config.broker_id:
+        raise ConfigError(
+            "brokerRole=SLAVE: brokerId is 0",
+            "set brokerId=1 or higher, or brokerRole=ASYNC_MASTER",
+        )
+    if config.broker_id and not config.is_slave:
+        raise ConfigError(
+            f"brokerId={config.broker_id}: a master has brokerId 0",
+            "set brokerId=0, or brokerRole=SLAVE",
+        )
     if not config.broker_name or not config.broker_cluster_name:
         raise ConfigError("brokerName and brokerClusterName must not be empty")
     for address in name_servers(config):

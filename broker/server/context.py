@@ -15,10 +15,12 @@ from broker.common.topic import retry_topic
 from broker.remoting.budget import MemoryBudget
 from broker.remoting.endpoint import peer_memory
 from broker.remoting.limits import ServerLimits
+from broker.remoting.protocol.body.ha import HARuntimeInfo
 from broker.remoting.server import host_address
 from broker.server.clients import ConsumerManager, ProducerManager
 from broker.server.config import BrokerConfig
 from broker.server.consumer_offset import ConsumerOffsetManager
+from broker.server.ha.durability import PutDurability
 from broker.server.long_polling import PullRequestHold, SuspendedPull
 from broker.server.message_filter import MatcherCache
 from broker.server.rebalance_lock import RebalanceLockManager
@@ -60,8 +62,10 @@ class BrokerContext:
         "config",
         "consumers",
         "delays",
+        "durability",
         "files",
         "groups",
+        "ha_status",
         "holds",
         "locks",
         "matchers",
@@ -86,6 +90,7 @@ class BrokerContext:
         self.config = config
         self.clock = clock
         self.store = store
+        self.durability = PutDurability(store, None, 1)
         self.boot_ms = clock.now_ms()
         self.topics = TopicConfigManager(config, clock)
         self.groups = SubscriptionGroupManager(config, clock)
@@ -102,6 +107,8 @@ class BrokerContext:
         self.delays: ScheduleMessageService | None = None
         self.files: ConfigStore | None = None
         self.server: RemotingServer | None = None
+        # The state of replication, as GET_BROKER_HA_STATUS answers it.
+        self.ha_status: Callable[[], HARuntimeInfo] = HARuntimeInfo
         self.on_config_change: list[Callable[[], None]] = []
         self.on_suspend: Callable[[], None] | None = None
         self.on_wake: Callable[[list[SuspendedPull]], None] | None = None

@@ -29,6 +29,7 @@ from broker.server import config as role
 from broker.server.config import BrokerConfig
 from broker.server.context import BrokerContext
 from broker.server.deadline_timer import DeadlineTimer
+from broker.server.ha.replication import Replication
 from broker.server.notifications import notify_members
 from broker.server.persistence import ConfigStore
 from broker.server.processor.pull import PullMessageProcessor
@@ -87,6 +88,10 @@ class BrokerController:
             soon=self._call_soon,
             run=self._in_thread,
         )
+        self._client = RemotingClient(name="broker", on_close=self._name_server_lost)
+        self._registrar = Registrar(self.context, self._client)
+        # Before the processors: it decides what their sends wait for.
+        self._replication = Replication(self.context, self._clock, self._client, self._registrar)
         self._pulls = PullMessageProcessor(self.context)
         self.context.on_wake = self._pulls.arrived
         self.context.on_suspend = self._arm_pull_timer
@@ -100,8 +105,6 @@ class BrokerController:
             memory=self.context.memory,
         )
         self.context.server = self._server
-        self._client = RemotingClient(name="broker", on_close=self._name_server_lost)
-        self._registrar = Registrar(self.context, self._client)
         self._pull_timer = DeadlineTimer(self._clock, self._expire_suspended_pulls)
         self._delay_timer = DeadlineTimer(self._clock, self._deliver_delays)
         self._tick_timer: asyncio.TimerHandle | None = None
@@ -138,7 +141,10 @@ class BrokerController:
             listen = self._listen or [(config.bind_address, config.listen_port)]
             await self._server.start(_with_vip(listen))
             self._announce_address(listen[0][0])
+            port = int(self._server.addresses[0].rpartition(":")[2])
+            await self._replication.listen(listen[0][0], port)
         except BaseException:
+            await self._replication.stop()
             await self._server.close()
             self.store.shutdown()
             raise
@@ -147,6 +153,7 @@ class BrokerController:
         self.store.add_arriving_listener(self._delay_arrived, {SCHEDULE_TOPIC})
         self.context.announce = self._registrar.announce
         await self._registrar.start()
+        self._replication.follow()
         self._deliver_delays()
         self._tick()
 
@@ -190,6 +197,7 @@ class BrokerController:
         if self._tick_timer is not None:
             self._tick_timer.cancel()
         await self._registrar.stop()
+        await self._replication.stop()
         self._pulls.resume(self.context.holds.take_all())
         await self._server.close(DRAIN_MS)
         await self._client.close()
@@ -297,8 +305,8 @@ class BrokerController:
         self._delay_timer.arm(self._clock.monotonic_ms() + wait_ms)
 
     def _deliver_delays(self) -> None:
-        if not self._started or self.context.delays is None:
-            return
+        if not self._started or self.context.delays is None or self.context.config.is_slave:
+            return  # the master delivers; a slave receives the delivered messages
         try:
             wait_ms = self.context.delays.deliver_due()
         except Exception:  # no error may end the delivery: this call arms the next one

@@ -133,6 +133,22 @@ class StoreWriter:
             self._scheduler.schedule()
         return PutMessageResult(_PUT_OK, queue_offset, physical_offset, size, store_timestamp)
 
+    def append_replica(
+        self, data: bytes | memoryview, physical_offset: int, last_store_timestamp: int
+    ) -> None:
+        """Append validated bytes of the master's log; dispatch and flush follow as after a put.
+
+        Errors as in CommitLog.append_replica; a full disk is recorded, too.
+        """
+        try:
+            self._log.append_replica(data, physical_offset, last_store_timestamp)
+        except DiskFullError as error:
+            self._faults.disk_full(error)
+            raise
+        self._reput.overflow = True  # nothing is pending for the fast path: dispatch reads the log
+        if not self._scheduler.scheduled:
+            self._scheduler.schedule()
+
     def put_messages(self, inners: Sequence[MessageExtBrokerInner]) -> list[PutMessageResult]:
         """Append messages of one queue consecutively in one file; one result per message.
 

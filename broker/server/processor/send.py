@@ -100,7 +100,7 @@ class SendMessageProcessor:
         self._store = context.store
         self._targets: dict[str, Target] = {}
         self._flushed = FlushedAnswers(context, self._refusal)
-        self._sync = context.store.sync_flush
+        self._sync = context.durability.waits
         self._suffix = b""
         self._id_prefix = b""
         self._uniq_keys = UniqueKeys(context.clock)

@@ -11,7 +11,6 @@ QueryAssignmentProcessor#setMessageRequestMode.
 from typing import TYPE_CHECKING
 
 from broker.common.topic import is_retry_topic
-from broker.remoting.protocol.body.ha import HARuntimeInfo
 from broker.remoting.protocol.body.lock import (
     MessageRequestModeSerializeWrapper,
     SetMessageRequestModeRequestBody,
@@ -29,11 +28,8 @@ if TYPE_CHECKING:
 def ha_status(
     context: BrokerContext, connection: "Connection", request: RemotingCommand
 ) -> RemotingCommand:
-    """GET_BROKER_HA_STATUS: a master without slaves."""
-    body = HARuntimeInfo(
-        master=True, master_commit_log_max_offset=context.store.max_physical_offset
-    )
-    return response(request, body=body.to_bytes())
+    """GET_BROKER_HA_STATUS: the slaves of a master, or the state of a slave."""
+    return response(request, body=context.ha_status().to_bytes())
 
 
 def epoch_cache(
