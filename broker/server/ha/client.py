@@ -23,7 +23,6 @@ from broker.common.clock import Clock
 from broker.errors import RocketMQError
 from broker.remoting.protocol.body.ha import HAClientRuntimeInfo, HARuntimeInfo
 from broker.server.ha.config import HaConfig
-from broker.store.commitlog import MAX_OVERHEAD
 from broker.store.ha.frames import TransferDecoder, encode_report
 from broker.store.ha.overlap import DivergedError, OverlapCheck
 from broker.store.ha.received_records import ReceivedRecords
@@ -35,7 +34,7 @@ RECONNECT_MS: Final = 5_000
 CONNECT_TIMEOUT_S: Final = 5.0
 # Bytes received per event-loop iteration: about 2 ms of validation and append.
 RECEIVE_BYTES: Final = 128 * 1024
-# Java's default maxMessageSize is 4 MiB; a master may allow more. Bounds the memory of one record.
+# Bounds the memory of one record. Java's default maxMessageSize is 4 MiB; a master may allow more.
 MAX_RECORD_BYTES: Final = 64 << 20
 
 
@@ -163,8 +162,7 @@ class HAClient:
         self.problem = ""
         self.diverged_at = None
         log.info("master %s: followed from %d", self._master, store.max_physical_offset)
-        limit = max(store.config.max_message_size + MAX_OVERHEAD, MAX_RECORD_BYTES)
-        return ReceivedRecords(store.max_physical_offset, store.log.file_size, limit)
+        return ReceivedRecords(store.max_physical_offset, store.log.file_size, MAX_RECORD_BYTES)
 
     async def _receive(self, reader: asyncio.StreamReader) -> bytes:
         """Return received bytes, b"" at the end; reports every heartbeat interval meanwhile.
