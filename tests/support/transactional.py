@@ -3,7 +3,7 @@
 Marks in the journal, beside those of :mod:`tests.support.traffic`:
 
 =========  ========================================================================
-half       a :class:`Half`: the broker said where
+half       a :class:`Half`: its position was answered
 decided    (number, decision): known to the producer, before it ends the transaction
 =========  ========================================================================
 
@@ -45,7 +45,7 @@ class Half(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Producer:
-    """A producer that answers checks; ``decisions`` is number → what it decided."""
+    """A producer that answers checks; ``decisions`` is number → decision."""
 
     def __init__(self, broker: SimBroker, decisions: Mapping[int, int]) -> None:
         self.broker = broker
