@@ -241,3 +241,67 @@ def test_clients_cannot_send_to_the_topics_of_transactions(both: Any) -> None:
         return refused
 
     both(scenario)
+
+
+# ---- one store, two brokers
+
+OPEN = {**QUICK, "transactionCheckInterval": 3_600_000}  # nothing is checked by this broker
+CLOSED = {**QUICK, "mappedFileSizeCommitLog": 32 * 1024 * 1024}
+
+
+def listed(ops: Events) -> int:
+    """The number of half messages that op records list."""
+    return sum(
+        len([piece for piece in base64.b64decode(op["body"]).split(b",") if piece]) for op in ops
+    )
+
+
+@pytest.mark.parametrize("ending", ["stop", "kill"])
+@pytest.mark.parametrize("first", ["java", "ours"])
+def test_open_transactions_move_between_a_java_broker_and_ours(
+    java_servers: Any,
+    our_servers: Any,
+    peer_533: Any,
+    until: Callable[..., Any],
+    tmp_path: Path,
+    first: str,
+    ending: str,
+) -> None:
+    """The second broker checks what the first one left open, and nothing else."""
+    servers = {"java": java_servers, "ours": our_servers}
+    store = tmp_path / "store"
+
+    def serve(name: str, settings: dict[str, Any]) -> tuple[Side, Any]:
+        namesrv = servers[name].namesrv(tmp_path / name)
+        broker = servers[name].broker(tmp_path / name, store, namesrv, **settings)
+        return Side(peer_533, namesrv, broker.address), broker
+
+    side, broker = serve(first, OPEN)
+    topic = side.topic
+    group = side.words["group"]
+    side.send("commit", "commit", 2)
+    side.send("rollback", "commit", 2, first=2)
+    side.send("unknown", "commit", 3, first=4, keys="k{i}")
+    side.send("unknown", "rollback", 2, first=7)
+    until(lambda: listed(side.dump(OP)) == 4, "four transactions are settled in the op queue")
+    if ending == "kill":
+        broker.kill()
+        (store / "lock").unlink(missing_ok=True)
+    else:
+        broker.stop()
+    side.stop()
+    second, _ = serve("ours" if first == "java" else "java", CLOSED)
+    second.topic = topic
+    second.words.update(topic=topic, group=group)
+    second.register(until)
+    expected = ["body-0", "body-1", "body-4", "body-5", "body-6"]
+    until(lambda: second.bodies() == expected, "the open transactions are decided")
+    checks = second.checks(5)
+    assert sorted(base64.b64decode(event["body"]).decode() for event in checks) == [
+        f"body-{number}" for number in range(4, 9)
+    ]
+    until(lambda: listed(second.dump(OP)) >= 10, "nothing is open any more")
+    assert second.bodies() == expected
+    found = second.peer.ask("query", namesrv=second.namesrv, topic=topic, key="k4")
+    assert [event["topic"] for event in found if event["event"] == "message"] == [topic]
+    second.stop()
