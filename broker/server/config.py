@@ -57,6 +57,12 @@ class BrokerConfig(msgspec.Struct, frozen=True, kw_only=True):
     notify_consumer_ids_changed_enable: bool = True
     use_server_side_reset_offset: bool = True
     reject_transaction_message: bool = False
+    transaction_time_out: int = 6_000
+    transaction_check_max: int = 15
+    transaction_check_interval: int = 30_000
+    transaction_op_msg_max_size: int = 4_096
+    transaction_op_batch_interval: int = 3_000
+    end_transaction_pool_queue_capacity: int = 100_000
     start_accept_send_request_time_stamp: int = 0
     validate_system_topic_when_update_topic: bool = True
     enable_mixed_message_type: bool = False
@@ -147,7 +153,48 @@ SETTINGS: Final[dict[str, Setting]] = {
         live=True,
     ),
     "reject_transaction_message": Setting(
-        "rejectTransactionMessage", "", "refuse half messages (this broker always does)"
+        "rejectTransactionMessage", "", "refuse half messages", live=True
+    ),
+    "transaction_time_out": Setting(
+        "transactionTimeOut",
+        "ms",
+        "age of a half message before its first check",
+        live=True,
+        bounds=(0, DAY_MS),
+    ),
+    "transaction_check_max": Setting(
+        "transactionCheckMax",
+        "checks",
+        "checks before a half message is moved to TRANS_CHECK_MAX_TIME_TOPIC",
+        live=True,
+        bounds=(0, INT_MAX),
+    ),
+    "transaction_check_interval": Setting(
+        "transactionCheckInterval",
+        "ms",
+        "between two checks of undecided half messages",
+        live=True,
+        bounds=(100, DAY_MS),
+    ),
+    "transaction_op_msg_max_size": Setting(
+        "transactionOpMsgMaxSize",
+        "bytes",
+        "size of a full op message; 0: one per half message, as RocketMQ 4.9 reads it",
+        live=True,
+        bounds=(0, 1_000_000),
+    ),
+    "transaction_op_batch_interval": Setting(
+        "transactionOpBatchInterval",
+        "ms",
+        "wait before an op message that is not full is written",
+        live=True,
+        bounds=(0, HOUR_MS),
+    ),
+    "end_transaction_pool_queue_capacity": Setting(
+        "endTransactionPoolQueueCapacity",
+        "requests",
+        "ends of transactions in work before SYSTEM_BUSY",
+        bounds=(1, 10_000_000),
     ),
     "start_accept_send_request_time_stamp": Setting(
         "startAcceptSendRequestTimeStamp",

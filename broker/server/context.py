@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from broker.remoting.server import Connection, RemotingServer
     from broker.server.persistence import ConfigStore
     from broker.server.schedule import ScheduleMessageService
+    from broker.server.transaction.service import TransactionalMessageService
     from broker.store.message_store import MessageStore
 
 Announce = Callable[[Iterable[str]], Awaitable[None]]
@@ -82,6 +83,7 @@ class BrokerContext:
         "store",
         "store_host",
         "topics",
+        "transactions",
     )
 
     def __init__(self, settings: Settings, store: "MessageStore", clock: Clock) -> None:
@@ -105,6 +107,7 @@ class BrokerContext:
         self.announce: Announce = _announce_nowhere
         self.soon: CallSoon = _at_once
         self.delays: ScheduleMessageService | None = None
+        self.transactions: TransactionalMessageService | None = None
         self.files: ConfigStore | None = None
         self.server: RemotingServer | None = None
         # The state of replication, as GET_BROKER_HA_STATUS answers it.

@@ -39,6 +39,9 @@ from broker.server.schedule import MAX_WAIT_MS, ScheduleMessageService
 from broker.server.settings import Settings
 from broker.server.stats import SAMPLE_MS, TOPIC_PUT_NUMS, TOPIC_PUT_SIZE
 from broker.server.table_writer import Done
+from broker.server.transaction.bridge import TransactionalMessageBridge
+from broker.server.transaction.check_service import TransactionalMessageCheckService
+from broker.server.transaction.service import TransactionalMessageService
 from broker.store.config import parse_delay_levels
 from broker.store.logfile.disk import Disk
 from broker.store.message_store import MessageStore
@@ -108,11 +111,25 @@ class BrokerController:
         self._pull_timer = DeadlineTimer(self._clock, self._expire_suspended_pulls)
         self._delay_timer = DeadlineTimer(self._clock, self._deliver_delays)
         self._tick_timer: asyncio.TimerHandle | None = None
+        self._transactions = self._make_transactions()
         self._due: dict[str, float] = {}
         self._writing: asyncio.Future[None] | None = None
         self._background: set[asyncio.Task[None]] = set()
         self._changed_topics: set[str] = set()
         self._started = False
+
+    def _make_transactions(self) -> TransactionalMessageCheckService:
+        context, clock = self.context, self._clock
+        bridge = TransactionalMessageBridge(
+            self.store, context.offsets, clock, lambda: context.store_host
+        )
+        service = context.transactions = TransactionalMessageService(
+            bridge, clock, lambda: context.config, lambda: context.delays
+        )
+        service.on_committed = self._delivered
+        return TransactionalMessageCheckService(
+            service, clock, lambda: context.config, context.producers, context.topics
+        )
 
     @property
     def addresses(self) -> list[str]:
@@ -155,6 +172,7 @@ class BrokerController:
         await self._registrar.start()
         self._replication.follow()
         self._deliver_delays()
+        self._transactions.start()
         self._tick()
 
     def _load_tables(self) -> None:
@@ -201,6 +219,7 @@ class BrokerController:
         self._pulls.resume(self.context.holds.take_all())
         await self._server.close(DRAIN_MS)
         await self._client.close()
+        self._transactions.stop()
         context = self.context
         assert context.files is not None
         await self._persist_tables()
@@ -427,6 +446,9 @@ def _limits(config: BrokerConfig) -> ServerLimits:
                 queue_limit=config.pull_thread_pool_queue_capacity, wait_ms=5_000
             ),
             "query": LaneLimits(queue_limit=20_000),
+            "transaction": LaneLimits(
+                queue_limit=config.end_transaction_pool_queue_capacity, wait_ms=3_000
+            ),
             "heartbeat": LaneLimits(queue_limit=50_000, wait_ms=31_000),
             "admin": LaneLimits(queue_limit=10_000, wait_ms=5_000),
         },

@@ -50,6 +50,7 @@ from broker.server.processor.responses import bad_field, bad_queue, illegal, no_
 from broker.server.processor.send_target import Target
 from broker.server.schedule import delay_level
 from broker.server.slices import collect_in_slices
+from broker.server.transaction.half import is_prepared, prepare
 from broker.server.unique_ids import UniqueKeys
 from broker.store.results import MessageExtBrokerInner, PutMessageResult, PutMessageStatus
 
@@ -386,7 +387,12 @@ class SendMessageProcessor:
         persisted = self._context.topics.is_persisted(inner.topic)
         delays = self._context.delays
         level = delay_level(properties, self._max_level())
-        if delays is not None and level > 0:
+        if is_prepared(properties, inner.reconsume_times, level):
+            reason = self._store.why_illegal_place(inner.topic, inner.queue_id)
+            if reason is not None:
+                return self._mark(illegal(request, reason))
+            prepare(inner, properties)  # its delay level counts from the commit
+        elif delays is not None and level > 0:
             reason = delays.suspend(inner, properties, level)
             if reason is not None:
                 return self._mark(illegal(request, reason))
@@ -449,13 +455,13 @@ class SendMessageProcessor:
     def _refuse_kind(
         self, request: RemotingCommand, properties: dict[str, str], inner: MessageExtBrokerInner
     ) -> RemotingCommand | None:
-        """Refuse unsupported messages: half messages, and timer messages without a delay level."""
-        if properties.get(props.PROPERTY_TRANSACTION_PREPARED) == "true":
-            remark = (
-                f"the broker[{self._context.address}] sending transaction message is forbidden: "
-                "transactions are not supported"
-            )
-            return response(request, ResponseCode.NO_PERMISSION, remark)
+        """Refuse half messages if configured, and timer messages without a delay level."""
+        level = delay_level(properties, self._max_level())
+        if is_prepared(properties, inner.reconsume_times, level):
+            context = self._context
+            if context.transactions is None or context.config.reject_transaction_message:
+                remark = f"the broker[{context.address}] sending transaction message is forbidden"
+                return response(request, ResponseCode.NO_PERMISSION, remark)
         timers = (
             props.PROPERTY_TIMER_DELAY_SEC,
             props.PROPERTY_TIMER_DELAY_MS,

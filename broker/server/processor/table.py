@@ -72,6 +72,7 @@ LAZY: Final[dict[str, tuple[int, ...]]] = {
     ),
     "runtime": (Code.GET_BROKER_RUNTIME_INFO,),
     "send_back": (Code.CONSUMER_SEND_MSG_BACK,),
+    "transaction.processor": (Code.END_TRANSACTION, Code.RESUME_CHECK_HALF_MESSAGE),
     "topic": (
         Code.UPDATE_AND_CREATE_TOPIC,
         Code.UPDATE_AND_CREATE_TOPIC_LIST,
@@ -127,10 +128,12 @@ def _bind_lazily(context: BrokerContext, module: str, code: int) -> "Handler":
 
 
 def load_family(module: str) -> dict[int, Callable[..., Any]]:
-    """Import one processor module and return its handlers."""
-    family: dict[int, Callable[..., Any]] = importlib.import_module(
-        f"broker.server.processor.{module}"
-    ).HANDLERS
+    """Import one processor module and return its handlers.
+
+    A name with a dot is a module of a feature's own package, such as ``transaction.processor``.
+    """
+    package = "broker.server" if "." in module else "broker.server.processor"
+    family: dict[int, Callable[..., Any]] = importlib.import_module(f"{package}.{module}").HANDLERS
     return family
 
 

@@ -24,6 +24,8 @@ from broker.server.processor.pull import PullMessageProcessor
 from broker.server.processor.table import make_handlers
 from broker.server.schedule import ScheduleMessageService
 from broker.server.settings import Settings
+from broker.server.transaction.bridge import TransactionalMessageBridge
+from broker.server.transaction.service import TransactionalMessageService
 from broker.store.config import parse_delay_levels
 from broker.store.message_store import MessageStore
 
@@ -43,6 +45,7 @@ class FakeConnection:
         self.remote_host = encode_address(address)
         self.access = Access.ADMINISTRATOR
         self.closed = False
+        self.paused = False
         self.attrs: dict[str, Any] = {}
         self.sent: list[Any] = []
         self.calls: list[tuple[RemotingCommand, float]] = []
@@ -109,6 +112,14 @@ class Desk:
         self.context.announce = self._announce
         self.context.delays = ScheduleMessageService(
             self.store, self.clock, parse_delay_levels(self.settings.store.message_delay_level)
+        )
+        self.context.transactions = TransactionalMessageService(
+            TransactionalMessageBridge(
+                self.store, self.context.offsets, self.clock, lambda: self.context.store_host
+            ),
+            self.clock,
+            lambda: self.context.config,
+            lambda: self.context.delays,
         )
         self.pulls = PullMessageProcessor(self.context)
         self.context.on_wake = self.pulls.arrived

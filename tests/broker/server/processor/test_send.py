@@ -187,7 +187,8 @@ class TestRefusals:
         desk.topic("Orders")
         self.refused(desk.send(), ResponseCode.SYSTEM_ERROR)
 
-    def test_half_message(self, desk) -> None:
+    def test_half_message(self, make_desk) -> None:
+        desk = make_desk(rejectTransactionMessage="true")
         desk.topic("Orders")
         answer = desk.send(properties={"TRAN_MSG": "true", "PGROUP": "P1"})
         remark = self.refused(answer, ResponseCode.NO_PERMISSION)

@@ -32,7 +32,11 @@ import org.apache.rocketmq.client.consumer.store.ReadOffsetType;
 import org.apache.rocketmq.client.impl.consumer.DefaultMQPushConsumerImpl;
 import org.apache.rocketmq.client.producer.DefaultMQProducer;
 import org.apache.rocketmq.client.producer.SendCallback;
+import org.apache.rocketmq.client.producer.LocalTransactionState;
 import org.apache.rocketmq.client.producer.SendResult;
+import org.apache.rocketmq.client.producer.TransactionListener;
+import org.apache.rocketmq.client.producer.TransactionMQProducer;
+import org.apache.rocketmq.client.producer.TransactionSendResult;
 import org.apache.rocketmq.common.consumer.ConsumeFromWhere;
 import org.apache.rocketmq.common.message.Message;
 import org.apache.rocketmq.common.message.MessageClientIDSetter;
@@ -53,6 +57,7 @@ import org.apache.rocketmq.tools.command.MQAdminStartup;
 public final class Peer {
     private static final PrintStream OUT = System.out;
     private static final Map<String, DefaultMQProducer> PRODUCERS = new ConcurrentHashMap<>();
+    private static final Map<String, TransactionMQProducer> TRANSACTIONAL = new ConcurrentHashMap<>();
     private static final Map<String, DefaultMQPushConsumer> CONSUMERS = new ConcurrentHashMap<>();
     private static final Map<String, DefaultMQPullConsumer> PULLERS = new ConcurrentHashMap<>();
     /** For each push consumer and queue, the offset behind what its listener took without complaint. */
@@ -132,6 +137,12 @@ public final class Peer {
         switch (command.getString("do")) {
             case "produce":
                 produce(command);
+                break;
+            case "transaction":
+                transaction(command);
+                break;
+            case "stopProducer":
+                TRANSACTIONAL.remove(command.getString("producer")).shutdown();
                 break;
             case "consume":
                 consume(command);
@@ -213,6 +224,74 @@ public final class Peer {
         producer.start();
         PRODUCERS.put(key, producer);
         return producer;
+    }
+
+    /** A message's own properties decide: "local" when it is sent, "check" when the broker asks. */
+    private static LocalTransactionState decision(String text) {
+        if (text == null || text.equals("unknown")) {
+            return LocalTransactionState.UNKNOW;
+        }
+        return text.equals("commit") ? LocalTransactionState.COMMIT_MESSAGE : LocalTransactionState.ROLLBACK_MESSAGE;
+    }
+
+    private static TransactionMQProducer transactional(JSONObject command) throws Exception {
+        String name = command.getString("producer");
+        TransactionMQProducer known = TRANSACTIONAL.get(name);
+        if (known != null) {
+            return known;
+        }
+        TransactionMQProducer producer = new TransactionMQProducer(command.getString("group"));
+        producer.setNamesrvAddr(command.getString("namesrv"));
+        producer.setInstanceName("t" + ++instances);
+        producer.setSendMsgTimeout(20000);
+        producer.setHeartbeatBrokerInterval(1000);
+        producer.setTransactionListener(new TransactionListener() {
+            @Override
+            public LocalTransactionState executeLocalTransaction(Message message, Object argument) {
+                return decision(message.getUserProperty("local"));
+            }
+
+            @Override
+            public LocalTransactionState checkLocalTransaction(MessageExt message) {
+                JSONObject event = event(null, "check");
+                event.put("consumer", name);
+                event.put("topic", message.getTopic());
+                event.put("queueId", message.getQueueId());
+                event.put("queueOffset", message.getQueueOffset());
+                event.put("body", Base64.getEncoder().encodeToString(message.getBody()));
+                event.put("msgId", message.getTransactionId());
+                event.put("checkTimes", message.getUserProperty("TRANSACTION_CHECK_TIMES"));
+                event.put("decision", message.getUserProperty("check"));
+                emit(event);
+                return decision(message.getUserProperty("check"));
+            }
+        });
+        producer.start();
+        TRANSACTIONAL.put(name, producer);
+        return producer;
+    }
+
+    private static void transaction(JSONObject command) throws Exception {
+        TransactionMQProducer producer = transactional(command);
+        int first = command.getIntValue("first");
+        int count = command.containsKey("count") ? command.getIntValue("count") : 1;
+        for (int index = first; index < first + count; index++) {
+            try {
+                TransactionSendResult result = producer.sendMessageInTransaction(message(command, index), null);
+                JSONObject event = event(command, "sent");
+                event.put("index", index);
+                event.put("status", result.getSendStatus().name());
+                event.put("local", result.getLocalTransactionState().name());
+                event.put("msgId", result.getMsgId());
+                event.put("offsetMsgId", result.getOffsetMsgId());
+                event.put("transactionId", result.getTransactionId());
+                event.put("queueId", result.getMessageQueue().getQueueId());
+                event.put("queueOffset", result.getQueueOffset());
+                emit(event);
+            } catch (Exception error) {
+                failed(command, index, error);
+            }
+        }
     }
 
     private static byte[] body(JSONObject command, int index) {
