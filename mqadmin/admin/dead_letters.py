@@ -14,6 +14,7 @@ import msgspec
 from broker.common.sysflag import COMPRESSED
 from broker.common.topic import group_of_dlq_topic
 from broker.errors import ConfigError, RemoteProtocolError
+from broker.message.compression import decompress
 
 #: Limit of a decompressed body, in bytes.
 BODY_LIMIT: Final = 256 << 20
@@ -142,7 +143,6 @@ def _body(row: Any) -> bytes:
         raise ConfigError(f"the body of message {row.offset_msg_id}: {error}") from error
     if row.sys_flag & COMPRESSED and len(body) == row.body_size:
         # Stored bytes (--raw): the length equals the record's body size; decompress if possible.
-        from broker.message.compression import decompress
 
         try:
             return decompress(body, row.sys_flag, BODY_LIMIT)

@@ -1,7 +1,6 @@
 """Dead letters: groups that have them, their messages, and replay."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -13,13 +12,14 @@ from broker.common.topic import dlq_topic, group_of_dlq_topic
 from broker.errors import RocketMQError
 from broker.remoting.protocol.codes import RequestCode
 from mqadmin.admin import message_result as kinds
-from mqadmin.admin.message import DEFAULT_MAX, BodyView, QueryResult
+from mqadmin.admin.dead_letters import DeadLetter
+from mqadmin.admin.message import DEFAULT_MAX, MessageAdmin
+from mqadmin.admin.message_record import BodyView
+from mqadmin.admin.message_result import QueryResult
+from mqadmin.admin.replay import Replay, ReplayItem, ReplayPlan, plan_replay
 from mqadmin.admin.result import Listing, TargetError
-
-if TYPE_CHECKING:
-    from mqadmin.admin.dead_letters import DeadLetter
-    from mqadmin.admin.replay import ReplayItem, ReplayPlan
-    from mqadmin.admin.session import MQAdmin
+from mqadmin.admin.session import AdminSession
+from mqadmin.admin.topic import TopicAdmin
 
 HOUR_MS = 3_600_000
 
@@ -41,7 +41,7 @@ class DlqRecord(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 class DlqAdmin:
     """Queries about dead letters, and replay."""
 
-    def __init__(self, admin: "MQAdmin", clock: Clock | None = None) -> None:
+    def __init__(self, admin: AdminSession, clock: Clock | None = None) -> None:
         self._admin = admin
         self._clock = clock or SystemClock()
 
@@ -73,7 +73,7 @@ class DlqAdmin:
 
         A DLQ topic without read permission is refused here as for any other query.
         """
-        result = self._admin.message.query_time(
+        result = MessageAdmin(self._admin).query_time(
             dlq_topic(group), begin_ms or None, end_ms, max_items=max_items, body=body
         )
         if result.kind == kinds.NO_SUCH_TOPIC:
@@ -85,27 +85,21 @@ class DlqAdmin:
         return result
 
     def plan_replay(
-        self, letters: "Sequence[DeadLetter]", *, to: str = "origin", ledger: str
-    ) -> "ReplayPlan":
+        self, letters: Sequence[DeadLetter], *, to: str = "origin", ledger: str
+    ) -> ReplayPlan:
         """Plan where each dead letter is sent: ``to`` is origin, retry or a topic name.
 
         ``ledger`` is the file that records earlier sends. ConfigError for an invalid topic name and
         for a ledger that cannot be read.
         """
-        from mqadmin.admin.replay import plan_replay
-
         return plan_replay(self._admin, letters, to=to, ledger=ledger)
 
-    def apply_replay(
-        self, plan: "ReplayPlan", *, rate: float | None = None
-    ) -> "Iterator[ReplayItem]":
+    def apply_replay(self, plan: ReplayPlan, *, rate: float | None = None) -> Iterator[ReplayItem]:
         """Send the planned messages, at most ``rate`` per second; yield each item when it is done.
 
         Each call has a deadline, the whole replay has none. ConfigError while another replay uses
         the ledger.
         """
-        from mqadmin.admin.replay import Replay
-
         admin = self._admin.without_deadline()
         try:
             yield from Replay(admin, plan, self._clock, rate=rate).run()
@@ -119,7 +113,7 @@ class DlqAdmin:
         )
 
     def _record(self, topic: str, route: Route) -> tuple[DlqRecord | None, Sequence[TargetError]]:
-        listing = self._admin.topic.status(topic)
+        listing = TopicAdmin(self._admin).status(topic)
         errors = [*listing.errors]
         if not listing.items and errors:
             return None, errors

@@ -1,35 +1,33 @@
 """Messages: query by id, key, offset or time, send, tail, decode an id."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 import msgspec
 
+from broker.client.pull_consumer import PullConsumer
+from broker.client.route_cache import Route
 from broker.errors import BrokerError, ClientError, ProtocolError, RocketMQError
+from broker.message.record import decode_record
 from broker.remoting.protocol.codes import RequestCode, ResponseCode
 from mqadmin.admin import message_result as kinds
-from mqadmin.admin.decoded_id import DecodedId, decode_id
+from mqadmin.admin.decoded_id import decode_id
 from mqadmin.admin.failure import describe
+from mqadmin.admin.message_index import FOREVER_MS, BrokerHits, KeyQuestion, ask_index
+from mqadmin.admin.message_read import (
+    Reader,
+    chosen_queues,
+    oldest_store_time,
+    query_offset,
+    query_time,
+    time_ranges,
+)
 from mqadmin.admin.message_record import BodyView, record_of
 from mqadmin.admin.message_result import QueryResult, failed_result, no_such_topic
+from mqadmin.admin.message_send import Outgoing, SendPlan, SendRecord, plan_send, send
+from mqadmin.admin.message_tail import ROUND_MS, Report, TailQuestion, tail
+from mqadmin.admin.session import AdminSession
 from mqadmin.message_row import MessageRow
-
-if TYPE_CHECKING:
-    from broker.client.route_cache import Route
-    from mqadmin.admin.message_index import BrokerHits, KeyQuestion
-    from mqadmin.admin.message_tail import Report
-    from mqadmin.admin.session import MQAdmin
-
-__all__ = [
-    "DEFAULT_MAX",
-    "DEFAULT_SCAN_LIMIT",
-    "BodyView",
-    "DecodedId",
-    "MessageAdmin",
-    "QueryResult",
-    "SendRecord",
-    "decode_id",
-]
 
 #: Default number of messages of a key query. **Source:** QueryMsgByKeySubCommand.
 DEFAULT_MAX = 64
@@ -37,52 +35,11 @@ DEFAULT_MAX = 64
 #: Messages a scan reads before it stops and reports the result as truncated; bounds the duration.
 DEFAULT_SCAN_LIMIT = 1_000_000
 
-FOREVER_MS = 2**63 - 1
-
-
-class SendRecord(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """Location of a sent message. ``sendStatus`` is SEND_OK or the store's flush or slave status.
-
-    In a plan it is ``planned``, and fields that are known only after sending are None.
-    """
-
-    topic: str
-    broker_name: str | None
-    queue_id: int | None
-    queue_offset: int | None
-    offset_msg_id: str | None
-    uniq_key: str | None
-    send_status: str
-
-
-class SendPlan(msgspec.Struct, frozen=True, kw_only=True):
-    """A message that would be sent: its record so far, and the brokers that may receive it."""
-
-    record: SendRecord
-    addresses: Sequence[str]
-
-
-class Outgoing(msgspec.Struct, frozen=True, kw_only=True):
-    """A message to send. ``queue_id`` and ``broker`` (a name) choose the queue.
-
-    Without ``create`` an unknown topic is a ClientError.
-    """
-
-    topic: str
-    body: bytes
-    tags: str | None = None
-    keys: Sequence[str] = ()
-    properties: Mapping[str, str] | None = None
-    broker: str | None = None
-    queue_id: int | None = None
-    delay_level: int = 0
-    create: bool = False
-
 
 class MessageAdmin:
     """Queries about messages, and sending."""
 
-    def __init__(self, admin: "MQAdmin") -> None:
+    def __init__(self, admin: AdminSession) -> None:
         self._admin = admin
 
     def query_id(
@@ -141,14 +98,10 @@ class MessageAdmin:
         are read when the index has no entry, and when more messages of one second match than one
         index response can return.
         """
-        from mqadmin.admin.message_index import KeyQuestion, ask_index
-
         route = self._admin.routes.find(topic)
         if route is None:
             return no_such_topic(topic, self._admin.namesrv_addresses)
         if broker is not None or queue_id is not None:
-            from mqadmin.admin.message_read import chosen_queues
-
             chosen_queues(route, broker, queue_id)
         question = KeyQuestion(
             topic=topic,
@@ -187,8 +140,6 @@ class MessageAdmin:
 
         ``count`` above 1 also returns the messages that follow.
         """
-        from mqadmin.admin.message_read import chosen_queues, query_offset
-
         route = self._admin.routes.find(topic)
         if route is None:
             return no_such_topic(topic, self._admin.namesrv_addresses)
@@ -214,8 +165,6 @@ class MessageAdmin:
         body: BodyView | None = None,
     ) -> QueryResult:
         """Return messages stored in ``[begin_ms, end_ms)`` of all queues, by store time."""
-        from mqadmin.admin.message_read import chosen_queues, query_time
-
         route = self._admin.routes.find(topic)
         if route is None:
             return no_such_topic(topic, self._admin.namesrv_addresses)
@@ -230,14 +179,10 @@ class MessageAdmin:
 
     def send(self, topic: str, body: bytes, **options: Any) -> SendRecord:
         """Send one message; ``options`` are the fields of :class:`Outgoing`."""
-        from mqadmin.admin.message_send import send
-
         return send(self._admin, Outgoing(topic=topic, body=body, **options))
 
     def plan_send(self, topic: str, body: bytes, **options: Any) -> SendPlan:
         """Run the checks of :meth:`send` and return the fields known beforehand; send nothing."""
-        from mqadmin.admin.message_send import plan_send
-
         return plan_send(self._admin, Outgoing(topic=topic, body=body, **options))
 
     def tail(
@@ -251,7 +196,7 @@ class MessageAdmin:
         broker: str | None = None,
         queue_id: int | None = None,
         body: BodyView | None = None,
-        report: "Report | None" = None,
+        report: Report | None = None,
     ) -> Iterator[MessageRow]:
         """Yield messages as they arrive, starting ``last`` messages before the end.
 
@@ -259,8 +204,6 @@ class MessageAdmin:
         ClientError for an unknown topic. A broker that does not respond is passed to ``report``
         and queried again later; when every broker fails, the last error is raised.
         """
-        from mqadmin.admin.message_tail import ROUND_MS, TailQuestion, tail
-
         question = TailQuestion(
             topic=topic,
             last=last,
@@ -284,7 +227,6 @@ class MessageAdmin:
         self, address: str, physical_offset: int, topic: str | None, body: BodyView | None
     ) -> QueryResult:
         """Return the record at a physical offset of the broker at ``address``."""
-        from broker.message.record import decode_record
 
         try:
             reply = self._admin.call(
@@ -369,7 +311,7 @@ class MessageAdmin:
         return names[0] if names else None
 
     def _from_hits(
-        self, hits: "Sequence[BrokerHits]", question: "KeyQuestion", body: BodyView | None
+        self, hits: Sequence[BrokerHits], question: KeyQuestion, body: BodyView | None
     ) -> QueryResult:
         """Build the result of an index query; ``notInIndex`` when no broker has a match."""
         errors = [one.error for one in hits if one.error is not None]
@@ -404,11 +346,9 @@ class MessageAdmin:
         )
 
     def _explain_no_results(
-        self, route: "Route", question: "KeyQuestion", hits: "Sequence[BrokerHits]"
+        self, route: Route, question: KeyQuestion, hits: Sequence[BrokerHits]
     ) -> QueryResult:
         """Explain an empty index result: matches outside the window, or an expired window."""
-        from mqadmin.admin.message_index import ask_index
-
         collisions = sum(len(one.collisions) for one in hits)
         key = question.name
         windowed = question.begin_ms > 0 or question.end_ms < FOREVER_MS
@@ -447,20 +387,14 @@ class MessageAdmin:
             end_timestamp=None if question.end_ms == FOREVER_MS else question.end_ms,
         )
 
-    def _oldest(self, route: "Route") -> int | None:
-        from broker.client.pull_consumer import PullConsumer
-        from mqadmin.admin.message_read import oldest_store_time
-
+    def _oldest(self, route: Route) -> int | None:
         consumer = PullConsumer(self._admin, routes=self._admin.routes)
         return oldest_store_time(self._admin, consumer, route.subscribe_queues())
 
     def _scan(
-        self, route: "Route", question: "KeyQuestion", limit: int, body: BodyView | None
+        self, route: Route, question: KeyQuestion, limit: int, body: BodyView | None
     ) -> QueryResult:
         """Read the queues within the window and filter by key."""
-        from broker.client.pull_consumer import PullConsumer
-        from mqadmin.admin.message_read import Reader, chosen_queues, time_ranges
-
         consumer = PullConsumer(self._admin, routes=self._admin.routes)
         begin_ms = question.begin_ms or None
         end_ms = None if question.end_ms == FOREVER_MS else question.end_ms + 1

@@ -10,11 +10,11 @@ the window.
 """
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import msgspec
 
 from broker.client.caller import Reply, build_request
+from broker.client.pull_consumer import wanted_tags
 from broker.client.route_cache import Route
 from broker.errors import RocketMQError
 from broker.message.message import MessageExt
@@ -23,9 +23,7 @@ from broker.remoting.protocol.codes import RequestCode, ResponseCode
 from broker.remoting.protocol.command import RemotingCommand
 from mqadmin.admin.failure import describe
 from mqadmin.admin.result import TargetError
-
-if TYPE_CHECKING:
-    from mqadmin.admin.session import MQAdmin
+from mqadmin.admin.session import AdminSession
 
 #: Maximum hits per response. **Source:** MessageStoreConfig#maxMsgsNumBatch.
 INDEX_BATCH = 64
@@ -78,7 +76,6 @@ class KeyQuestion(msgspec.Struct, frozen=True, kw_only=True):
             return False
         if self.tags == "*":
             return True
-        from broker.client.pull_consumer import wanted_tags
 
         wanted = wanted_tags(self.tags)
         return wanted is None or message.tags in wanted
@@ -140,7 +137,7 @@ def asked_number(question: KeyQuestion) -> int:
     return batch if question.max_items >= batch else question.max_items + 1
 
 
-def ask_index(admin: "MQAdmin", route: Route, question: KeyQuestion) -> Sequence[BrokerHits]:
+def ask_index(admin: AdminSession, route: Route, question: KeyQuestion) -> Sequence[BrokerHits]:
     """Query every broker of the route; each result carries its own hits or error."""
     hits: list[BrokerHits] = []
     for name in route.broker_names():

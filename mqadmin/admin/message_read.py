@@ -5,23 +5,22 @@ Queues are read with pull requests, but no offset is committed and no group is j
 
 from collections.abc import Callable, Iterator, Sequence
 from heapq import merge
-from typing import TYPE_CHECKING
 
 import msgspec
 
+from broker.client.caller import build_request
 from broker.client.pull_consumer import FOUND, PullConsumer, PullResult
 from broker.client.route_cache import Route
 from broker.common.message_queue import MessageQueue
 from broker.errors import ClientError, RocketMQError
 from broker.message.message import MessageExt
+from broker.remoting.protocol.codes import RequestCode
 from mqadmin.admin import message_result as kinds
 from mqadmin.admin.failure import describe
 from mqadmin.admin.message_record import BodyView, record_of, unwrapped
 from mqadmin.admin.message_result import QueryResult, failed_result
 from mqadmin.admin.result import TargetError
-
-if TYPE_CHECKING:
-    from mqadmin.admin.session import MQAdmin
+from mqadmin.admin.session import AdminSession
 
 Test = Callable[[MessageExt], bool]
 
@@ -137,7 +136,7 @@ class Reader:
 
 
 def query_offset(
-    admin: "MQAdmin",
+    admin: AdminSession,
     route: Route,
     queue: MessageQueue,
     queue_offset: int,
@@ -205,7 +204,7 @@ def _no_results(queue: MessageQueue, queue_offset: int, result: PullResult) -> Q
 
 
 def query_time(
-    admin: "MQAdmin",
+    admin: AdminSession,
     queues: Sequence[MessageQueue],
     window: tuple[int | None, int | None],
     *,
@@ -244,7 +243,7 @@ def query_time(
 
 
 def _no_results_in_window(
-    admin: "MQAdmin",
+    admin: AdminSession,
     consumer: PullConsumer,
     parts: Sequence[QueueRange],
     window: tuple[int | None, int | None],
@@ -272,12 +271,9 @@ def _no_results_in_window(
 
 
 def oldest_store_time(
-    admin: "MQAdmin", consumer: PullConsumer, queues: Sequence[MessageQueue]
+    admin: AdminSession, consumer: PullConsumer, queues: Sequence[MessageQueue]
 ) -> int | None:
     """Return the store time of the oldest message in the queues, None when all are empty."""
-    from broker.client.caller import build_request
-    from broker.remoting.protocol.codes import RequestCode
-
     answers = admin.call_all(
         [
             (

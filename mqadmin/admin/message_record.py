@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator
 import msgspec
 
 from broker.errors import ProtocolError
+from broker.message.batch import unwrap_inner_batch
 from broker.message.message import MessageExt
 from broker.message.record import body_crc
 from mqadmin.message_row import MessageRow, body_text, row_of
@@ -55,8 +56,6 @@ def unwrapped(messages: Iterable[MessageExt]) -> Iterator[MessageExt]:
     """Yield the messages; an inner batch is replaced by the messages in it."""
     for message in messages:
         if message.is_inner_batch:
-            from broker.message.batch import unwrap_inner_batch
-
             yield from unwrap_inner_batch(message)
         else:
             yield message

@@ -1,7 +1,8 @@
 """Sending one message: a plan and the send itself run the same checks."""
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+
+import msgspec
 
 from broker.client.caller import build_request
 from broker.client.producer import Producer
@@ -9,17 +10,53 @@ from broker.common.message_queue import MessageQueue
 from broker.errors import ClientError, ConfigError, RocketMQError
 from broker.message.message import PROPERTY_DELAY, Message
 from broker.remoting.protocol.codes import RequestCode
-from mqadmin.admin.message import Outgoing, SendPlan, SendRecord
-
-if TYPE_CHECKING:
-    from mqadmin.admin.session import MQAdmin
+from mqadmin.admin.session import AdminSession
 
 #: Delay levels of a broker that does not report its own.
 #: **Source:** RocketMQ MessageStoreConfig#messageDelayLevel.
 DEFAULT_DELAY_LEVELS = 18
 
 
-def send(admin: "MQAdmin", outgoing: Outgoing) -> SendRecord:
+class SendRecord(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """Location of a sent message. ``sendStatus`` is SEND_OK or the store's flush or slave status.
+
+    In a plan it is ``planned``, and fields that are known only after sending are None.
+    """
+
+    topic: str
+    broker_name: str | None
+    queue_id: int | None
+    queue_offset: int | None
+    offset_msg_id: str | None
+    uniq_key: str | None
+    send_status: str
+
+
+class SendPlan(msgspec.Struct, frozen=True, kw_only=True):
+    """A message that would be sent: its record so far, and the brokers that may receive it."""
+
+    record: SendRecord
+    addresses: Sequence[str]
+
+
+class Outgoing(msgspec.Struct, frozen=True, kw_only=True):
+    """A message to send. ``queue_id`` and ``broker`` (a name) choose the queue.
+
+    Without ``create`` an unknown topic is a ClientError.
+    """
+
+    topic: str
+    body: bytes
+    tags: str | None = None
+    keys: Sequence[str] = ()
+    properties: Mapping[str, str] | None = None
+    broker: str | None = None
+    queue_id: int | None = None
+    delay_level: int = 0
+    create: bool = False
+
+
+def send(admin: AdminSession, outgoing: Outgoing) -> SendRecord:
     """Send; ClientError or ConfigError from the checks before sending, else the broker's error."""
     message, producer, queue, _ = _prepared(admin, outgoing)
     sent = producer.send(message, queue)
@@ -34,7 +71,7 @@ def send(admin: "MQAdmin", outgoing: Outgoing) -> SendRecord:
     )
 
 
-def plan_send(admin: "MQAdmin", outgoing: Outgoing) -> SendPlan:
+def plan_send(admin: AdminSession, outgoing: Outgoing) -> SendPlan:
     """Return the plan of :func:`send`; the queue is None when the producer chooses it."""
     _, _, queue, addresses = _prepared(admin, outgoing)
     return SendPlan(
@@ -52,7 +89,7 @@ def plan_send(admin: "MQAdmin", outgoing: Outgoing) -> SendPlan:
 
 
 def _prepared(
-    admin: "MQAdmin", outgoing: Outgoing
+    admin: AdminSession, outgoing: Outgoing
 ) -> tuple[Message, Producer, MessageQueue | None, Sequence[str]]:
     """Return the message, the producer, the queue if selected, and the possible brokers."""
     message = Message(
@@ -105,7 +142,7 @@ def _chosen_queue(outgoing: Outgoing, queues: Sequence[MessageQueue]) -> Message
     return fitting[0]
 
 
-def _check_delay_level(admin: "MQAdmin", level: int, addresses: Sequence[str]) -> None:
+def _check_delay_level(admin: AdminSession, level: int, addresses: Sequence[str]) -> None:
     """ConfigError for a level that a broker does not have.
 
     A broker silently replaces such a level by its highest. A broker that does not report its

@@ -5,7 +5,7 @@ messages of the other brokers.
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING
+from time import sleep
 
 import msgspec
 
@@ -18,9 +18,7 @@ from mqadmin.admin.failure import describe
 from mqadmin.admin.message_read import QueueRange, Reader, chosen_queues
 from mqadmin.admin.message_record import unwrapped
 from mqadmin.admin.result import TargetError
-
-if TYPE_CHECKING:
-    from mqadmin.admin.session import MQAdmin
+from mqadmin.admin.session import AdminSession
 
 Report = Callable[[TargetError], None]
 
@@ -50,7 +48,7 @@ class TailQuestion(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def tail(
-    admin: "MQAdmin", question: TailQuestion, report: Report, clock: Clock | None = None
+    admin: AdminSession, question: TailQuestion, report: Report, clock: Clock | None = None
 ) -> Iterator[tuple[str, MessageExt]]:
     """Yield (broker name, message); ``report`` receives each broker that does not respond.
 
@@ -79,8 +77,6 @@ def tail(
 
 
 def _pause(clock: Clock, ends_at: float | None) -> None:
-    from time import sleep
-
     left_ms = PAUSE_MS if ends_at is None else min(PAUSE_MS, ends_at - clock.monotonic_ms())
     sleep(max(0.0, left_ms) / 1000)
 

@@ -8,7 +8,7 @@ The reset method of each broker is chosen here; :mod:`mqadmin.admin.reset` descr
 
 import os
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
@@ -18,7 +18,9 @@ from broker.common.clock import Clock, SystemClock
 from broker.common.message_queue import MessageQueue
 from broker.errors import ClientError, RocketMQError
 from broker.remoting.protocol.codes import RequestCode
+from mqadmin.admin.connections import consumer_connections
 from mqadmin.admin.failure import describe
+from mqadmin.admin.group import group_replies
 from mqadmin.admin.offset_target import (
     ResetTarget,
     SavedOffset,
@@ -48,12 +50,8 @@ from mqadmin.admin.reset import (
     reset_request,
 )
 from mqadmin.admin.result import Listing, TargetError
+from mqadmin.admin.session import AdminSession
 from mqadmin.admin.topology import Target
-
-if TYPE_CHECKING:
-    from mqadmin.admin.session import MQAdmin
-
-__all__ = ["OffsetAdmin", "OffsetRecord", "ResetItem", "ResetPlan"]
 
 
 class OffsetRecord(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -74,7 +72,7 @@ class OffsetRecord(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 class OffsetAdmin:
     """Queries and changes of consumer offsets."""
 
-    def __init__(self, admin: "MQAdmin", clock: Clock | None = None) -> None:
+    def __init__(self, admin: AdminSession, clock: Clock | None = None) -> None:
         self._admin = admin
         self._clock = clock or SystemClock()
 
@@ -126,7 +124,7 @@ class OffsetAdmin:
             )
         addresses = {name: route.reader(name) or "" for name in route.broker_names()}
         items, errors, warnings = self._items(group, queues, addresses, target)
-        connections = self._admin.consumer.connections(group)
+        connections = consumer_connections(self._admin, group)
         errors += connections.errors
         online = len(connections.connections)
         whole = queue_id is None and target.kind in {"time", "earliest", "latest"}
@@ -278,7 +276,7 @@ class OffsetAdmin:
         names = {item.address: item.broker_name for item in items}
         targets = [Target(address=address, broker_name=name) for address, name in names.items()]
         unknown: dict[str, TargetError] = {}
-        answers = self._admin.group.replies(targets)
+        answers = group_replies(self._admin, targets)
         for target, answer in zip(targets, answers, strict=True):
             if isinstance(answer, RocketMQError) or group in answer.value.subscription_group_table:
                 continue  # unknown after a failed query: the broker itself refuses the reset

@@ -14,17 +14,15 @@ anything else      a time
 
 from collections.abc import Mapping, Sequence
 from enum import Enum
-from typing import TYPE_CHECKING
 
 import msgspec
 
 from broker.client.pull_consumer import PullConsumer
+from broker.common.java_json import loads
 from broker.common.message_queue import MessageQueue
 from broker.common.times import parse_duration_ms, parse_time_ms
 from broker.errors import ConfigError, RocketMQError
-
-if TYPE_CHECKING:
-    from mqadmin.admin.session import MQAdmin
+from mqadmin.admin.session import AdminSession
 
 FILE_SCHEMA = "mqadmin.offsets/1"
 
@@ -111,7 +109,7 @@ def parse_target(text: str, now_ms: int) -> ResetTarget:
 
 
 def target_offsets(
-    admin: "MQAdmin",
+    admin: AdminSession,
     target: ResetTarget,
     queues: Sequence[MessageQueue],
     ranges: Sequence[tuple[int, int, int | None]],
@@ -139,8 +137,6 @@ def target_offsets(
 
 def load_offsets(path: str) -> SavedOffsets:
     """Read an offsets file; ConfigError with the path when it cannot be used."""
-    from broker.common.java_json import loads
-
     try:
         with open(path, encoding="utf-8") as file:
             text = file.read()

@@ -10,20 +10,17 @@ new queue (minimum offset 0, first message still in memory); there the whole off
 """
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
 
 import msgspec
 
 from broker.client.caller import Reply, build_request
+from broker.client.route_cache import Route
 from broker.common.message_queue import MessageQueue
 from broker.errors import BrokerError, ClientError, RocketMQError
 from broker.remoting.protocol.codes import RequestCode, ResponseCode
 from mqadmin.admin.failure import describe
 from mqadmin.admin.result import TargetError
-
-if TYPE_CHECKING:
-    from broker.client.route_cache import Route
-    from mqadmin.admin.session import MQAdmin
+from mqadmin.admin.session import AdminSession
 
 #: The first version (MQVersion ordinal) of the 5.x line: from here on the query for one queue
 #: distinguishes "nothing committed" from 0.
@@ -78,7 +75,7 @@ class GroupProgress(msgspec.Struct, kw_only=True):
     consume_tps: float = 0.0
 
 
-def places_of(admin: "MQAdmin", topic: str | None) -> list[Place]:
+def places_of(admin: AdminSession, topic: str | None) -> list[Place]:
     """Return the brokers to query: those of the topic's route, or one per broker name."""
     if topic is None:
         return [
@@ -93,7 +90,7 @@ def places_of(admin: "MQAdmin", topic: str | None) -> list[Place]:
     ]
 
 
-def route_of(admin: "MQAdmin", topic: str) -> "Route":
+def route_of(admin: AdminSession, topic: str) -> Route:
     """Return the topic's route; ClientError with the next step when there is none."""
     route = admin.routes.find(topic)
     if route is None:
@@ -105,7 +102,7 @@ def route_of(admin: "MQAdmin", topic: str) -> "Route":
 
 
 def group_progress(
-    admin: "MQAdmin", group: str, topic: str | None = None, *, ages: bool = True
+    admin: AdminSession, group: str, topic: str | None = None, *, ages: bool = True
 ) -> GroupProgress:
     """Query the progress of ``group`` on every broker, in ``topic`` or in all its topics.
 
@@ -160,7 +157,7 @@ def group_progress(
 
 
 def committed_offsets(
-    admin: "MQAdmin", group: str, queues: Sequence[tuple[str, MessageQueue]]
+    admin: AdminSession, group: str, queues: Sequence[tuple[str, MessageQueue]]
 ) -> list[int | RocketMQError | None]:
     """Return the committed offset of each (address, queue): None where nothing is committed."""
     answers = admin.call_all(
@@ -198,7 +195,7 @@ def committed_offsets(
 
 
 def _clear_never_committed(
-    admin: "MQAdmin", group: str, queues: Sequence[QueueProgress], old: Mapping[str, bool]
+    admin: AdminSession, group: str, queues: Sequence[QueueProgress], old: Mapping[str, bool]
 ) -> None:
     """Set ``committed`` to None where the 0 of the statistics means "nothing committed"."""
     zeros = [progress for progress in queues if progress.committed == 0]
@@ -209,7 +206,7 @@ def _clear_never_committed(
 
 
 def _offset_table(
-    admin: "MQAdmin", address: str
+    admin: AdminSession, address: str
 ) -> Mapping[str, Mapping[int, int]] | RocketMQError:
     try:
         value = admin.call(address, RequestCode.GET_ALL_CONSUMER_OFFSET).value
@@ -228,7 +225,7 @@ def _from_table(
     return offset if offset >= 0 else None  # an offset is removed by committing -1
 
 
-def _add_ranges(admin: "MQAdmin", queues: Sequence[QueueProgress]) -> list[TargetError]:
+def _add_ranges(admin: AdminSession, queues: Sequence[QueueProgress]) -> list[TargetError]:
     """Fill in the minimum offset, one request per broker and topic."""
     pairs = sorted({(progress.address, progress.queue.topic) for progress in queues})
     answers = admin.call_all(
@@ -250,7 +247,7 @@ def _add_ranges(admin: "MQAdmin", queues: Sequence[QueueProgress]) -> list[Targe
     return errors
 
 
-def _add_ages(admin: "MQAdmin", group: str, queues: Sequence[QueueProgress]) -> None:
+def _add_ages(admin: AdminSession, group: str, queues: Sequence[QueueProgress]) -> None:
     """Fill in the age of the oldest message not yet consumed, if there is one.
 
     The age stays None for a broker that fails, without an error: the lag itself is known.
@@ -293,7 +290,7 @@ def _state(progress: QueueProgress) -> str:
     return OK
 
 
-def _unknown_queues(admin: "MQAdmin", topic: str, place: Place) -> list[QueueProgress]:
+def _unknown_queues(admin: AdminSession, topic: str, place: Place) -> list[QueueProgress]:
     return [
         QueueProgress(queue=queue, address=place.address)
         for queue in route_of(admin, topic).subscribe_queues()

@@ -12,11 +12,13 @@ uniqKey it is sent again, so it can be duplicated.
 **Source:** RocketMQ ``SendMessageProcessor#consumerSendMsgBack`` (properties of dead letters).
 """
 
+import time
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import msgspec
 
+from broker.client.producer import SEND_ACCEPTS, Producer, read_send
 from broker.common.clock import Clock
 from broker.common.message_queue import MessageQueue
 from broker.common.topic import check_topic_name, retry_topic
@@ -26,10 +28,9 @@ from mqadmin.admin import message_result as kinds
 from mqadmin.admin.dead_letters import DeadLetter
 from mqadmin.admin.failure import describe
 from mqadmin.admin.ledger import REFUSED, SENDING, SENT, Entry, Ledger
+from mqadmin.admin.message import MessageAdmin
 from mqadmin.admin.result import TargetError
-
-if TYPE_CHECKING:
-    from mqadmin.admin.session import MQAdmin
+from mqadmin.admin.session import AdminSession
 
 #: Properties added by brokers and consumers; a replayed message has none of them.
 CLEANED: Final = frozenset(
@@ -148,7 +149,7 @@ class ReplayPlan(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def plan_replay(
-    admin: "MQAdmin", letters: Sequence[DeadLetter], *, to: str = ORIGIN, ledger: str
+    admin: AdminSession, letters: Sequence[DeadLetter], *, to: str = ORIGIN, ledger: str
 ) -> ReplayPlan:
     """Plan the target of each dead letter; send nothing. ``to``: origin, retry or a topic.
 
@@ -189,7 +190,7 @@ def plan_replay(
     return ReplayPlan(letters=letters, items=items, ledger=ledger, addresses=brokers)
 
 
-def _writers(admin: "MQAdmin", topic: str) -> Sequence[str]:
+def _writers(admin: AdminSession, topic: str) -> Sequence[str]:
     """Return the masters with a writable queue of a topic; empty when it does not exist."""
     route = admin.routes.find(topic)
     if route is None:
@@ -268,10 +269,8 @@ class Replay:
     """Applies a plan; :meth:`run` yields each item with its result."""
 
     def __init__(
-        self, admin: "MQAdmin", plan: ReplayPlan, clock: Clock, *, rate: float | None = None
+        self, admin: AdminSession, plan: ReplayPlan, clock: Clock, *, rate: float | None = None
     ) -> None:
-        from broker.client.producer import Producer
-
         self._admin = admin
         self._plan = plan
         self._clock = clock
@@ -316,7 +315,7 @@ class Replay:
 
     def _lookup(self, letter: DeadLetter, entry: Entry) -> Entry | None:
         """Look up a message in doubt: return its new entry if a broker has it."""
-        result = self._admin.message.query_key(
+        result = MessageAdmin(self._admin).query_key(
             entry.topic, letter.uniq_key or "", begin_ms=entry.at - CLOCK_STEP_MS, unique=True
         )
         for row in result.items:
@@ -341,8 +340,6 @@ class Replay:
 
     def _send(self, letter: DeadLetter, topic: str, ledger: Ledger) -> Entry:
         """Send to one queue per broker in turn until one broker stores the message."""
-        from broker.client.producer import SEND_ACCEPTS, read_send
-
         message = names.Message(topic, letter.body, flag=letter.flag)
         message.properties = cleaned(letter, topic)
         last: RocketMQError | None = None
@@ -405,7 +402,6 @@ class _Pace:
         """Sleep until the next message may be sent."""
         if not self._step:
             return
-        import time
 
         now: Any = time.monotonic()
         if self._next is not None and self._next > now:

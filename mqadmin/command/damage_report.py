@@ -6,8 +6,10 @@ A command that found any ends with status 7.
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from mqadmin.command.failure import DAMAGED
 from mqadmin.command.session import Session
+from mqadmin.command.status import DAMAGED
+from mqadmin.output.errors import ErrorReport, emit_error
+from mqadmin.output.values import plain
 from mqadmin.output.view import Outcome
 
 REPORT_LIMIT = 100  # lines on stderr; JSON contains all
@@ -23,8 +25,6 @@ def by_severity(rows: Iterable[Any]) -> list[Any]:
 
 def folded(rows: Iterable[Any]) -> list[dict[str, Any]]:
     """Sort by severity; combine rows of the same severity, kind and file, with a count."""
-    from mqadmin.output.values import plain
-
     found: dict[tuple[str, str, str], dict[str, Any]] = {}
     for row in by_severity(rows):
         first = found.setdefault((row.severity, row.kind, row.path), {**plain(row), "count": 0})
@@ -50,7 +50,6 @@ class Damages:
     def add(self, row: Any) -> None:
         """Add one damage record."""
         self.rows.append(row)
-        from mqadmin.output.values import plain
 
         self.outcome.errors.append(plain(row))
 
@@ -59,9 +58,6 @@ class Damages:
 
         Repeated damage of one kind in a file is combined, except in JSON and NDJSON.
         """
-        from mqadmin.output.errors import emit_error
-        from mqadmin.output.values import plain
-
         if session.is_machine:
             shown = [{**plain(row), "count": 1} for row in by_severity(self.rows)]
         else:
@@ -75,8 +71,6 @@ class Damages:
 
 
 def _report_of(row: dict[str, Any]) -> Any:
-    from mqadmin.output.errors import ErrorReport
-
     place = row["physicalOffset"]
     where = row["path"] if place is None else f"{row['path']} at physical offset {place}"
     if row["length"] is not None:

@@ -4,12 +4,17 @@ from collections.abc import Iterator
 from string import hexdigits
 from typing import Annotated, Any, Literal
 
+from broker.errors import CorruptRecordError, RemoteProtocolError
+from broker.store.format.layout import LAYOUTS, find_layouts, layout_object, layout_text
 from mqadmin.command.damage_report import Damages
 from mqadmin.command.declare import Argument, Noun, Option
-from mqadmin.command.failure import UsageFault
+from mqadmin.command.failure import NoResults, UsageFault
 from mqadmin.command.session import Session
 from mqadmin.command.values import count, whole
 from mqadmin.command.window import Begin, End, Time, window
+from mqadmin.inspector.damage import checkpoint_damage
+from mqadmin.inspector.directory import Query, StoreDirectory
+from mqadmin.inspector.timeline import MAX_SEEDS, Search, find_places
 from mqadmin.output.stdio import write_out
 from mqadmin.output.view import Outcome, View
 
@@ -27,10 +32,8 @@ NOUN = Noun(
     """,
 )
 
-ROWS = "mqadmin.inspector.rows"
 INSPECT_MESSAGES = View(
     "store.inspect",
-    "mqadmin.message_row:MessageRow",
     (
         "physicalOffset",
         "topic",
@@ -47,12 +50,10 @@ INSPECT_MESSAGES = View(
 )
 INSPECT_QUEUE = View(
     "store.inspect.consumequeue",
-    f"{ROWS}:QueueUnitRow",
     ("topic", "queueId", "queueOffset", "physicalOffset", "storeSize", "tagsCode", "batchSize"),
 )
 INSPECT_INDEX = View(
     "store.inspect.index",
-    f"{ROWS}:IndexRow",
     (
         "record",
         "slot",
@@ -70,18 +71,18 @@ INSPECT_INDEX = View(
         "path",
     ),
 )
-INSPECT_CHECKPOINT = View("store.inspect.checkpoint", f"{ROWS}:CheckpointRow", single=True)
-INSPECT_STATE = View("store.inspect.state", f"{ROWS}:StateRow", single=True)
-INSPECT_CONFIG = View("store.inspect.config", f"{ROWS}:ConfigRow", keep=("value",))
-CONFIG_LINES = View("store.inspect.config", "", ("name", "table", "key", "value"), keep=("value",))
-INSPECT_SUMMARY = View("store.inspect.summary", f"{ROWS}:Summary", single=True)
-FIND = View("store.find", "mqadmin.inspector.timeline:FoundRow", INSPECT_MESSAGES.columns)
+INSPECT_CHECKPOINT = View("store.inspect.checkpoint", single=True)
+INSPECT_STATE = View("store.inspect.state", single=True)
+INSPECT_CONFIG = View("store.inspect.config", keep=("value",))
+_CONFIG_COLUMNS = ("name", "table", "key", "value")
+CONFIG_LINES = View("store.inspect.config", _CONFIG_COLUMNS, wide=_CONFIG_COLUMNS, keep=("value",))
+INSPECT_SUMMARY = View("store.inspect.summary", single=True)
+FIND = View("store.find", INSPECT_MESSAGES.columns)
 PLACES = View(
     "store.find.places",
-    "mqadmin.inspector.timeline:PlaceRow",
     ("storeTime", "place", "role", "topic", "queueId", "queueOffset", "physicalOffset", "detail"),
 )
-LAYOUT = View("store.layout", "mqadmin.command.layout_row:LayoutRow")
+LAYOUT = View("store.layout")
 
 
 def stored_id(text: str) -> str:
@@ -183,8 +184,6 @@ def inspect(
     stderr with file, physical offset and length (in JSON also under errors); reading goes on at
     the next record. Nothing is ever written.
     """
-    from mqadmin.inspector.directory import Query, StoreDirectory
-
     store = StoreDirectory(path, kind)
     if summary:
         _summary(session, store, crc)
@@ -235,8 +234,6 @@ def _one(session: Session, store: Any) -> None:
     if store.kind == "state":
         session.emit_one(INSPECT_STATE, store.state())
         return
-    from broker.errors import CorruptRecordError, RemoteProtocolError
-    from mqadmin.inspector.damage import checkpoint_damage
 
     try:
         found = store.checkpoint()
@@ -244,8 +241,6 @@ def _one(session: Session, store: Any) -> None:
         path = store.path if store.path.is_file() else store.path / "checkpoint"
         raise CorruptRecordError(str(path), 0, error.message) from error
     if found is None:
-        from mqadmin.command.failure import NoResults
-
         raise NoResults(f"{store.path}: no checkpoint", "a broker writes one at its first stop")
     session.emit_one(INSPECT_CHECKPOINT, found)
     damages = Damages(Outcome())
@@ -355,9 +350,6 @@ def find(
     half, retry and dead letter messages, their ConsumeQueue units and index entries, and the op
     records that close a half message. In JSON the places stand in each message.
     """
-    from mqadmin.inspector.directory import Query, StoreDirectory
-    from mqadmin.inspector.timeline import MAX_SEEDS, Search, find_places
-
     given = {"key": key, "id": message_id, "physical offset": offset, "text": text}
     asked = [f"{name} {value}" for name, value in given.items() if value is not None]
     timed = (begin, end, time) != (None, None, None)
@@ -417,9 +409,6 @@ def layout(
 
     The same tables drive the codecs: what is printed is what is read and written.
     """
-    from broker.store.format.layout import LAYOUTS, find_layouts, layout_object, layout_text
-    from mqadmin.command.failure import NoResults
-
     found = find_layouts(name)
     if not found:
         known = ", ".join(item.name for item in LAYOUTS)

@@ -1,20 +1,24 @@
 """``mqadmin store export``."""
 
+from pathlib import Path as FilePath
 from typing import Annotated, Literal
 
+from mqadmin.command.damage_report import Damages
 from mqadmin.command.declare import Option
-from mqadmin.command.failure import DAMAGED, UsageFault
+from mqadmin.command.failure import UsageFault
 from mqadmin.command.session import Session
+from mqadmin.command.status import DAMAGED
 from mqadmin.command.store import NOUN, BodyForm, Path, Queue, Raw, Topic
 from mqadmin.command.window import Begin, End, Time, window
-from mqadmin.output.view import View
+from mqadmin.inspector.directory import Query, StoreDirectory
+from mqadmin.output.view import Outcome, View
+from mqadmin.repair.export import export as write
 
 MESSAGES = View(
     "store.export",
-    "mqadmin.message_row:MessageRow",
     ("physicalOffset", "topic", "queueId", "queueOffset", "storeTime", "tags", "keys", "bodySize"),
 )
-RESULT = View("store.export.result", "mqadmin.repair.export:ExportResult", single=True)
+RESULT = View("store.export.result", single=True)
 
 
 @NOUN.verb(
@@ -63,8 +67,6 @@ def export(
     that spreadsheets would evaluate begins with ', and control characters are escaped; NDJSON keeps
     every value. Damages are reported on stderr, and the status is then 7.
     """
-    from mqadmin.inspector.directory import Query, StoreDirectory
-
     store = StoreDirectory(path)
     begin, end = window(session, begin, end, time)
     query = Query(
@@ -75,8 +77,6 @@ def export(
             raise UsageFault("--format belongs to --output", "on stdout -o chooses the form")
         if session.dry_run:
             raise UsageFault("--dry-run belongs to --output", "nothing is written without it")
-        from mqadmin.command.damage_report import Damages
-        from mqadmin.output.view import Outcome
 
         outcome = Outcome()
         damages = Damages(outcome)
@@ -86,9 +86,6 @@ def export(
         finally:
             damages.report(session)
         return
-    from pathlib import Path as FilePath
-
-    from mqadmin.repair.export import export as write
 
     found: list[object] = []
     ending = output.rpartition(".")[2]

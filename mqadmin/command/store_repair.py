@@ -1,33 +1,39 @@
 """``mqadmin store``: repair, recover."""
 
 import os
+import time
 from collections.abc import Iterator, Sequence
+from pathlib import Path as FilePath
 from typing import Annotated, Any
 
 from mqadmin.command.damage_report import Damages
 from mqadmin.command.declare import Argument, Option
-from mqadmin.command.failure import DAMAGED, MOVED, PARTLY, UsageFault
+from mqadmin.command.failure import UsageFault
 from mqadmin.command.session import Session
+from mqadmin.command.status import DAMAGED, MOVED, PARTLY
 from mqadmin.command.store import NOUN, BodyForm, Raw, Topic
 from mqadmin.command.values import whole
 from mqadmin.command.window import Begin, End, Time, window
+from mqadmin.inspector.directory import Query, StoreDirectory
 from mqadmin.output.errors import ErrorReport, emit_error
+from mqadmin.output.progress import Progress
 from mqadmin.output.view import Outcome, View
+from mqadmin.repair import store_repair as surgery
+from mqadmin.repair.new_store import plan_store, recover_store
+from mqadmin.repair.recover import SalvagedRows
 
 REPAIR_PLAN = View(
     "store.repair",
-    "mqadmin.repair.plan:Step",
     ("action", "target", "physicalOffset", "length", "detail"),
 )
-REPAIRED = View("store.repair.result", "mqadmin.repair.store_repair:RepairResult", single=True)
+REPAIRED = View("store.repair.result", single=True)
 RECOVERED = View(
     "store.recover",
-    "mqadmin.message_row:MessageRow",
     ("topic", "queueId", "queueOffset", "physicalOffset", "storeTime", "tags", "keys", "body"),
 )
-NEW_STORE = View("store.recover.result", "mqadmin.repair.new_store:NewStore", single=True)
+NEW_STORE = View("store.recover.result", single=True)
 
-NEW_STORE_PLAN = View("store.recover.plan", "mqadmin.repair.new_store:NewStorePlan", single=True)
+NEW_STORE_PLAN = View("store.recover.plan", single=True)
 
 Store = Annotated[str, Argument("DIR", help="A store directory.", complete="file")]
 Output = Annotated[
@@ -80,10 +86,6 @@ def repair(
     that was deleted and created again are not brought back. The copy is verified before it is
     called repaired; a broker opens it as after a clean stop. Not while a broker runs on the store.
     """
-    from mqadmin.inspector.directory import StoreDirectory
-    from mqadmin.output.progress import Progress
-    from mqadmin.repair import store_repair as surgery
-
     if output is not None and in_place:
         raise UsageFault("--output and --in-place exclude each other")
     if in_place and not (session.yes or session.dry_run):
@@ -99,7 +101,6 @@ def repair(
     if in_place and not plan.steps:
         session.note("nothing to repair")
         return
-    from pathlib import Path as FilePath
 
     with Progress() as progress:
         if in_place:
@@ -113,8 +114,6 @@ def repair(
 
 
 def _backup_name(path: str) -> str:
-    import time
-
     stem = os.path.realpath(path)
     return f"{stem}.before-repair-{time.strftime('%Y%m%d%H%M%S', time.gmtime())}"
 
@@ -134,7 +133,7 @@ def _show_result(session: Session, result: Any) -> None:
     session.emit_one(REPAIRED, result)
     _note_losses(session, result.lost)
     if not result.ok:
-        session.say(
+        session.report(
             MOVED,
             "store",
             f"{result.output} does not verify: {len(result.findings)} findings are left",
@@ -195,10 +194,6 @@ def recover(
         )
     if output is None and session.dry_run:
         raise UsageFault("--dry-run belongs to --output", "nothing is written without it")
-    from pathlib import Path as FilePath
-
-    from mqadmin.inspector.directory import Query
-    from mqadmin.repair.recover import SalvagedRows
 
     begin, end = window(session, begin, end, time)
     query = Query(topic=topic, begin_ms=begin, end_ms=end, body=body, raw=raw)
@@ -230,9 +225,6 @@ def recover(
 def _new_store(
     session: Session, sources: list[Any], output: str, file_size: int, query: Any
 ) -> None:
-    from pathlib import Path as FilePath
-
-    from mqadmin.repair.new_store import plan_store, recover_store
 
     if session.dry_run:
         plan = plan_store(sources, FilePath(output), file_size=file_size, query=query)
@@ -250,7 +242,9 @@ def _new_store(
             session.note(f"{result.lost_bytes} bytes could not be read as records")
         session.status = DAMAGED
     if not result.ok:
-        session.say(PARTLY, "store", f"{output} does not verify", f"mqadmin store verify {output}")
+        session.report(
+            PARTLY, "store", f"{output} does not verify", f"mqadmin store verify {output}"
+        )
 
 
 def _report_losses(session: Session, losses: Sequence[Any]) -> None:

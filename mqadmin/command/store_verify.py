@@ -4,19 +4,23 @@ from typing import Annotated, Any
 
 from mqadmin.command.damage_report import by_severity, folded
 from mqadmin.command.declare import Option
-from mqadmin.command.failure import DAMAGED
 from mqadmin.command.session import Session
+from mqadmin.command.status import DAMAGED
 from mqadmin.command.store import NOUN, Path, Topic
 from mqadmin.command.values import time_ms
+from mqadmin.inspector.directory import StoreDirectory
+from mqadmin.inspector.verify.report import VerifyReport, meaning_of
+from mqadmin.inspector.verify.verifier import VerifyOptions
+from mqadmin.inspector.verify.verifier import verify as verify_store
+from mqadmin.output.progress import Progress
 from mqadmin.output.view import View
 
 VERIFY = View(
     "store.verify",
-    "mqadmin.inspector.rows:DamageRow",
     ("severity", "kind", "path", "physicalOffset", "length", "count", "detail", "suggestion"),
 )
-SUMMARY = View("store.verify.summary", "mqadmin.inspector.verify.report:VerifySummary", single=True)
-DOCUMENT = View("store.verify", "mqadmin.inspector.verify.report:VerifyReport", single=True)
+SUMMARY = View("store.verify.summary", single=True)
+DOCUMENT = View("store.verify", single=True)
 
 
 @NOUN.verb(
@@ -54,11 +58,6 @@ def verify(
     offset, length and what to do. Notices explain a state and leave the status at 0. Works beside
     a running broker; nothing is written.
     """
-    from mqadmin.inspector.directory import StoreDirectory
-    from mqadmin.inspector.verify.verifier import VerifyOptions
-    from mqadmin.inspector.verify.verifier import verify as verify_store
-    from mqadmin.output.progress import Progress
-
     store = StoreDirectory(path)
     options = VerifyOptions(topic=topic, since_ms=since, check_crc=full)
     with Progress() as progress:
@@ -74,8 +73,6 @@ def verify(
 def emit_report(session: Session, found: Any) -> None:
     """Print findings and summary in the requested form."""
     if session.form in ("json", "yaml"):
-        from mqadmin.inspector.verify.report import VerifyReport
-
         report = VerifyReport(
             items=by_severity(found.findings),
             truncated=len(found.findings) < sum(found.summary.kinds.values()),
@@ -99,8 +96,6 @@ STATES = {
 
 def summary_lines(summary: Any) -> list[str]:
     """Return the summary as text: state, findings per kind, and the extent of the checks."""
-    from mqadmin.inspector.verify.report import meaning_of
-
     counts = (("error", summary.errors), ("warning", summary.warnings), ("notice", summary.notices))
     found = ", ".join(f"{n} {word}{'s' * (n != 1)}" for word, n in counts if n)
     verdict = found or "no findings"

@@ -1,5 +1,6 @@
 """``mqadmin store``: queue, index, config (one kind of file each), and watch (growth)."""
 
+import time
 from collections.abc import Iterator
 from typing import Annotated, Any
 
@@ -10,7 +11,6 @@ from mqadmin.command.store import (
     INSPECT_INDEX,
     INSPECT_QUEUE,
     NOUN,
-    ROWS,
     Limit,
     Path,
     Queue,
@@ -19,21 +19,22 @@ from mqadmin.command.store import (
     show,
 )
 from mqadmin.command.values import count, duration_ms, whole
+from mqadmin.inspector.directory import Query, StoreDirectory
+from mqadmin.inspector.growth import growth
+from mqadmin.output.stdio import stdout_is_terminal
 from mqadmin.output.view import View
 
 QUEUES = View(
     "store.queue",
-    f"{ROWS}:QueueRow",
     (
         *("topic", "queueId", "minOffset", "maxOffset", "units"),
         *("firstPhysicalOffset", "lastPhysicalOffset", "kind"),
     ),
 )
-CONFIG = View("store.config", f"{ROWS}:ConfigRow", keep=("value",))
-WATCH = View("store.watch", "mqadmin.inspector.growth:Growth", single=True)
+CONFIG = View("store.config", keep=("value",))
+WATCH = View("store.watch", single=True)
 WATCH_TOPICS = View(
     "store.watch.topics",
-    "mqadmin.inspector.growth:TopicGrowth",
     ("topic", "messages", "bytes", "messagesPerHour", "bytesPerHour", "share"),
 )
 
@@ -68,8 +69,6 @@ def queue(
     minOffset is the first unit whose record is still in the log, maxOffset the offset that the
     next message gets.
     """
-    from mqadmin.inspector.directory import Query, StoreDirectory
-
     store = StoreDirectory(path)
     nothing = f"nothing in {path} matches"
     if units:
@@ -107,8 +106,6 @@ def index(
     Entries of a key may belong to another key with the same hash; 'store find' compares them with
     the records.
     """
-    from mqadmin.inspector.directory import Query, StoreDirectory
-
     rows: Iterator[Any] = StoreDirectory(path).index_entries(Query(topic=topic, key=key))
     if not entries and key is None:
         rows = (row for row in rows if getattr(row, "record", "file") == "file")
@@ -125,8 +122,6 @@ def index(
 )
 def config(session: Session, path: Path, topic: Topic = None) -> None:
     """Show the files of config/: topics, groups, offsets; from a backup where one is broken."""
-    from mqadmin.inspector.directory import Query, StoreDirectory
-
     rows: Iterator[Any] = StoreDirectory(path).configs(Query(topic=topic))
     view = CONFIG
     if session.form in ("table", "wide", "csv"):
@@ -180,11 +175,6 @@ def watch(
     Brokers delete at any hour from 75 percent of the disk on, delete what is not expired from 85,
     and refuse messages from 90 (diskMaxUsedSpaceRatio and its relatives).
     """
-    import time
-
-    from mqadmin.inspector.directory import StoreDirectory
-    from mqadmin.inspector.growth import growth
-    from mqadmin.output.stdio import stdout_is_terminal
 
     if rounds is None:
         rounds = 0 if stdout_is_terminal() else 1

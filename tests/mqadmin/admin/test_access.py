@@ -6,7 +6,8 @@ import pytest
 
 from broker.errors import ConfigError, ConnectError
 from broker.remoting.protocol.command import request
-from mqadmin.admin.access import discover_namesrv, signer, tls_context
+from mqadmin.admin.access import signer, tls_context
+from mqadmin.admin.discovery import discover_namesrv
 
 
 @pytest.fixture

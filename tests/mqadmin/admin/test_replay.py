@@ -9,9 +9,9 @@ import pytest
 from broker.errors import ClientError, ConfigError, RequestTimeoutError
 from broker.remoting.protocol.codes import RequestCode, ResponseCode
 from broker.server.standalone import BlockingEmbeddedBroker
-from mqadmin.admin import MQAdmin
 from mqadmin.admin.dead_letters import DeadLetter, dead_letter_of, read_dead_letters
 from mqadmin.admin.dlq import DlqAdmin
+from mqadmin.admin.facade import MQAdmin
 from mqadmin.admin.ledger import SENDING, SENT, Entry, Ledger
 from mqadmin.admin.replay import CLEANED, PLANNED, cleaned
 from mqadmin.inspector.directory import Query, StoreDirectory

@@ -7,10 +7,9 @@ from typing import Any
 import pytest
 
 from mqadmin.command.declare import Argument, Option, Verb
-from mqadmin.command.nouns import NOUNS
+from mqadmin.command.nouns import NOUNS, load_noun
 from mqadmin.command.options import GLOBALS
 from mqadmin.command.quick import parse
-from mqadmin.command.typer_app import load_noun
 
 Run = Callable[..., Any]
 
@@ -138,7 +137,7 @@ def test_both_readers_make_the_same_call_or_the_quick_one_declines(
         calls.append((verb, options, values))
         return 0
 
-    monkeypatch.setattr("mqadmin.command.session.run_verb", remember)
+    monkeypatch.setattr("mqadmin.command.typer_app.run_verb", remember)
     monkeypatch.setattr("mqadmin.command.values.time.time", lambda: 1_700_000_000.0)
     seed = 20260102
     dice = random.Random(seed)

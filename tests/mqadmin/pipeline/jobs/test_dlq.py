@@ -10,7 +10,7 @@ import pytest
 
 from broker.remoting.protocol.codes import RequestCode
 from broker.server.standalone import BlockingEmbeddedBroker
-from mqadmin.admin import MQAdmin
+from mqadmin.admin.facade import MQAdmin
 from mqadmin.inspector.directory import Query, StoreDirectory
 
 
