@@ -8,11 +8,7 @@ that cannot be decoded (ProtocolError). A call to several targets returns each f
 from collections.abc import Iterable, Sequence
 from typing import TypeVar
 
-from broker.errors import (
-    BrokerError,
-    ClientError,
-    RocketMQError,
-)
+from broker.errors import BrokerError, ClientError, RocketMQError
 from broker.remoting.protocol.codes import RequestCode, ResponseCode, request_name, response_name
 from mqadmin.admin.error_kind import LOOPBACK_ONLY, is_about_access, kind_of
 from mqadmin.admin.result import TargetError

@@ -6,17 +6,13 @@ from typing import Annotated, Any, Literal
 from mqadmin.command.declare import Argument, Noun, Option
 from mqadmin.command.failure import UsageFault, target_status
 from mqadmin.command.found import DEFAULT_LIMIT, Limit, body_view, emit_found
-from mqadmin.command.online import (
-    body_form,
-    dead_letters,
-    dead_letters_of,
-    read_dead_letters,
-)
+from mqadmin.command.online import body_form, dead_letters, dead_letters_of, read_dead_letters
 from mqadmin.command.session import Session
 from mqadmin.command.status import NO, PARTLY
 from mqadmin.command.values import count, per_second, time_ms
 from mqadmin.command.window import Begin, End, Time, window
 from mqadmin.inspector.directory import StoreDirectory
+from mqadmin.inspector.dlq import dlq_rows
 from mqadmin.output.stdio import read_input
 from mqadmin.output.view import View
 from mqadmin.settings import read_file
@@ -92,7 +88,7 @@ def list_dead_letters(
     """
     nothing = f"group {group} has no dead letters" if group else ""
     if store is not None:
-        rows = StoreDirectory(store).dead_letters(group=group, now_ms=time_ms("now"))
+        rows = dlq_rows(StoreDirectory(store), group=group, now_ms=time_ms("now"))
         session.emit(DLQ_LIST, rows, nothing=nothing)
         return
     session.emit_listing(DLQ_LIST, dead_letters(session.admin).list(group=group), nothing=nothing)

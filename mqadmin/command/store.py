@@ -12,8 +12,14 @@ from mqadmin.command.failure import NoResults, UsageFault
 from mqadmin.command.session import Session
 from mqadmin.command.values import count, whole
 from mqadmin.command.window import Begin, End, Time, window
+from mqadmin.inspector.configs import config_rows
 from mqadmin.inspector.damage import checkpoint_damage
-from mqadmin.inspector.directory import Query, StoreDirectory
+from mqadmin.inspector.directory import StoreDirectory
+from mqadmin.inspector.find import find_id, find_key, message_rows
+from mqadmin.inspector.index import index_rows
+from mqadmin.inspector.query import Query
+from mqadmin.inspector.queues import unit_rows
+from mqadmin.inspector.summary import summarize
 from mqadmin.inspector.timeline import MAX_SEEDS, Search, find_places
 from mqadmin.output.stdio import write_out
 from mqadmin.output.view import Outcome, View
@@ -207,11 +213,11 @@ def inspect(
     if store.kind in ("auto", "commitlog"):
         view, rows = INSPECT_MESSAGES, _messages(store, query)
     elif store.kind == "consumequeue":
-        view, rows = INSPECT_QUEUE, store.queue_units(query)
+        view, rows = INSPECT_QUEUE, unit_rows(store, query)
     elif store.kind == "index":
-        view, rows = INSPECT_INDEX, store.index_entries(query)
+        view, rows = INSPECT_INDEX, index_rows(store, query)
     elif store.kind == "config":
-        view, rows = _config(session, store.configs(query))
+        view, rows = _config(session, config_rows(store, query))
     else:
         _one(session, store)
         return
@@ -221,11 +227,11 @@ def inspect(
 def _messages(store: Any, query: Any) -> Iterator[Any]:
     """Return messages by the most selective query: by id, by key through the index, else a scan."""
     if query.id is not None:
-        rows: Iterator[Any] = store.find_id(query.id, query)
+        rows: Iterator[Any] = find_id(store, query.id, query)
     elif query.key is not None:
-        rows = store.find_key(query.key, query)
+        rows = find_key(store, query.key, query)
     else:
-        rows = store.messages(query)
+        rows = message_rows(store, query)
     return rows
 
 
@@ -293,7 +299,7 @@ def _limited(rows: Iterator[Any], limit: int, outcome: Outcome) -> Iterator[Any]
 
 
 def _summary(session: Session, store: Any, crc: bool | None) -> None:
-    found, rows = store.summary(check_crc=crc)
+    found, rows = summarize(store, check_crc=crc)
     damages = Damages(Outcome())
     for row in rows:
         damages.add(row)

@@ -10,7 +10,9 @@ from mqadmin.command.session import Session
 from mqadmin.command.status import DAMAGED
 from mqadmin.command.store import NOUN, BodyForm, Path, Queue, Raw, Topic
 from mqadmin.command.window import Begin, End, Time, window
-from mqadmin.inspector.directory import Query, StoreDirectory
+from mqadmin.inspector.directory import StoreDirectory
+from mqadmin.inspector.find import message_rows
+from mqadmin.inspector.query import Query
 from mqadmin.output.view import Outcome, View
 from mqadmin.repair.export import export as write
 
@@ -81,7 +83,7 @@ def export(
         outcome = Outcome()
         damages = Damages(outcome)
         try:
-            rows = damages.apart(store.messages(query))
+            rows = damages.apart(message_rows(store, query))
             session.emit(MESSAGES, rows, outcome, nothing=f"nothing in {path} matches")
         finally:
             damages.report(session)

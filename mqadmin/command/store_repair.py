@@ -14,7 +14,8 @@ from mqadmin.command.status import DAMAGED, MOVED, PARTLY
 from mqadmin.command.store import NOUN, BodyForm, Raw, Topic
 from mqadmin.command.values import whole
 from mqadmin.command.window import Begin, End, Time, window
-from mqadmin.inspector.directory import Query, StoreDirectory
+from mqadmin.inspector.directory import StoreDirectory
+from mqadmin.inspector.query import Query
 from mqadmin.output.errors import ErrorReport, emit_error
 from mqadmin.output.progress import Progress
 from mqadmin.output.view import Outcome, View

@@ -19,8 +19,12 @@ from mqadmin.command.store import (
     show,
 )
 from mqadmin.command.values import count, duration_ms, whole
-from mqadmin.inspector.directory import Query, StoreDirectory
+from mqadmin.inspector.configs import config_rows
+from mqadmin.inspector.directory import StoreDirectory
 from mqadmin.inspector.growth import growth
+from mqadmin.inspector.index import index_rows
+from mqadmin.inspector.query import Query
+from mqadmin.inspector.queues import queue_rows, unit_rows
 from mqadmin.output.stdio import stdout_is_terminal
 from mqadmin.output.view import View
 
@@ -73,9 +77,9 @@ def queue(
     nothing = f"nothing in {path} matches"
     if units:
         query = Query(topic=topic, queue_id=queue, from_offset=from_offset, to_offset=to_offset)
-        show(session, INSPECT_QUEUE, store.queue_units(query), limit, nothing)
+        show(session, INSPECT_QUEUE, unit_rows(store, query), limit, nothing)
         return
-    rows = (row for row in store.queues(topic) if queue is None or _id_of(row) == queue)
+    rows = (row for row in queue_rows(store, topic) if queue is None or _id_of(row) == queue)
     show(session, QUEUES, rows, limit, nothing)
 
 
@@ -106,7 +110,7 @@ def index(
     Entries of a key may belong to another key with the same hash; 'store find' compares them with
     the records.
     """
-    rows: Iterator[Any] = StoreDirectory(path).index_entries(Query(topic=topic, key=key))
+    rows: Iterator[Any] = index_rows(StoreDirectory(path), Query(topic=topic, key=key))
     if not entries and key is None:
         rows = (row for row in rows if getattr(row, "record", "file") == "file")
     show(session, INSPECT_INDEX, rows, limit, f"no IndexFile in {path}")
@@ -122,7 +126,7 @@ def index(
 )
 def config(session: Session, path: Path, topic: Topic = None) -> None:
     """Show the files of config/: topics, groups, offsets; from a backup where one is broken."""
-    rows: Iterator[Any] = StoreDirectory(path).configs(Query(topic=topic))
+    rows: Iterator[Any] = config_rows(StoreDirectory(path), Query(topic=topic))
     view = CONFIG
     if session.form in ("table", "wide", "csv"):
         view, rows = CONFIG_LINES, config_lines(rows)

@@ -15,10 +15,11 @@ import msgspec
 from broker.common.sysflag import INNER_BATCH
 from broker.common.times import format_time
 from broker.message.message import MessageExt
-from mqadmin.inspector.directory import Query, StoreDirectory
+from mqadmin.inspector.directory import StoreDirectory
 from mqadmin.inspector.files import FileBytes
 from mqadmin.inspector.log import LogItem, LogWalk
 from mqadmin.inspector.messages import Matcher, record_rows, start_by_time
+from mqadmin.inspector.query import Query
 from mqadmin.inspector.rows import DamageRow
 from mqadmin.inspector.verify.log_walk import ColumnWalk
 from mqadmin.message_row import MessageRow

@@ -18,7 +18,7 @@ from typing import IO, Any, Final
 import msgspec
 
 from broker.errors import ConfigError, DiskFullError, StoreLockedError
-from mqadmin.inspector.directory import Query, StoreDirectory
+from mqadmin.inspector.directory import StoreDirectory
 from mqadmin.inspector.export import (
     FORMATS,
     PARQUET,
@@ -27,6 +27,7 @@ from mqadmin.inspector.export import (
     batch_schema,
     text_pieces,
 )
+from mqadmin.inspector.query import Query
 from mqadmin.inspector.rows import DamageRow
 from mqadmin.repair.files import is_full
 

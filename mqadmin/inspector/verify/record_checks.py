@@ -8,13 +8,7 @@ delayed messages, commit and op records, inner batches, LMQ, non-ASCII text.
 import re
 from typing import Final, NamedTuple
 
-from broker.common.java import (
-    INT32_MAX,
-    extend_hash,
-    key_hash_prefix,
-    parse_number,
-    string_hash,
-)
+from broker.common.java import INT32_MAX, extend_hash, key_hash_prefix, parse_number, string_hash
 from broker.common.sysflag import (
     INNER_BATCH,
     TRANSACTION_COMMIT,

@@ -14,7 +14,8 @@ from mqadmin.admin.dlq import DlqAdmin
 from mqadmin.admin.facade import MQAdmin
 from mqadmin.admin.ledger import SENDING, SENT, Entry, Ledger
 from mqadmin.admin.replay import CLEANED, PLANNED, cleaned
-from mqadmin.inspector.directory import Query, StoreDirectory
+from mqadmin.inspector.directory import StoreDirectory
+from mqadmin.inspector.query import Query
 from mqadmin.message_row import MessageRow
 
 

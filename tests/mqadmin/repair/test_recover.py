@@ -9,7 +9,8 @@ import pytest
 
 from broker.errors import StoreError
 from broker.message.record import decode_record
-from mqadmin.inspector.directory import Query, StoreDirectory
+from mqadmin.inspector.directory import StoreDirectory
+from mqadmin.inspector.query import Query
 from mqadmin.inspector.verify.verifier import VerifyOptions, verify
 from mqadmin.repair.new_store import recover_store
 from mqadmin.repair.recover import SalvagedRows, recover
