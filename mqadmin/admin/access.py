@@ -7,8 +7,10 @@ from broker.errors import ConfigError
 from broker.remoting.protocol.command import RemotingCommand
 from broker.remoting.signing import Credentials
 
+Signer = Callable[[RemotingCommand], None]
 
-def signer(access_key: str, secret_key: str) -> Callable[[RemotingCommand], None]:
+
+def signer(access_key: str, secret_key: str) -> Signer:
     """Return the function that signs each request of a session with ``access_key``."""
     return Credentials(access_key=access_key, secret_key=secret_key).sign
 

@@ -13,7 +13,7 @@ from broker.errors import RocketMQError
 from broker.remoting.protocol.codes import RequestCode
 from mqadmin.admin import message_result as kinds
 from mqadmin.admin.dead_letters import DeadLetter
-from mqadmin.admin.message import DEFAULT_MAX, MessageAdmin
+from mqadmin.admin.message import DEFAULT_MAX, MessageQueries
 from mqadmin.admin.message_record import BodyView
 from mqadmin.admin.message_result import QueryResult
 from mqadmin.admin.replay import Replay, ReplayItem, ReplayPlan, plan_replay
@@ -73,7 +73,7 @@ class DlqAdmin:
 
         A DLQ topic without read permission is refused here as for any other query.
         """
-        result = MessageAdmin(self._admin).query_time(
+        result = MessageQueries(self._admin).query_time(
             dlq_topic(group), begin_ms or None, end_ms, max_items=max_items, body=body
         )
         if result.kind == kinds.NO_SUCH_TOPIC:

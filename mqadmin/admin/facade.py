@@ -10,7 +10,7 @@ from mqadmin.admin.cluster import ClusterAdmin
 from mqadmin.admin.consumer import ConsumerAdmin
 from mqadmin.admin.dlq import DlqAdmin
 from mqadmin.admin.group import GroupAdmin
-from mqadmin.admin.message import MessageAdmin
+from mqadmin.admin.message_admin import MessageAdmin
 from mqadmin.admin.offset import OffsetAdmin
 from mqadmin.admin.result import Outcome, Plan
 from mqadmin.admin.session import AdminSession

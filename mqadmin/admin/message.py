@@ -1,7 +1,6 @@
-"""Messages: query by id, key, offset or time, send, tail, decode an id."""
+"""Messages: query by id, key, offset or time."""
 
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import msgspec
 
@@ -24,10 +23,7 @@ from mqadmin.admin.message_read import (
 )
 from mqadmin.admin.message_record import BodyView, record_of
 from mqadmin.admin.message_result import QueryResult, failed_result, no_such_topic
-from mqadmin.admin.message_send import Outgoing, SendPlan, SendRecord, plan_send, send
-from mqadmin.admin.message_tail import ROUND_MS, Report, TailQuestion, tail
 from mqadmin.admin.session import AdminSession
-from mqadmin.message_row import MessageRow
 
 #: Default number of messages of a key query. **Source:** QueryMsgByKeySubCommand.
 DEFAULT_MAX = 64
@@ -36,8 +32,8 @@ DEFAULT_MAX = 64
 DEFAULT_SCAN_LIMIT = 1_000_000
 
 
-class MessageAdmin:
-    """Queries about messages, and sending."""
+class MessageQueries:
+    """Queries about messages; :class:`mqadmin.admin.message_admin.MessageAdmin` adds sending."""
 
     def __init__(self, admin: AdminSession) -> None:
         self._admin = admin
@@ -176,50 +172,6 @@ class MessageAdmin:
             tags=tags,
             view=body,
         )
-
-    def send(self, topic: str, body: bytes, **options: Any) -> SendRecord:
-        """Send one message; ``options`` are the fields of :class:`Outgoing`."""
-        return send(self._admin, Outgoing(topic=topic, body=body, **options))
-
-    def plan_send(self, topic: str, body: bytes, **options: Any) -> SendPlan:
-        """Run the checks of :meth:`send` and return the fields known beforehand; send nothing."""
-        return plan_send(self._admin, Outgoing(topic=topic, body=body, **options))
-
-    def tail(
-        self,
-        topic: str,
-        *,
-        last: int = 0,
-        follow: bool = True,
-        for_ms: int | None = None,
-        tags: str = "*",
-        broker: str | None = None,
-        queue_id: int | None = None,
-        body: BodyView | None = None,
-        report: Report | None = None,
-    ) -> Iterator[MessageRow]:
-        """Yield messages as they arrive, starting ``last`` messages before the end.
-
-        Without ``follow`` it stops at the present end, with ``for_ms`` after that time.
-        ClientError for an unknown topic. A broker that does not respond is passed to ``report``
-        and queried again later; when every broker fails, the last error is raised.
-        """
-        question = TailQuestion(
-            topic=topic,
-            last=last,
-            follow=follow,
-            for_ms=for_ms,
-            tags=tags,
-            broker=broker,
-            queue_id=queue_id,
-        )
-        admin = self._admin.without_deadline(ROUND_MS) if follow else self._admin
-        try:
-            for name, message in tail(admin, question, report or (lambda _: None)):
-                yield record_of(message, name, body)
-        finally:
-            if follow:
-                admin.close()
 
     # --- pieces ---------------------------------------------------------------------------
 

@@ -28,7 +28,7 @@ from mqadmin.admin import message_result as kinds
 from mqadmin.admin.dead_letters import DeadLetter
 from mqadmin.admin.failure import describe
 from mqadmin.admin.ledger import REFUSED, SENDING, SENT, Entry, Ledger
-from mqadmin.admin.message import MessageAdmin
+from mqadmin.admin.message import MessageQueries
 from mqadmin.admin.result import TargetError
 from mqadmin.admin.session import AdminSession
 
@@ -315,7 +315,7 @@ class Replay:
 
     def _lookup(self, letter: DeadLetter, entry: Entry) -> Entry | None:
         """Look up a message in doubt: return its new entry if a broker has it."""
-        result = MessageAdmin(self._admin).query_key(
+        result = MessageQueries(self._admin).query_key(
             entry.topic, letter.uniq_key or "", begin_ms=entry.at - CLOCK_STEP_MS, unique=True
         )
         for row in result.items:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from mqadmin.command.declare import Argument, Noun, Option
 from mqadmin.command.failure import UsageFault, target_report
 from mqadmin.command.found import DEFAULT_LIMIT, Limit, body_view, emit_found, emit_one_found
-from mqadmin.command.online import decoded_id, messages
+from mqadmin.command.online import decoded_id, message_queries, messages
 from mqadmin.command.session import Session
 from mqadmin.command.values import count, pair, whole
 from mqadmin.command.values import message_id as checked_id
@@ -161,7 +161,7 @@ def query(
         }
     )
     view = body_view(body, raw)
-    library = messages(session.admin)
+    library = message_queries(session.admin)
     if message_id is not None:
         found = library.query_id(message_id, topic=topic, body=view)
         emit_found(session, MSG_QUERY, found)
@@ -252,7 +252,9 @@ def show(
     raw: Raw = False,
 ) -> None:
     """Show everything about one message, its body included."""
-    result = messages(session.admin).query_id(message_id, topic=topic, body=body_view(body, raw))
+    result = message_queries(session.admin).query_id(
+        message_id, topic=topic, body=body_view(body, raw)
+    )
     emit_one_found(session, MSG_SHOW, result)
 
 

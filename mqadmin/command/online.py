@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import ssl
     from collections.abc import Iterable
 
-    from broker.remoting.protocol.command import RemotingCommand
+    from mqadmin.admin.access import Signer
     from mqadmin.admin.broker import BrokerAdmin
     from mqadmin.admin.cluster import ClusterAdmin
     from mqadmin.admin.consumer import ConsumerAdmin
@@ -26,7 +26,8 @@ if TYPE_CHECKING:
     from mqadmin.admin.decoded_id import DecodedId
     from mqadmin.admin.dlq import DlqAdmin
     from mqadmin.admin.group import GroupAdmin
-    from mqadmin.admin.message import MessageAdmin
+    from mqadmin.admin.message import MessageQueries
+    from mqadmin.admin.message_admin import MessageAdmin
     from mqadmin.admin.message_record import BodyView
     from mqadmin.admin.offset import OffsetAdmin
     from mqadmin.admin.session import AdminSession
@@ -59,7 +60,7 @@ def connect(settings: Settings, trace: Trace | None) -> "AdminSession":
 
 def _access(
     settings: Settings,
-) -> "tuple[Callable[[RemotingCommand], None] | None, ssl.SSLContext | None]":
+) -> "tuple[Signer | None, ssl.SSLContext | None]":
     """Return the signer and the TLS context of the settings, None for each that is not set."""
     access_key = settings.text("access-key")
     files = {word: settings.text(f"tls-{word}") for word in ("ca", "cert", "key")}
@@ -105,9 +106,16 @@ def groups(admin: "AdminSession") -> "GroupAdmin":
     return GroupAdmin(admin)
 
 
+def message_queries(admin: "AdminSession") -> "MessageQueries":
+    """Return the queries of the noun ``msg``, without sending and following."""
+    from mqadmin.admin.message import MessageQueries
+
+    return MessageQueries(admin)
+
+
 def messages(admin: "AdminSession") -> "MessageAdmin":
     """Return the library of the noun ``msg``."""
-    from mqadmin.admin.message import MessageAdmin
+    from mqadmin.admin.message_admin import MessageAdmin
 
     return MessageAdmin(admin)
 

@@ -10,7 +10,7 @@ from mqadmin.command.values import count, heap_size, pair, time_ms
 from mqadmin.output.stdio import stderr_is_terminal, write_err, write_out
 from mqadmin.output.view import Outcome, View
 from mqadmin.pipeline.catalog import JOBS, find_job, job_page, job_row, page_text
-from mqadmin.pipeline.job import Job, Table, camel
+from mqadmin.pipeline.job import Job, Table, camel, output_name
 
 NOUN = Noun(
     "pipeline",
@@ -39,9 +39,7 @@ def shown(table: Table) -> tuple[str, ...]:
 
 def table_view(job: Job, table: Table) -> View:
     """Return the view of a table of a job."""
-    name = f"pipeline.run.{job.name}"
-    name = name if table is job.tables[0] else f"{name}.{table.name}"
-    return View(name, shown(table))
+    return View(output_name(job, table), shown(table))
 
 
 VIEWS = {

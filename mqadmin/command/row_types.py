@@ -17,7 +17,6 @@ from mqadmin.admin.offset import OffsetRecord
 from mqadmin.admin.replay import ReplayItem
 from mqadmin.admin.reset import ResetItem
 from mqadmin.admin.topic import TopicRecord, TopicRoute, TopicStatus
-from mqadmin.command.pipeline import VIEWS
 from mqadmin.command.rows import ChangeRow, ContextRow, LayoutRow, SettingRow
 from mqadmin.inspector.growth import Growth, TopicGrowth
 from mqadmin.inspector.rows import (
@@ -34,7 +33,7 @@ from mqadmin.inspector.verify.report import VerifyReport, VerifySummary
 from mqadmin.message_row import MessageRow
 from mqadmin.output.view import View
 from mqadmin.pipeline.catalog import JOBS, JobPage, JobRow
-from mqadmin.pipeline.job import WrittenTable, row_class
+from mqadmin.pipeline.job import WrittenTable, output_name, row_class
 from mqadmin.pipeline.spark.archive import Archive
 from mqadmin.repair.export import ExportResult
 from mqadmin.repair.new_store import NewStore, NewStorePlan
@@ -101,7 +100,7 @@ ROW_TYPES: Final[dict[str, Any]] = {
     "store.watch": Growth,
     "store.watch.topics": TopicGrowth,
     **{
-        VIEWS[job.name, table.name].name: row_class(table, job)
+        output_name(job, table): row_class(table, job)
         for job in JOBS.values()
         for table in job.tables
     },

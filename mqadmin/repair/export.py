@@ -19,7 +19,7 @@ import msgspec
 
 from broker.errors import ConfigError, DiskFullError, StoreLockedError
 from mqadmin.inspector.directory import StoreDirectory
-from mqadmin.inspector.export import (
+from mqadmin.inspector.export.pieces import (
     FORMATS,
     PARQUET,
     Piece,

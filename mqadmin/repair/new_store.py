@@ -37,8 +37,9 @@ from mqadmin.inspector.verify.queue_checks import OpenFiles
 from mqadmin.inspector.verify.report import NOTICE, VerifySummary
 from mqadmin.inspector.verify.verifier import VerifyOptions, verify
 from mqadmin.repair.build_index import IndexWriter
+from mqadmin.repair.build_queues import BuildTable, OldUnits
 from mqadmin.repair.files import Blocks, Output, check_output
-from mqadmin.repair.rebuild import BuildTable, OldUnits, rebuild
+from mqadmin.repair.rebuild import rebuild
 from mqadmin.repair.recover import Salvaged, SalvagedRecord, is_filler, is_wanted, salvage
 
 _GATHER: Final = 1 << 20

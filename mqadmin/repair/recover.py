@@ -84,18 +84,14 @@ class Recovery(msgspec.Struct, kw_only=True):
         return sum(row.length or 0 for row in self.losses)
 
 
-def recover(sources: Sequence[Path], output: Path | None) -> Recovery:
-    """Read all records of the sources; with ``output`` also write them into a new store."""
+def recover(sources: Sequence[Path]) -> Recovery:
+    """Read all records of the sources into memory."""
     found = Recovery(records=[], losses=[])
     for item in salvage(sources):
         if isinstance(item, SalvagedRecord):
             found.records.append(item)
         else:
             found.losses.append(item)
-    if output is not None:
-        from mqadmin.repair.new_store import recover_store
-
-        recover_store(sources, output)
     return found
 
 

@@ -100,16 +100,17 @@ class FakeAdmin:
         self.close()
 
 
-# noun → the class of its library
+# class of a library → its noun
 LIBRARIES = {
-    "topic": "TopicAdmin",
-    "group": "GroupAdmin",
-    "message": "MessageAdmin",
-    "consumer": "ConsumerAdmin",
-    "offset": "OffsetAdmin",
-    "dlq": "DlqAdmin",
-    "cluster": "ClusterAdmin",
-    "broker": "BrokerAdmin",
+    "topic.TopicAdmin": "topic",
+    "group.GroupAdmin": "group",
+    "message.MessageQueries": "message",
+    "message_admin.MessageAdmin": "message",
+    "consumer.ConsumerAdmin": "consumer",
+    "offset.OffsetAdmin": "offset",
+    "dlq.DlqAdmin": "dlq",
+    "cluster.ClusterAdmin": "cluster",
+    "broker.BrokerAdmin": "broker",
 }
 
 
@@ -134,9 +135,9 @@ def admin(monkeypatch: pytest.MonkeyPatch) -> FakeAdmin:
 
     monkeypatch.setattr("mqadmin.command.session.connect", connect)
     monkeypatch.setattr("mqadmin.command.live_names.connect", connect)
-    for noun, library in LIBRARIES.items():
+    for library, noun in LIBRARIES.items():
         monkeypatch.setattr(
-            f"mqadmin.admin.{noun}.{library}", lambda session, noun=noun: getattr(session, noun)
+            f"mqadmin.admin.{library}", lambda session, noun=noun: getattr(session, noun)
         )
     return fake
 

@@ -157,7 +157,7 @@ def test_an_export_that_is_killed_anywhere_comes_to_the_same(
     monkeypatch.setattr(surgery, "STATE_BYTES", 4000)
     monkeypatch.setattr(surgery, "PART_ROWS", 40)
     monkeypatch.setattr(surgery, "GROUP_ROWS", 15)
-    monkeypatch.setattr("mqadmin.inspector.export.PIECE_ROWS", 7)
+    monkeypatch.setattr("mqadmin.inspector.export.pieces.PIECE_ROWS", 7)
     monkeypatch.setattr("broker.store.format.columns.scan_columns.__kwdefaults__", _small_batches())
     export(store, query, tmp_path / "whole", form)
 

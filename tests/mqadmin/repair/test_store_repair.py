@@ -367,7 +367,7 @@ def test_a_record_without_the_end_of_its_properties_is_not_whole(
         (row,) = (row for row in found.findings if row.kind == "content")
         assert (row.physical_offset, row.length) == (item.start, item.end - item.start)
         assert row.severity == ("warning" if where == "end" else "error")
-    rescued = recover([root], None)
+    rescued = recover([root])
     assert item.start in [row.physical_offset for row in rescued.losses]
     assert {r.data for r in rescued.records} >= {k.data for k in good if k not in gone}
     assert item.data[:-20] + bytes(20) not in {r.data for r in rescued.records}

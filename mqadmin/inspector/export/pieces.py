@@ -158,7 +158,7 @@ def _parts(
     store: StoreDirectory, select: "_Selection", names: list[str], of: "tuple[bytes, ScanBatch]"
 ) -> Iterator[Piece]:
     """Yield one scan batch as record batches, then a piece with the end of the batch."""
-    from mqadmin.inspector import arrow
+    from mqadmin.inspector.export import arrow
 
     data, batch = of
     # One maker per batch: the file cannot be closed while an array refers to its mapping.
@@ -252,7 +252,7 @@ def batch_schema(*, bodies: bool) -> "pa.Schema":
     """Return the columns of :func:`batch_pieces`: all but ``damage``; ``body`` with ``bodies``."""
     import pyarrow as pa
 
-    from mqadmin.inspector import arrow
+    from mqadmin.inspector.export import arrow
 
     left_out = ("damage",) if bodies else ("damage", "body")
     return pa.schema([field for field in arrow.SCHEMA if field.name not in left_out])
