@@ -17,6 +17,7 @@ from mqadmin.admin.replay import CLEANED, PLANNED, cleaned
 from mqadmin.inspector.directory import StoreDirectory
 from mqadmin.inspector.query import Query
 from mqadmin.message_row import MessageRow
+from mqadmin.inspector.find import message_rows
 
 
 def letter(number: int = 0, **changes: Any) -> DeadLetter:
@@ -238,7 +239,7 @@ def test_recorded_dead_letters_arrive_as_they_were_first_sent(
     golden_store: Any, tmp_path: Path, name: str
 ) -> None:
     """The log still holds the first copy of each: what arrives equals it, not the dead letter."""
-    rows = list(StoreDirectory(golden_store(name) / "store").messages(Query(body="base64")))
+    rows = list(message_rows(StoreDirectory(golden_store(name) / "store"), Query(body="base64")))
     # A letter that the consumer's own producer put back names the first copy by its uniqKey.
     first_of = {(row.topic, row.uniq_key): row for row in rows}
     dead = [row for row in rows if row.topic.startswith("%DLQ%")]
@@ -256,7 +257,7 @@ def test_recorded_dead_letters_arrive_as_they_were_first_sent(
         assert again.count("alreadySent") == len(letters)
     arrived = {
         row.offset_msg_id: row
-        for row in StoreDirectory(tmp_path / "store").messages(Query(body="base64"))
+        for row in message_rows(StoreDirectory(tmp_path / "store"), Query(body="base64"))
     }
     assert len(arrived) == len(dead) > 10
     own = {"MSG_REGION", "TRACE_ON", "CLUSTER"}  # each broker writes its own
@@ -279,9 +280,7 @@ def test_recorded_dead_letters_arrive_as_they_were_first_sent(
 def test_rows_of_a_store_and_of_a_file_are_the_same_letters(golden_store: Any) -> None:
     rows = [
         row
-        for row in StoreDirectory(golden_store("retry-dlq-533") / "store").messages(
-            Query(body="base64")
-        )
+        for row in message_rows(StoreDirectory(golden_store("retry-dlq-533") / "store"), Query(body="base64"))
         if row.topic.startswith("%DLQ%")
     ]
     assert all(isinstance(row, MessageRow) for row in rows)
