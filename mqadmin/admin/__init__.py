@@ -18,7 +18,7 @@ without an event loop: commands often run from cron, and start-up is most of the
 same reason the module of a noun is loaded on first use.
 
 Most queries return a :class:`~mqadmin.admin.result.Listing`: the items found and the targets that
-failed; a message query returns a :class:`~mqadmin.admin.message_result.QueryResult`. A change
+failed; a message query returns a :class:`~mqadmin.admin.message.result.QueryResult`. A change
 always takes two calls: ``plan_…`` reads the present state and returns a
 :class:`~mqadmin.admin.result.Plan` (each target with before and after), ``admin.apply`` executes
 it, reads back and reports each target.

@@ -18,7 +18,12 @@ from mqadmin.admin.connections import (
 )
 from mqadmin.admin.failure import describe, part_errors
 from mqadmin.admin.group import group_tables
-from mqadmin.admin.progress import GroupProgress, QueueProgress, committed_offsets, group_progress
+from mqadmin.admin.offset.progress import (
+    GroupProgress,
+    QueueProgress,
+    committed_offsets,
+    group_progress,
+)
 from mqadmin.admin.result import Listing, TargetError
 from mqadmin.admin.session import AdminSession
 from mqadmin.admin.topology import Target

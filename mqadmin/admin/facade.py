@@ -8,10 +8,10 @@ from functools import cached_property
 from mqadmin.admin.broker import BrokerAdmin
 from mqadmin.admin.cluster import ClusterAdmin
 from mqadmin.admin.consumer import ConsumerAdmin
-from mqadmin.admin.dlq import DlqAdmin
+from mqadmin.admin.dlq.library import DlqAdmin
 from mqadmin.admin.group import GroupAdmin
-from mqadmin.admin.message_admin import MessageAdmin
-from mqadmin.admin.offset import OffsetAdmin
+from mqadmin.admin.message.library import MessageAdmin
+from mqadmin.admin.offset.library import OffsetAdmin
 from mqadmin.admin.result import Outcome, Plan
 from mqadmin.admin.session import AdminSession
 from mqadmin.admin.topic import TopicAdmin

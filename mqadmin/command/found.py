@@ -12,10 +12,10 @@ from mqadmin.output.errors import ErrorReport, emit_error
 from mqadmin.output.view import Outcome, View
 
 if TYPE_CHECKING:
-    from mqadmin.admin.message_record import BodyView
-    from mqadmin.admin.message_result import QueryResult
+    from mqadmin.admin.message.record import BodyView
+    from mqadmin.admin.message.result import QueryResult
 
-# mqadmin.admin.message.QueryResult.kind → exit status; "found" is 0
+# mqadmin.admin.message.query.QueryResult.kind → exit status; "found" is 0
 KINDS: dict[str, int] = {
     "notInIndex": NO,
     "outsideWindow": NO,

@@ -22,14 +22,14 @@ if TYPE_CHECKING:
     from mqadmin.admin.broker import BrokerAdmin
     from mqadmin.admin.cluster import ClusterAdmin
     from mqadmin.admin.consumer import ConsumerAdmin
-    from mqadmin.admin.dead_letters import DeadLetter
-    from mqadmin.admin.decoded_id import DecodedId
-    from mqadmin.admin.dlq import DlqAdmin
+    from mqadmin.admin.dlq.dead_letters import DeadLetter
+    from mqadmin.admin.dlq.library import DlqAdmin
     from mqadmin.admin.group import GroupAdmin
-    from mqadmin.admin.message import MessageQueries
-    from mqadmin.admin.message_admin import MessageAdmin
-    from mqadmin.admin.message_record import BodyView
-    from mqadmin.admin.offset import OffsetAdmin
+    from mqadmin.admin.message.decoded_id import DecodedId
+    from mqadmin.admin.message.library import MessageAdmin
+    from mqadmin.admin.message.query import MessageQueries
+    from mqadmin.admin.message.record import BodyView
+    from mqadmin.admin.offset.library import OffsetAdmin
     from mqadmin.admin.session import AdminSession
     from mqadmin.admin.topic import TopicAdmin
     from mqadmin.message_row import MessageRow
@@ -108,14 +108,14 @@ def groups(admin: "AdminSession") -> "GroupAdmin":
 
 def message_queries(admin: "AdminSession") -> "MessageQueries":
     """Return the queries of the noun ``msg``, without sending and following."""
-    from mqadmin.admin.message import MessageQueries
+    from mqadmin.admin.message.query import MessageQueries
 
     return MessageQueries(admin)
 
 
 def messages(admin: "AdminSession") -> "MessageAdmin":
     """Return the library of the noun ``msg``."""
-    from mqadmin.admin.message_admin import MessageAdmin
+    from mqadmin.admin.message.library import MessageAdmin
 
     return MessageAdmin(admin)
 
@@ -129,14 +129,14 @@ def consumers(admin: "AdminSession") -> "ConsumerAdmin":
 
 def offsets(admin: "AdminSession") -> "OffsetAdmin":
     """Return the library of the noun ``offset``."""
-    from mqadmin.admin.offset import OffsetAdmin
+    from mqadmin.admin.offset.library import OffsetAdmin
 
     return OffsetAdmin(admin)
 
 
 def dead_letters(admin: "AdminSession") -> "DlqAdmin":
     """Return the library of the noun ``dlq``."""
-    from mqadmin.admin.dlq import DlqAdmin
+    from mqadmin.admin.dlq.library import DlqAdmin
 
     return DlqAdmin(admin)
 
@@ -157,27 +157,27 @@ def brokers(admin: "AdminSession") -> "BrokerAdmin":
 
 def body_form(encoding: str, *, raw: bool = False) -> "BodyView":
     """Return the form in which bodies are shown."""
-    from mqadmin.admin.message_record import BodyView
+    from mqadmin.admin.message.record import BodyView
 
     return BodyView(encoding=encoding, raw=raw)
 
 
 def decoded_id(text: str) -> "DecodedId":
     """Decode a message id."""
-    from mqadmin.admin.decoded_id import decode_id
+    from mqadmin.admin.message.decoded_id import decode_id
 
     return decode_id(text)
 
 
 def read_dead_letters(data: bytes, source: str) -> "list[DeadLetter]":
     """Read dead letters from the content of the file ``source``."""
-    from mqadmin.admin import dead_letters as library
+    from mqadmin.admin.dlq import dead_letters as library
 
     return library.read_dead_letters(data, source)
 
 
 def dead_letters_of(rows: "Iterable[MessageRow]") -> "list[DeadLetter]":
     """Build dead letters from messages of a DLQ."""
-    from mqadmin.admin.dead_letters import dead_letter_of
+    from mqadmin.admin.dlq.dead_letters import dead_letter_of
 
     return [dead_letter_of(row) for row in rows]

@@ -9,13 +9,13 @@ from mqadmin.admin.broker import BrokerConfigRecord, BrokerStatus
 from mqadmin.admin.cluster import ClusterRecord
 from mqadmin.admin.connections import ConsumerConnections
 from mqadmin.admin.consumer import ConsumerRecord, LagRecord
-from mqadmin.admin.decoded_id import DecodedId
-from mqadmin.admin.dlq import DlqRecord
+from mqadmin.admin.dlq.library import DlqRecord
+from mqadmin.admin.dlq.replay import ReplayItem
 from mqadmin.admin.group import GroupRecord
-from mqadmin.admin.message_send import SendRecord
-from mqadmin.admin.offset import OffsetRecord
-from mqadmin.admin.replay import ReplayItem
-from mqadmin.admin.reset import ResetItem
+from mqadmin.admin.message.decoded_id import DecodedId
+from mqadmin.admin.message.send import SendRecord
+from mqadmin.admin.offset.library import OffsetRecord
+from mqadmin.admin.offset.reset import ResetItem
 from mqadmin.admin.topic import TopicRecord, TopicRoute, TopicStatus
 from mqadmin.command.rows import ChangeRow, ContextRow, LayoutRow, SettingRow
 from mqadmin.inspector.growth import Growth, TopicGrowth

@@ -104,11 +104,11 @@ class FakeAdmin:
 LIBRARIES = {
     "topic.TopicAdmin": "topic",
     "group.GroupAdmin": "group",
-    "message.MessageQueries": "message",
-    "message_admin.MessageAdmin": "message",
+    "message.query.MessageQueries": "message",
+    "message.library.MessageAdmin": "message",
     "consumer.ConsumerAdmin": "consumer",
-    "offset.OffsetAdmin": "offset",
-    "dlq.DlqAdmin": "dlq",
+    "offset.library.OffsetAdmin": "offset",
+    "dlq.library.DlqAdmin": "dlq",
     "cluster.ClusterAdmin": "cluster",
     "broker.BrokerAdmin": "broker",
 }

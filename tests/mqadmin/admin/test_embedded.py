@@ -8,7 +8,7 @@ import pytest
 from broker.errors import ClientError
 from broker.server.standalone import BlockingEmbeddedBroker
 from mqadmin.admin.facade import MQAdmin
-from mqadmin.admin.message_record import BodyView
+from mqadmin.admin.message.record import BodyView
 
 TEXT = BodyView(encoding="text")
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from mqadmin.admin.message_record import BodyView
+from mqadmin.admin.message.record import BodyView
 
 UNIQ = "C000020267B44E0E2F2A64BC714B0001"
 

@@ -73,20 +73,6 @@ def test_the_topology_is_asked_once(admin, cluster) -> None:
     assert len(cluster.asked(RequestCode.GET_BROKER_CLUSTER_INFO)) == 1
 
 
-def test_nouns_are_made_once(admin) -> None:
-    for noun in (
-        "topic",
-        "cluster",
-        "broker",
-        "group",
-        "message",
-        "consumer",
-        "offset",
-        "dlq",
-    ):
-        assert getattr(admin, noun) is getattr(admin, noun)
-
-
 @pytest.mark.parametrize("noun", ["topic", "consumer", "message"])
 def test_a_question_loads_no_heavy_module(noun) -> None:
     program = (

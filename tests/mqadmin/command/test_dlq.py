@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from mqadmin.admin.dlq import DlqRecord
-from mqadmin.admin.message_result import QueryResult
-from mqadmin.admin.replay import ReplayItem, ReplayPlan
+from mqadmin.admin.dlq.library import DlqRecord
+from mqadmin.admin.dlq.replay import ReplayItem, ReplayPlan
+from mqadmin.admin.message.result import QueryResult
 from mqadmin.admin.result import Listing, TargetError
 
 Run = Callable[..., Any]

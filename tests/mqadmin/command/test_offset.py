@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from mqadmin.admin.reset import ResetItem, ResetPlan
+from mqadmin.admin.offset.reset import ResetItem, ResetPlan
 from mqadmin.admin.result import TargetError
 
 Run = Callable[..., Any]

@@ -5,7 +5,7 @@ import pytest
 from broker.common.message_queue import MessageQueue
 from broker.errors import ClientError, RocketMQError
 from broker.remoting.protocol.codes import RequestCode, ResponseCode
-from mqadmin.admin.progress import committed_offsets, group_progress, places_of
+from mqadmin.admin.offset.progress import committed_offsets, group_progress, places_of
 
 VERSION_4_9_8 = 409
 

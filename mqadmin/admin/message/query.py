@@ -9,11 +9,11 @@ from broker.client.route_cache import Route
 from broker.errors import BrokerError, ClientError, ProtocolError, RocketMQError
 from broker.message.record import decode_record
 from broker.remoting.protocol.codes import RequestCode, ResponseCode
-from mqadmin.admin import message_result as kinds
-from mqadmin.admin.decoded_id import decode_id
 from mqadmin.admin.failure import describe
-from mqadmin.admin.message_index import FOREVER_MS, BrokerHits, KeyQuestion, ask_index
-from mqadmin.admin.message_read import (
+from mqadmin.admin.message import result as kinds
+from mqadmin.admin.message.decoded_id import decode_id
+from mqadmin.admin.message.index import FOREVER_MS, BrokerHits, KeyQuestion, ask_index
+from mqadmin.admin.message.read import (
     Reader,
     chosen_queues,
     oldest_store_time,
@@ -21,8 +21,8 @@ from mqadmin.admin.message_read import (
     query_time,
     time_ranges,
 )
-from mqadmin.admin.message_record import BodyView, record_of
-from mqadmin.admin.message_result import QueryResult, failed_result, no_such_topic
+from mqadmin.admin.message.record import BodyView, record_of
+from mqadmin.admin.message.result import QueryResult, failed_result, no_such_topic
 from mqadmin.admin.session import AdminSession
 
 #: Default number of messages of a key query. **Source:** QueryMsgByKeySubCommand.
@@ -33,7 +33,7 @@ DEFAULT_SCAN_LIMIT = 1_000_000
 
 
 class MessageQueries:
-    """Queries about messages; :class:`mqadmin.admin.message_admin.MessageAdmin` adds sending."""
+    """Queries about messages; :class:`mqadmin.admin.message.library.MessageAdmin` adds sending."""
 
     def __init__(self, admin: AdminSession) -> None:
         self._admin = admin

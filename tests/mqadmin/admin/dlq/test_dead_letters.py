@@ -8,7 +8,7 @@ import pytest
 
 from broker.common import sysflag
 from broker.errors import ConfigError
-from mqadmin.admin.dead_letters import read_dead_letters
+from mqadmin.admin.dlq.dead_letters import read_dead_letters
 
 ROW = {
     "topic": "%DLQ%billing",

@@ -5,7 +5,7 @@ import pytest
 from broker.client.pull_consumer import PullConsumer
 from broker.common.message_queue import MessageQueue
 from broker.errors import ClientError
-from mqadmin.admin.message_read import Reader, chosen_queues, oldest_store_time, time_ranges
+from mqadmin.admin.message.read import Reader, chosen_queues, oldest_store_time, time_ranges
 
 
 @pytest.fixture

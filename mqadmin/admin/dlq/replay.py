@@ -24,11 +24,11 @@ from broker.common.message_queue import MessageQueue
 from broker.common.topic import check_topic_name, retry_topic
 from broker.errors import BrokerError, ClientError, ConfigError, ConnectError, RocketMQError
 from broker.message import message as names
-from mqadmin.admin import message_result as kinds
-from mqadmin.admin.dead_letters import DeadLetter
+from mqadmin.admin.dlq.dead_letters import DeadLetter
+from mqadmin.admin.dlq.ledger import REFUSED, SENDING, SENT, Entry, Ledger
 from mqadmin.admin.failure import describe
-from mqadmin.admin.ledger import REFUSED, SENDING, SENT, Entry, Ledger
-from mqadmin.admin.message import MessageQueries
+from mqadmin.admin.message import result as kinds
+from mqadmin.admin.message.query import MessageQueries
 from mqadmin.admin.result import TargetError
 from mqadmin.admin.session import AdminSession
 

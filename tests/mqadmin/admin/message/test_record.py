@@ -9,7 +9,7 @@ from broker.common import sysflag
 from broker.message.message import MessageExt
 from broker.message.properties import encode_properties
 from broker.message.record import MAGIC_V1, body_crc
-from mqadmin.admin.message_record import BodyView, MessageRow, record_of, unwrapped
+from mqadmin.admin.message.record import BodyView, MessageRow, record_of, unwrapped
 
 FIELDS = [
     "topic",

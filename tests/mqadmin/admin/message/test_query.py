@@ -5,8 +5,8 @@ import pytest
 from broker.errors import BrokerError, ClientError, ConfigError, ConnectError
 from broker.message.message_id import compose_uniq_key, offset_msg_id
 from broker.remoting.protocol.codes import RequestCode, ResponseCode
-from mqadmin.admin.decoded_id import decode_id
-from mqadmin.admin.message_record import BodyView
+from mqadmin.admin.message.decoded_id import decode_id
+from mqadmin.admin.message.record import BodyView
 
 TEXT = BodyView(encoding="text")
 UNIQ = compose_uniq_key("192.0.2.1", 4711, 0x1B2C3D4E, 1000, 1)

@@ -6,7 +6,7 @@ from broker.client.pull_consumer import PullConsumer
 from broker.common.message_queue import MessageQueue
 from broker.errors import ConnectError
 from broker.remoting.protocol.codes import RequestCode
-from mqadmin.admin.message_tail import RETRY_AFTER_MS, Follower, TailQuestion, tail
+from mqadmin.admin.message.tail import RETRY_AFTER_MS, Follower, TailQuestion, tail
 
 
 @pytest.fixture

@@ -15,10 +15,10 @@ from broker.common.message_queue import MessageQueue
 from broker.errors import ClientError, RocketMQError
 from broker.message.message import MessageExt
 from broker.remoting.protocol.codes import RequestCode
-from mqadmin.admin import message_result as kinds
 from mqadmin.admin.failure import describe
-from mqadmin.admin.message_record import BodyView, record_of, unwrapped
-from mqadmin.admin.message_result import QueryResult, failed_result
+from mqadmin.admin.message import result as kinds
+from mqadmin.admin.message.record import BodyView, record_of, unwrapped
+from mqadmin.admin.message.result import QueryResult, failed_result
 from mqadmin.admin.result import TargetError
 from mqadmin.admin.session import AdminSession
 

@@ -1,6 +1,7 @@
-"""Consumer offsets: show, reset with plan and undo, export.
+"""Consumer offsets: show, reset with plan and undo.
 
-The reset method of each broker is chosen here; :mod:`mqadmin.admin.reset` describes the methods.
+The reset method of each broker is chosen here; :mod:`mqadmin.admin.offset.reset` describes the
+methods.
 
 **Source:** RocketMQ ``AdminBrokerProcessor#resetOffset``, ``Broker2Client#resetOffset``,
 ``DefaultMQAdminExtImpl#resetOffsetByTimestampOld``.
@@ -21,17 +22,8 @@ from broker.remoting.protocol.codes import RequestCode
 from mqadmin.admin.connections import consumer_connections
 from mqadmin.admin.failure import describe
 from mqadmin.admin.group import group_replies
-from mqadmin.admin.offset_target import (
-    ResetTarget,
-    SavedOffset,
-    SavedOffsets,
-    Unnamed,
-    parse_target,
-    save_offsets,
-    target_offsets,
-)
-from mqadmin.admin.progress import VERSION_5, committed_offsets, group_progress, route_of
-from mqadmin.admin.reset import (
+from mqadmin.admin.offset.progress import VERSION_5, committed_offsets, group_progress, route_of
+from mqadmin.admin.offset.reset import (
     CLIENTS,
     CLIENTS_OBEY_S,
     DIRECT,
@@ -48,6 +40,15 @@ from mqadmin.admin.reset import (
     nothing_was_changed,
     reset_item,
     reset_request,
+)
+from mqadmin.admin.offset.target import (
+    ResetTarget,
+    SavedOffset,
+    SavedOffsets,
+    Unnamed,
+    parse_target,
+    save_offsets,
+    target_offsets,
 )
 from mqadmin.admin.result import Listing, TargetError
 from mqadmin.admin.session import AdminSession

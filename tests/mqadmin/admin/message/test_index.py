@@ -8,7 +8,7 @@ from broker.message.properties import encode_properties
 from broker.message.record import MAGIC_V1, body_crc, encode_record
 from broker.remoting.protocol.codes import RequestCode
 from broker.remoting.protocol.command import request, response
-from mqadmin.admin.message_index import (
+from mqadmin.admin.message.index import (
     INDEX_BATCH,
     UNIQUE_BATCH,
     BrokerHits,

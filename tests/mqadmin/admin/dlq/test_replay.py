@@ -9,15 +9,15 @@ import pytest
 from broker.errors import ClientError, ConfigError, RequestTimeoutError
 from broker.remoting.protocol.codes import RequestCode, ResponseCode
 from broker.server.standalone import BlockingEmbeddedBroker
-from mqadmin.admin.dead_letters import DeadLetter, dead_letter_of, read_dead_letters
-from mqadmin.admin.dlq import DlqAdmin
+from mqadmin.admin.dlq.dead_letters import DeadLetter, dead_letter_of, read_dead_letters
+from mqadmin.admin.dlq.ledger import SENDING, SENT, Entry, Ledger
+from mqadmin.admin.dlq.library import DlqAdmin
+from mqadmin.admin.dlq.replay import CLEANED, PLANNED, cleaned
 from mqadmin.admin.facade import MQAdmin
-from mqadmin.admin.ledger import SENDING, SENT, Entry, Ledger
-from mqadmin.admin.replay import CLEANED, PLANNED, cleaned
 from mqadmin.inspector.directory import StoreDirectory
+from mqadmin.inspector.find import message_rows
 from mqadmin.inspector.query import Query
 from mqadmin.message_row import MessageRow
-from mqadmin.inspector.find import message_rows
 
 
 def letter(number: int = 0, **changes: Any) -> DeadLetter:
@@ -280,7 +280,9 @@ def test_recorded_dead_letters_arrive_as_they_were_first_sent(
 def test_rows_of_a_store_and_of_a_file_are_the_same_letters(golden_store: Any) -> None:
     rows = [
         row
-        for row in message_rows(StoreDirectory(golden_store("retry-dlq-533") / "store"), Query(body="base64"))
+        for row in message_rows(
+            StoreDirectory(golden_store("retry-dlq-533") / "store"), Query(body="base64")
+        )
         if row.topic.startswith("%DLQ%")
     ]
     assert all(isinstance(row, MessageRow) for row in rows)

@@ -4,7 +4,7 @@ import pytest
 
 from broker.common.message_queue import MessageQueue
 from broker.errors import ConfigError
-from mqadmin.admin.offset_target import (
+from mqadmin.admin.offset.target import (
     SavedOffset,
     SavedOffsets,
     load_offsets,

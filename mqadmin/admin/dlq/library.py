@@ -11,12 +11,12 @@ from broker.common.message_queue import MessageQueue
 from broker.common.topic import dlq_topic, group_of_dlq_topic
 from broker.errors import RocketMQError
 from broker.remoting.protocol.codes import RequestCode
-from mqadmin.admin import message_result as kinds
-from mqadmin.admin.dead_letters import DeadLetter
-from mqadmin.admin.message import DEFAULT_MAX, MessageQueries
-from mqadmin.admin.message_record import BodyView
-from mqadmin.admin.message_result import QueryResult
-from mqadmin.admin.replay import Replay, ReplayItem, ReplayPlan, plan_replay
+from mqadmin.admin.dlq.dead_letters import DeadLetter
+from mqadmin.admin.dlq.replay import Replay, ReplayItem, ReplayPlan, plan_replay
+from mqadmin.admin.message import result as kinds
+from mqadmin.admin.message.query import DEFAULT_MAX, MessageQueries
+from mqadmin.admin.message.record import BodyView
+from mqadmin.admin.message.result import QueryResult
 from mqadmin.admin.result import Listing, TargetError
 from mqadmin.admin.session import AdminSession
 from mqadmin.admin.topic import TopicAdmin

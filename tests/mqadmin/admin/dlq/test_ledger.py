@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from broker.errors import ConfigError
-from mqadmin.admin.ledger import REFUSED, SENDING, SENT, Entry, Ledger
+from mqadmin.admin.dlq.ledger import REFUSED, SENDING, SENT, Entry, Ledger
 
 
 def entry(number: int, state: str) -> Entry:

@@ -4,7 +4,7 @@ import pytest
 
 from broker.common.clock import ManualClock
 from broker.remoting.protocol.codes import RequestCode, ResponseCode
-from mqadmin.admin.dlq import DlqAdmin
+from mqadmin.admin.dlq.library import DlqAdmin
 
 HOUR_MS = 3_600_000
 

@@ -21,7 +21,7 @@ import msgspec
 from broker.client.caller import build_request
 from broker.common.message_queue import MessageQueue
 from broker.remoting.protocol.codes import RequestCode
-from mqadmin.admin.offset_target import EPOCH_DIGITS
+from mqadmin.admin.offset.target import EPOCH_DIGITS
 from mqadmin.admin.result import TargetError
 
 SERVER = "server"

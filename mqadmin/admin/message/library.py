@@ -3,10 +3,10 @@
 from collections.abc import Iterator
 from typing import Any
 
-from mqadmin.admin.message import MessageQueries
-from mqadmin.admin.message_record import BodyView, record_of
-from mqadmin.admin.message_send import Outgoing, SendPlan, SendRecord, plan_send, send
-from mqadmin.admin.message_tail import ROUND_MS, Report, TailQuestion, tail
+from mqadmin.admin.message.query import MessageQueries
+from mqadmin.admin.message.record import BodyView, record_of
+from mqadmin.admin.message.send import Outgoing, SendPlan, SendRecord, plan_send, send
+from mqadmin.admin.message.tail import ROUND_MS, Report, TailQuestion, tail
 from mqadmin.message_row import MessageRow
 
 

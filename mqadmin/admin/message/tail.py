@@ -15,8 +15,8 @@ from broker.common.message_queue import MessageQueue
 from broker.errors import RocketMQError
 from broker.message.message import MessageExt
 from mqadmin.admin.failure import describe
-from mqadmin.admin.message_read import QueueRange, Reader, chosen_queues
-from mqadmin.admin.message_record import unwrapped
+from mqadmin.admin.message.read import QueueRange, Reader, chosen_queues
+from mqadmin.admin.message.record import unwrapped
 from mqadmin.admin.result import TargetError
 from mqadmin.admin.session import AdminSession
 
