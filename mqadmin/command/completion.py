@@ -144,13 +144,18 @@ def candidates(words: list[str], environ: Mapping[str, str]) -> list[Candidate]:
     if current.startswith("-") and not place.only_places:
         return _begun(current, _option_names(place))
     if place.noun is None:
-        return _begun(current, ((name, text) for name, (_, text) in NOUNS.items()))
+        return _begun(current, _summaries())
     if not place.at_verb:
         return _begun(current, _verb_words(place))
     argument = place.argument()
     if argument is None:
         return []
     return _begun(current, _values(argument, place, environ, current))
+
+
+def _summaries() -> Iterator[Candidate]:
+    for name, entry in NOUNS.items():
+        yield name, entry.summary
 
 
 def _begun(current: str, found: Iterator[Candidate]) -> list[Candidate]:

@@ -13,10 +13,15 @@ from mqadmin.command.declare import Noun
 
 
 class NounEntry(NamedTuple):
-    """The module that declares a noun in its variable ``NOUN``, and a sentence about the noun."""
+    """The module that declares a noun in its variable ``NOUN``, and a sentence about the noun.
+
+    ``verbs`` are the modules of verbs that are not declared in the noun's own module: a command
+    line that names such a verb loads no other.
+    """
 
     module: str
     summary: str
+    verbs: dict[str, str] = {}  # noqa: RUF012 (never changed)
 
 
 NOUNS: Final[dict[str, NounEntry]] = {
@@ -28,14 +33,37 @@ NOUNS: Final[dict[str, NounEntry]] = {
     "dlq": NounEntry("dlq", "List, show and replay dead letters."),
     "cluster": NounEntry("cluster", "List clusters and their brokers."),
     "broker": NounEntry("broker", "Show the status and configuration of brokers."),
-    "store": NounEntry("store_verbs", "Inspect, verify and repair store files offline."),
+    "store": NounEntry(
+        "store.noun",
+        "Inspect, verify and repair store files offline.",
+        {
+            "inspect": "store.inspect",
+            "find": "store.find",
+            "verify": "store.verify",
+            "queue": "store.tables",
+            "index": "store.tables",
+            "config": "store.tables",
+            "layout": "store.layout",
+            "watch": "store.watch",
+            "repair": "store.repair",
+            "recover": "store.repair",
+            "export": "store.export",
+        },
+    ),
     "pipeline": NounEntry("pipeline", "Analyse the history in store files with Spark."),
     "context": NounEntry("context", "Manage named settings for several clusters."),
 }
 
 
-def load_noun(name: str) -> Noun:
-    """Import the module of a noun and return its declaration."""
-    noun = import_module(f"mqadmin.command.{NOUNS[name].module}").NOUN
+def load_noun(name: str, verb: str = "") -> Noun:
+    """Import the module of a noun and return its declaration.
+
+    With ``verb``, of a noun whose verbs are in several modules only that of the verb is imported.
+    """
+    entry = NOUNS[name]
+    noun = import_module(f"mqadmin.command.{entry.module}").NOUN
+    wanted = [entry.verbs[verb]] if verb in entry.verbs else entry.verbs.values()
+    for module in dict.fromkeys(wanted):
+        import_module(f"mqadmin.command.{module}")
     assert isinstance(noun, Noun), name
     return noun

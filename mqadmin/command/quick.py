@@ -35,7 +35,7 @@ def _parse(words: list[str]) -> Parsed:
     rest = before.read(words, stop_at_place=True)
     if not rest or rest[0] not in NOUNS:
         raise Declined
-    noun = load_noun(rest[0])
+    noun = load_noun(rest[0], rest[1] if len(rest) > 1 else "")
     found = noun.find(rest[1:])
     if found is None:
         raise Declined

@@ -68,19 +68,21 @@ class LazyGroup(TyperGroup):
 
     def __init__(self, **attributes: Any) -> None:
         super().__init__(**attributes)
-        for name, (_, summary) in NOUNS.items():
-            self.commands.setdefault(name, TyperCommand(name, help=summary, rich_markup_mode=None))
+        for name, entry in NOUNS.items():
+            self.commands.setdefault(
+                name, TyperCommand(name, help=entry.summary, rich_markup_mode=None)
+            )
 
-    def load(self, name: str) -> Any:
+    def load(self, name: str, verb: str = "") -> Any:
         """Import a noun and replace its stub by the real group."""
-        command = noun_group(load_noun(name))
+        command = noun_group(load_noun(name, verb))
         self.commands[name] = command
         return command
 
     def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
         """Load the noun selected by the first word; else a usage error with a suggestion."""
         if args and args[0] in NOUNS:
-            return args[0], self.load(args[0]), args[1:]
+            return args[0], self.load(args[0], args[1] if len(args) > 1 else ""), args[1:]
         return super().resolve_command(ctx, args)
 
     def main(

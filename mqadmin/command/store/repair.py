@@ -6,12 +6,12 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path as FilePath
 from typing import Annotated, Any
 
-from mqadmin.command.damage_report import Damages
 from mqadmin.command.declare import Argument, Option
 from mqadmin.command.failure import UsageFault
 from mqadmin.command.session import Session
 from mqadmin.command.status import DAMAGED, MOVED, PARTLY
-from mqadmin.command.store import NOUN, BodyForm, Raw, Topic
+from mqadmin.command.store.damage_report import Damages
+from mqadmin.command.store.noun import NOUN, BodyForm, Raw, Topic
 from mqadmin.command.values import whole
 from mqadmin.command.window import Begin, End, Time, window
 from mqadmin.inspector.directory import StoreDirectory

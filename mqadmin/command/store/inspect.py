@@ -1,16 +1,15 @@
-"""``mqadmin store``: inspect, find, layout."""
+"""``mqadmin store inspect``."""
 
 from collections.abc import Iterator
-from string import hexdigits
 from typing import Annotated, Any, Literal
 
 from broker.errors import CorruptRecordError, RemoteProtocolError
-from broker.store.format.layout import LAYOUTS, find_layouts, layout_object, layout_text
-from mqadmin.command.damage_report import Damages
-from mqadmin.command.declare import Argument, Noun, Option
-from mqadmin.command.failure import NoResults, UsageFault
+from mqadmin.command.declare import Option
+from mqadmin.command.failure import NoResults
 from mqadmin.command.session import Session
-from mqadmin.command.values import count, whole
+from mqadmin.command.store.damage_report import Damages
+from mqadmin.command.store.noun import NOUN, BodyForm, Limit, Path, Queue, Raw, Topic, stored_id
+from mqadmin.command.values import whole
 from mqadmin.command.window import Begin, End, Time, window
 from mqadmin.inspector.configs import config_rows
 from mqadmin.inspector.damage import checkpoint_damage
@@ -20,23 +19,7 @@ from mqadmin.inspector.index import index_rows
 from mqadmin.inspector.query import Query
 from mqadmin.inspector.queues import unit_rows
 from mqadmin.inspector.summary import summarize
-from mqadmin.inspector.timeline import MAX_SEEDS, Search, find_places
-from mqadmin.output.stdio import write_out
 from mqadmin.output.view import Outcome, View
-
-NOUN = Noun(
-    "store",
-    """Inspect, verify and repair store files offline.
-
-    A broker's store is a directory: the CommitLog holds every message once, in the order of
-    arrival; ConsumeQueues hold for each message queue where its messages stand in the log;
-    IndexFiles lead from keys to messages; checkpoint, abort file and config/ hold the rest. These
-    commands need no broker and no network. They open files for reading only, take no lock, and
-    work on a live directory, on a copy, on one file alone, and on stores written by a Java broker
-    4.9 or 5.x. What is damaged is reported and skipped, and the exit status is then 7. Only
-    repair, recover and export write, and only where --output says.
-    """,
-)
 
 INSPECT_MESSAGES = View(
     "store.inspect",
@@ -83,38 +66,7 @@ INSPECT_CONFIG = View("store.inspect.config", keep=("value",))
 _CONFIG_COLUMNS = ("name", "table", "key", "value")
 CONFIG_LINES = View("store.inspect.config", _CONFIG_COLUMNS, wide=_CONFIG_COLUMNS, keep=("value",))
 INSPECT_SUMMARY = View("store.inspect.summary", single=True)
-FIND = View("store.find", INSPECT_MESSAGES.columns)
-PLACES = View(
-    "store.find.places",
-    ("storeTime", "place", "role", "topic", "queueId", "queueOffset", "physicalOffset", "detail"),
-)
-LAYOUT = View("store.layout")
 
-
-def stored_id(text: str) -> str:
-    """Check an id: an offsetMsgId or a uniqKey has at least 32 hexadecimal digits."""
-    if len(text) < 32 or not set(text) <= set(hexdigits):
-        raise ValueError(
-            f"{text!r:.80} is neither an offsetMsgId nor a uniqKey;"
-            " --key finds messages by any key or uniqKey"
-        )
-    return text
-
-
-PATH_HELP = "A store directory, a folder in it, or one of its files."
-
-Path = Annotated[str, Argument("DIR|FILE", help=PATH_HELP, complete="file")]
-Topic = Annotated[str | None, Option("--topic", "-t", metavar="TOPIC", help="Only this topic.")]
-Queue = Annotated[
-    int | None, Option("--queue", metavar="N", help="Only this queue id.", parse=whole)
-]
-Limit = Annotated[
-    int | None, Option("--limit", metavar="N", help="Show at most N rows.", parse=count)
-]
-BodyForm = Annotated[
-    Literal["none", "text", "hex", "base64"], Option("--body", help="Show bodies in this form.")
-]
-Raw = Annotated[bool, Option("--raw", help="The stored bytes of bodies, not decompressed.")]
 Crc = Annotated[bool | None, Option("--crc/--no-crc", help="Compare each body with its checksum.")]
 
 
@@ -305,121 +257,3 @@ def _summary(session: Session, store: Any, crc: bool | None) -> None:
         damages.add(row)
     session.emit_one(INSPECT_SUMMARY, found)
     damages.report(session)
-
-
-@NOUN.verb(
-    "find",
-    view=(FIND, PLACES),
-    examples=[
-        "mqadmin store find /data/store --key 42 --topic orders",
-        "mqadmin store find /data/store --id 7F00000100002A9F0000000000000000 --body text",
-        "mqadmin store find /data/store --text 'order 4711' --time -1h..",
-        "mqadmin store find /data/store --key 42 --scan always",
-    ],
-)
-def find(
-    session: Session,
-    path: Path,
-    key: Annotated[
-        str | None, Option("--key", "-k", metavar="KEY", help="A word of KEYS, or a uniqKey.")
-    ] = None,
-    message_id: Annotated[
-        str | None,
-        Option("--id", "-i", metavar="ID", help="An offsetMsgId or a uniqKey.", parse=stored_id),
-    ] = None,
-    offset: Annotated[
-        int | None, Option("--offset", metavar="N", help="A physical offset.", parse=whole)
-    ] = None,
-    text: Annotated[
-        str | None,
-        Option("--text", metavar="TEXT", help="Words that stand in the body.", any_bytes=True),
-    ] = None,
-    topic: Topic = None,
-    queue: Queue = None,
-    begin: Begin = None,
-    end: End = None,
-    time: Time = None,
-    limit: Limit = None,
-    scan: Annotated[
-        Literal["auto", "always", "never"],
-        Option("--scan", help="Read the log where the index does not cover it, whole, or not."),
-    ] = "auto",
-    body: BodyForm = "none",
-    raw: Raw = False,
-) -> None:
-    """Find messages, and every place where each of them stands, as one timeline.
-
-    By key or id the way goes through the IndexFile: each hit is compared with the record it leads
-    to. --scan auto also reads the parts of the log that no index file covers, so nothing stays
-    unseen; 'always' ignores the index, 'never' trusts it. A physical offset, words of the body or
-    a time alone work, too. Each message is then followed by its uniqKey: its copies among delayed,
-    half, retry and dead letter messages, their ConsumeQueue units and index entries, and the op
-    records that close a half message. In JSON the places stand in each message.
-    """
-    given = {"key": key, "id": message_id, "physical offset": offset, "text": text}
-    asked = [f"{name} {value}" for name, value in given.items() if value is not None]
-    timed = (begin, end, time) != (None, None, None)
-    if len(asked) > 1 or not (asked or timed):
-        raise UsageFault("store find needs --key, --id, --offset, --text, or a time; one of them")
-    store = StoreDirectory(path)
-    begin, end = window(session, begin, end, time)
-    search = Search(
-        key=key,
-        id=message_id,
-        offset=offset,
-        text=text,
-        query=Query(topic=topic, queue_id=queue, begin_ms=begin, end_ms=end, body=body, raw=raw),
-        scan=scan,
-        most=min(limit or MAX_SEEDS, MAX_SEEDS),
-    )
-    found = find_places(store, search)
-    looked = {
-        "auto": "index asked, the rest of the log read",
-        "always": "the whole log read",
-        "never": "only the index asked; --scan auto reads what it does not cover",
-    }[scan]
-    if key is None and message_id is None:
-        looked = "the log read"
-    what = asked[0] if asked else "that time"
-    outcome = Outcome()
-    if found.more:
-        outcome.truncated = True
-        outcome.asked = limit is not None and limit <= MAX_SEEDS
-        outcome.reason = f"there are more than {search.most} messages"
-        if not outcome.asked:
-            outcome.reason += "; narrow the search with --topic, --queue or --time"
-    damages = Damages(outcome)
-    rows = damages.apart(iter([*found.damages, *found.messages]))
-    try:
-        nothing = f"no message with {what} in {path} ({looked})"
-        count = session.emit(FIND, rows, outcome, nothing=nothing)
-        if count and session.is_table:
-            write_out("\n")
-            session.emit(PLACES, found.places)
-    finally:
-        damages.report(session)
-
-
-@NOUN.verb(
-    "layout",
-    view=LAYOUT,
-    examples=["mqadmin store layout", "mqadmin store layout record", "mqadmin store layout index"],
-)
-def layout(
-    session: Session,
-    name: Annotated[
-        str, Argument("NAME", help="A layout or the beginning of its name; all when left out.")
-    ] = "",
-) -> None:
-    """Print the layout of store files, field by field.
-
-    The same tables drive the codecs: what is printed is what is read and written.
-    """
-    found = find_layouts(name)
-    if not found:
-        known = ", ".join(item.name for item in LAYOUTS)
-        raise NoResults(f"no layout {name!r}", f"there are: {known}")
-    if session.is_table:
-        write_out("\n".join(layout_text(item) for item in found))
-        return
-    session.emit(LAYOUT, [layout_object(item) for item in found])

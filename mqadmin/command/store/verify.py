@@ -2,11 +2,11 @@
 
 from typing import Annotated, Any
 
-from mqadmin.command.damage_report import by_severity, folded
 from mqadmin.command.declare import Option
 from mqadmin.command.session import Session
 from mqadmin.command.status import DAMAGED
-from mqadmin.command.store import NOUN, Path, Topic
+from mqadmin.command.store.damage_report import by_severity, folded
+from mqadmin.command.store.noun import NOUN, Path, Topic
 from mqadmin.command.values import time_ms
 from mqadmin.inspector.directory import StoreDirectory
 from mqadmin.inspector.verify.report import VerifyReport, meaning_of

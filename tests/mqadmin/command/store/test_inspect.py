@@ -286,7 +286,7 @@ def test_a_limit_that_was_typed_is_status_0(mqadmin: Run, recorded: Path, form: 
 def test_a_bound_that_nobody_typed_is_a_result_in_part(
     mqadmin: Run, recorded: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("mqadmin.command.store.MAX_SEEDS", 3)
+    monkeypatch.setattr("mqadmin.command.store.find.MAX_SEEDS", 3)
     for words in ((), ("--limit", "5")):
         done = mqadmin("store", "find", str(recorded), "--time", "2000-01-01..", *words)
         assert done.status == 5

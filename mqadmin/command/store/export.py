@@ -3,12 +3,12 @@
 from pathlib import Path as FilePath
 from typing import Annotated, Literal
 
-from mqadmin.command.damage_report import Damages
 from mqadmin.command.declare import Option
 from mqadmin.command.failure import UsageFault
 from mqadmin.command.session import Session
 from mqadmin.command.status import DAMAGED
-from mqadmin.command.store import NOUN, BodyForm, Path, Queue, Raw, Topic
+from mqadmin.command.store.damage_report import Damages
+from mqadmin.command.store.noun import NOUN, BodyForm, Path, Queue, Raw, Topic
 from mqadmin.command.window import Begin, End, Time, window
 from mqadmin.inspector.directory import StoreDirectory
 from mqadmin.inspector.find import message_rows
