@@ -104,8 +104,8 @@ class FakeAdmin:
 LIBRARIES = {
     "topic.TopicAdmin": "topic",
     "group.GroupAdmin": "group",
-    "message.query.MessageQueries": "message",
     "message.library.MessageAdmin": "message",
+    "message.query.MessageQueries": "message",
     "consumer.ConsumerAdmin": "consumer",
     "offset.library.OffsetAdmin": "offset",
     "dlq.library.DlqAdmin": "dlq",
