@@ -11,7 +11,7 @@ import pytest
 
 Run = Callable[..., Any]
 
-GOLDEN = Path(__file__).parents[2] / "golden" / "stores"
+GOLDEN = Path(__file__).parents[3] / "golden" / "stores"
 
 
 @pytest.fixture(scope="module")
