@@ -38,7 +38,7 @@ def time_range(text: str) -> str:
     def check(word: str) -> int:
         start, end = parse_time_range(word, int(time.time() * 1000))
         if start is None and end is None:
-            raise ValueError("a window with two open ends is none")
+            raise ValueError("both ends of the window are open")
         return 0
 
     _reasoned(check, text)
@@ -63,14 +63,14 @@ def _integer(text: str, base: int) -> int:
     try:
         return int(text, base)
     except ValueError:
-        raise ValueError(f"{text!r} is no whole number") from None
+        raise ValueError(f"{text!r} is not an integer") from None
 
 
 def count(text: str) -> int:
-    """Read a whole number above 0."""
+    """Read an integer greater than 0."""
     number = _integer(text, 10)
     if number <= 0:
-        raise ValueError(f"{text} is not above 0")
+        raise ValueError(f"must be greater than 0, not {text}")
     return number
 
 
@@ -79,24 +79,24 @@ def per_second(text: str) -> float:
     try:
         rate = float(text.removesuffix("/s"))
     except ValueError:
-        raise ValueError(f"{text!r} is no number per second, as in 50/s") from None
+        raise ValueError(f"{text!r} is not a rate (example: 50/s)") from None
     if not 0 < rate < 1e9:
-        raise ValueError(f"{text} is not above 0")
+        raise ValueError(f"must be greater than 0, not {text}")
     return rate
 
 
 def heap_size(text: str) -> str:
     """Check a heap size of a Java process: ``512m``, ``2g``."""
     if not (text[:-1].isdigit() and text[-1] in "kKmMgG" and int(text[:-1])):
-        raise ValueError(f"{text!r} is no size as Java takes it: 512m, 2g")
+        raise ValueError(f"{text!r} is not a Java heap size (examples: 512m, 2g)")
     return text
 
 
 def whole(text: str) -> int:
-    """Read a whole number, 0 or above, also hexadecimal with ``0x``."""
+    """Read an integer, 0 or greater, also hexadecimal with ``0x``."""
     number = _integer(text, 0)
     if number < 0:
-        raise ValueError(f"{text} is below 0")
+        raise ValueError(f"must not be negative: {text}")
     return number
 
 

@@ -177,15 +177,6 @@ def test_what_is_no_store_is_an_error_with_its_path(mqadmin: Run, tmp_path: Path
     assert mqadmin("store", "inspect", str(tmp_path)).status == 2
 
 
-def test_layouts_are_printed_and_listed(mqadmin: Run, screen: Any) -> None:
-    done = mqadmin("store", "layout")
-    assert done.status == 0
-    screen("store-layout.txt", done.out)
-    names = [row["name"] for row in items(mqadmin("store", "layout", "-o", "json"))]
-    assert len(names) > 8
-    assert mqadmin("store", "layout", "nosuch").status == 1
-
-
 def test_dead_letters_of_a_directory(mqadmin: Run, tmp_path: Path, screen: Any) -> None:
     with tarfile.open(GOLDEN / "retry-dlq-533.tar.xz") as archive:
         archive.extractall(tmp_path, filter="data")

@@ -1,4 +1,4 @@
-"""`mqadmin store` find, queue, index, config, watch and export."""
+"""``mqadmin store`` queue, index, config and export of a recorded store."""
 
 import csv
 import io
@@ -20,49 +20,6 @@ def store(golden_store) -> Path:
 def items(done: Any) -> list[dict[str, Any]]:
     assert done.status == 0, done.err
     return json.loads(done.out)["items"]  # type: ignore[no-any-return]
-
-
-def test_find_shows_the_message_and_its_places(mqadmin: Run, store: Path) -> None:
-    done = mqadmin("store", "find", str(store), "--key", "o-1")
-    assert done.status == 0
-    head, _, below = done.out.partition("\n\n")
-    assert "OrdersA" in head
-    assert [line.split()[1] for line in below.splitlines()[1:]] == [
-        "log",
-        "queue",
-        "index",
-        "index",
-    ]
-    (row,) = items(mqadmin("store", "find", str(store), "--key", "o-1", "-o", "json"))
-    assert [place["place"] for place in row["places"]] == ["log", "queue", "index", "index"]
-    assert row["places"][0]["storeTime"] == row["storeTime"]
-
-
-def test_find_takes_every_way_in(mqadmin: Run, store: Path) -> None:
-    (row,) = items(
-        mqadmin("store", "find", str(store), "--key", "o-1", "--body", "text", "-o", "json")
-    )
-    for words in (
-        ("--id", row["uniqKey"]),
-        ("--id", row["offsetMsgId"]),
-        ("--offset", str(row["physicalOffset"])),
-        ("--text", row["body"][10:80]),
-        ("--time", f"{row['storeTimestamp']}..{row['storeTimestamp'] + 1}"),
-    ):
-        found = items(mqadmin("store", "find", str(store), *words, "-o", "json"))
-        assert [item["physicalOffset"] for item in found] == [row["physicalOffset"]], words
-    assert mqadmin("store", "find", str(store)).status == 2
-    assert mqadmin("store", "find", str(store), "--key", "a", "--offset", "1").status == 2
-    assert mqadmin("store", "find", str(store), "--text", "no such words").status == 1
-
-
-def test_find_says_when_there_are_more(mqadmin: Run, store: Path) -> None:
-    done = mqadmin(
-        *("store", "find", str(store), "--time", "..2099-01-01", "--limit", "2", "-o", "json"),
-    )
-    assert done.status == 0
-    assert json.loads(done.out)["truncated"] is True
-    assert len(json.loads(done.out)["items"]) == 2
 
 
 def test_queues_and_their_units(mqadmin: Run, store: Path, golden_expect) -> None:
@@ -99,19 +56,6 @@ def test_configuration(mqadmin: Run, store: Path) -> None:
     done = mqadmin("store", "config", str(store), "--topic", "OrdersA")
     assert done.status == 0
     assert "topicConfigTable" in done.out
-
-
-def test_watch_counts_and_measures_the_disk(mqadmin: Run, store: Path) -> None:
-    done = mqadmin("store", "watch", str(store), "--window", "90000h", "-o", "json")
-    assert done.status == 0
-    found = json.loads(done.out)
-    assert found["schema"] == "mqadmin.store.watch/1"
-    assert found["messages"] == 280
-    assert {"hoursTo75", "hoursTo85", "hoursTo90"} <= set(found)
-    assert 0 < found["diskUsedRatio"] < 1
-    shown = mqadmin("store", "watch", str(store), "--window", "90000h")
-    assert "BigA" in shown.out
-    assert "disk" in shown.err
 
 
 def test_export_to_stdout_and_to_files(mqadmin: Run, store: Path, tmp_path: Path) -> None:
