@@ -15,6 +15,7 @@ from broker.common.java_json import loads
 from broker.errors import ConfigError, DiskFullError, StoreError, StoreLockedError
 from broker.store.format.commitlog import scan_commitlog
 from mqadmin.inspector.directory import StoreDirectory
+from mqadmin.inspector.verify.log_walk import has_columns
 from mqadmin.inspector.verify.verifier import VerifyOptions, verify
 from mqadmin.repair.files import Output
 from mqadmin.repair.new_store import recover_store

@@ -1,7 +1,5 @@
 """Message ids decoded offline: both kinds, IPv6, and text that is not an id."""
 
-"""Messages: every kind of answer, and of "no"."""
-
 import pytest
 
 from broker.errors import ClientError

@@ -1,7 +1,5 @@
 """Sending one message: checks, queues, plans."""
 
-"""Messages: every kind of answer, and of "no"."""
-
 import pytest
 
 from broker.errors import BrokerError, ClientError, ConfigError
