@@ -249,13 +249,13 @@ class Promise:
             assert self.crashes > 1 or not twice or self._may_be_delayed(found, twice), twice
 
     def _may_be_delayed(self, found: "dict[Queue, list[MessageExt]]", numbers: list[int]) -> bool:
-        parked = {
+        suspended = {
             int(message.body[:6])
             for (topic, _), messages in found.items()
             if topic == SCHEDULE_TOPIC
             for message in messages
         }
-        return parked >= set(numbers)
+        return suspended >= set(numbers)
 
     def _check_sent_back(self, broker: SimBroker, found: "dict[Queue, list[MessageExt]]") -> None:
         """A message below the committed offset that was sent back has its copy."""
@@ -338,7 +338,7 @@ def check_units(store: MessageStore) -> None:
             for offset in range(max(0, store.get_min_offset(topic, queue_id)), queue.max_offset):
                 unit = queue.unit(offset)
                 assert unit is not None, (topic, queue_id, offset)
-                if any(start <= unit[0] < end for start, end in store.damaged):
+                if any(start <= unit[0] < end for start, end in store.reader.damaged):
                     continue  # its head is whole, its body is not: readers are kept from it
                 record = store.get_record_at(unit[0], unit[1])
                 assert record is not None, (topic, queue_id, offset, unit)

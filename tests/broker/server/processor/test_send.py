@@ -267,22 +267,22 @@ class TestAutomaticCreation:
 
 
 class TestDelay:
-    """A delay level parks the message in the schedule topic."""
+    """A delay level stores the message in the schedule topic."""
 
     def test_level_decides_the_queue(self, desk) -> None:
         desk.topic("Orders")
         answer = desk.send(queue_id=3, properties={"DELAY": "2"})
         assert (answer.code, answer.ext_fields["queueId"]) == (0, "3")
         assert desk.messages("Orders", 3) == []
-        (parked,) = desk.messages(SCHEDULE_TOPIC, 1)
-        assert parked.properties["REAL_TOPIC"] == "Orders"
-        assert parked.properties["REAL_QID"] == "3"
+        (suspended,) = desk.messages(SCHEDULE_TOPIC, 1)
+        assert suspended.properties["REAL_TOPIC"] == "Orders"
+        assert suspended.properties["REAL_QID"] == "3"
 
     def test_level_above_the_highest_counts_as_it(self, desk) -> None:
         desk.topic("Orders")
         desk.send(properties={"DELAY": "99"})
-        (parked,) = desk.messages(SCHEDULE_TOPIC, 17)
-        assert parked.properties["DELAY"] == "18"
+        (suspended,) = desk.messages(SCHEDULE_TOPIC, 17)
+        assert suspended.properties["DELAY"] == "18"
 
     @pytest.mark.parametrize("level", ["0", "-1", "soon"])
     def test_no_level_is_no_delay(self, desk, level) -> None:
@@ -293,8 +293,8 @@ class TestDelay:
     def test_delay_level_wins_over_timer_properties(self, desk) -> None:
         desk.topic("Orders")
         assert desk.send(properties={"DELAY": "1", "TIMER_DELAY_SEC": "5"}).code == 0
-        (parked,) = desk.messages(SCHEDULE_TOPIC, 0)
-        assert "TIMER_DELAY_SEC" not in parked.properties
+        (suspended,) = desk.messages(SCHEDULE_TOPIC, 0)
+        assert "TIMER_DELAY_SEC" not in suspended.properties
 
 
 class TestBatch:
@@ -396,7 +396,7 @@ class TestBatch:
         turns: list[int] = []
 
         async def noting_sleep(_):
-            turns.append(desk.store.put_count)
+            turns.append(desk.store.writer.put_count)
 
         monkeypatch.setattr(slices.asyncio, "sleep", noting_sleep)
         answer = self.batch(desk, self.three() * 2)
@@ -417,7 +417,7 @@ class TestBatch:
         monkeypatch.setattr(slices.asyncio, "sleep", shrink)
         answer = self.batch(desk, self.three())
         assert answer.code == ResponseCode.INVALID_PARAMETER
-        assert desk.store.put_count == 0
+        assert desk.store.writer.put_count == 0
 
     def test_shared_properties_do_not_multiply(self, desk) -> None:
         desk.topic("Orders")
@@ -425,7 +425,7 @@ class TestBatch:
         answer = self.batch(desk, messages, header={"k": "v" * 30_000})
         assert answer.code == ResponseCode.MESSAGE_ILLEGAL
         assert "shared properties" in answer.remark
-        assert desk.store.put_count == 0
+        assert desk.store.writer.put_count == 0
 
     def test_empty_batch(self, desk) -> None:
         desk.topic("Orders")
@@ -605,7 +605,7 @@ def test_sends_are_counted(desk) -> None:
     desk.send()
     desk.send()
     assert desk.context.stats.find("TOPIC_PUT_NUMS", "Orders").value == 2
-    assert desk.context.stats.find("TOPIC_PUT_SIZE", "Orders").value == desk.store.put_bytes
+    assert desk.context.stats.find("TOPIC_PUT_SIZE", "Orders").value == desk.store.writer.put_bytes
     assert desk.context.stats.put.value == 2
 
 

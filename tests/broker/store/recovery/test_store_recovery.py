@@ -12,7 +12,7 @@ from broker.store.format.checkpoint import Checkpoint, encode_checkpoint
 from broker.store.format.commitlog import check_record
 from broker.store.message_store import PutMessageStatus
 from broker.store.recovery import log_scan
-from broker.store.store_manifest import NAME as QUEUE_ENDS
+from broker.store.recovery.store_manifest import NAME as QUEUE_ENDS
 
 
 @pytest.fixture
@@ -218,7 +218,7 @@ def test_a_torn_last_record_is_cut_off(stores, inner):
 def test_a_kill_right_after_a_roll(stores, inner):
     store = stores.start()
     store.put_message(inner(body=b"0000" * 500))
-    store._worker.drain()
+    store.worker.drain()
     store.log.ensure_capacity(3000)
     stores.kill(store)
     store = stores.start()
