@@ -326,7 +326,7 @@ def _host_shape(message: MessageExt) -> int:
 # --- property CRC (5.x, enabledAppendPropCRC) --------------------------------------------------
 
 PROPERTY_CRC_SIZE = 20
-_PROPERTY_CRC_NAME = b"__CRC32#\x01"
+PROPERTY_CRC_NAME = b"__CRC32#\x01"
 
 
 def encode_property_crc(record_before: Buffer) -> bytes:
@@ -336,12 +336,12 @@ def encode_property_crc(record_before: Buffer) -> bytes:
     MessageDecoder#createCrc32 (5.x).
     """
     digits = f"{crc32(record_before) & 0x7FFFFFFF:010d}"[::-1]
-    return _PROPERTY_CRC_NAME + digits.encode() + b"\x02"
+    return PROPERTY_CRC_NAME + digits.encode() + b"\x02"
 
 
 def check_property_crc(record: Buffer) -> bool | None:
     """Whether a complete record matches its property CRC; None if it has none."""
     tail = bytes(record[-PROPERTY_CRC_SIZE:])
-    if len(tail) < PROPERTY_CRC_SIZE or not tail.startswith(_PROPERTY_CRC_NAME):
+    if len(tail) < PROPERTY_CRC_SIZE or not tail.startswith(PROPERTY_CRC_NAME):
         return None
     return tail == encode_property_crc(record[:-PROPERTY_CRC_SIZE])
