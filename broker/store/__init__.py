@@ -6,8 +6,8 @@ Duty
 
 Theory of operation
     The CommitLog is authoritative: every message of every topic is appended to one log.
-    ConsumeQueue and IndexFile are derived from it. :class:`~broker.store.message_store.MessageStore`
-    composes the parts; each part has its collaborators as constructor arguments.
+    ConsumeQueue and IndexFile are derived from it. ``MessageStore`` composes the parts; each part
+    has its collaborators as constructor arguments.
 
     One set of functions in :mod:`broker.store.format.commitlog` decides whether a record starts at
     a position (``check_record``) and reads its fields. Three loops use them and differ in what they
