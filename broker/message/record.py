@@ -55,6 +55,7 @@ RECORD_LAYOUT: tuple[FieldSpec, ...] = (
 )
 """The record, field by field, in its v1 IPv4 shape."""
 
+PROPERTIES_LENGTH_SIZE = RECORD_LAYOUT[-2].width
 FIXED_FIELD_COUNT = 15  # totalSize .. bodyLength
 HOST_SHAPES = 4  # (sysFlag >> 4) & 3: bit 0 = born host IPv6, bit 1 = store host IPv6
 HOST_SHAPE_SHIFT = 4
@@ -80,7 +81,7 @@ FIXED_STRUCTS: tuple[Struct, ...] = tuple(
 FIXED_SIZES: tuple[int, ...] = tuple(shape.size for shape in FIXED_STRUCTS)
 """Length of the fixed part per host shape: 88, 100, 100, 112."""
 
-MIN_RECORD_SIZE = FIXED_SIZES[0] + 1 + 2
+MIN_RECORD_SIZE = FIXED_SIZES[0] + 1 + PROPERTIES_LENGTH_SIZE
 """The shortest record: v1, IPv4, with empty body, topic and properties."""
 
 TOPIC_MAX_SIZE_V1 = 127

@@ -10,8 +10,8 @@ Theory of operation
     has its collaborators as constructor arguments.
 
     One set of functions in :mod:`broker.store.format.commitlog` decides whether a record starts at
-    a position (``check_record``) and reads its fields. Three loops use them and differ in what they
-    do at other bytes:
+    a position (``check_record``) and reads its fields. Three loops use them and differ in
+    their action at other bytes:
 
     ==================  ====================================  ==================================
     loop                used by                               bytes that are not a record
@@ -26,7 +26,7 @@ Theory of operation
 
     They are not one generator. Its objects cost: 4.5 us per record against 3.8 us for the two calls
     of recovery and dispatch, of 9 us for a recovered record in all. And its resynchronisation
-    cannot ask the queues, which recovery must do to tell a record from a remnant of an old log.
+    cannot ask the queues, which recovery needs to recognise a remnant of an old log.
 
 Limits
     A store belongs to one process at a time: the ``lock`` file is locked before any other file is

@@ -1,9 +1,9 @@
 """Dispatch (reput): from records of the log to ConsumeQueues, index and listeners.
 
-Dispatch has its own position, ``offset``, which may lag behind the end of the log: with SYNC_FLUSH
-it never exceeds the flushed position. Two paths produce the same derived bytes. The fast path
-takes the entries that puts of this process left in ``pending``. The slow path reads the log; it
-serves recovery, and records that did not fit into ``pending``.
+Dispatch has its own position, ``offset``, which may be less than the end of the log: with
+SYNC_FLUSH it never exceeds the flushed position. Two paths produce the same derived bytes. The fast
+path takes the entries that puts of this process left in ``pending``. The slow path reads the log;
+it serves recovery, and records that did not fit into ``pending``.
 
 **Source:** RocketMQ DefaultMessageStore.ReputMessageService, CommitLogDispatcherBuildConsumeQueue,
 CommitLogDispatcherBuildIndex.
@@ -90,10 +90,10 @@ def schedule_code(
     ScheduleMessageService#computeDeliverTimestamp.
     """
     text = peek_property(properties, b"DELAY")
-    asked = None if text is None else parse_number(text, 1, INT32_MAX)
-    if asked is None:
+    requested = None if text is None else parse_number(text, 1, INT32_MAX)
+    if requested is None:
         return None
-    level = min(asked, max(delay_levels, default=0))
+    level = min(requested, max(delay_levels, default=0))
     return store_timestamp + delay_levels.get(level, 1000)
 
 
@@ -122,7 +122,7 @@ class ReputService:
         # crash: after a clean stop the unit may come from a broker with other delay levels.
         self.compare_codes = False
         self.skip: Callable[[Topic, int], bool] | None = None
-        self.order: QueueOffsetValidator | None = None
+        self.validator: QueueOffsetValidator | None = None
         self.last_store_timestamp = 0
         # For the recovery report: the fast path of run() does not count its records.
         self.dispatched = 0
@@ -231,7 +231,7 @@ class ReputService:
                 else:
                     del pending[:done]
             if self.index is not None:
-                self.index.settle()
+                self.index.flush_header()
 
     def run_log(self, limit: int, max_count: int | None = None) -> None:
         """Dispatch up to ``limit``, at most ``max_count`` records, by reading the log.
@@ -244,7 +244,7 @@ class ReputService:
                 self.offset = request.physical_end
         finally:
             if self.index is not None:
-                self.index.settle()
+                self.index.flush_header()
 
     def dispatch_record(self, request: DispatchRequest) -> None:
         """Add one record to its queues and the index; for recovery and for non-plain records."""
@@ -269,7 +269,7 @@ class ReputService:
         reason = f"{queue.topic.name!r:.80} queue {queue.queue_id}: {error}"
         if self.quarantined <= MAX_QUARANTINE_LOGS:
             _log.error(
-                "the record at physical offset %d (%d bytes) stays in the log, not in all of its"
+                "the record at physical offset %d (%d bytes) is in the log, not in all of its"
                 " queues: %s",
                 *(physical_offset, size, reason),
             )
@@ -325,8 +325,8 @@ class ReputService:
         skip = self.skip
         if not topic.usable or (skip is not None and skip(topic, request.physical_offset)):
             return
-        if self.order is not None and not topic.batch:
-            self.order.accept(request, code)
+        if self.validator is not None and not topic.batch:
+            self.validator.accept(request, code)
         else:
             self.append_repaired(request, code)
 
@@ -371,7 +371,7 @@ class ReputService:
                 if lost * RECORD_LEAST > free_bytes * len(units):
                     raise ValueError(
                         f"offset {queue_offset} in queue {name[:40]!r}, which ends at"
-                        f" {queue.max_offset}: so many records have no space in between"
+                        f" {queue.max_offset}: the space between cannot hold so many records"
                     )
                 if self.recovering:
                     unit = (physical_offset, size, code)

@@ -37,6 +37,7 @@ from broker.message.record import (
     MAGIC_V1,
     MAGIC_V2,
     MIN_RECORD_SIZE,
+    PROPERTIES_LENGTH_SIZE,
     PROPERTY_CRC_NAME,
     PROPERTY_CRC_SIZE,
     RECORD_LAYOUT,
@@ -50,9 +51,6 @@ from broker.store.format.table import Layout, rows
 FILE_SIZE: Final = 1 << 30  # mappedFileSizeCommitLog
 NAME_DIGITS: Final = 20
 BLANK_SIZE: Final = 8
-PROPERTIES_LENGTH_SIZE: Final = next(
-    field.width for field in RECORD_LAYOUT if field.name == "propertiesLength"
-)
 
 RECORD: Final = Layout(
     name="record",
@@ -76,7 +74,7 @@ BLANK: Final = Layout(
     ),
     notes=(
         "Written instead of a record of length L where L + 8 is more than the bytes left.",
-        "Only these 8 bytes are written; the rest of the file keeps what it held.",
+        "Only these 8 bytes are written; the rest of the file is unchanged.",
     ),
 )
 
@@ -100,13 +98,13 @@ BAD_PROPERTY_CRC: Final = -7
 
 # kind -> meaning: the kinds of Damage in a CommitLog.
 DAMAGE_KINDS: Final = {
-    "magic": "neither a record nor a blank record begins here",
+    "magic": "neither a record nor a blank record starts here",
     "size": "the length of the record is impossible",
     "truncated": "the file ends within the record",
     "lengths": "body, topic and properties do not fill the record",
     "crc": "the body is not the one that was stored",
     "propertyCrc": "the record is not the one that was stored (CRC kept in its properties)",
-    "position": "the record says that it belongs to another physical offset",
+    "position": "the physical offset in the record differs from its position",
     "content": "a text within the record cannot be decoded",
     "blank": "a blank record does not reach to the end of its file",
     "hole": "zeros between records",
@@ -248,7 +246,7 @@ def file_name(start: int) -> str:
     **Source:** RocketMQ ``UtilAll#offset2FileName``.
     """
     if start < 0:
-        raise LocalProtocolError(f"no file begins at {start}")
+        raise LocalProtocolError(f"no file starts at {start}")
     return f"{start:0{NAME_DIGITS}d}"
 
 
@@ -557,7 +555,7 @@ def _whole(buf: Buffer, position: int, base_offset: int, decode: bool) -> LogRec
         kind="position",
         physical_offset=record.physical_offset,
         length=record.total_size,
-        detail=f"the record says physical offset {record.own_offset}",
+        detail=f"the record has physical offset {record.own_offset}",
         record=record,
     )
 
@@ -570,7 +568,7 @@ def _bad_crc(buf: Buffer, position: int, base_offset: int, status: int, decode: 
         body = body_crc(
             bytes(buf[record.body_position : record.body_position + record.body_length])
         )
-        detail = f"body CRC is {body:08x}, the record says {record.body_crc:08x}"
+        detail = f"body CRC is {body:08x}, stored {record.body_crc:08x}"
     else:
         detail = "CRC of the record is not the one in its property __CRC32#"
     return Damage(
@@ -591,9 +589,9 @@ def _describe(buf: Buffer, position: int, status: int) -> str:
     if status == BAD_MAGIC:
         return f"magic code {magic:08x}"
     if status == BLANK_HERE:
-        return f"blank record says {size} bytes, {left} are left in the file"
+        return f"blank record of {size} bytes, {left} are left in the file"
     if status == NOT_WRITTEN:
-        return "zeros, but the log goes on behind them"
+        return "zeros followed by further records"
     if status == TRUNCATED:
         return f"record length {size}, {left} bytes are left in the file"
     if status == BAD_SIZE:
