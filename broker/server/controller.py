@@ -397,7 +397,7 @@ def report_recovery(report: RecoveryReport) -> None:
             report.milliseconds,
             report.dispatched,
         )
-    for damage in report.damages:
+    for damage in report.damaged_regions:
         log.error(
             "%s: %d bytes at physical offset %d: %s: %s",
             damage.path,

@@ -18,11 +18,11 @@ from broker.message.record import (
     FIXED_STRUCTS,
     HOST_SHAPE_SHIFT,
     HOST_V6_SIZE,
+    PROPERTIES_LENGTH_SIZE,
 )
 from broker.store.consumequeue.consume_queue import Topic
 from broker.store.format.commitlog import (
     BLANK_SIZE,
-    PROPERTIES_LENGTH_SIZE,
     check_record,
     encode_blank,
     own_offset,

@@ -236,7 +236,7 @@ SETTINGS: Final[dict[str, Setting]] = {
     "access_message_in_memory_max_ratio": Setting(
         "accessMessageInMemoryMaxRatio",
         "% of RAM",
-        "messages farther behind the end are old",
+        "messages farther from the end of the log count as on disk",
         bounds=(0, 100),
     ),
     "max_msgs_num_batch": Setting(

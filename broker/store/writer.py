@@ -104,7 +104,7 @@ class StoreWriter:
                 taken, drawn = self._special(inner, queue_offset)
                 if taken == 0:
                     queue_offset = 0
-            if queue_offset >= queue.room:
+            if queue_offset >= queue.reserved_offset:
                 queue.ensure_capacity(queue_offset)
             physical_offset, size = self._log.append(
                 inner, topic, queue_offset, self._clock.now_ms()
@@ -170,7 +170,7 @@ class StoreWriter:
             self._log.ensure_capacity(
                 sum([self._log.record_size(inner, topic) for inner in inners])
             )
-            if queue.next_offset + len(inners) > queue.room:
+            if queue.next_offset + len(inners) > queue.reserved_offset:
                 queue.ensure_capacity(queue.next_offset + len(inners) - 1)
         except (DiskFullError, RecordTooLargeError, StoreError, OSError) as error:
             return [self._append_failed(error)]

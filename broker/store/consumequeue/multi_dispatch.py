@@ -93,7 +93,7 @@ def draw_offsets(
     try:
         for name in names_of(inner.topic, inner.properties):
             queue = queue_of(queues, name, inner.queue_id)
-            if queue.next_offset >= queue.room:
+            if queue.next_offset >= queue.reserved_offset:
                 queue.ensure_capacity(queue.next_offset)
             offsets.append(str(queue.next_offset))
             queue.next_offset += 1

@@ -590,7 +590,7 @@ def test_findings_of_recovery_are_logged(caplog) -> None:
         RecoveryReport(
             clean=False,
             scanned_bytes=99,
-            damages=[damage],
+            damaged_regions=[damage],
             removed_files=["index/1"],
             notes=["sizes differ"],
         )
