@@ -148,7 +148,7 @@ CYCLES: list[set[str]] = [
     # loaded when numba is there; shares its result types with the slow path
     {"broker.store.index.vectorized", "broker.store.recovery.index_repairer"},
     # types only: context and persistence name each other
-    {"broker.server.context", "broker.server.persistence"},
+    {"broker.server.context", "broker.server.tables.persistence"},
 ]
 
 # package -> top-level modules that it never imports

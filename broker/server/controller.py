@@ -26,19 +26,19 @@ from broker.remoting.client import RemotingClient
 from broker.remoting.daemon import shown_host
 from broker.remoting.server import Connection, LaneLimits, RemotingServer, ServerLimits
 from broker.server import config as role
+from broker.server.client.notifications import notify_members
 from broker.server.config import BrokerConfig
 from broker.server.context import BrokerContext
-from broker.server.deadline_timer import DeadlineTimer
 from broker.server.ha.replication import Replication
-from broker.server.notifications import notify_members
-from broker.server.persistence import ConfigStore
+from broker.server.longpolling.deadline_timer import DeadlineTimer
 from broker.server.processor.pull import PullMessageProcessor
 from broker.server.processor.table import make_handlers
 from broker.server.registration import Registrar
 from broker.server.schedule import MAX_WAIT_MS, ScheduleMessageService
 from broker.server.settings import Settings
 from broker.server.stats import SAMPLE_MS, TOPIC_PUT_NUMS, TOPIC_PUT_SIZE
-from broker.server.table_writer import Done
+from broker.server.tables.persistence import ConfigStore
+from broker.server.tables.table_writer import Done
 from broker.server.transaction.bridge import TransactionalMessageBridge
 from broker.server.transaction.check_service import TransactionalMessageCheckService
 from broker.server.transaction.service import TransactionalMessageService

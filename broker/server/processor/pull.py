@@ -31,7 +31,7 @@ from broker.remoting.protocol.header.fields import decode_header_fields
 from broker.remoting.protocol.header.pull import PullMessageRequestHeader
 from broker.server import stats as counted
 from broker.server.context import BrokerContext
-from broker.server.long_polling import SuspendedPull
+from broker.server.longpolling.long_polling import SuspendedPull
 from broker.server.message_filter import EVERYTHING, Matcher
 from broker.server.processor.responses import no_group, no_topic
 from broker.store.results import GetMessageResult, GetMessageStatus

@@ -19,11 +19,11 @@ from broker.remoting.protocol.command import RemotingCommand, request
 from broker.remoting.protocol.framing import FrameDecoder, encode_frame
 from broker.remoting.protocol.rpc import Access
 from broker.server.context import BrokerContext
-from broker.server.persistence import ConfigStore
 from broker.server.processor.pull import PullMessageProcessor
 from broker.server.processor.table import make_handlers
 from broker.server.schedule import ScheduleMessageService
 from broker.server.settings import Settings
+from broker.server.tables.persistence import ConfigStore
 from broker.server.transaction.bridge import TransactionalMessageBridge
 from broker.server.transaction.service import TransactionalMessageService
 from broker.store.config import parse_delay_levels

@@ -6,8 +6,8 @@ from broker.common.group import SubscriptionGroupConfig
 from broker.common.subscription import build_subscription
 from broker.common.topic import PERM_WRITE
 from broker.remoting.protocol.codes import RequestCode, ResponseCode
-from broker.server.clients import ClientChannel, ConsumerProfile
-from broker.server.long_polling import SUSPENDED_PULL_BYTES
+from broker.server.client.clients import ClientChannel, ConsumerProfile
+from broker.server.longpolling.long_polling import SUSPENDED_PULL_BYTES
 
 SUSPEND = 4 | 2
 COMMIT = 4 | 1
