@@ -4,7 +4,7 @@ import pytest
 
 from broker.common.group import SYS_TRANS_GROUP
 from broker.server.transaction import check_round
-from broker.store.commitlog import MAX_PROPERTIES
+from broker.message.properties import PROPERTIES_MAX_SIZE as MAX_PROPERTIES
 from broker.store.results import PutMessageResult, PutMessageStatus
 
 
