@@ -134,6 +134,12 @@ _BLOCK = 1 << 16
 _ZEROS = bytes(_BLOCK)
 
 
+_DISPATCH_FIELDS = (
+    *("totalSize", "magicCode", "queueId", "queueOffset", "sysFlag", "storeTimestamp"),
+    "bodyLength",
+)
+
+
 class Shape:
     """Field positions within a record of one host shape (``sysFlag >> 4 & 3``)."""
 
@@ -166,15 +172,7 @@ class Shape:
             "preparedTransactionOffset",
             "bodyLength",
         )
-        self.dispatch = layout.packer(
-            "totalSize",
-            "magicCode",
-            "queueId",
-            "queueOffset",
-            "sysFlag",
-            "storeTimestamp",
-            "bodyLength",
-        )
+        self.dispatch = layout.packer(*_DISPATCH_FIELDS)
         self.walk = layout.packer(
             "totalSize", "magicCode", "queueId", "physicalOffset", "sysFlag", "bodyLength"
         )
@@ -401,22 +399,12 @@ def peek_dispatch_fields(
     size, magic, queue_id, queue_offset, sys_flag, stored, length = shape.dispatch.unpack_from(
         buf, position
     )
-    topic_at = position + shape.payload_at + length
-    if magic == MAGIC_V1:
-        topic = topic_at + 1
-        topic_end = topic + buf[topic_at]
-    else:
-        topic = topic_at + 2
-        topic_end = topic + int.from_bytes(buf[topic_at:topic], "big")
-    return (
-        size,
-        queue_id,
-        queue_offset,
-        sys_flag,
-        stored,
-        bytes(buf[topic:topic_end]),
-        bytes(buf[topic_end + PROPERTIES_LENGTH_SIZE : position + size]),
-    )
+    at = position + shape.payload_at + length
+    start = at + (1 if magic == MAGIC_V1 else 2)
+    end = start + (buf[at] if magic == MAGIC_V1 else int.from_bytes(buf[at:start], "big"))
+    topic = bytes(buf[start:end])
+    properties = bytes(buf[end + PROPERTIES_LENGTH_SIZE : position + size])
+    return size, queue_id, queue_offset, sys_flag, stored, topic, properties
 
 
 def is_plausible(buf: Buffer, position: int, base_offset: int) -> bool:
