@@ -3,8 +3,8 @@
 import pytest
 
 from broker.common.group import SYS_TRANS_GROUP
+from broker.message.properties import PROPERTIES_MAX_SIZE
 from broker.server.transaction import check_round
-from broker.store.commitlog import MAX_PROPERTIES
 from broker.store.results import PutMessageResult, PutMessageStatus
 
 
@@ -172,7 +172,7 @@ def test_a_store_that_refuses_copies_ends_the_round_and_loses_nothing(ledger, mo
 def test_a_half_whose_copy_does_not_fit_is_discarded(ledger) -> None:
     ledger.online()
     ledger.begin(filler="f")
-    left = MAX_PROPERTIES - len(ledger.halves()[0].properties_raw)
+    left = PROPERTIES_MAX_SIZE - len(ledger.halves()[0].properties_raw)
     ledger.commit(ledger.begin(b"as long as possible", filler="f" * (left + 1)))
     ledger.begin(b"silent", filler="f" * (left + 1))
     ledger.service.bridge.put_op(b"0,")
