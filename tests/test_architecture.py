@@ -206,7 +206,7 @@ PHRASES = {
 RENAMED = (
     r"\b(?:QueueCheck|QueueOrder|QueueEnds|demand_reading|IndexHealing|IndexProof|ColumnLane"
     r"|MessageInner|look_message|HeldPull|PullHold|why_no_batch|make_room|secure_queues"
-    r"|emit_thing|carry_out|ConsumeQueueTable|BrokerLocks|DelayQueues|Misfits?|LetterRow"
+    r"|emit_thing|carry_out|ConsumeQueueTable|QueueLocks|DelayQueues|Misfits?|LetterRow"
     r"|drop_unproven|_leap|_quickly|_tell_\w+|tell_mended|_?MOST_[A-Z_]+|draw_thing|settle_removed"
     r"|place_again|NothingFound|test_house)\b"
 )

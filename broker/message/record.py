@@ -132,6 +132,11 @@ class RecordHead(NamedTuple):
 _new_head = RecordHead._make
 
 
+def peek_record_size(buffer: Buffer, position: int = 0) -> int:
+    """The length stored in the first four bytes of a record; nothing is checked."""
+    return int.from_bytes(buffer[position : position + 4], "big", signed=True)
+
+
 def peek_record(buffer: Buffer, position: int = 0) -> RecordHead | None:
     """Read the fixed part of a record; None if no complete record can start here.
 

@@ -111,7 +111,7 @@ class BrokerContext:
         self.files: ConfigStore | None = None
         self.server: RemotingServer | None = None
         # The state of replication, as GET_BROKER_HA_STATUS answers it.
-        self.ha_status: Callable[[], HARuntimeInfo] = HARuntimeInfo
+        self.ha_status: Callable[[], HARuntimeInfo] = self._without_slaves
         self.on_config_change: list[Callable[[], None]] = []
         self.on_suspend: Callable[[], None] | None = None
         self.on_wake: Callable[[list[SuspendedPull]], None] | None = None
@@ -127,6 +127,10 @@ class BrokerContext:
         """
         self.store_host = encode_host(host_address(host), port)
         self.address = format_address(host, port)
+
+    def _without_slaves(self) -> HARuntimeInfo:
+        end = self.store.max_physical_offset
+        return HARuntimeInfo(master=True, master_commit_log_max_offset=end)
 
     def set_config(self, config: BrokerConfig) -> None:
         """Apply changed settings to every table that keeps them, and notify the listeners."""

@@ -2,12 +2,15 @@
 
 import base64
 import itertools
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from broker.message.message_id import offset_msg_id
+from broker.message.properties import encode_properties
 from broker.remoting.blocking import BlockingClient
 from broker.remoting.protocol.codes import RequestCode
 from broker.remoting.protocol.command import RemotingCommand, request
@@ -20,6 +23,7 @@ QUICK = {
     "transactionCheckInterval": 1000,
     "transactionOpBatchInterval": 200,
     "flushConsumerOffsetInterval": 500,
+    "transactionCheckMax": 4,
 }
 # Added by the client when it pulls, or different from run to run.
 VOLATILE = (
@@ -40,6 +44,7 @@ class Side:
         self.number = next(NAMES)
         self.topic = f"Ledger{self.number}"
         self.producer = f"tx-{self.number}"
+        self.started: set[str] = set()
         self.words = {
             "namesrv": namesrv,
             "topic": self.topic,
@@ -48,6 +53,7 @@ class Side:
         }
 
     def send(self, local: str, check: str, count: int = 1, **words: Any) -> Events:
+        self.started.add(self.producer)
         own = {"local": local, "check": check, **words.pop("properties", {})}
         events = self.peer.ask(
             "transaction", **{**self.words, "count": count, "properties": own, **words}
@@ -79,10 +85,10 @@ class Side:
         events = self.peer.try_ask("dump", namesrv=self.namesrv, topic=topic)
         return [event for event in events if event["event"] == "message"]
 
-    def call(self, code: int, fields: dict[str, Any]) -> RemotingCommand:
+    def call(self, code: int, fields: dict[str, Any], body: bytes = b"") -> RemotingCommand:
         with BlockingClient(timeout_ms=20_000) as client:
             named = {name: str(value) for name, value in fields.items()}
-            return client.call(self.broker, request(code, named))
+            return client.call(self.broker, request(code, named, body))
 
     def end(self, half: dict[str, Any], decision: int, **changes: Any) -> tuple[int, str | None]:
         """END_TRANSACTION for a record of the half topic: code and remark of the answer."""
@@ -97,6 +103,30 @@ class Side:
         }
         answer = self.call(RequestCode.END_TRANSACTION, fields)
         return answer.code, answer.remark
+
+    def offset_id(self, event: dict[str, Any]) -> str:
+        """The offset message id of a record of this broker."""
+        return offset_msg_id(self.broker, event["physicalOffset"])
+
+    def raw_half(self, **properties: str) -> RemotingCommand:
+        """Send a half message that a Java client would not send; the answer."""
+        given = {
+            "TRAN_MSG": "true",
+            "PGROUP": self.words["group"],
+            "WAIT": "true",
+            "UNIQ_KEY": f"7F{self.number:030d}",
+            **properties,
+        }
+        plain = dict(
+            zip(
+                "acdefhjkm",
+                (self.words["group"], "TBW102", 4, 1, 4, 9, 0, "false", "false"),
+                strict=True,
+            )
+        )
+        born_ms = time.time_ns() // 1_000_000
+        fields = {**plain, "b": self.topic, "g": born_ms, "i": encode_properties(given).decode()}
+        return self.call(RequestCode.SEND_MESSAGE_V2, fields, b"raw")
 
     def stop(self) -> None:
         self.peer.ask("stopProducer", producer=self.producer)
@@ -133,7 +163,7 @@ def both(brokers: Any, peer: Any, make_topic: Callable[..., None]) -> Any:
             make_topic(broker, "First")
             peer.produce(namesrv=namesrv, topic="First")  # no half message at offset 0 of the log
             results[name] = scenario(side)
-            if side.producer:
+            if side.producer in side.started:
                 side.stop()
         assert results["ours"] == results["java"]
         return results["ours"]
@@ -241,6 +271,82 @@ def test_clients_cannot_send_to_the_topics_of_transactions(both: Any) -> None:
         return refused
 
     both(scenario)
+
+
+def test_a_silent_transaction_is_discarded_and_can_be_resumed(
+    both: Any, until: Callable[..., Any]
+) -> None:
+    def scenario(side: Side) -> Any:
+        (sent,) = side.send("unknown", "unknown", keys="k")
+
+        def discarded() -> Events:
+            return [e for e in side.dump(DISCARDED) if e["uniqKey"] == sent["msgId"]]
+
+        (given_up,) = until(discarded, "the half message is given up")
+        before = side.bodies()
+        resumed = side.call(
+            RequestCode.RESUME_CHECK_HALF_MESSAGE,
+            {"msgId": side.offset_id(given_up), "topic": DISCARDED},
+        )
+        half = side.half(sent)
+        answer = side.end(half, 8)
+        until(lambda: side.bodies() == ["body-0"], "the resumed transaction is committed")
+        views = [message_view(given_up), message_view(half)]
+        return before, (resumed.code, resumed.remark), answer, views
+
+    before, resumed, answer, views = both(scenario)
+    assert (before, resumed, answer) == ([], (0, None), (0, None))
+    times = [view["properties"]["TRANSACTION_CHECK_TIMES"] for view in views]
+    assert times[0] == "4"
+
+
+def test_an_immunity_time_delays_the_first_check(both: Any, until: Callable[..., Any]) -> None:
+    def scenario(side: Side) -> Any:
+        side.register(until)
+        side.send("unknown", "commit", properties={"CHECK_IMMUNITY_TIME_IN_SECONDS": "2"})
+        (check,) = side.checks(1)
+        until(lambda: side.bodies() == ["body-0"], "the message is committed by the check")
+        (message,) = side.visible()
+        return check["decision"], "TRAN_PREPARED_QUEUE_OFFSET" in message["properties"]
+
+    assert both(scenario) == ("commit", True)
+
+
+def test_the_answer_to_a_half_message_has_its_place_in_the_half_queue(both: Any) -> None:
+    def scenario(side: Side) -> Any:
+        answer = side.raw_half()
+        sent = int(answer.ext_fields["queueOffset"]), int(answer.ext_fields["msgId"][16:], 16)
+        half = [e for e in side.dump(HALF) if e["uniqKey"] == answer.ext_fields["transactionId"]]
+        places = [(e["queueOffset"], e["physicalOffset"]) for e in half[:1]]
+        return (
+            answer.code,
+            answer.ext_fields["queueId"],
+            sorted(answer.ext_fields),
+            [sent] == places,
+        )
+
+    both(scenario)
+
+
+def test_a_delay_on_a_half_message_counts_from_the_commit(
+    brokers: Any, peer_533: Any, make_topic: Callable[..., None], until: Callable[..., Any]
+) -> None:
+    """Java clients remove it. A Java broker that gets one loses the message at its commit."""
+    seen = {}
+    for name, (namesrv, broker) in brokers.items():
+        side = Side(peer_533, namesrv, broker)
+        make_topic(broker, side.topic)
+        answer = side.raw_half(DELAY="1")
+        half = {
+            "queueOffset": int(answer.ext_fields["queueOffset"]),
+            "physicalOffset": int(answer.ext_fields["msgId"][16:], 16),
+            "uniqKey": answer.ext_fields["transactionId"],
+        }
+        assert (answer.code, side.end(half, 8)) == (0, (0, None))
+        if name == "ours":
+            until(lambda side=side: side.bodies() == ["raw"], "the delayed message is delivered")
+        seen[name] = half["uniqKey"] in {event["uniqKey"] for event in side.dump(HALF)}
+    assert seen == {"java": False, "ours": True}
 
 
 # ---- one store, two brokers

@@ -36,6 +36,9 @@ from broker.client.instance.transport import (
 )
 from broker.common.clock import Clock, SystemClock
 from broker.errors import BrokerError, ClientError, RocketMQError
+from broker.message.message import PROPERTY_PRODUCER_GROUP
+from broker.message.properties import peek_property
+from broker.message.record import peek_properties
 from broker.remoting.protocol.body.heartbeat import ConsumerData, HeartbeatData, ProducerData
 from broker.remoting.protocol.codes import RequestCode, ResponseCode
 from broker.remoting.protocol.command import RemotingCommand, response
@@ -199,6 +202,7 @@ class MQClientInstance:
         """Remove a group here and at every broker; brokers that do not answer expire it."""
         if producer_group:
             self.producers.pop(producer_group, None)
+            self._group_handlers.pop((RequestCode.CHECK_TRANSACTION_STATE, producer_group), None)
         if consumer_group:
             self.consumers.pop(consumer_group, None)
             for key in [one for one in self._group_handlers if one[1] == consumer_group]:
@@ -226,8 +230,7 @@ class MQClientInstance:
 
     async def _handle(self, address: str, command: RemotingCommand) -> RemotingCommand | None:
         """Dispatch a request of a broker."""
-        fields = command.ext_fields
-        group = fields.get("consumerGroup") or fields.get("group", "")
+        group = _group_of(command)
         handler = self._group_handlers.get((command.code, group)) or self._handlers.get(
             command.code
         )
@@ -382,6 +385,17 @@ class MQClientInstance:
     def _any_address(self, broker_name: str) -> str | None:
         found = self.routes.reader(broker_name, 0)
         return None if found is None else found[0]
+
+
+def _group_of(command: RemotingCommand) -> str:
+    """Return the group that a request of a broker is about: a field, or in the half message."""
+    fields = command.ext_fields
+    if command.code == RequestCode.CHECK_TRANSACTION_STATE:
+        group = peek_property(
+            peek_properties(command.body_bytes()), PROPERTY_PRODUCER_GROUP.encode()
+        )
+        return "" if group is None else group.decode("utf-8", "replace")
+    return fields.get("consumerGroup") or fields.get("group", "")
 
 
 def make_client_id(config: ClientConfig, ip: str) -> str:

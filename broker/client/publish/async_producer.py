@@ -22,6 +22,7 @@ from broker.client.publish.message_encoder import (
     send_request,
 )
 from broker.client.publish.publish_info import TopicPublishInfo
+from broker.client.publish.request_reply import replies_of
 from broker.client.publish.retry import RetryPolicy
 from broker.client.publish.uniq_key import UniqKeyGenerator
 from broker.client.results import SendResult, SendStatus
@@ -30,7 +31,7 @@ from broker.common.clock import Clock, SystemClock
 from broker.common.group import check_group_name
 from broker.common.message_queue import MessageQueue
 from broker.errors import BrokerError, ClientError, RemotingError, RequestTimeoutError
-from broker.message.message import Message
+from broker.message.message import Message, MessageExt
 from broker.remoting.protocol.codes import RequestCode, ResponseCode
 
 QueueSelector = Callable[[Sequence[MessageQueue]], MessageQueue]
@@ -88,6 +89,7 @@ class AsyncProducer:
         self._sending: set[asyncio.Task[SendResult]] = set()
         self._topics: set[str] = set()
         self._keys: UniqKeyGenerator | None = None
+        self._known_for_replies: frozenset[str] = frozenset()
 
     # ---- life cycle
 
@@ -238,6 +240,27 @@ class AsyncProducer:
         )
         timeout_ms = self.config.send_msg_timeout_ms
         await self.instance.transport.oneway(address, command, timeout_ms)
+
+    async def request(self, message: Message, *, timeout_ms: int) -> MessageExt:
+        """Send a request and wait for the reply of its consumer (:func:`reply_to`).
+
+        Raises RequestTimeoutError if none comes in time, otherwise as ``send``.
+        """
+        self._check_running()
+        instance = self.instance
+        deadline_ms = self.clock.monotonic_ms() + timeout_ms
+        replies = replies_of(instance)
+        info = await self.publish_info(self.wire_topic(message.topic))
+        if not self._known_for_replies >= info.broker_names:
+            await instance.heartbeat()  # a broker pushes replies only to clients that it knows
+            self._known_for_replies |= info.broker_names
+        correlation_id = replies.open(message, timeout_ms)
+        try:
+            left_ms = max(1, int(deadline_ms - self.clock.monotonic_ms()))
+            await self.send(message, timeout_ms=left_ms)
+            return await replies.wait(correlation_id, deadline_ms - self.clock.monotonic_ms())
+        finally:
+            replies.close(correlation_id)
 
     async def recall(self, topic: str, recall_handle: str) -> str:
         """Cancel a delayed message (5.3.2 brokers); returns its message id.

@@ -22,6 +22,7 @@ from broker.message.message import (
     PROPERTY_CONSUME_START_TIMESTAMP,
     PROPERTY_INSTANCE_ID,
     PROPERTY_MAX_RECONSUME_TIMES,
+    PROPERTY_MESSAGE_TYPE,
     PROPERTY_RECONSUME_TIME,
     PROPERTY_TRANSACTION_PREPARED,
     PROPERTY_UNIQ_KEY,
@@ -34,6 +35,9 @@ from broker.remoting.protocol.command import RemotingCommand, request
 from broker.remoting.protocol.header.fields import encode_header_fields
 from broker.remoting.protocol.header.send import SendMessageRequestHeaderV2
 
+REPLY_TYPE = "reply"
+"""Value of MSG_TYPE of a reply, which has its own request code."""
+
 
 class EncodedMessage(msgspec.Struct, frozen=True, kw_only=True):
     """One request's content: topic on the wire, body as stored, flags, property string."""
@@ -45,6 +49,7 @@ class EncodedMessage(msgspec.Struct, frozen=True, kw_only=True):
     properties: str
     msg_id: str
     batch: bool = False
+    reply: bool = False
     reconsume_times: int = 0
     max_reconsume_times: int | None = None
 
@@ -99,6 +104,7 @@ def encode_message(
         flag=message.flag,
         properties=encode_properties(sent).decode(),
         msg_id=key,
+        reply=properties.get(PROPERTY_MESSAGE_TYPE) == REPLY_TYPE,
         reconsume_times=reconsume_times,
         max_reconsume_times=max_reconsume_times,
     )
@@ -188,5 +194,9 @@ def send_request(
         batch=encoded.batch,
         bname=queue.broker_name,
     )
-    code = RequestCode.SEND_BATCH_MESSAGE if encoded.batch else RequestCode.SEND_MESSAGE_V2
+    code = RequestCode.SEND_MESSAGE_V2
+    if encoded.batch:
+        code = RequestCode.SEND_BATCH_MESSAGE
+    elif encoded.reply:
+        code = RequestCode.SEND_REPLY_MESSAGE_V2
     return request(code, encode_header_fields(header), encoded.body)

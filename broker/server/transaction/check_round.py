@@ -33,7 +33,8 @@ log = logging.getLogger("broker.server")
 
 ROUND_MS: Final = 60_000  # longest round; the next one continues at its offset
 SKIPPED_PER_STEP: Final = 4_096  # settled halves passed over in one step, below 1 ms
-OP_BYTES_PER_COST: Final = 2_048
+OPS_PER_COST: Final = 4
+OP_BYTES_PER_COST: Final = 1_024
 COSTS_PER_COMMIT: Final = 4_000  # progress is committed during a long round, too
 MAX_LOGGED: Final = 100
 
@@ -145,7 +146,7 @@ class CheckRound:
     def _read_ops(self) -> int:
         """Read further op records; return the cost."""
         found = self._bridge.ops_from(self._next_op)
-        cost = 1
+        cost = 1 + len(found.records) // OPS_PER_COST
         last_born_ms = 0
         for op_offset, message in found.records:
             listed = decode_op(message) if message is not None else []

@@ -332,16 +332,6 @@ def _crc_status(buf: Buffer, position: int, stop: int, stored: int, body: tuple[
     return stop - position
 
 
-def describe_status(status: int) -> str:
-    """The meaning of a negative result of :func:`check_record`."""
-    return DAMAGE_KINDS[_KIND_OF[status]]
-
-
-def peek_record_size(buf: Buffer, position: int) -> int:
-    """The length stored at the start of the record at ``position``; nothing is checked."""
-    return int(_HEAD.unpack_from(buf, position)[0])
-
-
 def own_offset(buf: Buffer, position: int) -> int:
     """The physical offset stored in the record at ``position``."""
     return int(_OWN_OFFSET.unpack_from(buf, position)[0])

@@ -10,16 +10,15 @@ a record and an acknowledged offset means valid records.
 from typing import Final, NamedTuple
 
 from broker.errors import StoreError
+from broker.message.record import peek_record_size
 from broker.store.format.commitlog import (
     BLANK_HERE,
     BLANK_SIZE,
     TRUNCATED,
     check_record,
     decode_blank,
-    describe_status,
     fits,
     own_offset,
-    peek_record_size,
     store_timestamp,
 )
 
@@ -117,7 +116,7 @@ class ReceivedRecords:
                     raise self._invalid(offset, f"a record of {size} bytes")
                 return position, timestamp
             if size < 0:
-                raise self._invalid(offset, f"an invalid record ({describe_status(size)})")
+                raise self._invalid(offset, "an invalid record")
             if size > self._max_record_size or not fits(size, rest_of_file):
                 raise self._invalid(offset, f"a record of {size} bytes")
             if own_offset(data, position) != offset:

@@ -22,7 +22,6 @@ HEAVY = [
     "tabulate",
     "httpx",
     "yaml",
-    "zlib",
     "lz4",
     "multiprocessing",
     "subprocess",

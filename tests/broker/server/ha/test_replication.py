@@ -1,279 +1,163 @@
-"""Master and slave connected by a real socket: bytes, acknowledgements, divergence."""
+"""Master and slave as whole brokers with one name server: roles, tables, refusals."""
 
 import asyncio
-import shutil
+import json
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 
-from broker.common.clock import SystemClock
-from broker.remoting.access import AccessRules
+from broker.errors import StoreError
+from broker.remoting.client import RemotingClient
+from broker.remoting.protocol.body.ha import HARuntimeInfo
+from broker.remoting.protocol.codes import RequestCode, ResponseCode
+from broker.remoting.protocol.command import RemotingCommand, request
+from broker.server.controller import BrokerController
 from broker.server.ha import client as ha_client
-from broker.server.ha.client import HAClient
-from broker.server.ha.config import HaConfig
-from broker.server.ha.service import HAService
-from broker.store.config import MessageStoreConfig
-from broker.store.message_store import MessageExtBrokerInner, MessageStore
-from broker.store.results import PutMessageStatus
+from broker.server.ha import slave_synchronize
+from broker.server.standalone import EmbeddedBroker, embedded_settings
+from tests.support.replicas import until
 
-FILE = 64 * 1024
-
-
-def open_store(root: Path, *, sync: bool = False) -> MessageStore:
-    loop = asyncio.get_running_loop()
-    config = MessageStoreConfig(
-        store_path_root_dir=str(root),
-        mapped_file_size_commit_log=FILE,
-        mapped_file_size_consume_queue=6000,
-        flush_disk_type="SYNC_FLUSH" if sync else "ASYNC_FLUSH",
-    )
-    store = MessageStore(config, defer=loop.call_soon, notify=loop.call_soon_threadsafe)
-    store.load()
-    store.start()
-    return store
-
-
-class Pair:
-    """A master with its HA service; slaves are added by :meth:`follow`."""
-
-    def __init__(self, folder: Path, config: HaConfig, *, sync: bool = False) -> None:
-        self.folder = folder
-        self.config = config
-        self.master = open_store(folder / "master", sync=sync)
-        self.service = HAService(self.master, config, SystemClock(), AccessRules())
-        self.clients: list[HAClient] = []
-        self.stores = [self.master]
-
-    async def start(self) -> None:
-        await self.service.start("127.0.0.1", 0)
-
-    def follow(self, name: str = "slave", *, sync: bool = False) -> tuple[MessageStore, HAClient]:
-        slave = open_store(self.folder / name, sync=sync)
-        slave.flags.make_replica()
-        address = f"127.0.0.1:{self.service.port}"
-        client = HAClient(slave, self.config, SystemClock(), lambda: address)
-        client.start()
-        self.stores.append(slave)
-        self.clients.append(client)
-        return slave, client
-
-    async def close(self) -> None:
-        for client in self.clients:
-            await client.stop()
-        await self.service.stop()
-        for store in self.stores:
-            store.shutdown()
-
-
-def put(store: MessageStore, count: int, size: int = 700) -> None:
-    for number in range(count):
-        result = store.put_message(
-            MessageExtBrokerInner(
-                topic="T",
-                queue_id=number % 4,
-                body=bytes([number % 256]) * size,
-                properties=b"KEYS\x01k%d\x02" % number,
-                born_host=b"\x7f\0\0\1\0\0\0\1",
-                store_host=b"\x7f\0\0\1\0\0\0\2",
-            )
-        )
-        assert result.status is PutMessageStatus.PUT_OK
-
-
-async def until(condition, seconds: float = 20.0) -> None:
-    async with asyncio.timeout(seconds):
-        while not condition():
-            await asyncio.sleep(0.005)
-
-
-def log_bytes(store: MessageStore) -> bytes:
-    start, data = store.min_physical_offset, b""
-    while start + len(data) < store.max_physical_offset:
-        data += bytes(store.log.rest_of_file(start + len(data)))
-    return data
+SMALL = {"mappedFileSizeCommitLog": "262144", "maxHashSlotNum": "1000", "maxIndexNum": "4000"}
 
 
 @pytest.fixture(autouse=True)
-def fast_reconnect(monkeypatch: pytest.MonkeyPatch) -> None:
+def short_periods(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ha_client, "RECONNECT_MS", 20)
+    monkeypatch.setattr(slave_synchronize, "PERIOD_MS", 100)
 
 
-async def in_pair(folder: Path, scenario, config: HaConfig | None = None, **options) -> None:
-    pair = Pair(folder, config or HaConfig(), **options)
-    await pair.start()
-    try:
-        await scenario(pair)
-    finally:
-        await pair.close()
+def slave_of(master: EmbeddedBroker, root: Path, more: Mapping[str, str] = {}) -> BrokerController:
+    settings = embedded_settings(
+        str(root),
+        {
+            **SMALL,
+            "brokerRole": "SLAVE",
+            "brokerId": "1",
+            "brokerName": master.controller.context.config.broker_name,
+            "namesrvAddr": master.namesrv_address,
+            **more,
+        },
+    )
+    return BrokerController(settings, listen=[("127.0.0.1", 0)])
 
 
-def test_an_empty_slave_gets_the_log_queues_and_index(tmp_path: Path, run) -> None:
-    async def scenario(pair: Pair) -> None:
-        put(pair.master, 50)
-        slave, _ = pair.follow()
-        await until(lambda: slave.max_physical_offset == pair.master.max_physical_offset)
-        put(pair.master, 200)  # rolls over several files while it is followed
-        await until(lambda: slave.max_physical_offset == pair.master.max_physical_offset)
-        await until(lambda: slave.reput.offset == slave.max_physical_offset)
-        assert log_bytes(slave) == log_bytes(pair.master)
-        assert pair.master.log.max_offset > 2 * FILE
-        for queue_id in range(4):
-            assert slave.get_max_offset("T", queue_id) == pair.master.get_max_offset("T", queue_id)
-        found = [
-            [bytes(one) for one in store.query_message("T", "k17", 10, 0, 1 << 60).buffers]
-            for store in (slave, pair.master)
-        ]
-        assert found[0] == found[1]
-        assert len(found[0]) == 2
-
-    run(in_pair(tmp_path, scenario))
+async def send(address: str, client: RemotingClient, body: bytes = b"x") -> RemotingCommand:
+    fields = {
+        "a": "producers",
+        "b": "Orders",
+        "c": "TBW102",
+        "d": "4",
+        "e": "0",
+        "f": "0",
+        "g": "1700000000000",
+        "h": "0",
+        "i": "",
+        "j": "0",
+        "k": "false",
+    }
+    return await client.call(address, request(RequestCode.SEND_MESSAGE_V2, fields, body), 10_000)
 
 
-def test_a_slave_refuses_puts(tmp_path: Path, run) -> None:
-    async def scenario(pair: Pair) -> None:
-        slave, _ = pair.follow()
-        result = slave.put_message(MessageExtBrokerInner(topic="T", queue_id=0, body=b"x"))
-        assert result.status is PutMessageStatus.SERVICE_NOT_AVAILABLE
-        assert "slave" in result.remark
-
-    run(in_pair(tmp_path, scenario))
-
-
-@pytest.mark.parametrize("sync", [False, True])
-def test_a_put_waits_for_the_copy(tmp_path: Path, run, sync: bool) -> None:
-    async def scenario(pair: Pair) -> None:
-        put(pair.master, 1)
-        slave, _ = pair.follow(sync=sync)
-        put(pair.master, 10)
-        answered: list[tuple[PutMessageStatus, int]] = []
-
-        def answer(status: PutMessageStatus) -> None:
-            end = slave.log.flushed_where if sync else slave.max_physical_offset
-            answered.append((status, end))
-
-        end = pair.master.max_physical_offset
-        pair.service.await_replicas(end, 2, answer)
-        await until(lambda: answered)
-        assert answered == [(PutMessageStatus.PUT_OK, end)]
-
-    run(in_pair(tmp_path, scenario, sync=sync))
+async def with_slave(tmp_path: Path, scenario, master_keys=None, slave_keys=None) -> None:
+    async with EmbeddedBroker(str(tmp_path / "master"), {**SMALL, **(master_keys or {})}) as master:
+        slave = slave_of(master, tmp_path / "slave", slave_keys or {})
+        await slave.start()
+        client = RemotingClient()
+        try:
+            await scenario(master, slave, client)
+        finally:
+            await client.close()
+            await slave.close()
 
 
-def test_without_a_slave_a_put_times_out(tmp_path: Path, run) -> None:
-    async def scenario(pair: Pair) -> None:
-        put(pair.master, 1)
-        answered: list[PutMessageStatus] = []
-        pair.service.await_replicas(pair.master.max_physical_offset, 2, answered.append)
-        await until(lambda: answered)
-        assert answered == [PutMessageStatus.FLUSH_SLAVE_TIMEOUT]
-
-    run(in_pair(tmp_path, scenario, HaConfig(slave_timeout=50)))
-
-
-def test_a_slave_continues_after_a_restart(tmp_path: Path, run) -> None:
-    async def scenario(pair: Pair) -> None:
-        put(pair.master, 30)
-        slave, client = pair.follow()
-        await until(lambda: slave.max_physical_offset == pair.master.max_physical_offset)
-        await client.stop()
-        pair.clients.remove(client)
-        slave.shutdown()
-        pair.stores.remove(slave)
-        put(pair.master, 300)
-        slave, client = pair.follow()
-        await until(lambda: slave.max_physical_offset == pair.master.max_physical_offset)
-        assert log_bytes(slave) == log_bytes(pair.master)
-        assert client.problem == ""
-
-    run(in_pair(tmp_path, scenario))
-
-
-def test_a_slave_with_another_history_appends_nothing_and_names_the_offset(
+def test_a_slave_finds_its_master_at_the_name_server_and_copies_log_and_tables(
     tmp_path: Path, run
 ) -> None:
-    async def scenario(pair: Pair) -> None:
-        put(pair.master, 20)
-        end = pair.master.max_physical_offset
-        slave, client = pair.follow()
-        await until(lambda: slave.max_physical_offset == end)
-        await client.stop()
-        pair.clients.remove(client)
-        slave.shutdown()
-        pair.stores.remove(slave)
-        other = open_store(tmp_path / "slave")
-        put(other, 5, size=650)
-        other.shutdown()
-        put(pair.master, 40)
-        slave, client = pair.follow()
-        before = log_bytes(slave)
-        await until(lambda: client.diverged_at is not None)
-        assert client.diverged_at is not None
-        assert end <= client.diverged_at < end + 100
-        assert "differs from the master's" in client.problem
-        assert log_bytes(slave) == before
-
-    run(in_pair(tmp_path, scenario))
-
-
-def test_a_master_that_lost_its_last_records_is_not_followed(tmp_path: Path, run) -> None:
-    async def scenario() -> None:
-        slave = open_store(tmp_path / "slave")
-        put(slave, 20)
-        end = slave.max_physical_offset
-        slave.shutdown()
-        shutil.copytree(tmp_path / "slave", tmp_path / "master")
-        slave = open_store(tmp_path / "slave")
-        put(slave, 10)
-        slave.shutdown()
-        pair = Pair(tmp_path, HaConfig(ha_send_heartbeat_interval=50))
-        await pair.start()
-        try:
-            slave, client = pair.follow()
-            before = log_bytes(slave)
-            await until(lambda: client.diverged_at is not None)
-            assert client.diverged_at == end
-            assert log_bytes(slave) == before
-        finally:
-            await pair.close()
-
-    run(scenario())
-
-
-def test_the_state_of_slaves_is_reported(tmp_path: Path, run) -> None:
-    async def scenario(pair: Pair) -> None:
-        put(pair.master, 20)
-        slave, client = pair.follow()
-        await until(lambda: slave.max_physical_offset == pair.master.max_physical_offset)
-        end = pair.master.max_physical_offset
-        await until(
-            lambda: (
-                [c.slave_ack_offset for c in pair.service.runtime_info().ha_connection_info]
-                == [end]
-            )
+    async def scenario(master: EmbeddedBroker, slave: BrokerController, client) -> None:
+        for _ in range(5):
+            assert (await send(master.address, client)).code == ResponseCode.SUCCESS
+        master.controller.context.offsets.commit("G", "Orders", 0, 3)
+        await until(lambda: slave.store.get_max_offset("Orders", 0) == 5)
+        await until(lambda: "Orders" in slave.context.topics)
+        await until(lambda: slave.context.offsets.query("G", "Orders", 0) == 3)
+        route = await client.call(
+            master.namesrv_address,
+            request(RequestCode.GET_ROUTEINFO_BY_TOPIC, {"topic": "Orders"}),
+            10_000,
         )
-        info = pair.service.runtime_info()
-        assert (info.master, info.in_sync_slave_nums) == (True, 1)
-        assert info.ha_connection_info[0].diff == 0
-        assert info.ha_connection_info[0].transfer_from_where == end
-        of_slave = client.runtime_info()
+        brokers = json.loads(route.body_bytes())["brokerDatas"]
+        assert brokers[0]["brokerAddrs"] == {"0": master.address, "1": slave.address}
+
+    run(with_slave(tmp_path, scenario))
+
+
+def test_a_slave_refuses_sends_with_the_code_of_java(tmp_path: Path, run) -> None:
+    async def scenario(master: EmbeddedBroker, slave: BrokerController, client) -> None:
+        await send(master.address, client)
+        await until(lambda: "Orders" in slave.context.topics)
+        answer = await send(slave.address, client)
+        assert answer.code == ResponseCode.SERVICE_NOT_AVAILABLE
+
+    run(with_slave(tmp_path, scenario))
+
+
+def test_a_send_under_sync_master_is_on_the_slave_when_it_is_answered(tmp_path: Path, run) -> None:
+    async def scenario(master: EmbeddedBroker, slave: BrokerController, client) -> None:
+        await until(lambda: slave.context.ha_status().ha_client_runtime_info.is_activated)
+        for number in range(20):
+            answer = await send(master.address, client, b"%d" % number)
+            assert answer.code == ResponseCode.SUCCESS
+            assert slave.store.max_physical_offset >= master.controller.store.max_physical_offset
+
+    keys = {"brokerRole": "SYNC_MASTER", "inSyncReplicas": "2"}
+    run(with_slave(tmp_path, scenario, keys))
+
+
+def test_without_its_copy_a_send_answers_flush_slave_timeout(tmp_path: Path, run) -> None:
+    async def main() -> None:
+        keys = {"brokerRole": "SYNC_MASTER", "inSyncReplicas": "2", "slaveTimeout": "50"}
+        async with EmbeddedBroker(str(tmp_path), {**SMALL, **keys}) as master:
+            client = RemotingClient()
+            answer = await send(master.address, client)
+            assert answer.code == ResponseCode.FLUSH_SLAVE_TIMEOUT
+            assert answer.ext_fields["queueOffset"] == "0"
+            await client.close()
+
+    run(main())
+
+
+def test_ha_status_is_answered_by_both(tmp_path: Path, run) -> None:
+    async def scenario(master: EmbeddedBroker, slave: BrokerController, client) -> None:
+        await send(master.address, client)
+        end = master.controller.store.max_physical_offset
+        await until(lambda: slave.store.max_physical_offset == end)
+        code = RequestCode.GET_BROKER_HA_STATUS
+        of_slave = HARuntimeInfo.from_bytes(
+            (await client.call(slave.address, request(code), 10_000)).body_bytes()
+        )
         assert not of_slave.master
         assert of_slave.ha_client_runtime_info.max_offset == end
-        assert of_slave.ha_client_runtime_info.is_activated
-
-    run(in_pair(tmp_path, scenario))
-
-
-def test_heartbeats_keep_an_idle_connection(tmp_path: Path, run) -> None:
-    config = HaConfig(ha_send_heartbeat_interval=20, ha_housekeeping_interval=200)
-
-    async def scenario(pair: Pair) -> None:
-        put(pair.master, 1)
-        _, client = pair.follow()
-        await until(lambda: client.connected)
-        before = client.runtime_info().ha_client_runtime_info.last_read_timestamp
-        await until(
-            lambda: client.runtime_info().ha_client_runtime_info.last_read_timestamp > before + 400
+        await until(lambda: master.controller.context.ha_status().ha_connection_info[0].diff == 0)
+        of_master = HARuntimeInfo.from_bytes(
+            (await client.call(master.address, request(code), 10_000)).body_bytes()
         )
-        assert client.problem == ""
+        assert of_master.master
+        assert of_master.in_sync_slave_nums == 1
 
-    run(in_pair(tmp_path, scenario, config))
+    run(with_slave(tmp_path, scenario))
+
+
+def test_a_configured_ha_port_in_use_stops_the_start_and_a_default_one_does_not(
+    tmp_path: Path, run
+) -> None:
+    async def main() -> None:
+        taken = await asyncio.start_server(lambda r, w: None, "127.0.0.1", 0)
+        port = taken.sockets[0].getsockname()[1]
+        with pytest.raises(StoreError, match="HA address"):
+            async with EmbeddedBroker(str(tmp_path / "a"), {**SMALL, "haListenPort": str(port)}):
+                pass
+        taken.close()
+        await taken.wait_closed()
+
+    run(main())
