@@ -1,7 +1,7 @@
 """Vectorized index operations for recovery of long logs: add entries, and validate files.
 
 The written bytes are those that :mod:`~broker.store.index.index_service` and
-:mod:`~broker.store.recovery.index_repairer` write entry by entry. Needs numba (extra ``fast``).
+:mod:`~broker.store.recovery.index_validator` process entry by entry. Needs numba (extra ``fast``).
 
 **Source:** no Java counterpart; see IndexFile#putKey for one entry.
 """
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from broker.common.java import INT32_MAX
 from broker.common.sysflag import TRANSACTION_MASK, TRANSACTION_ROLLBACK
 from broker.store.consumequeue.consume_queue import Topic
 from broker.store.format import kernels
@@ -21,7 +22,7 @@ from broker.store.format.hash_kernels import hash_slices, key_hashes, key_seeds,
 from broker.store.format.indexfile import ENTRY_SIZE, HEADER_SIZE, SLOT_SIZE, IndexHeader
 from broker.store.index.index_file import IndexFile
 from broker.store.index.index_service import IndexService
-from broker.store.recovery.index_repairer import IndexValidator, ValidatedPrefix
+from broker.store.recovery.index_validator import IndexValidator, ValidatedPrefix
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -72,7 +73,7 @@ class VectorizedIndexValidator(IndexValidator):
 
     _stored: "Int64s"
 
-    def proven(self, index: IndexFile, progress: Callable[[int], None] | None = None) -> int:
+    def valid_entries(self, index: IndexFile, progress: Callable[[int], None] | None = None) -> int:
         """Number of the first entry of ``index`` that the log does not confirm; at least 1.
 
         Comparisons that match few entries double the number of single steps before the next one.
@@ -177,7 +178,7 @@ class VectorizedIndexValidator(IndexValidator):
         begin = index.begin_timestamp
         seconds = entries["seconds"].astype(np.int64)
         later = (stored >= begin) & (begin > 0)
-        expected = np.where(later, np.minimum((stored - begin) // 1000, 0x7FFFFFFF), 0)
+        expected = np.where(later, np.minimum((stored - begin) // 1000, INT32_MAX), 0)
         for place in np.flatnonzero(stored == 0).tolist():
             expected[place] = seconds[place]
             if place > 0 and self._look(int(entries["offset"][place])):
