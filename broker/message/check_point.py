@@ -72,9 +72,7 @@ class PopCheckPoint(msgspec.Struct, kw_only=True):
     @property
     def unacknowledged(self) -> list[int]:
         """Queue offsets of the messages that are not acknowledged."""
-        return [
-            self.offset_at(index) for index in range(self.count) if not self.bits >> index & 1
-        ]
+        return [self.offset_at(index) for index in range(self.count) if not self.bits >> index & 1]
 
     def merge_key(self, own_broker: str) -> MergeKey:
         """Return the key that acknowledgements are matched by; a missing broker is ``own_broker``.

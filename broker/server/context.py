@@ -30,6 +30,7 @@ from broker.server.topic_config import TopicConfigManager
 if TYPE_CHECKING:
     from broker.remoting.server import Connection, RemotingServer
     from broker.server.persistence import ConfigStore
+    from broker.server.pop.service import PopService
     from broker.server.schedule import ScheduleMessageService
     from broker.store.message_store import MessageStore
 
@@ -70,6 +71,7 @@ class BrokerContext:
         "on_config_change",
         "on_park",
         "on_wake",
+        "pop",
         "producers",
         "server",
         "settings",
@@ -101,6 +103,7 @@ class BrokerContext:
         self.soon: CallSoon = _at_once
         self.delays: ScheduleMessageService | None = None
         self.files: ConfigStore | None = None
+        self.pop: PopService | None = None
         self.server: RemotingServer | None = None
         self.on_config_change: list[Callable[[], None]] = []
         self.on_park: Callable[[], None] | None = None

@@ -71,7 +71,9 @@ def test_an_ack_has_the_merge_key_of_its_check_point(recorded) -> None:
 
 
 def test_an_ack_without_broker_belongs_to_the_check_point_of_this_broker() -> None:
-    ack = decode_ack(b'{"ao":0,"aol":[100],"c":"GroupB","pt":1700000000000,"q":1,"so":100,"t":"TopicA"}')
+    ack = decode_ack(
+        b'{"ao":0,"aol":[100],"c":"GroupB","pt":1700000000000,"q":1,"so":100,"t":"TopicA"}'
+    )
     assert ack.merge_key("broker-a") == check_point().merge_key("other")
 
 

@@ -37,6 +37,5 @@ def test_only_codes_a_broker_serves_are_answered(desk) -> None:
     assert foreign == []
 
 
-def test_transactions_and_pop_are_left_to_the_default(desk) -> None:
-    for code in (RequestCode.END_TRANSACTION, RequestCode.POP_MESSAGE, RequestCode.ACK_MESSAGE):
-        assert code not in desk.handlers
+def test_transactions_are_left_to_the_default(desk) -> None:
+    assert RequestCode.END_TRANSACTION not in desk.handlers
