@@ -177,9 +177,7 @@ class Desk:
 
     def _pop_arrived(self, topic, queue_id, _, tags_code, __, properties) -> None:
         # A pop writes its check point, which a listener of the dispatch must not do.
-        self.turn.append(
-            lambda: self.pop_service.arrived(topic, queue_id, tags_code, properties)
-        )
+        self.turn.append(lambda: self.pop_service.arrived(topic, queue_id, tags_code, properties))
 
     def advance(self, ms: int, step_ms: int = 100) -> None:
         """Let time pass: timers deliver, check points are written and decided, requests expire."""

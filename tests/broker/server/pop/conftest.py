@@ -57,9 +57,7 @@ class PopClient:
         }
 
     def pop_raw(self, *, connection: Any = None, **fields: Any) -> RemotingCommand | None:
-        return self.desk.ask(
-            RequestCode.POP_MESSAGE, self.request(**fields), connection=connection
-        )
+        return self.desk.ask(RequestCode.POP_MESSAGE, self.request(**fields), connection=connection)
 
     def pop(self, **fields: Any) -> list[Popped]:
         answer = self.pop_raw(**fields)

@@ -137,9 +137,7 @@ class TestDelivery:
         used = [one.handle.revive_queue_id for _ in range(9) for one in client.pop(maxMsgNums=1)]
         assert used == [0, 1, 2, 3, 4, 5, 6, 7, 0]
 
-    def test_if_the_check_point_cannot_be_written_nothing_is_delivered(
-        self, desk, client
-    ) -> None:
+    def test_if_the_check_point_cannot_be_written_nothing_is_delivered(self, desk, client) -> None:
         desk.send()
         desk.timer.refusal = "no space"
         answer = client.pop_raw()
@@ -413,9 +411,7 @@ class TestReset:
 class TestLongPolling:
     """Waiting pops: woken by arrivals, answered at their deadline."""
 
-    def test_a_waiting_pop_gets_the_message_that_arrives(
-        self, desk, client, decode_frame
-    ) -> None:
+    def test_a_waiting_pop_gets_the_message_that_arrives(self, desk, client, decode_frame) -> None:
         assert client.pop_raw(pollTime=5_000) is None
         desk.send(body=b"now")
         (answer,) = desk.connection.commands
