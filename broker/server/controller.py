@@ -31,10 +31,10 @@ from broker.server.context import BrokerContext
 from broker.server.deadline_timer import DeadlineTimer
 from broker.server.notifications import notify_members
 from broker.server.persistence import ConfigStore
+from broker.server.pop.assignment.route_lookup import RouteLookup
 from broker.server.pop.files import PopFiles
 from broker.server.pop.processor.table import make_handlers as pop_handlers
 from broker.server.pop.processor.table import make_service
-from broker.server.pop.route_lookup import RouteLookup
 from broker.server.pop.timers import PopTimers
 from broker.server.processor.pull import PullMessageProcessor
 from broker.server.processor.table import make_handlers

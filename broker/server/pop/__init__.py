@@ -6,13 +6,12 @@
     service           the shared state, and the work by time
     buffer            check points and acks merged in memory       (pure)
     order_info        batches of ordered pops                      (pure)
-    revive            open check points of a revive queue          (pure)
     long_polling      suspended pops and notifications             (pure)
-    revive_topic      writing check points and acks
-    revive_service    redelivery of messages not acknowledged in time
+    revive/           the revive topic: writing, reading, redelivery
+    assignment/       pull or pop, and by whom
     pop_offsets       where the next pop starts; resets, init mode
-    request_mode, assignment, route_lookup    pull or pop, and by whom
-    files             consumerOrderInfo.json, messageRequestMode.json
+    wheel_timer       the store's timer messages as the timer of check points
+    timers, files     event-loop timers; consumerOrderInfo.json, messageRequestMode.json
 
 A pop delivers messages and opens a check point for them: they are invisible to the group until
 they are acknowledged or the invisible time ends. The consumer offset moves on at once; the check

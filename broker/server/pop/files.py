@@ -11,7 +11,7 @@ import os
 from collections.abc import Callable
 
 from broker.errors import ConfigError, RocketMQError, StoreError
-from broker.server.pop.request_mode import RequestMode
+from broker.server.pop.assignment.request_mode import RequestMode
 from broker.server.pop.service import PopService
 from broker.server.table_writer import CallSoon, Job, RunJob, TableWriter, run_at_once, run_in_place
 from broker.store.config_file import ConfigFile

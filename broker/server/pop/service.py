@@ -2,7 +2,7 @@
 
 ::
 
-    processors ──► PopService ──► buffer, order info, offsets     what was delivered to whom
+    processors ──► PopService ──► buffer, order info, offsets     messages in flight
                         ├──────► ReviveTopic ──► timer            check points and acks, written
                         └──────► PopReviveService                 not acknowledged: redelivered
 
@@ -19,15 +19,15 @@ from typing import TYPE_CHECKING, Final
 from broker.message.check_point import AckMsg, PopCheckPoint
 from broker.message.receipt_handle import ORDER_REVIVE_QUEUE_ID
 from broker.remoting.budget import MemoryBudget
+from broker.server.pop.assignment.request_mode import MessageRequestModeTable
 from broker.server.pop.buffer import BufferedCheckPoint, BufferLimits, PopBufferMerge
 from broker.server.pop.in_flight import InFlightCounter
 from broker.server.pop.long_polling import ANY_QUEUE, PopLongPolling, SuspendedPop
 from broker.server.pop.order_info import OrderInfoTable
 from broker.server.pop.parts import PopParts
 from broker.server.pop.pop_offsets import PopOffsets
-from broker.server.pop.request_mode import MessageRequestModeTable
-from broker.server.pop.revive_service import PopReviveService
-from broker.server.pop.revive_topic import ReviveTopic
+from broker.server.pop.revive.revive_service import PopReviveService
+from broker.server.pop.revive.revive_topic import ReviveTopic
 from broker.store.results import PutMessageStatus
 
 if TYPE_CHECKING:

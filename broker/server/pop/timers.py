@@ -34,7 +34,7 @@ class PopTimers:
         self._started = False
 
     def start(self, store: MessageStore) -> None:
-        """Listen to arrivals, and begin with the check points that are open already."""
+        """Listen to arrivals, and continue with the check points that are open already."""
         pop = self._pop
         self._started = True
         pop.on_schedule = self._schedule

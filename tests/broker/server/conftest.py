@@ -20,10 +20,10 @@ from broker.remoting.protocol.framing import FrameDecoder, encode_frame
 from broker.remoting.protocol.rpc import Access
 from broker.server.context import BrokerContext
 from broker.server.persistence import ConfigStore
+from broker.server.pop.assignment.route_lookup import RouteLookup
 from broker.server.pop.files import PopFiles
 from broker.server.pop.processor.table import make_handlers as pop_handlers
 from broker.server.pop.processor.table import make_service
-from broker.server.pop.route_lookup import RouteLookup
 from broker.server.pop.timers import WaitingTopics
 from broker.server.pop.wheel_timer import WheelTimer
 from broker.server.processor.pull import PullMessageProcessor

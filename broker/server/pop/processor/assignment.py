@@ -20,9 +20,9 @@ from broker.remoting.protocol.body.lock import (
 from broker.remoting.protocol.codes import ResponseCode
 from broker.remoting.protocol.command import RemotingCommand, response
 from broker.server.context import BrokerContext
-from broker.server.pop.assignment import Member, assign
-from broker.server.pop.request_mode import MODES, RequestMode
-from broker.server.pop.route_lookup import RouteLookup
+from broker.server.pop.assignment.allocation import Member, assign
+from broker.server.pop.assignment.request_mode import MODES, RequestMode
+from broker.server.pop.assignment.route_lookup import RouteLookup
 from broker.server.pop.service import PopService
 from broker.server.processor.responses import no_group, no_topic, not_written
 

@@ -91,7 +91,7 @@ class PopCollector:
                 message = decode_record(buffer, position)
                 position += message.total_size
                 message.topic = shown_topic
-                message.magic = 0  # chosen anew: the length of the topic has changed
+                message.magic = 0  # chosen again: the length of the topic has changed
                 if peek_property(message.properties_raw, _POP_CK) is None:
                     text = encode_handle(handle._replace(queue_offset=message.queue_offset))
                     message.properties_raw = append_property(

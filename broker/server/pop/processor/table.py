@@ -4,12 +4,12 @@ from typing import TYPE_CHECKING
 
 from broker.remoting.protocol.codes import RequestCode as Code
 from broker.server.context import BrokerContext
+from broker.server.pop.assignment.route_lookup import RouteLookup
 from broker.server.pop.parts import PopParts, PopTimer
 from broker.server.pop.processor.ack import AckMessageProcessor
 from broker.server.pop.processor.assignment import AssignmentProcessor
 from broker.server.pop.processor.notification import NotificationProcessor
 from broker.server.pop.processor.pop import PopMessageProcessor
-from broker.server.pop.route_lookup import RouteLookup
 from broker.server.pop.service import PopService
 
 if TYPE_CHECKING:

@@ -1,7 +1,6 @@
 """A pop client on the broker core of the server tests."""
 
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from broker.errors import ConfigError
+from broker.server.pop.assignment.request_mode import RequestMode
 from broker.server.pop.files import PopFiles
 from broker.server.pop.order_info import OrderInfo
-from broker.server.pop.request_mode import RequestMode
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@ from broker.server.pop.wheel_timer import WheelTimer
 
 
 class Timers:
-    """What the adapter reads of the timer messages."""
+    """The properties of the timer messages that the adapter reads."""
 
     def __init__(self) -> None:
         self.read_time_ms = 1_000

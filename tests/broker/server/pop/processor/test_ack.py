@@ -40,7 +40,7 @@ def popped(desk, client):
 
 
 def left(desk, client) -> list[bytes]:
-    """What comes again when the invisible time has ended."""
+    """The messages that come again when the invisible time has ended."""
     desk.advance(13_000)
     return sorted(one.body for one in client.pop())
 

@@ -79,7 +79,7 @@ class TestChecks:
 
 
 class TestDelivery:
-    """What a pop delivers, and what it records."""
+    """Delivered messages and their records."""
 
     def test_messages_of_every_queue_with_their_offsets(self, desk, client) -> None:
         for queue_id in range(4):

@@ -10,7 +10,7 @@ from broker.common.topic import TopicConfig
 from broker.errors import RemotingError
 from broker.remoting.protocol.body.route import QueueData, TopicRouteData
 from broker.remoting.protocol.command import request, response
-from broker.server.pop.route_lookup import ROUTE_LIFE_MS, RouteLookup
+from broker.server.pop.assignment.route_lookup import ROUTE_LIFE_MS, RouteLookup
 
 
 class NameServer:

@@ -1,4 +1,4 @@
-"""PopReviveService: read the revive queues and redeliver what was not acknowledged in time.
+"""PopReviveService: read the revive queues and redeliver the messages not acknowledged in time.
 
 ``run`` reads new records, decides the check points that are due, and returns when it must be
 called again. A message that was not acknowledged is stored in the pop retry topic of its group with
@@ -6,7 +6,7 @@ its reconsumeTimes increased; the suspended pops of the group are woken. The rev
 advances only after that, so a crash repeats work and loses none. There is no maximum here: the
 consumer's side moves a message to the DLQ (the proxy, by CONSUMER_SEND_MSG_BACK).
 
-A message that the store refuses for good gets a check point of its own that is due later; while
+A message that the store refuses for good gets a separate check point that is due later; while
 the store takes no writes at all, the check point stays and is tried again.
 
 **Source:** RocketMQ PopReviveService.
@@ -27,8 +27,8 @@ from broker.message.record import decode_record, scan_records
 from broker.server import stats as counted
 from broker.server.pop.in_flight import InFlightCounter
 from broker.server.pop.parts import PopParts
-from broker.server.pop.revive import ReviveQueue
-from broker.server.pop.revive_topic import REWRITE_S, ReviveTopic, flush_soon
+from broker.server.pop.revive.revive_queue import ReviveQueue
+from broker.server.pop.revive.revive_topic import REWRITE_S, ReviveTopic, flush_soon
 from broker.store.results import GetMessageStatus, MessageExtBrokerInner, PutMessageStatus
 
 log = logging.getLogger("broker.server")

@@ -5,8 +5,8 @@ import random
 import pytest
 
 from broker.common.message_queue import MessageQueue
-from broker.server.pop.assignment import STRATEGIES, Member, assign
-from broker.server.pop.request_mode import RequestMode
+from broker.server.pop.assignment.allocation import STRATEGIES, Member, assign
+from broker.server.pop.assignment.request_mode import RequestMode
 
 PULL = RequestMode(mode="PULL")
 

@@ -3,8 +3,8 @@
 import pytest
 
 from broker.errors import RemoteProtocolError
-from broker.server.pop import request_mode
-from broker.server.pop.request_mode import MessageRequestModeTable, RequestMode
+from broker.server.pop.assignment import request_mode
+from broker.server.pop.assignment.request_mode import MessageRequestModeTable, RequestMode
 
 
 def mode(topic="T", group="G", kind="POP") -> RequestMode:

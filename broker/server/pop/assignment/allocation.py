@@ -12,7 +12,7 @@ from typing import Final
 import msgspec
 
 from broker.common.message_queue import MessageQueue
-from broker.server.pop.request_mode import POP, RequestMode
+from broker.server.pop.assignment.request_mode import POP, RequestMode
 
 ANY_QUEUE: Final = -1
 

@@ -5,7 +5,7 @@ import pytest
 from broker.message.check_point import REVIVE_GROUP
 from broker.message.message import PROPERTY_TAGS
 from broker.message.properties import encode_properties
-from broker.server.pop.revive_service import MESSAGES_PER_RUN, PopReviveService, normal_topic
+from broker.server.pop.revive.revive_service import MESSAGES_PER_RUN, PopReviveService, normal_topic
 from broker.store.results import MessageExtBrokerInner, PutMessageResult, PutMessageStatus
 
 

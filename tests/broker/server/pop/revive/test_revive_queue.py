@@ -9,7 +9,7 @@ from broker.message.check_point import (
     encode_ack,
     encode_check_point,
 )
-from broker.server.pop.revive import ACK_GRACE_MS, MAX_OPEN_BYTES, ReviveQueue
+from broker.server.pop.revive.revive_queue import ACK_GRACE_MS, MAX_OPEN_BYTES, ReviveQueue
 
 NOW = 1_700_000_000_000
 
