@@ -36,6 +36,7 @@ from broker.server.pop.files import PopFiles
 from broker.server.pop.processor.table import make_handlers as pop_handlers
 from broker.server.pop.processor.table import make_service
 from broker.server.pop.timers import PopTimers
+from broker.server.pop.wheel_timer import WheelTimer
 from broker.server.processor.pull import PullMessageProcessor
 from broker.server.processor.table import make_handlers
 from broker.server.registration import Registrar
@@ -97,7 +98,8 @@ class BrokerController:
         self.context.on_wake = self._pulls.arrived
         self.context.on_park = self._arm_pull_timer
         self._client = RemotingClient(name="broker", on_close=self._name_server_lost)
-        self._pop = self.context.pop = make_service(self.context, None)
+        self._pop_timer = WheelTimer(self.store)
+        self._pop = self.context.pop = make_service(self.context, self._pop_timer)
         self._pop_timers = PopTimers(self._pop, self._clock)
         self._pop_files = PopFiles(
             settings.store.root, self._disk, soon=self._call_soon, run=self._in_thread

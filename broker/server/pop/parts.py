@@ -19,6 +19,11 @@ from broker.store.results import MessageExtBrokerInner
 class PopTimer(Protocol):
     """Delivers check points and acknowledgements to the revive topic when they are due."""
 
+    @property
+    def available(self) -> bool:
+        """Whether messages can be delivered later; without it no message can be popped."""
+        ...
+
     def defer(self, inner: MessageExtBrokerInner, properties: dict[str, str]) -> str | None:
         """Redirect a message with TIMER_DELIVER_MS to the timer topic, unless it is due.
 
@@ -32,10 +37,7 @@ class PopTimer(Protocol):
 
 
 class PopParts(NamedTuple):
-    """``config`` and ``store_host`` are calls: the settings and the address may change.
-
-    Without a ``timer`` no message can be popped.
-    """
+    """``config`` and ``store_host`` are calls: the settings and the address may change."""
 
     store: MessageStore
     clock: Clock
@@ -45,4 +47,4 @@ class PopParts(NamedTuple):
     offsets: ConsumerOffsetManager
     stats: BrokerStats
     store_host: Callable[[], bytes]
-    timer: PopTimer | None
+    timer: PopTimer

@@ -33,25 +33,38 @@ class TimerMessages(Protocol):
 
 
 class WheelTimer:
-    """Implements ``PopTimer`` on the timer messages of one store."""
+    """Implements ``PopTimer`` on the timer messages of one store, once these are attached."""
 
-    def __init__(self, store: MessageStore, timers: TimerMessages) -> None:
+    def __init__(self, store: MessageStore) -> None:
         self._store = store
-        self._timers = timers
+        self._timers: TimerMessages | None = None
         self._confirmed_ms = 0
         self._reading: tuple[int, int] | None = None  # time, end of the log
 
+    def attach(self, timers: TimerMessages) -> None:
+        """Use the timer messages of the store from now on; they are loaded."""
+        self._timers = timers
+
+    @property
+    def available(self) -> bool:
+        """Whether messages can be delivered later: not with timerWheelEnable=false."""
+        return self._timers is not None
+
     def defer(self, inner: MessageExtBrokerInner, properties: dict[str, str]) -> str | None:
         """Redirect a message that is due later; return the reason if it is refused."""
+        if self._timers is None:
+            return "timerWheelEnable is false"
         refusal = self._timers.intercept(inner, properties)
         return None if refusal is None else refusal.remark or refusal.status.name
 
     def delivered_until_ms(self) -> int:
         """Return the time up to which everything due is visible in its topic, epoch ms."""
-        store = self._store
+        store, timers = self._store, self._timers
+        if timers is None:
+            return self._confirmed_ms
         dispatched = store.max_physical_offset - store.dispatch_behind_bytes
-        if self._reading is None and self._timers.offset_behind == 0:
-            self._reading = (self._timers.read_time_ms, store.max_physical_offset)
+        if self._reading is None and timers.offset_behind == 0:
+            self._reading = (timers.read_time_ms, store.max_physical_offset)
         if self._reading is not None and self._reading[1] <= dispatched:
             self._confirmed_ms = max(self._confirmed_ms, self._reading[0])
             self._reading = None

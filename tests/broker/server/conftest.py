@@ -138,7 +138,9 @@ class Desk:
         self.pulls = PullMessageProcessor(self.context)
         self.context.on_wake = self.pulls.arrived
         self.timer = SimulatedTimer(self.store, self.clock)
-        self.pop_service = make_service(self.context, WheelTimer(self.store, self.timer))
+        self.wheel_timer = WheelTimer(self.store)
+        self.wheel_timer.attach(self.timer)
+        self.pop_service = make_service(self.context, self.wheel_timer)
         self.context.pop = self.pop_service
         self.route_client = FakeRouteClient()
         routes = RouteLookup(

@@ -207,17 +207,26 @@ class PopMessageProcessor:
     def _retry_queues(
         self, header: PopMessageRequestHeader, drawn: int
     ) -> Iterator[tuple[str, int, str]]:
-        """Yield the queues of the retry topic; with version 2 every other pop takes version 1."""
-        config = self._context.config
-        version_2 = config.enable_retry_topic_v2
-        if version_2 and config.retrieve_message_from_pop_retry_topic_v1 and drawn % 2 == 0:
-            version_2 = False
-        name = pop_retry_topic(header.topic, header.consumer_group, version_2=version_2)
-        topic = self._context.topics.get(name)
-        if topic is not None:
-            flag = RETRY_TOPIC_V2 if version_2 else RETRY_TOPIC_V1
-            for step in range(topic.read_queue_nums):
-                yield name, (drawn + step) % topic.read_queue_nums, flag
+        """Yield the queues of the retry topic; with version 2 every other pop takes version 1.
+
+        One pop takes one version, as in Java, but not the empty one of the two: Java may miss a
+        message that way until the next pop.
+        """
+        config, group = self._context.config, header.consumer_group
+        versions = [config.enable_retry_topic_v2]
+        if config.enable_retry_topic_v2 and config.retrieve_message_from_pop_retry_topic_v1:
+            versions = [False, True] if drawn % 2 == 0 else [True, False]
+        for version_2 in versions:
+            name = pop_retry_topic(header.topic, group, version_2=version_2)
+            topic = self._context.topics.get(name)
+            count = topic.read_queue_nums if topic is not None else 0
+            keys = [(name, group, (drawn + step) % count) for step in range(count)]
+            offsets = self._pop.offsets
+            if any(offsets.rest(key, offsets.peek_offset(key)) > 0 for key in keys):
+                flag = RETRY_TOPIC_V2 if version_2 else RETRY_TOPIC_V1
+                for key in keys:
+                    yield name, key[2], flag
+                return
 
     # ---- one queue
 
@@ -376,7 +385,7 @@ class PopMessageProcessor:
         if header.invisible_time < 0 or header.init_mode not in (0, INIT_MAX):
             remark = f"invisibleTime {header.invisible_time}, initMode {header.init_mode}: invalid"
             return response(request, ResponseCode.INVALID_PARAMETER, remark)
-        if self._pop.parts.timer is None:
+        if not self._pop.parts.timer.available:
             remark = (
                 f"the broker[{address}] pop message is forbidden because timerWheelEnable is false"
             )

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from broker.remoting.server import Handler
 
 
-def make_service(context: BrokerContext, timer: PopTimer | None) -> PopService:
-    """Return the pop service of a broker; without a timer, pops are refused."""
+def make_service(context: BrokerContext, timer: PopTimer) -> PopService:
+    """Return the pop service of a broker."""
     parts = PopParts(
         context.store,
         context.clock,

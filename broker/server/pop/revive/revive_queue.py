@@ -132,6 +132,10 @@ class ReviveQueue:
             return None
         return self._open[self._due[0][1]]
 
+    def overtakes(self, ck: PopCheckPoint) -> bool:
+        """Whether a check point before this one is open: a restart would read this one again."""
+        return next(iter(self._open), ck.revive_offset) < ck.revive_offset
+
     def done(self, ck: PopCheckPoint) -> None:
         """Remove a check point: acknowledged, or its messages are in the retry topic."""
         self._open.pop(ck.revive_offset, None)

@@ -20,7 +20,7 @@ from broker.common.java import parse_number
 from broker.common.topic import RETRY_PREFIX, is_retry_topic, pop_retry_topic
 from broker.errors import RemoteProtocolError
 from broker.message import message as props
-from broker.message.check_point import REVIVE_GROUP, PopCheckPoint
+from broker.message.check_point import REVIVE_GROUP, AckMsg, PopCheckPoint
 from broker.message.message import MessageExt
 from broker.message.properties import encode_properties
 from broker.message.record import decode_record, scan_records
@@ -89,7 +89,7 @@ class PopReviveService:
 
         0 means that the limit of this call is used up.
         """
-        if self._parts.timer is None:
+        if not self._parts.timer.available:
             return None
         # Taken before reading: everything due until then is in the queues already.
         delivered_until_ms = self._parts.timer.delivered_until_ms()
@@ -165,14 +165,35 @@ class PopReviveService:
         now_ms = self._parts.clock.now_ms()
         while budget > 0 and (ck := queue.due(now_ms, safe_ms)) is not None:
             budget -= 1
-            if self._subscribed(ck):
-                for queue_offset in ck.unacknowledged:
-                    if not self._revive(queue, ck, queue_offset):
-                        return budget
-                    ck.acknowledge([queue_offset])  # a second attempt starts at the next one
-                    budget -= 1
+            left = ck.unacknowledged if self._subscribed(ck) else []
+            for queue_offset in left:
+                if not self._revive(queue, ck, queue_offset):
+                    return budget
+                ck.acknowledge([queue_offset])  # a second attempt starts at the next one
+                budget -= 1
+            if left and queue.overtakes(ck):
+                self._acknowledge_revived(queue, ck)
             queue.done(ck)
         return budget
+
+    def _acknowledge_revived(self, queue: ReviveQueue, ck: PopCheckPoint) -> None:
+        """Acknowledge a check point that is decided before an earlier one in the log.
+
+        The revive offset stays before the earlier one: a restart reads this one again, and must
+        not redeliver its messages a second time. Java decides in the order of the queue instead,
+        which can delay a message by another second.
+        """
+        ack = AckMsg(
+            topic=ck.topic,
+            group=ck.group,
+            queue_id=ck.queue_id,
+            start_offset=ck.start_offset,
+            pop_time=ck.pop_time,
+            broker_name=ck.broker_name or self._parts.config().broker_name,
+            offsets=[ck.offset_at(index) for index in range(ck.count)],
+            batched=True,
+        )
+        self._topic.put_ack(ack, queue.queue_id, self._parts.clock.now_ms())
 
     def _subscribed(self, ck: PopCheckPoint) -> bool:
         """Return whether topic and group still exist; without them nothing is redelivered."""

@@ -109,8 +109,7 @@ class ReviveTopic:
             store_host=host,
             tags_code=string_hash(properties[props.PROPERTY_TAGS]),
         )
-        timer = parts.timer
-        reason = "the timer is off" if timer is None else timer.defer(inner, properties)
+        reason = parts.timer.defer(inner, properties)
         if reason is not None:
             return PutMessageResult(PutMessageStatus.WHEEL_TIMER_MSG_ILLEGAL, remark=reason)
         inner.properties = encode_properties(properties)

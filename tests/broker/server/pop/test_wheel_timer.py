@@ -17,7 +17,8 @@ class Timers:
 def test_a_reading_counts_when_the_log_up_to_it_is_dispatched(desk) -> None:
     desk.topic("Orders")
     timers = Timers()
-    timer = WheelTimer(desk.store, timers)
+    timer = WheelTimer(desk.store)
+    timer.attach(timers)
     assert timer.delivered_until_ms() == 1_000
     desk.deferred = True
     desk.send()
@@ -32,12 +33,20 @@ def test_a_reading_counts_when_the_log_up_to_it_is_dispatched(desk) -> None:
 def test_messages_that_are_not_in_the_wheel_yet_hold_it_back(desk) -> None:
     timers = Timers()
     timers.offset_behind = 3
-    timer = WheelTimer(desk.store, timers)
+    timer = WheelTimer(desk.store)
+    timer.attach(timers)
     assert timer.delivered_until_ms() == 0
     timers.offset_behind = 0
     assert timer.delivered_until_ms() == 1_000
     timers.read_time_ms, timers.offset_behind = 2_000, 1
     assert timer.delivered_until_ms() == 1_000
+
+
+def test_without_timer_messages_nothing_can_be_deferred(desk) -> None:
+    timer = WheelTimer(desk.store)
+    assert not timer.available
+    assert timer.defer(None, {}) == "timerWheelEnable is false"
+    assert timer.delivered_until_ms() == 0
 
 
 def test_a_refusal_is_a_reason(desk) -> None:

@@ -202,6 +202,16 @@ class TestChangeInvisibleTime:
         desk.advance(23_000)
         assert b"0" in {one.body for one in client.pop()}
 
+    def test_two_changes_in_one_millisecond_do_not_lose_the_message(
+        self, desk, client, popped
+    ) -> None:
+        for one in popped[1:]:
+            client.ack(one)
+        for _ in range(3):
+            assert client.change(popped[0], 5_000).code == 0
+        desk.advance(8_000)
+        assert [one.body for one in client.pop()] == [b"0"]
+
     def test_the_new_handle_ends_it(self, desk, client, popped) -> None:
         client.change(popped[0], 20_000)
         client.ack(popped[0])

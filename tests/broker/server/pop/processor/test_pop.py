@@ -34,7 +34,7 @@ class TestChecks:
         assert client.pop_raw(**fields).code == ResponseCode.INVALID_PARAMETER
 
     def test_without_timer_pops_are_forbidden(self, desk, client) -> None:
-        desk.pop_service.parts = desk.pop_service.parts._replace(timer=None)
+        desk.wheel_timer.attach(None)
         answer = client.pop_raw()
         assert answer.code == ResponseCode.SYSTEM_ERROR
         assert "timerWheelEnable is false" in answer.remark
