@@ -79,7 +79,7 @@ def test_messages_come_in_time_and_are_never_lost(
     client = pop_client(desk)
     model = Model()
     held: list = []
-    for _ in range(600):
+    for _ in range(300):
         action = rng.randrange(10)
         now_ms = desk.clock.now_ms()
         if action < 2:

@@ -219,6 +219,7 @@ class TestChangeInvisibleTime:
         assert b"0" not in {one.body for one in client.pop()}
 
     def test_the_answer_names_time_and_revive_queue(self, desk, client, popped) -> None:
+        desk.advance(100)
         ext = client.change(popped[0], 7_000).ext_fields
         assert ext["popTime"] == str(desk.clock.now_ms())
         assert ext["invisibleTime"] == "7000"
