@@ -96,7 +96,7 @@ class BrokerController:
         )
         self._pulls = PullMessageProcessor(self.context)
         self.context.on_wake = self._pulls.arrived
-        self.context.on_park = self._arm_pull_timer
+        self.context.on_suspend = self._arm_pull_timer
         self._client = RemotingClient(name="broker", on_close=self._name_server_lost)
         self._pop_timer = WheelTimer(self.store)
         self._pop = self.context.pop = make_service(self.context, self._pop_timer)
@@ -424,8 +424,6 @@ def report_recovery(report: RecoveryReport) -> None:
         )
     for path in report.removed_files:
         log.warning("recovery removed %s", path)
-    for queue in report.rebuilt_queues:
-        log.warning("recovery rebuilt the queue %s", queue)
     for note in report.notes:
         log.info("%s", note)
 
