@@ -17,6 +17,7 @@ from collections.abc import Mapping
 from enum import Enum
 from typing import TYPE_CHECKING, Final
 
+from broker.common.topic import pop_retry_topic
 from broker.remoting.budget import MemoryBudget
 from broker.server.message_filter import EVERYTHING, Matcher
 
@@ -83,6 +84,7 @@ class PopLongPolling:
         self._newest_first = newest_first
         self._topics: dict[str, dict[PollingKey, dict[SuspendedPop, None]]] = {}
         self._topic_of: dict[SuspendedPop, str] = {}
+        self._retry_topics: dict[str, tuple[str, str]] = {}
         self._deadlines: list[tuple[float, int, SuspendedPop]] = []
         self._of_connection: dict[Connection, set[SuspendedPop]] = {}
         self._sequence = 0
@@ -94,6 +96,11 @@ class PopLongPolling:
     def topics(self) -> Mapping[str, object]:
         """The topics with suspended requests, as a live view."""
         return self._topics
+
+    @property
+    def retry_topics(self) -> Mapping[str, tuple[str, str]]:
+        """Retry topic → (topic, group) of the groups with suspended requests, as a live view."""
+        return self._retry_topics
 
     def waiting(self, topic: str, group: str, queue_id: int) -> int:
         """Return the number of suspended requests of one key."""
@@ -113,6 +120,9 @@ class PopLongPolling:
         keys = self._topics.setdefault(topic, {})
         keys.setdefault((pop.group, pop.queue_id), {})[pop] = None
         self._topic_of[pop] = topic
+        for version_2 in (False, True):
+            name = pop_retry_topic(topic, pop.group, version_2=version_2)
+            self._retry_topics[name] = (topic, pop.group)
         self._of_connection.setdefault(pop.connection, set()).add(pop)
         self._sequence += 1
         heapq.heappush(self._deadlines, (pop.deadline_ms, self._sequence, pop))
@@ -211,6 +221,9 @@ class PopLongPolling:
         del pops[pop]
         if not pops:
             del keys[pop.group, pop.queue_id]
+            if not any(group == pop.group for group, _ in keys):
+                for version_2 in (False, True):
+                    del self._retry_topics[pop_retry_topic(topic, pop.group, version_2=version_2)]
             if not keys:
                 del self._topics[topic]
         mine = self._of_connection[pop.connection]

@@ -75,7 +75,6 @@ class PopService:
         self.wake: Wake = _nobody
         self.notify: Wake = _nobody
         self.on_schedule: Callable[[], None] | None = None
-        self.revive.on_revived = self._revived
 
     # ---- waiting requests
 
@@ -85,19 +84,18 @@ class PopService:
             self.on_schedule()
 
     def arrived(self, topic: str, queue_id: int, tags_code: int, properties: bytes) -> None:
-        """Wake the requests that a message of a normal topic can serve."""
-        self.wake(self.pops.arrived(topic, queue_id, tags_code, properties))
-        self.notify(self.notifications.arrived(topic, queue_id, tags_code, properties))
+        """Wake the requests that a message can serve, one of a topic or of a pop retry topic."""
+        for hold, execute in ((self.pops, self.wake), (self.notifications, self.notify)):
+            retried = hold.retry_topics.get(topic)
+            if retried is not None:
+                execute(hold.wake_group(*retried))
+            execute(hold.arrived(topic, queue_id, tags_code, properties))
 
     def freed(self, topic: str, group: str, queue_id: int) -> None:
         """Wake the requests of a group for a queue that an ordered batch no longer blocks."""
         for number in (queue_id, ANY_QUEUE):
             self.wake(self.pops.wake(topic, group, number))
             self.notify(self.notifications.wake(topic, group, number))
-
-    def _revived(self, topic: str, group: str) -> None:
-        self.wake(self.pops.wake_group(topic, group))
-        self.notify(self.notifications.wake_group(topic, group))
 
     def drop_connection(self, connection: "Connection") -> None:
         """Remove the waiting requests of a closed connection."""

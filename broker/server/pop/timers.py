@@ -7,7 +7,7 @@ check points to write and to revive. A record that reaches the revive topic star
 """
 
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Container
 from typing import Final
 
 from broker.common.clock import Clock
@@ -85,23 +85,15 @@ class PopTimers:
             self._work.arm(self._clock.monotonic_ms() + wait_ms)
 
 
-class WaitingTopics(Mapping[str, object]):
-    """The topics with waiting pops or notifications, as a live view."""
+class WaitingTopics(Container[str]):
+    """The topics that waiting pops or notifications can be served from, as a live view."""
 
     def __init__(self, pop: PopService) -> None:
-        self._pops = pop.pops.topics
-        self._notifications = pop.notifications.topics
+        self._views = [
+            view
+            for hold in (pop.pops, pop.notifications)
+            for view in (hold.topics, hold.retry_topics)
+        ]
 
     def __contains__(self, topic: object) -> bool:
-        return topic in self._pops or topic in self._notifications
-
-    def __getitem__(self, topic: str) -> object:
-        found = self._pops.get(topic)
-        return found if found is not None else self._notifications[topic]
-
-    def __iter__(self) -> Iterator[str]:
-        yield from self._pops
-        yield from (topic for topic in self._notifications if topic not in self._pops)
-
-    def __len__(self) -> int:
-        return sum(1 for _ in self)
+        return any(topic in view for view in self._views)

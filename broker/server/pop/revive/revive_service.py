@@ -2,7 +2,7 @@
 
 ``run`` reads new records, decides the check points that are due, and returns when it must be
 called again. A message that was not acknowledged is stored in the pop retry topic of its group with
-its reconsumeTimes increased; the suspended pops of the group are woken. The revive offset
+its reconsumeTimes increased, which wakes a suspended pop of the group. The revive offset
 advances only after that, so a crash repeats work and loses none. There is no maximum here: the
 consumer's side moves a message to the DLQ (the proxy, by CONSUMER_SEND_MSG_BACK).
 
@@ -13,7 +13,6 @@ the store takes no writes at all, the check point stays and is tried again.
 """
 
 import logging
-from collections.abc import Callable
 from typing import Final
 
 from broker.common.java import parse_number
@@ -54,14 +53,13 @@ _MOVED: Final = {
 
 
 class PopReviveService:
-    """All revive queues of a broker; ``on_revived(topic, group)`` after messages became visible."""
+    """All revive queues of a broker; ``revived`` and ``skipped`` count since the start."""
 
     def __init__(self, parts: PopParts, topic: ReviveTopic, in_flight: InFlightCounter) -> None:
         self._parts = parts
         self._topic = topic
         self._in_flight = in_flight
         self.queues: list[ReviveQueue] = []
-        self.on_revived: Callable[[str, str], None] | None = None
         self.revived = 0
         self.skipped = 0
         self._last = 0
@@ -271,8 +269,6 @@ class PopReviveService:
         stats.put.add(1)
         self.revived += 1
         self._in_flight.remove(ck.topic, ck.group, ck.queue_id, ck.pop_time)
-        if self.on_revived is not None:
-            self.on_revived(normal_topic(ck.topic, ck.group), ck.group)
 
     def _commit(self, queue: ReviveQueue) -> None:
         offsets, name = self._parts.offsets, self._topic.name

@@ -140,3 +140,4 @@ def test_random_operations_leave_nothing(make, fake_connection, rng: random.Rand
     assert set(hold.take_all()) == waiting
     assert memory.total_bytes == 0
     assert dict(hold.topics) == {}
+    assert dict(hold.retry_topics) == {}
