@@ -32,6 +32,7 @@ from broker.server.topic_config import TopicConfigManager
 if TYPE_CHECKING:
     from broker.remoting.server import Connection, RemotingServer
     from broker.server.persistence import ConfigStore
+    from broker.server.pop.service import PopService
     from broker.server.schedule import ScheduleMessageService
     from broker.server.transaction.service import TransactionalMessageService
     from broker.store.message_store import MessageStore
@@ -75,6 +76,7 @@ class BrokerContext:
         "on_config_change",
         "on_suspend",
         "on_wake",
+        "pop",
         "producers",
         "server",
         "settings",
@@ -109,6 +111,7 @@ class BrokerContext:
         self.delays: ScheduleMessageService | None = None
         self.transactions: TransactionalMessageService | None = None
         self.files: ConfigStore | None = None
+        self.pop: PopService | None = None
         self.server: RemotingServer | None = None
         # The state of replication, as GET_BROKER_HA_STATUS answers it.
         self.ha_status: Callable[[], HARuntimeInfo] = self._without_slaves

@@ -32,6 +32,12 @@ from broker.server.deadline_timer import DeadlineTimer
 from broker.server.ha.replication import Replication
 from broker.server.notifications import notify_members
 from broker.server.persistence import ConfigStore
+from broker.server.pop.assignment.route_lookup import RouteLookup
+from broker.server.pop.files import PopFiles
+from broker.server.pop.processor.table import make_handlers as pop_handlers
+from broker.server.pop.processor.table import make_service
+from broker.server.pop.timers import PopTimers
+from broker.server.pop.wheel_timer import WheelTimer
 from broker.server.processor.pull import PullMessageProcessor
 from broker.server.processor.table import make_handlers
 from broker.server.registration import Registrar
@@ -55,6 +61,7 @@ Arrival = tuple[str, int, int, int, int, bytes]
 DRAIN_MS: Final = 3_000
 TICK_MS: Final = 5_000
 SCAN_CLIENTS_MS: Final = 10_000
+CLEAN_POP_MS: Final = 60_000
 VIP_PORT_DISTANCE: Final = 2
 _NAMED_TOPICS: Final = 10
 
@@ -98,8 +105,25 @@ class BrokerController:
         self._pulls = PullMessageProcessor(self.context)
         self.context.on_wake = self._pulls.arrived
         self.context.on_suspend = self._arm_pull_timer
+        self._client = RemotingClient(name="broker", on_close=self._name_server_lost)
+        self._pop_timer = WheelTimer(self.store)
+        self._pop = self.context.pop = make_service(self.context, self._pop_timer)
+        self._pop_timers = PopTimers(self._pop, self._clock)
+        self._pop_files = PopFiles(
+            settings.store.root, self._disk, soon=self._call_soon, run=self._in_thread
+        )
+        routes = RouteLookup(
+            self._client,
+            self._clock,
+            lambda: role.name_servers(self.context.config),
+            self.context.topics.get,
+            lambda: self.context.config.broker_name,
+        )
         self._server = RemotingServer(
-            make_handlers(self.context, self._pulls),
+            {
+                **make_handlers(self.context, self._pulls),
+                **pop_handlers(self.context, self._pop, routes),
+            },
             limits=_limits(config),
             clock=self._clock,
             name="broker",
@@ -149,6 +173,7 @@ class BrokerController:
         config = self.context.config
         assert self.context.files is not None
         self.context.files.check()
+        self._pop_files.check()
         # In a thread: the event loop handles signals during a long recovery.
         report_recovery(await self._loop.run_in_executor(None, self.store.load))
         try:
@@ -168,6 +193,7 @@ class BrokerController:
         self._started = True
         self.store.add_arriving_listener(self._message_arrived, self.context.holds.topics)
         self.store.add_arriving_listener(self._delay_arrived, {SCHEDULE_TOPIC})
+        self._pop_timers.start(self.store)
         self.context.announce = self._registrar.announce
         await self._registrar.start()
         self._replication.follow()
@@ -186,6 +212,8 @@ class BrokerController:
         )
         context.delays.on_delivered = self._delivered
         context.files.load_delays(context)
+        self._pop_files.load(self._pop)
+        self._pop.revive.load()
         context.topics.on_change.append(self._topics_changed)
         _report_unknown_topics(context)
 
@@ -217,6 +245,7 @@ class BrokerController:
         await self._registrar.stop()
         await self._replication.stop()
         self._pulls.resume(self.context.holds.take_all())
+        self._pop_timers.stop()
         await self._server.close(DRAIN_MS)
         await self._client.close()
         self._transactions.stop()
@@ -226,7 +255,9 @@ class BrokerController:
         if self._writing is not None:
             await asyncio.wait({self._writing})
         try:
+            self._pop.flush_buffer()
             context.files.save_progress(context)
+            self._pop_files.save_orders(self._pop)
         except (StoreError, OSError) as error:
             log.error("offsets not written: %s", error)
         self.store.shutdown()
@@ -300,6 +331,7 @@ class BrokerController:
     def _connection_closed(self, connection: Connection) -> None:
         context = self.context
         context.holds.drop_connection(connection)
+        self._pop.drop_connection(connection)
         context.producers.drop_connection(connection)
         for group in context.consumers.drop_connection(connection):
             notify_members(context, group)
@@ -342,10 +374,13 @@ class BrokerController:
             self._save_progress()
             context.topics.retry_write()
             context.groups.retry_write()
+            self._pop.modes.retry_write()
         if self._is_due("stats", SAMPLE_MS):
             context.stats.sample(context.now_ms())
         if self._is_due("clients", SCAN_CLIENTS_MS):
             self._scan_clients()
+        if self._is_due("pop", CLEAN_POP_MS):
+            self._pop.clean()
         if self._is_due("clean", self.store.config.clean_resource_interval):
             self.store.clean_expired(context.now_ms())
 
@@ -355,9 +390,13 @@ class BrokerController:
         assert self.context.files is not None
         if self._writing is not None and not self._writing.done():
             return  # the disk is slow: the next tick writes these changes too
-        job = self.context.files.snapshot_progress(self.context)
-        if job is not None:
-            self._writing = self._loop.run_in_executor(None, job)
+        jobs = [
+            self.context.files.snapshot_progress(self.context),
+            self._pop_files.snapshot_orders(self._pop),
+        ]
+        due = [job for job in jobs if job is not None]
+        if due:
+            self._writing = self._loop.run_in_executor(None, _run_all, due)
             self._writing.add_done_callback(self._progress_saved)
 
     def _progress_saved(self, writing: "asyncio.Future[None]") -> None:
@@ -385,6 +424,11 @@ class BrokerController:
         silent += context.producers.expire(now_ms, limit_ms)
         for channel in silent:
             channel.connection.close(f"client {channel.client_id} sent no heartbeat")
+
+
+def _run_all(jobs: Sequence[Callable[[], None]]) -> None:
+    for job in jobs:
+        job()
 
 
 def report_recovery(report: RecoveryReport) -> None:

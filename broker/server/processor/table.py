@@ -61,8 +61,6 @@ LAZY: Final[dict[str, tuple[int, ...]]] = {
         Code.CHECK_ROCKSDB_CQ_WRITE_PROGRESS,
         Code.GET_TIMER_CHECK_POINT,
         Code.GET_TIMER_METRICS,
-        Code.SET_MESSAGE_REQUEST_MODE,
-        Code.GET_ALL_MESSAGE_REQUEST_MODE,
     ),
     "client_forwarding": (Code.GET_CONSUMER_RUNNING_INFO, Code.CONSUME_MESSAGE_DIRECTLY),
     "reset": (
