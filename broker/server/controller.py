@@ -105,7 +105,6 @@ class BrokerController:
         self._pulls = PullMessageProcessor(self.context)
         self.context.on_wake = self._pulls.arrived
         self.context.on_suspend = self._arm_pull_timer
-        self._client = RemotingClient(name="broker", on_close=self._name_server_lost)
         self._pop_timer = WheelTimer(self.store)
         self._pop = self.context.pop = make_service(self.context, self._pop_timer)
         self._pop_timers = PopTimers(self._pop, self._clock)
