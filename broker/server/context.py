@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from broker.remoting.server import Connection, RemotingServer
     from broker.server.persistence import ConfigStore
     from broker.server.schedule import ScheduleMessageService
+    from broker.server.timer.timer_service import TimerService
     from broker.store.message_store import MessageStore
 
 Announce = Callable[[Iterable[str]], Awaitable[None]]
@@ -77,6 +78,7 @@ class BrokerContext:
         "stats",
         "store",
         "store_host",
+        "timers",
         "topics",
     )
 
@@ -100,6 +102,7 @@ class BrokerContext:
         self.announce: Announce = _announce_nowhere
         self.soon: CallSoon = _at_once
         self.delays: ScheduleMessageService | None = None
+        self.timers: TimerService | None = None
         self.files: ConfigStore | None = None
         self.server: RemotingServer | None = None
         self.on_config_change: list[Callable[[], None]] = []

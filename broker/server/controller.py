@@ -20,7 +20,7 @@ from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, Final
 
 from broker.common.clock import Clock, SystemClock
-from broker.common.topic import SCHEDULE_TOPIC, is_lmq_topic, is_system_topic
+from broker.common.topic import SCHEDULE_TOPIC, TIMER_TOPIC, is_lmq_topic, is_system_topic
 from broker.errors import StoreError
 from broker.remoting.client import RemotingClient
 from broker.remoting.daemon import shown_host
@@ -38,10 +38,12 @@ from broker.server.schedule import MAX_WAIT_MS, ScheduleMessageService
 from broker.server.settings import Settings
 from broker.server.stats import SAMPLE_MS, TOPIC_PUT_NUMS, TOPIC_PUT_SIZE
 from broker.server.table_writer import Done
+from broker.server.timer.timer_service import TimerService
 from broker.store.config import parse_delay_levels
 from broker.store.logfile.disk import Disk
 from broker.store.message_store import MessageStore
 from broker.store.results import RecoveryReport
+from broker.store.timer.timer_message_store import TimerMessageStore
 
 log = logging.getLogger("broker.server")
 
@@ -130,7 +132,7 @@ class BrokerController:
         assert self.context.files is not None
         self.context.files.check()
         # In a thread: the event loop handles signals during a long recovery.
-        report_recovery(await self._loop.run_in_executor(None, self.store.load))
+        report_recovery(await self._loop.run_in_executor(None, self._load_store))
         try:
             self._load_tables()
             await self._persist_tables()
@@ -145,10 +147,30 @@ class BrokerController:
         self._started = True
         self.store.add_arriving_listener(self._message_arrived, self.context.holds.topics)
         self.store.add_arriving_listener(self._delay_arrived, {SCHEDULE_TOPIC})
+        if self.context.timers is not None:
+            self.store.add_arriving_listener(self._timer_arrived, {TIMER_TOPIC})
+            self.context.timers.start()
         self.context.announce = self._registrar.announce
         await self._registrar.start()
         self._deliver_delays()
         self._tick()
+
+    def _load_store(self) -> RecoveryReport:
+        """Load the store and the timers; after a failure the store is closed again."""
+        report = self.store.load()
+        if not self.store.config.timer_wheel_enable:
+            return report
+        try:
+            timers = TimerMessageStore(self.store)
+            report.notes += timers.load(clean=report.clean)
+        except BaseException:
+            self.store.shutdown()
+            raise
+        self.context.timers = TimerService(
+            timers, self._clock, self.store.config.timer_flush_interval_ms, self._in_thread
+        )
+        timers.on_delivered = self._delivered
+        return report
 
     def _load_tables(self) -> None:
         context = self.context
@@ -187,6 +209,8 @@ class BrokerController:
         self._started = False
         self._pull_timer.cancel()
         self._delay_timer.cancel()
+        if self.context.timers is not None:
+            self.context.timers.stop()
         if self._tick_timer is not None:
             self._tick_timer.cancel()
         await self._registrar.stop()
@@ -202,6 +226,8 @@ class BrokerController:
             context.files.save_progress(context)
         except (StoreError, OSError) as error:
             log.error("offsets not written: %s", error)
+        if context.timers is not None:
+            await context.timers.close()
         self.store.shutdown()
 
     # ---- callbacks of the store and the tables
@@ -234,6 +260,10 @@ class BrokerController:
         delays = self.context.delays
         if delays is not None:
             self._wake_delays_in(delays.wait_ms(arrival[3]))
+
+    def _timer_arrived(self, *_: *Arrival) -> None:
+        if self.context.timers is not None:
+            self.context.timers.wake()
 
     def _delivered(self, topic: str, size: int) -> None:
         stats = self.context.stats
@@ -321,6 +351,8 @@ class BrokerController:
             self._scan_clients()
         if self._is_due("clean", self.store.config.clean_resource_interval):
             self.store.clean_expired(context.now_ms())
+            if context.timers is not None:
+                context.timers.delete_expired()
 
     def _save_progress(self) -> None:
         """Write offsets in a thread: a sync must not block the event loop."""

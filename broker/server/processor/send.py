@@ -42,8 +42,10 @@ from broker.server.processor.responses import bad_field, bad_queue, illegal, no_
 from broker.server.processor.send_target import Target
 from broker.server.schedule import delay_level
 from broker.server.slices import collect_in_slices
+from broker.server.timer.recall_handles import recall_handle
 from broker.server.unique_ids import UniqueKeys
 from broker.store.results import MessageExtBrokerInner, PutMessageResult, PutMessageStatus
+from broker.store.timer.timer_message import REQUEST_PROPERTIES, is_timer_request
 
 if TYPE_CHECKING:
     from broker.remoting.server import Connection, Handler
@@ -87,6 +89,7 @@ class _SlowReply(NamedTuple):
     request: RemotingCommand
     queue_id: int
     uniq_key: str
+    recall_handle: str
     wait: bool
 
 
@@ -396,16 +399,14 @@ class SendMessageProcessor:
             if refusal is not None:
                 return self._mark(refusal)
         persisted = self._context.topics.is_persisted(inner.topic)
-        delays = self._context.delays
-        level = delay_level(properties, self._max_level())
-        if delays is not None and level > 0:
-            reason = delays.suspend(inner, properties, level)
-            if reason is not None:
-                return self._mark(illegal(request, reason))
+        refusal = self._delay(request, inner, properties)
+        if refusal is not None:
+            return self._mark(refusal)
+        handle = recall_handle(self._context, inner.topic, properties)
         if inner.topic != target.config.topic_name:
             target = self._counting(inner.topic, target)
         inner.properties = encode_properties(properties)
-        reply = _SlowReply(connection, request, queue_id, uniq_key, _waits(properties))
+        reply = _SlowReply(connection, request, queue_id, uniq_key, handle, _waits(properties))
         if persisted:
             return self._store_slowly(reply, inner, target)
         return self._store_persisted(reply, inner, target)
@@ -423,7 +424,7 @@ class SendMessageProcessor:
     def _store_slowly(
         self, reply: "_SlowReply", inner: MessageExtBrokerInner, target: Target
     ) -> Answer:
-        connection, request, queue_id, uniq_key, wait = reply
+        connection, request, queue_id, uniq_key, handle, wait = reply
         try:
             result = self._store.put_message(inner)
         except struct.error as error:  # a number in the header does not fit its field
@@ -437,6 +438,8 @@ class SendMessageProcessor:
             result.queue_offset,
             _in_json(uniq_key.encode()),
         )
+        if handle:
+            ext_json = b'%b,"recallHandle":"%b"}' % (ext_json[:-1], handle.encode())
         if self._sync and wait:
             self._flushed.wait(connection, request, ext_json, result.physical_end)
             return None
@@ -445,28 +448,37 @@ class SendMessageProcessor:
     def _refuse_kind(
         self, request: RemotingCommand, properties: dict[str, str], inner: MessageExtBrokerInner
     ) -> RemotingCommand | None:
-        """Refuse unsupported messages: half messages, and timer messages without a delay level."""
+        """Refuse unsupported messages: half messages."""
         if properties.get(props.PROPERTY_TRANSACTION_PREPARED) == "true":
             remark = (
                 f"the broker[{self._context.address}] sending transaction message is forbidden: "
                 "transactions are not supported"
             )
             return response(request, ResponseCode.NO_PERMISSION, remark)
-        timers = (
-            props.PROPERTY_TIMER_DELAY_SEC,
-            props.PROPERTY_TIMER_DELAY_MS,
-            props.PROPERTY_TIMER_DELIVER_MS,
-        )
-        if any(name in properties for name in timers):
-            if delay_level(properties, self._max_level()) > 0:
-                for name in timers:
-                    properties.pop(name, None)
-                return None
-            return response(
-                request,
-                ResponseCode.SYSTEM_ERROR,
-                "timer messages are not supported by this broker; use a delay level",
-            )
+        return None
+
+    def _delay(
+        self, request: RemotingCommand, inner: MessageExtBrokerInner, properties: dict[str, str]
+    ) -> RemotingCommand | None:
+        """Redirect a delayed message to the schedule or timer topic; return a refusal or None.
+
+        A delay level precedes a delivery time.
+
+        **Source:** RocketMQ HookUtils#handleScheduleMessage.
+        """
+        context = self._context
+        level = delay_level(properties, self._max_level())
+        if level > 0 and context.delays is not None:
+            for name in REQUEST_PROPERTIES:
+                properties.pop(name, None)
+            reason = context.delays.suspend(inner, properties, level)
+            return None if reason is None else illegal(request, reason)
+        if context.timers is not None:
+            refused = context.timers.timers.intercept(inner, properties)
+            return None if refused is None else self._failed(request, refused)
+        if is_timer_request(inner.topic, properties):
+            remark = "timer messages are disabled: timerWheelEnable is false"
+            return response(request, ResponseCode.SYSTEM_ERROR, remark)
         return None
 
     def _retry_or_dlq(

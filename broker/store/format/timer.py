@@ -73,6 +73,7 @@ SLOTS: Final = 2 * 604_800
 PRECISION_MS: Final = 1000
 SLOT_SIZE: Final = SLOT.size
 LOG_UNIT_SIZE: Final = LOG_UNIT.size
+LOG_BLANK_SIZE: Final = LOG_BLANK.size
 CHECKPOINT_FILE_SIZE: Final = 4096
 _SLOT = SLOT.packer()
 _LOG_UNIT = LOG_UNIT.packer()
