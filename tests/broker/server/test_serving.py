@@ -40,7 +40,7 @@ def test_ready_line_is_javas() -> None:
 def test_ready_line_comes_behind_the_start_and_close_behind_the_stop(
     monkeypatch, capsys, run
 ) -> None:
-    monkeypatch.setattr(serving, "settle", lambda: None)
+    monkeypatch.setattr(serving, "freeze_start_objects", lambda: None)
     role = FakeRole()
 
     async def serve() -> int:
