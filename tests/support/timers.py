@@ -61,12 +61,12 @@ class Timers:
         self.store.shutdown()
 
     def kill(self) -> None:
-        """Stop as a kill does: nothing is written or flushed; what was stored stays."""
+        """Stop as a kill does: nothing is written or flushed; stored data stays."""
         store = self.store
         store.flusher.stop()
-        store._worker.stop()
-        if store._monitor is not None:
-            store._monitor.stop()
+        store.worker.stop()
+        if store.monitor is not None:
+            store.monitor.stop()
         store._open = store._started = False
         self.timers.timer_log.close()
         store._close_files()

@@ -145,8 +145,12 @@ async def _flushed(context: BrokerContext, physical_end: int) -> None:
     """Wait for the flush of the recall, as a send does; a timeout leaves it stored."""
     loop = asyncio.get_running_loop()
     done = asyncio.Event()
-    # A store without ``notify`` calls back in the flushing thread.
-    context.store.await_flush(physical_end, lambda _: loop.call_soon_threadsafe(done.set))
+
+    def answer(_: PutMessageStatus) -> None:
+        # A store without ``notify`` calls back in the flushing thread.
+        loop.call_soon_threadsafe(done.set)
+
+    context.store.await_flush(physical_end, answer)
     await done.wait()
 
 

@@ -77,7 +77,7 @@ class TimerMessage(NamedTuple):
 
 
 def is_timer_request(topic: str, properties: Mapping[str, str]) -> bool:
-    """Whether a message without a delay level is to be delivered at a time of its own.
+    """Whether a message without a delay level requests a delivery time.
 
     A delivered copy is not: it keeps TIMER_OUT_MS.
 

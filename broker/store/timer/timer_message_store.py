@@ -1,7 +1,7 @@
 """TimerMessageStore: messages with a delivery time, from the timer queue to their topic.
 
 :meth:`TimerMessageStore.run` does a bounded part of the work and returns when it must be called
-again. It enqueues what was stored in the timer topic, then delivers the slots that are over, in
+again. It enqueues the new messages of the timer topic, then delivers the slots that are over, in
 the order of their time. So a recall that was accepted before its message was due is always seen.
 
 All methods are called in the thread that appends, except the jobs of
@@ -134,7 +134,7 @@ class TimerMessageStore:
             self.timer_log.close()
 
     def _relink(self, reader: SlotReader) -> None:
-        """Give the unfinished part of a slot a chain of its own, so that it can be continued.
+        """Give the unfinished part of a slot a separate chain, so that it can be continued.
 
         Java, which does not look for delivered copies, then repeats none of them either.
         """

@@ -59,6 +59,12 @@ class TimerProgress:
             return None
         return checkpoint
 
+    def remove(self) -> None:
+        """Remove ``timercheck``; it is gone from the disk on return."""
+        if self._disk.exists(self.path):
+            self._disk.unlink(self.path)
+            self._disk.sync_folder(self._folder)
+
     def write(self, checkpoint: TimerCheckpoint, changes: Changes, metrics: str) -> None:
         """Write everything; OSError or StoreError leaves the previous checkpoint in force."""
         self._log.sync(checkpoint.last_timer_log_flush_position)

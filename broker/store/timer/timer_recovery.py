@@ -21,7 +21,7 @@ from broker.common.java import string_hash, to_int32
 from broker.common.topic import TIMER_TOPIC
 from broker.errors import RemoteProtocolError, RocketMQError
 from broker.message.record import peek_record
-from broker.store.format.timer import TimerCheckpoint, TimerSlot
+from broker.store.format.timer import TimerCheckpoint, TimerLogUnit, TimerSlot
 from broker.store.timer.timer_log import MAGIC_DELETE, TimerLog
 from broker.store.timer.timer_message import (
     OUT_MS,
@@ -79,7 +79,7 @@ class Delivered:
 
 
 class TimerState(msgspec.Struct, kw_only=True):
-    """Result: the next queue offset to enqueue, and what was delivered past the checkpoint.
+    """Result: the next queue offset to enqueue, and the deliveries past the checkpoint.
 
     ``delivered_until_ms``: slots from this time on were not due before the stop.
     """
@@ -146,6 +146,12 @@ class TimerRecovery:
             checkpoint.last_timer_queue_offset, self._first_unflushed(end, checkpoint)
         )
         chains, stale = self._read_wheel(end)
+        if queue_offset < checkpoint.last_timer_queue_offset:
+            # Before the units that prove it are removed.
+            corrected = checkpoint._replace(
+                last_timer_queue_offset=queue_offset, master_timer_queue_offset=queue_offset
+            )
+            self._progress.write(corrected, {}, "")
         self._log.truncate(end)
         self._wheel.restore(chains)
         self._wheel.erase(stale)
@@ -221,6 +227,8 @@ class TimerRecovery:
         if pending:
             self._notes.append(f"timers are rebuilt from {TIMER_TOPIC}: {reason}")
         self._read_time = 0
+        # First: a new log must never be read with the positions of the old one.
+        self._progress.remove()
         self._log.remove_all()
         self._wheel.remove_file()
         self._wheel.restore({})
@@ -247,11 +255,21 @@ class TimerRecovery:
             chain = self._wheel.get(time_ms)
             assert chain is not None
             for _, unit in self._log.chain(chain.last):
-                name = names.get(unit.real_topic_hash)
-                if name is not None:
-                    counts[name] += -1 if unit.magic & MAGIC_DELETE else 1
+                if unit.real_topic_hash not in names:
+                    names[unit.real_topic_hash] = self._topic_of(unit)
+                name = names[unit.real_topic_hash]
+                counts[name] += -1 if unit.magic & MAGIC_DELETE else 1
+        counts.pop("", None)
         if any(counts.values()) or self._metrics.topics:
             self._metrics.replace(dict(counts), self._store.clock.now_ms())
+
+    def _topic_of(self, unit: TimerLogUnit) -> str:
+        """Real topic of a unit's message; empty if its record cannot be read."""
+        record = self._store.get_record_at(unit.physical_offset, unit.message_size)
+        try:
+            return decode_timer_message(record).real_topic.decode() if record is not None else ""
+        except (RemoteProtocolError, UnicodeDecodeError):
+            return ""
 
     # ---- deliveries past the checkpoint
 
