@@ -52,6 +52,7 @@ Arrival = tuple[str, int, int, int, int, bytes]
 
 DRAIN_MS: Final = 3_000
 TICK_MS: Final = 5_000
+LEAST_TICK_MS: Final = 100
 SCAN_CLIENTS_MS: Final = 10_000
 VIP_PORT_DISTANCE: Final = 2
 _NAMED_TOPICS: Final = 10
@@ -339,10 +340,13 @@ class BrokerController:
 
     def _tick(self) -> None:
         assert self._loop is not None
-        self._tick_timer = self._loop.call_later(TICK_MS / 1000, self._tick)
+        self._tick_timer = self._loop.call_later(self._tick_ms() / 1000, self._tick)
         context = self.context
-        if self._is_due("progress", context.config.flush_consumer_offset_interval):
-            self._save_progress()
+        offsets = self._is_due("offsets", context.config.flush_consumer_offset_interval)
+        delays = self._is_due("delays", self.store.config.flush_delay_offset_interval)
+        if offsets or delays:
+            self._save_progress(offsets=offsets, delays=delays)
+        if offsets:
             context.topics.retry_write()
             context.groups.retry_write()
         if self._is_due("stats", SAMPLE_MS):
@@ -354,13 +358,19 @@ class BrokerController:
             if context.timers is not None:
                 context.timers.delete_expired()
 
-    def _save_progress(self) -> None:
+    def _tick_ms(self) -> int:
+        """Return the time until the next tick: shorter if an interval is."""
+        offsets_ms = self.context.config.flush_consumer_offset_interval
+        delays_ms = self.store.config.flush_delay_offset_interval
+        return max(LEAST_TICK_MS, min(TICK_MS, offsets_ms, delays_ms))
+
+    def _save_progress(self, *, offsets: bool, delays: bool) -> None:
         """Write offsets in a thread: a sync must not block the event loop."""
         assert self._loop is not None
         assert self.context.files is not None
         if self._writing is not None and not self._writing.done():
             return  # the disk is slow: the next tick writes these changes too
-        job = self.context.files.snapshot_progress(self.context)
+        job = self.context.files.snapshot_progress(self.context, offsets=offsets, delays=delays)
         if job is not None:
             self._writing = self._loop.run_in_executor(None, job)
             self._writing.add_done_callback(self._progress_saved)
@@ -377,7 +387,7 @@ class BrokerController:
             self._due[name] = now_ms + period_ms
             return False
         # Due at the tick that is nearest to the due time.
-        if now_ms + TICK_MS / 2 < due_ms:
+        if now_ms + self._tick_ms() / 2 < due_ms:
             return False
         self._due[name] = now_ms + period_ms
         return True
