@@ -7,6 +7,7 @@ import pytest
 from broker.common.topic import TIMER_TOPIC
 from broker.remoting.protocol.body.timer import TimerCheckpoint, TimerMetrics
 from broker.remoting.protocol.codes import RequestCode, ResponseCode
+from broker.store.results import PutMessageResult, PutMessageStatus
 
 KEY = "AC11000100012A139A5518B4AAC20000"  # of every message of a desk
 
@@ -131,10 +132,11 @@ def test_store_that_refuses_the_recall(recalling, monkeypatch) -> None:
     desk = recalling
     broker = desk.context.config.broker_name
     handle = handle_of("Orders", broker, desk.clock.now_ms() + 5_001)
-    desk.store.flags.make_disk_full("no space")
-    monkeypatch.setattr(desk.store, "_may_retry", lambda: False)
-    assert recall(desk, handle).code == ResponseCode.SYSTEM_ERROR
-    desk.store.flags.disk_has_space()
+    refused = PutMessageResult(PutMessageStatus.SERVICE_NOT_AVAILABLE, remark="disk full")
+    monkeypatch.setattr(desk.store, "put_message", lambda inner: refused)
+    answer = recall(desk, handle)
+    assert answer.code == ResponseCode.SYSTEM_ERROR
+    assert "disk full" in answer.remark
 
 
 def test_checkpoint_and_metrics_report_the_wheel(recalling) -> None:
