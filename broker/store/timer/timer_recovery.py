@@ -286,11 +286,18 @@ class TimerRecovery:
         records = self._store.log
         while position < records.max_offset:
             record = records.record_at(position)
-            if record is None:  # the blank at the end of a file, or damage
-                position = records.roll_start(position)
+            if record is None:
+                position = self._after_gap(position)
                 continue
             position += len(record)
             self._add_copy(state.delivered, record)
+
+    def _after_gap(self, position: int) -> int:
+        """Physical offset of the next record after damage, or after the blank that ends a file."""
+        for start, end in self._store.manifest.damaged:
+            if start <= position < end:
+                return end
+        return self._store.log.roll_start(position)
 
     def _scan_start(self, queue_offset: int) -> int:
         """Physical offset of a record before the first copy that can matter; -1 without any."""
