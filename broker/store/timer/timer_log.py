@@ -26,6 +26,8 @@ MAGIC_DEFAULT: Final = 1
 MAGIC_ROLL: Final = 2
 MAGIC_DELETE: Final = 4
 _MAGIC_MASK: Final = 0xF
+# Value of ``reserved`` in a unit that repeats an earlier one; Java writes 0 and never reads it.
+RELINKED: Final = 1
 
 
 class TimerLog:

@@ -39,6 +39,8 @@ REAL_QUEUE_ID: Final = props.PROPERTY_REAL_QUEUE_ID.encode()
 UNIQ_KEY: Final = props.PROPERTY_UNIQ_KEY.encode()
 
 MAX_PROPERTIES: Final = 32_767
+# Length of TIMER_ENQUEUE_MS and TIMER_DEQUEUE_MS, rounded up.
+_TIMES_SIZE: Final = 100
 # Topics that a delivered message must not enter: it would be delayed again, or become a half.
 _FORBIDDEN: Final = frozenset(
     topic.encode() for topic in (SCHEDULE_TOPIC, TIMER_TOPIC, TRANS_HALF_TOPIC)
@@ -69,6 +71,14 @@ class TimerMessage(NamedTuple):
         """How often the message was stored again because it was due too far ahead."""
         text = peek_property(self.properties, ROLL_TIMES)
         return (parse_number(text, 0, INT32_MAX) or 0) if text else 0
+
+    @property
+    def dequeued(self) -> bool:
+        """Whether this is a whole copy that the wheel stored.
+
+        The last property tells: properties have no checksum, and a power cut can tear the record.
+        """
+        return DEQUEUE_MS in self.properties or len(self.properties) > MAX_PROPERTIES - _TIMES_SIZE
 
     @property
     def relative_delay(self) -> bool:

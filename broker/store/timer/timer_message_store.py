@@ -35,7 +35,13 @@ from broker.store.results import (
     PutMessageStatus,
 )
 from broker.store.timer.slot_reader import SlotReader
-from broker.store.timer.timer_log import MAGIC_DEFAULT, MAGIC_DELETE, MAGIC_ROLL, TimerLog
+from broker.store.timer.timer_log import (
+    MAGIC_DEFAULT,
+    MAGIC_DELETE,
+    MAGIC_ROLL,
+    RELINKED,
+    TimerLog,
+)
 from broker.store.timer.timer_message import (
     DELETE_KEY,
     UNIQ_KEY,
@@ -127,11 +133,41 @@ class TimerMessageStore:
         try:
             if self._reader is not None:
                 self._relink(self._reader)
+            self._mark_queue_offset()
             job = self.snapshot()
             if job is not None:
                 job()
         finally:
             self.timer_log.close()
+
+    def _mark_queue_offset(self) -> None:
+        """End the timer log with a unit of the last message of the timer queue that was enqueued.
+
+        Java continues the queue after the message of the last unit; messages that were enqueued
+        without a unit, or before a relinked one, would be enqueued again. The unit is in no chain,
+        and its time is over.
+        """
+        if self.queue_offset == 0 or not self.timer_log.end:
+            return
+        last = self.timer_log.read(self.timer_log.end - LOG_UNIT_SIZE)
+        units = self._store.consume_queue_units(TIMER_TOPIC, 0, self.queue_offset - 1, 1)
+        for unit in units:
+            if last is None or last.physical_offset != unit.physical_offset or last.reserved:
+                past_ms = self.read_time_ms - 2 * self._precision_ms
+                self.timer_log.append(
+                    TimerLogUnit(
+                        LOG_UNIT_SIZE,
+                        -1,
+                        MAGIC_DEFAULT,
+                        past_ms,
+                        0,
+                        unit.physical_offset,
+                        unit.size,
+                        0,
+                        RELINKED,
+                    )
+                )
+                self._changed = True
 
     def _relink(self, reader: SlotReader) -> None:
         """Give the unfinished part of a slot a separate chain, so that it can be continued.
@@ -144,7 +180,7 @@ class TimerMessageStore:
         for position in rest:
             unit = self.timer_log.read(position)
             if unit is not None:
-                self._link(reader.time_ms, unit)
+                self._link(reader.time_ms, unit._replace(reserved=RELINKED))
                 if unit.magic & MAGIC_DELETE and not unit.magic & MAGIC_ROLL:
                     self._count_recall(unit, -1)
         self._changed = True

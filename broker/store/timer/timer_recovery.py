@@ -22,7 +22,7 @@ from broker.common.topic import TIMER_TOPIC
 from broker.errors import RemoteProtocolError, RocketMQError
 from broker.message.record import peek_record
 from broker.store.format.timer import TimerCheckpoint, TimerLogUnit, TimerSlot
-from broker.store.timer.timer_log import MAGIC_DELETE, TimerLog
+from broker.store.timer.timer_log import MAGIC_DELETE, RELINKED, TimerLog
 from broker.store.timer.timer_message import (
     OUT_MS,
     ROLL_TIMES,
@@ -158,8 +158,13 @@ class TimerRecovery:
         return queue_offset
 
     def _first_unflushed(self, end: int, checkpoint: TimerCheckpoint) -> int:
-        """Queue offset of the message of the first unit past the checkpoint's log position."""
+        """Queue offset of the message of the first unit past the checkpoint's log position.
+
+        Units that repeat an earlier one do not count.
+        """
         for _, unit in self._log.units(end):
+            if unit.reserved == RELINKED:
+                continue
             record = self._store.get_record_at(unit.physical_offset, unit.message_size)
             head = peek_record(record) if record is not None else None
             if head is not None:
@@ -307,9 +312,14 @@ class TimerRecovery:
             return -1
         # A copy of a slot is stored after the end of the slot.
         before = store.offset_by_time(TIMER_TOPIC, 0, self._read_time - 1, "UPPER")
-        start = max(low, min(before, queue_offset, high - 1))
-        units = store.consume_queue_units(TIMER_TOPIC, 0, start, 1)
-        return max(units[0].physical_offset, store.min_physical_offset) if units else -1
+        for start in range(min(before, queue_offset, high - 1), max(low, 0) - 1, -1):
+            for unit in store.consume_queue_units(TIMER_TOPIC, 0, start, 1):
+                record = store.get_record_at(unit.physical_offset, unit.size)
+                head = peek_record(record) if record is not None else None
+                # A filler unit of recovery leads to a later record.
+                if head is not None and head.queue_offset == start:
+                    return unit.physical_offset
+        return store.min_physical_offset
 
     def _add_copy(self, delivered: Delivered, record: memoryview) -> None:
         raw = bytes(record)
@@ -319,7 +329,7 @@ class TimerRecovery:
             message = decode_timer_message(record)
         except RemoteProtocolError:
             return
-        if message.out_ms < self._read_time - self._wheel.precision_ms:
+        if not message.dequeued:
             return
         topic = record_topic(record, message.head)
         if topic == message.real_topic or (topic == _TIMER_TOPIC and ROLL_TIMES in raw):
