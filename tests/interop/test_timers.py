@@ -162,19 +162,20 @@ def test_a_store_moves_with_timers_pending_and_back(
 ) -> None:
     """Messages due before, while and after the store changes hands are each delivered once.
 
-    Java repeats the deliveries of its last second after a kill; we do not.
+    Java repeats what was delivered between the last checkpoint and a kill, by whichever broker.
     """
     store = tmp_path / "store"
-    settings = {**RECALLING, "mappedFileSizeTimerLog": 52 * 100 + 16, "timerRollWindowSlot": 20}
+    settings = {**RECALLING, "mappedFileSizeTimerLog": 52 * 100 + 16, "timerRollWindowSlot": 8}
     servers = {"java": java_servers, "ours": our_servers}
     second = "ours" if first == "java" else "java"
     namesrv = our_servers.namesrv(tmp_path / "names")
     words = {"namesrv": namesrv, "topic": "Moving", "queue": 0}
     handles = {}
+    killed_ms: list[int] = []
 
     def produce(prefix: str) -> None:
         # seconds apart: while the broker changes, and through several rolls
-        for delay in (2, 4, 10, 20, 30, 45, 60):
+        for delay in (2, 4, 7, 12, 18, 25, 32):
             for copy in range(3):
                 name = f"{prefix}-{delay}-{copy}-"
                 (sent,) = peer_533.produce(**words, body=name, system={"TIMER_DELAY_SEC": delay})
@@ -192,17 +193,29 @@ def test_a_store_moves_with_timers_pending_and_back(
         if number == 0:
             make_topic(broker.address, "Moving", queues=1)
         produce(f"{side}{number}")
-        recall(f"{side}{number}-60-1-0")
+        recall(f"{side}{number}-32-1-0")
         if number:
             before = second if number == 2 else first
-            recall(f"{before}{number - 1}-45-2-0")  # stored by the other broker
+            recall(f"{before}{number - 1}-25-2-0")  # stored by the other broker
         early = f"{side}{number}-4-2-0"
         until(lambda name=early: name in bodies(peer_533, namesrv, "Moving"), early)
-        if number < 2:
-            (broker.stop if ending == "stop" or side == "java" else broker.kill)()
+        if number < 2 and (ending == "stop" or side == "java"):
+            broker.stop()
+        elif number < 2:
+            killed_ms.append(now_ms())
+            broker.kill()
         peer_533.ask("forget", namesrv=namesrv)
     until(lambda: bodies(peer_533, namesrv, "Moving").keys() >= handles.keys(), "all deliveries")
-    counts = bodies(peer_533, namesrv, "Moving")
-    assert counts.keys() == handles.keys()
-    repeated = {name: count for name, count in counts.items() if count > 1}
-    assert not repeated or (ending == "kill" and second == "java"), repeated
+    _, messages = peer_533.dump(namesrv=namesrv, topic="Moving")
+    stored: dict[str, list[int]] = {}
+    for message in messages:
+        name = base64.b64decode(message["body"]).decode()
+        stored.setdefault(name, []).append(message["storeTimestamp"])
+    assert stored.keys() == handles.keys()
+    repeated = {name: min(times) for name, times in stored.items() if len(times) > 1}
+    excused = [
+        name
+        for name, time_ms in repeated.items()
+        if any(-3_000 < time_ms - killed <= 0 for killed in killed_ms)
+    ]
+    assert repeated.keys() == set(excused), (repeated, killed_ms)

@@ -10,7 +10,9 @@ sparse and written with pwrite: a full disk is an error of that write, not a SIG
 
 import heapq
 from collections.abc import Iterator, Mapping
-from typing import Final, NamedTuple
+from typing import Final
+
+import msgspec
 
 from broker.store.format.timer import (
     PRECISION_MS,
@@ -26,7 +28,7 @@ from broker.store.logfile.disk import Disk
 _EMPTY: Final = bytes(SLOT_SIZE)
 
 
-class Chain(NamedTuple):
+class Chain(msgspec.Struct, frozen=True, gc=False):
     """Pending units of one slot: positions of the first and the last one in the timer log.
 
     ``number`` counts messages minus recalls, as Java does.
@@ -52,7 +54,7 @@ class TimerWheel:
         self._slots = slots
         self._chains: dict[int, Chain] = {}
         self._times: list[int] = []
-        self._changed: set[int] = set()
+        self._changes: dict[int, Chain | None] = {}
         # Whether the file is known to exist with its whole length.
         self._made = False
 
@@ -72,7 +74,7 @@ class TimerWheel:
     @property
     def changed(self) -> bool:
         """Whether a slot differs from the file."""
-        return bool(self._changed)
+        return bool(self._changes)
 
     def times(self) -> list[int]:
         """Start of each slot with pending units, ascending."""
@@ -93,13 +95,12 @@ class TimerWheel:
         """Set the chain of a slot."""
         if time_ms not in self._chains:
             heapq.heappush(self._times, time_ms)
-        self._chains[time_ms] = chain
-        self._changed.add(time_ms)
+        self._chains[time_ms] = self._changes[time_ms] = chain
 
     def clear(self, time_ms: int) -> None:
         """Empty a slot."""
         if self._chains.pop(time_ms, None) is not None:
-            self._changed.add(time_ms)
+            self._changes[time_ms] = None
 
     # ---- the file
 
@@ -149,7 +150,7 @@ class TimerWheel:
         """Set all chains as found in the file at the start."""
         self._chains = dict(chains)
         self._times = sorted(chains)
-        self._changed.clear()
+        self._changes = {}
 
     def erase(self, positions: list[int]) -> None:
         """Write zeros over slots of the file whose time is over; not synced."""
@@ -169,13 +170,12 @@ class TimerWheel:
 
     def take_changes(self) -> Changes:
         """The slots that changed since the last call, None for an emptied one."""
-        changes = {time: self._chains.get(time) for time in self._changed}
-        self._changed.clear()
+        changes, self._changes = self._changes, {}
         return changes
 
     def give_back(self, changes: Changes) -> None:
         """Count ``changes`` as changed again: they were not written."""
-        self._changed.update(changes)
+        self._changes = {**changes, **self._changes}
 
     def write(self, changes: Changes) -> None:
         """Write changed slots to the file and sync it; in any thread, one call at a time."""
