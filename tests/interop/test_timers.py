@@ -162,7 +162,7 @@ def test_a_store_moves_with_timers_pending_and_back(
 ) -> None:
     """Messages due before, while and after the store changes hands are each delivered once.
 
-    Java repeats what was delivered between the last checkpoint and a kill, by whichever broker.
+    Java repeats the deliveries between the last checkpoint and a kill, by whichever broker.
     """
     store = tmp_path / "store"
     settings = {**RECALLING, "mappedFileSizeTimerLog": 52 * 100 + 16, "timerRollWindowSlot": 8}

@@ -76,7 +76,7 @@ class TimerMessage(NamedTuple):
     def dequeued(self) -> bool:
         """Whether this is a whole copy that the wheel stored.
 
-        The last property tells: properties have no checksum, and a power cut can tear the record.
+        Recognised by its last property: properties have no checksum, and a power cut can tear the record.
         """
         return DEQUEUE_MS in self.properties or len(self.properties) > MAX_PROPERTIES - _TIMES_SIZE
 

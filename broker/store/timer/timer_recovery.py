@@ -302,7 +302,8 @@ class TimerRecovery:
         for start, end in self._store.manifest.damaged:
             if start <= position < end:
                 return end
-        return self._store.log.roll_start(position)
+        size = self._store.log.file_size
+        return position + size - position % size
 
     def _scan_start(self, queue_offset: int) -> int:
         """Physical offset of a record before the first copy that can matter; -1 without any."""

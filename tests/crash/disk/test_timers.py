@@ -41,7 +41,7 @@ def broker(disk: Any, flush: str, now_ms: int = START_MS) -> Timers:
 
 
 def script(disk: Any, rng: random.Random, flush: str, steps: int) -> int:
-    """Random sends, recalls, deliveries, writes and restarts; marks say what was promised."""
+    """Random sends, recalls, deliveries, writes and restarts; marks record the promises."""
     timers = broker(disk, flush)
     due: dict[str, int] = {}
 
