@@ -175,7 +175,7 @@ def test_a_store_moves_with_timers_pending_and_back(
 
     def produce(prefix: str) -> None:
         # seconds apart: while the broker changes, and through several rolls
-        for delay in (2, 4, 7, 12, 18, 25, 32):
+        for delay in (2, 4, 7, 12, 20, 30, 55):
             for copy in range(3):
                 name = f"{prefix}-{delay}-{copy}-"
                 (sent,) = peer_533.produce(**words, body=name, system={"TIMER_DELAY_SEC": delay})
@@ -193,10 +193,10 @@ def test_a_store_moves_with_timers_pending_and_back(
         if number == 0:
             make_topic(broker.address, "Moving", queues=1)
         produce(f"{side}{number}")
-        recall(f"{side}{number}-32-1-0")
+        recall(f"{side}{number}-55-1-0")
         if number:
             before = second if number == 2 else first
-            recall(f"{before}{number - 1}-25-2-0")  # stored by the other broker
+            recall(f"{before}{number - 1}-55-2-0")  # stored by the other broker
         early = f"{side}{number}-4-2-0"
         until(lambda name=early: name in bodies(peer_533, namesrv, "Moving"), early)
         if number < 2 and (ending == "stop" or side == "java"):

@@ -146,4 +146,8 @@ class Timers:
 
     def delivered(self, topic: str = "Orders") -> Counter[str]:
         """How often each message was stored in its real topic, by unique key."""
-        return Counter(message.properties["UNIQ_KEY"] for message in self.messages(topic))
+        return Counter(
+            message.properties["UNIQ_KEY"]
+            for queue_id in self.store.queues().get(topic, ())
+            for message in self.messages(topic, queue_id)
+        )

@@ -76,7 +76,8 @@ class TimerMessage(NamedTuple):
     def dequeued(self) -> bool:
         """Whether this is a whole copy that the wheel stored.
 
-        Recognised by its last property: properties have no checksum, and a power cut can tear the record.
+        Recognised by its last property: a power cut can tear a record, and properties have no
+        checksum.
         """
         return DEQUEUE_MS in self.properties or len(self.properties) > MAX_PROPERTIES - _TIMES_SIZE
 

@@ -5,15 +5,18 @@ from pathlib import Path
 
 import pytest
 
+from broker.common.clock import ManualClock
+from broker.store.config import FIELD_OF_KEY
 from broker.store.format.timer import (
     LOG_UNIT_SIZE,
+    SLOTS,
     TimerCheckpoint,
     decode_timer_checkpoint,
     encode_timer_checkpoint,
 )
 from broker.store.timer.timer_message import decode_timer_message
 from broker.store.timer.timer_recovery import Delivered
-from tests.support.timers import START_MS, Timers
+from tests.support.timers import SMALL, START_MS, Timers
 
 
 def check_file(timers: Timers) -> Path:
@@ -123,6 +126,34 @@ def test_slots_that_java_left_behind_are_erased(stopped: Timers) -> None:
     assert list(stopped.timers.wheel.stored_slots()) == []
     stopped.wait(1_000)
     assert stopped.delivered() == ALL
+
+
+def test_store_of_a_java_broker_is_continued(golden_store: Callable[..., Path]) -> None:
+    """What Java left pending is delivered at its time, what it delivered is not repeated."""
+    folder = golden_store("delay-533", copy=True)
+    checkpoint = decode_timer_checkpoint((folder / "store/config/timercheck").read_bytes())
+    sizes = {
+        field: int(value)
+        for line in (folder / "broker.conf").read_text().splitlines()
+        for key, _, value in [line.partition("=")]
+        if (field := FIELD_OF_KEY.get(key)) in SMALL
+    }
+    clock = ManualClock(checkpoint.last_read_time)
+    timers = Timers(str(folder / "store"), clock=clock, file_reserved_time=100_000, **sizes)
+    timers.slots = SLOTS
+    timers.open()
+    assert timers.notes == []
+    before = timers.delivered("LaterA")
+    pending = timers.timers.wheel.pending
+    assert pending == timers.timers.metrics.topics["LaterA"].count == 8
+    slots = timers.timers.wheel.times()
+    timers.wait(3 * 86_400_000)
+    after = timers.delivered("LaterA")
+    assert (after - before).total() == pending
+    assert set(after.values()) == {1}
+    assert min(slots) >= checkpoint.last_read_time
+    assert timers.timers.metrics.topics["LaterA"].count == 0
+    timers.close()
 
 
 def test_metrics_are_counted_again_after_a_kill(make_timers: Callable[..., Timers]) -> None:
