@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from broker.server.persistence import ConfigStore
     from broker.server.pop.service import PopService
     from broker.server.schedule import ScheduleMessageService
+    from broker.server.timer.timer_service import TimerService
     from broker.server.transaction.service import TransactionalMessageService
     from broker.store.message_store import MessageStore
 
@@ -84,6 +85,7 @@ class BrokerContext:
         "stats",
         "store",
         "store_host",
+        "timers",
         "topics",
         "transactions",
     )
@@ -110,6 +112,7 @@ class BrokerContext:
         self.soon: CallSoon = _at_once
         self.delays: ScheduleMessageService | None = None
         self.transactions: TransactionalMessageService | None = None
+        self.timers: TimerService | None = None
         self.files: ConfigStore | None = None
         self.pop: PopService | None = None
         self.server: RemotingServer | None = None
