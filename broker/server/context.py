@@ -31,8 +31,10 @@ from broker.server.tables.topic_config import TopicConfigManager
 
 if TYPE_CHECKING:
     from broker.remoting.server import Connection, RemotingServer
+    from broker.server.pop.service import PopService
     from broker.server.schedule import ScheduleMessageService
     from broker.server.tables.persistence import ConfigStore
+    from broker.server.timer.timer_service import TimerService
     from broker.server.transaction.service import TransactionalMessageService
     from broker.store.message_store import MessageStore
 
@@ -75,6 +77,7 @@ class BrokerContext:
         "on_config_change",
         "on_suspend",
         "on_wake",
+        "pop",
         "producers",
         "server",
         "settings",
@@ -82,6 +85,7 @@ class BrokerContext:
         "stats",
         "store",
         "store_host",
+        "timers",
         "topics",
         "transactions",
     )
@@ -108,7 +112,9 @@ class BrokerContext:
         self.soon: CallSoon = _at_once
         self.delays: ScheduleMessageService | None = None
         self.transactions: TransactionalMessageService | None = None
+        self.timers: TimerService | None = None
         self.files: ConfigStore | None = None
+        self.pop: PopService | None = None
         self.server: RemotingServer | None = None
         # The state of replication, as GET_BROKER_HA_STATUS answers it.
         self.ha_status: Callable[[], HARuntimeInfo] = self._without_slaves

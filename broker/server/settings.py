@@ -39,7 +39,6 @@ REPORTED: Final = {
     "useEpollNativeSelector": "false",
     "filterServerNums": "0",
     "useTLS": "false",
-    "timerWheelEnable": "false",
     "aclEnable": "false",
     "authenticationEnabled": "false",
     "authorizationEnabled": "false",

@@ -28,6 +28,9 @@ UNSERVED_KEYS: Final = (
     unserved("enableSlaveActingMaster", ["false"], _REPLICAS),
     unserved("duplicationEnable", ["false"], _REPLICAS),
     unserved("storeType", ["default"], "ConsumeQueues in RocksDB are not read or written"),
+    unserved(
+        "popConsumerKVServiceEnable", ["false"], "check points in RocksDB are not read or written"
+    ),
     unserved("configManagerVersion", ["v1"], "topics, groups and offsets in RocksDB are not read"),
     unserved(
         "messageStorePlugIn", [""], "no plug-in is loaded, messages would not reach its store"

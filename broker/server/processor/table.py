@@ -22,7 +22,10 @@ if TYPE_CHECKING:
     from broker.remoting.server import Connection, Handler
 
 LAZY: Final[dict[str, tuple[int, ...]]] = {
-    "processor.admin.broker_config": (Code.GET_BROKER_CONFIG, Code.UPDATE_BROKER_CONFIG),
+    "broker.server.processor.admin.broker_config": (
+        Code.GET_BROKER_CONFIG,
+        Code.UPDATE_BROKER_CONFIG,
+    ),
     "client": (
         Code.HEART_BEAT,
         Code.UNREGISTER_CLIENT,
@@ -34,8 +37,8 @@ LAZY: Final[dict[str, tuple[int, ...]]] = {
         Code.GET_PRODUCER_CONNECTION_LIST,
         Code.GET_ALL_PRODUCER_INFO,
     ),
-    "processor.admin.consume_queue": (Code.QUERY_CONSUME_QUEUE,),
-    "processor.admin.consume_stats": (
+    "broker.server.processor.admin.consume_queue": (Code.QUERY_CONSUME_QUEUE,),
+    "broker.server.processor.admin.consume_stats": (
         Code.GET_CONSUME_STATS,
         Code.GET_BROKER_CONSUME_STATS,
         Code.QUERY_CONSUME_TIME_SPAN,
@@ -44,7 +47,7 @@ LAZY: Final[dict[str, tuple[int, ...]]] = {
         Code.QUERY_SUBSCRIPTION_BY_CONSUMER,
         Code.VIEW_BROKER_STATS_DATA,
     ),
-    "processor.admin.group": (
+    "broker.server.processor.admin.group": (
         Code.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP,
         Code.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST,
         Code.DELETE_SUBSCRIPTIONGROUP,
@@ -60,21 +63,22 @@ LAZY: Final[dict[str, tuple[int, ...]]] = {
         Code.SET_COMMITLOG_READ_MODE,
         Code.EXPORT_ROCKSDB_CONFIG_TO_JSON,
         Code.CHECK_ROCKSDB_CQ_WRITE_PROGRESS,
-        Code.GET_TIMER_CHECK_POINT,
-        Code.GET_TIMER_METRICS,
-        Code.SET_MESSAGE_REQUEST_MODE,
-        Code.GET_ALL_MESSAGE_REQUEST_MODE,
     ),
     "client_forwarding": (Code.GET_CONSUMER_RUNNING_INFO, Code.CONSUME_MESSAGE_DIRECTLY),
-    "processor.admin.reset": (
+    "broker.server.processor.admin.reset": (
         Code.INVOKE_BROKER_TO_RESET_OFFSET,
         Code.INVOKE_BROKER_TO_GET_CONSUMER_STATUS,
         Code.CLONE_GROUP_OFFSET,
     ),
-    "processor.admin.runtime": (Code.GET_BROKER_RUNTIME_INFO,),
-    "processor.send.send_back": (Code.CONSUMER_SEND_MSG_BACK,),
-    "transaction.processor": (Code.END_TRANSACTION, Code.RESUME_CHECK_HALF_MESSAGE),
-    "processor.admin.topic": (
+    "broker.server.processor.admin.runtime": (Code.GET_BROKER_RUNTIME_INFO,),
+    "broker.server.timer.requests": (
+        Code.RECALL_MESSAGE,
+        Code.GET_TIMER_CHECK_POINT,
+        Code.GET_TIMER_METRICS,
+    ),
+    "broker.server.processor.send.send_back": (Code.CONSUMER_SEND_MSG_BACK,),
+    "broker.server.transaction.processor": (Code.END_TRANSACTION, Code.RESUME_CHECK_HALF_MESSAGE),
+    "broker.server.processor.admin.topic": (
         Code.UPDATE_AND_CREATE_TOPIC,
         Code.UPDATE_AND_CREATE_TOPIC_LIST,
         Code.DELETE_TOPIC_IN_BROKER,
@@ -84,7 +88,7 @@ LAZY: Final[dict[str, tuple[int, ...]]] = {
         Code.QUERY_TOPIC_CONSUME_BY_WHO,
         Code.GET_SYSTEM_TOPIC_LIST_FROM_BROKER,
     ),
-    "processor.admin.maintenance": (
+    "broker.server.processor.admin.maintenance": (
         Code.CLEAN_EXPIRED_CONSUMEQUEUE,
         Code.CLEAN_UNUSED_TOPIC,
         Code.DELETE_EXPIRED_COMMITLOG,
@@ -129,12 +133,9 @@ def _bind_lazily(context: BrokerContext, module: str, code: int) -> "Handler":
 
 
 def load_family(module: str) -> dict[int, Callable[..., Any]]:
-    """Import one processor module and return its handlers.
-
-    A name with a dot is a module of a feature's own package, such as ``transaction.processor``.
-    """
-    package = "broker.server" if "." in module else "broker.server.processor"
-    family: dict[int, Callable[..., Any]] = importlib.import_module(f"{package}.{module}").HANDLERS
+    """Import one module and return its handlers; a bare name is a module of this package."""
+    name = module if "." in module else f"broker.server.processor.{module}"
+    family: dict[int, Callable[..., Any]] = importlib.import_module(name).HANDLERS
     return family
 
 

@@ -40,6 +40,8 @@ EXAMPLES = {
     "transactionOpBatchInterval": "100",
     "endTransactionPoolQueueCapacity": "5",
     "startAcceptSendRequestTimeStamp": "5",
+    "recallMessageEnable": "true",
+    "allowRecallWhenBrokerNotWriteable": "false",
     "validateSystemTopicWhenUpdateTopic": "false",
     "enableMixedMessageType": "true",
     "registerNameServerPeriod": "20000",

@@ -39,6 +39,7 @@ import org.apache.rocketmq.client.producer.TransactionMQProducer;
 import org.apache.rocketmq.client.producer.TransactionSendResult;
 import org.apache.rocketmq.common.consumer.ConsumeFromWhere;
 import org.apache.rocketmq.common.message.Message;
+import org.apache.rocketmq.common.message.MessageAccessor;
 import org.apache.rocketmq.common.message.MessageClientIDSetter;
 import org.apache.rocketmq.common.message.MessageExt;
 import org.apache.rocketmq.common.message.MessageQueue;
@@ -170,6 +171,9 @@ public final class Peer {
                 break;
             case "committed":
                 committed(command);
+                break;
+            case "recall":
+                recall(command);
                 break;
             case "mqadmin":
                 mqadmin(command, end);
@@ -323,6 +327,12 @@ public final class Peer {
         if (command.containsKey("delayLevel")) {
             message.setDelayTimeLevel(command.getIntValue("delayLevel"));
         }
+        if (command.containsKey("system")) {
+            // names that putUserProperty refuses, such as TIMER_DELAY_MS, which 4.9 has no setter for
+            for (Map.Entry<String, Object> entry : command.getJSONObject("system").entrySet()) {
+                MessageAccessor.putProperty(message, entry.getKey(), entry.getValue().toString());
+            }
+        }
         if (command.containsKey("properties")) {
             for (Map.Entry<String, Object> entry : command.getJSONObject("properties").entrySet()) {
                 message.putUserProperty(entry.getKey(), entry.getValue().toString().replace("{i}", String.valueOf(index)));
@@ -342,6 +352,11 @@ public final class Peer {
         event.put("queueOffset", result.getQueueOffset());
         event.put("transactionId", result.getTransactionId());
         event.put("regionId", result.getRegionId());
+        try {
+            event.put("recallHandle", SendResult.class.getMethod("getRecallHandle").invoke(result));
+        } catch (ReflectiveOperationException before532) {
+            event.put("recallHandle", null);
+        }
         emit(event);
     }
 
@@ -349,6 +364,23 @@ public final class Peer {
         JSONObject event = event(command, "failed");
         event.put("index", index);
         event.put("error", error.toString());
+        emit(event);
+    }
+
+    /** Recall a timer message by its handle (5.3.2 and later). */
+    private static void recall(JSONObject command) throws Exception {
+        JSONObject event = event(command, "recalled");
+        try {
+            Object msgId = DefaultMQProducer.class.getMethod("recallMessage", String.class, String.class)
+                .invoke(producer(command), command.getString("topic"), command.getString("handle"));
+            event.put("msgId", msgId);
+        } catch (java.lang.reflect.InvocationTargetException error) {
+            Throwable cause = error.getCause();
+            event.put("error", cause.getClass().getSimpleName());
+            if (cause instanceof org.apache.rocketmq.client.exception.MQBrokerException) {
+                event.put("code", ((org.apache.rocketmq.client.exception.MQBrokerException) cause).getResponseCode());
+            }
+        }
         emit(event);
     }
 
