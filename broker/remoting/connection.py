@@ -9,7 +9,8 @@ responses of one read together. The endpoint decides how each request is handled
 
 Back-pressure: when the transport's write buffer exceeds the pause mark, reading stops and decoded
 frames wait in ``backlog``; beyond the limit the connection is closed. When serving the frames of
-one read takes longer than one time slice, the rest waits there until other peers were served.
+one read takes longer than one time slice, the rest waits there until other peers were served
+(:class:`ServingShare`).
 
 **Source:** RocketMQ NettyRemotingAbstract#processMessageReceived, #processResponseCommand,
 NettyRemotingServer.NettyConnectManageHandler.
@@ -21,6 +22,7 @@ import asyncio
 import logging
 import time
 from collections import deque
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, cast
 
 from broker.common.address import encode_host, format_address
@@ -37,6 +39,7 @@ from broker.remoting.limits import (
     CALL_TIMEOUT_MS,
     FLUSH_BYTES,
     JOIN_LIMIT_BYTES,
+    SERVE_ITERATION_S,
     SERVE_SLICE_S,
     UNSENT_COUNTED_BYTES,
 )
@@ -57,6 +60,52 @@ _now_s = time.monotonic
 
 FLAG_RESPONSE = 1
 FLAG_ONEWAY = 2
+
+
+class ServingShare:
+    """The part of each event-loop iteration in which requests are served, for all connections.
+
+    A connection serves for one slice. When the share of an iteration is used up, connections wait
+    here and continue in the next iterations, first come, first served: however many peers are
+    active, an iteration takes no longer than the share and the last request of one peer.
+    """
+
+    __slots__ = ("_call_soon", "_ends_s", "_scheduled", "_waiting")
+
+    def __init__(self, call_soon: Callable[[Callable[[], None]], object]) -> None:
+        self._call_soon = call_soon
+        self._ends_s: float | None = None
+        self._scheduled = False
+        self._waiting: deque[Connection] = deque()
+
+    def begin(self, now_s: float) -> float:
+        """Return the time until which a slice that begins now may last; in the past: wait."""
+        ends_s = self._ends_s
+        if ends_s is None:
+            ends_s = self._ends_s = now_s + SERVE_ITERATION_S
+            self._schedule()
+        return min(ends_s, now_s + SERVE_SLICE_S)
+
+    def wait(self, connection: Connection) -> None:
+        """Queue a connection that has frames left; its ``end_yield`` is called in its turn."""
+        self._waiting.append(connection)
+        self._schedule()
+
+    def _schedule(self) -> None:
+        if not self._scheduled:
+            self._scheduled = True
+            self._call_soon(self._next_iteration)
+
+    def _next_iteration(self) -> None:
+        self._scheduled = False
+        self._ends_s = None
+        waiting = self._waiting
+        for _ in range(len(waiting)):
+            waiting.popleft().end_yield()
+            if self._ends_s is not None and _now_s() > self._ends_s:
+                break
+        if waiting:
+            self._schedule()
 
 
 class Connection(asyncio.Protocol):
@@ -227,9 +276,10 @@ class Connection(asyncio.Protocol):
         self.yielding = True
         if not self.dialled and not self.closed:
             self.transport.pause_reading()
-        self.endpoint.loop.call_soon(self._end_yield)
+        self.endpoint.share.wait(self)
 
-    def _end_yield(self) -> None:
+    def end_yield(self) -> None:
+        """Continue with the frames that were deferred."""
         self.yielding = False
         if not self.closed and not self.paused:
             self._serve_backlog()
@@ -249,15 +299,19 @@ class Connection(asyncio.Protocol):
     def _serve(self, commands: list[RemotingCommand]) -> None:
         endpoint = self.endpoint
         out = self.out
+        then_s = _now_s()
+        ends_s = endpoint.share.begin(then_s)
+        if then_s > ends_s:
+            self._yield(commands)
+            return
         self.serving = True
-        began_s = then_s = _now_s()
         try:
             for position, command in enumerate(commands):
                 if position:
                     now_s = _now_s()
                     if now_s - then_s > LAG_LIMIT_S:
                         endpoint.lag.ran(commands[position - 1].code, now_s - then_s)
-                    if now_s - began_s > SERVE_SLICE_S:
+                    if now_s > ends_s:
                         self._yield(commands[position:])
                         break
                     then_s = now_s

@@ -56,6 +56,7 @@ class BrokerConfig(msgspec.Struct, frozen=True, kw_only=True):
     filter_support_retry: bool = False
     notify_consumer_ids_changed_enable: bool = True
     use_server_side_reset_offset: bool = True
+    store_reply_message_enable: bool = True
     reject_transaction_message: bool = False
     start_accept_send_request_time_stamp: int = 0
     validate_system_topic_when_update_topic: bool = True
@@ -140,6 +141,9 @@ SETTINGS: Final[dict[str, Setting]] = {
         "",
         "reset offsets on the broker, group on-line or not",
         live=True,
+    ),
+    "store_reply_message_enable": Setting(
+        "storeReplyMessageEnable", "", "store replies in the reply topic too", live=True
     ),
     "reject_transaction_message": Setting(
         "rejectTransactionMessage", "", "refuse half messages (this broker always does)"

@@ -39,7 +39,7 @@ from broker.server.processor.batch_records import (
 )
 from broker.server.processor.flushed_answers import STATUS_CODES, FlushedAnswers
 from broker.server.processor.responses import bad_field, bad_queue, illegal, no_group, not_written
-from broker.server.processor.send_target import Target
+from broker.server.processor.send_target import V2_FIELD_NAMES, Target, check_topic
 from broker.server.schedule import delay_level
 from broker.server.slices import collect_in_slices
 from broker.server.unique_ids import UniqueKeys
@@ -57,23 +57,6 @@ VERSION_WITH_MAX_RECONSUME: Final = 121  # V3_4_9: the header's maxReconsumeTime
 MAX_TARGETS: Final = 100_000
 PARSED_AT_ONCE_BYTES: Final = 64 * 1024  # longer batches are decoded in slices
 ITEMS_PER_SLICE: Final = 2_048  # about 4 ms
-
-V2_FIELD_NAMES: Final = {
-    "producerGroup": "a",
-    "topic": "b",
-    "defaultTopic": "c",
-    "defaultTopicQueueNums": "d",
-    "queueId": "e",
-    "sysFlag": "f",
-    "bornTimestamp": "g",
-    "flag": "h",
-    "properties": "i",
-    "reconsumeTimes": "j",
-    "unitMode": "k",
-    "maxReconsumeTimes": "l",
-    "batch": "m",
-    "brokerName": "n",
-}
 
 UNIQ_KEY: Final = b"UNIQ_KEY\x01"
 WAIT: Final = props.PROPERTY_WAIT_STORE_MSG_OK.encode()
@@ -326,51 +309,13 @@ class SendMessageProcessor:
         return await answer if isinstance(answer, Awaitable) else answer
 
     def _resolve(self, request: RemotingCommand, topic: str) -> "Target | RemotingCommand":
-        """Check the topic, in Java's order; return a Target or the refusal."""
-        context = self._context
-        config = context.config
-        now_ms = context.now_ms()
-        if now_ms < config.start_accept_send_request_time_stamp:
-            remark = (
-                f"broker unable to service, until {config.start_accept_send_request_time_stamp}"
-            )
-            return response(request, ResponseCode.SYSTEM_ERROR, remark)
-        found = context.topics.get(topic)
-        if found is not None and found.order and not names.is_writable(config.broker_permission):
-            remark = f"the broker[{config.broker_ip1}] sending message is forbidden"
-            return response(request, ResponseCode.NO_PERMISSION, remark)
-        reason = names.check_topic_name(topic)
-        if reason is not None:
-            return response(request, ResponseCode.INVALID_PARAMETER, reason)
-        if names.is_not_allowed_send_topic(topic):
-            remark = f"Sending message to topic[{topic}] is forbidden."
-            return response(request, ResponseCode.NO_PERMISSION, remark)
-        if found is None:
-            found = self._create_topic(request, topic)
-        if found is None:
-            remark = f"topic[{topic}] not exist, apply first please!"
-            return response(request, ResponseCode.TOPIC_NOT_EXIST, remark)
-        stats = context.stats
-        target = Target(
-            found,
-            stats.counter(counted.TOPIC_PUT_NUMS, topic),
-            stats.counter(counted.TOPIC_PUT_SIZE, topic),
-        )
-        if len(self._targets) >= MAX_TARGETS:
-            self._targets.clear()  # a cache: refilled by the next sends
-        self._targets[topic] = target
+        """Check the topic; keep and return its Target, or return the refusal."""
+        target = check_topic(self._context, request, topic)
+        if isinstance(target, Target):
+            if len(self._targets) >= MAX_TARGETS:
+                self._targets.clear()  # a cache: refilled by the next sends
+            self._targets[topic] = target
         return target
-
-    def _create_topic(self, request: RemotingCommand, topic: str) -> TopicConfig | None:
-        ext = request.ext_fields
-        topics = self._context.topics
-        flag = sysflag.TOPIC_UNIT if ext.get("k") == "true" else 0
-        if names.is_retry_topic(topic):
-            flag = sysflag.TOPIC_UNIT_SUB if flag else 0
-            return topics.ensure(topic, 1, sys_flag=flag)
-        return topics.create_for_send(
-            topic, ext.get("c", names.TBW102), int(ext.get("d") or 0), flag
-        )
 
     def _send_slowly(
         self,

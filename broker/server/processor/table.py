@@ -70,6 +70,7 @@ LAZY: Final[dict[str, tuple[int, ...]]] = {
         Code.INVOKE_BROKER_TO_GET_CONSUMER_STATUS,
         Code.CLONE_GROUP_OFFSET,
     ),
+    "broker.server.reply.send_reply": (Code.SEND_REPLY_MESSAGE, Code.SEND_REPLY_MESSAGE_V2),
     "runtime": (Code.GET_BROKER_RUNTIME_INFO,),
     "send_back": (Code.CONSUMER_SEND_MSG_BACK,),
     "topic": (
@@ -127,10 +128,12 @@ def _bind_lazily(context: BrokerContext, module: str, code: int) -> "Handler":
 
 
 def load_family(module: str) -> dict[int, Callable[..., Any]]:
-    """Import one processor module and return its handlers."""
-    family: dict[int, Callable[..., Any]] = importlib.import_module(
-        f"broker.server.processor.{module}"
-    ).HANDLERS
+    """Import one processor module and return its handlers.
+
+    A name without dots is a module of this package; a feature with a package has its full name.
+    """
+    path = module if "." in module else f"broker.server.processor.{module}"
+    family: dict[int, Callable[..., Any]] = importlib.import_module(path).HANDLERS
     return family
 
 
