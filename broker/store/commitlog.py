@@ -17,6 +17,7 @@ from broker.message.record import (
     MAGIC_BLANK,
     MAGIC_V1,
     MAGIC_V2,
+    field_position,
 )
 from broker.store.format.commitlog import BLANK_SIZE, check_record, own_offset, store_timestamp
 from broker.store.logfile.mapped_file import FilePreparer, MappedFile, MappedFileQueue
@@ -38,6 +39,14 @@ MAX_OVERHEAD: Final = 64 * 1024
 _BLANK: Final = Struct(">II")
 _V6_BITS: Final = BORNHOST_V6 | STOREHOST_V6
 _PACKS: Final = tuple(fixed.pack for fixed in FIXED_STRUCTS)
+
+
+# The fields of a record that are known only when it is appended.
+_OFFSETS: Final = Struct(">qq")
+_LONG: Final = Struct(">q")
+_OFFSETS_AT: Final = field_position("queueOffset")
+_STAMPS_AT: Final = tuple(field_position("storeTimestamp", shape << 4) for shape in range(4))
+assert field_position("physicalOffset") == _OFFSETS_AT + 8
 
 
 class RecordTooLargeError(ValueError):
@@ -148,6 +157,31 @@ class CommitLog:
         self.max_offset = physical_offset + size
         return physical_offset, size
 
+    def append_batch(self, batch: "EncodedBatch", queue_offset: int, now: int) -> list[int]:
+        """Append the records of a batch consecutively in one file; return their physical offsets.
+
+        ``queue_offset`` is that of the first record. Errors as in :meth:`append`; nothing is
+        written then. Encoding was done before, so this takes a fraction of a microsecond per
+        record and one copy of the bytes.
+        """
+        data = batch.data
+        self.ensure_capacity(len(data))
+        file = self._file
+        assert file is not None
+        base = file.start + file.written
+        if now > self.last_store_timestamp:
+            self.last_store_timestamp = now
+        stamp = self.last_store_timestamp
+        offsets = []
+        for start, stamp_at in batch.starts:
+            physical_offset = base + start
+            _OFFSETS.pack_into(data, start + _OFFSETS_AT, queue_offset, physical_offset)
+            _LONG.pack_into(data, stamp_at, stamp)
+            offsets.append(physical_offset)
+            queue_offset += 1
+        self.append_raw(data)
+        return offsets
+
     def ensure_capacity(self, size: int) -> None:
         """Roll to the next file if ``size`` bytes do not fit into the current one.
 
@@ -157,7 +191,7 @@ class CommitLog:
         if file is None or file.written + size > self._limit:
             self._roll(size)
 
-    def append_raw(self, data: bytes | memoryview) -> int:
+    def append_raw(self, data: bytes | bytearray | memoryview) -> int:
         """Append encoded records unchanged; return the physical offset of the first one.
 
         Their own physical offsets must equal the positions at which they are stored.
@@ -286,3 +320,55 @@ class CommitLog:
         if self._file is not None:
             self._file.reserve()
             self.preparer.request(self._file.start + self.files.file_size)
+
+
+class EncodedBatch:
+    """Records of one queue, encoded before their place in the log is known.
+
+    A batch of thousands of records must stay together in the log, and therefore is appended
+    without serving other requests meanwhile; encoding it can be interrupted.
+    """
+
+    __slots__ = ("data", "inners", "queue_id", "starts", "topic")
+
+    def __init__(self, topic: "Topic", queue_id: int) -> None:
+        self.topic = topic
+        self.queue_id = queue_id
+        self.data = bytearray()
+        self.inners: list[MessageExtBrokerInner] = []
+        # of each record: its position, and that of its storeTimestamp
+        self.starts: list[tuple[int, int]] = []
+
+    def add(self, inner: "MessageExtBrokerInner") -> None:
+        """Encode one message; struct.error if a number does not fit its field."""
+        start = len(self.data)
+        body, properties, topic = inner.body, inner.properties, self.topic
+        shape = (len(inner.born_host) == 20) | (len(inner.store_host) == 20) << 1
+        size = FIXED_SIZES[shape] + len(body) + topic.stored_size + len(properties) + 2
+        self.data += b"".join(
+            (
+                _PACKS[shape](
+                    size,
+                    topic.magic,
+                    crc32(body) & 0x7FFFFFFF,
+                    self.queue_id,
+                    inner.flag,
+                    0,
+                    0,
+                    inner.sys_flag & ~_V6_BITS | shape << 4,
+                    inner.born_timestamp,
+                    inner.born_host,
+                    0,
+                    inner.store_host,
+                    inner.reconsume_times,
+                    inner.prepared_transaction_offset,
+                    len(body),
+                ),
+                body,
+                topic.stored,
+                len(properties).to_bytes(2, "big"),
+                properties,
+            )
+        )
+        self.inners.append(inner)
+        self.starts.append((start, start + _STAMPS_AT[shape]))

@@ -5,7 +5,7 @@
 
 import logging
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final
 
 from broker.common.clock import Clock
@@ -13,7 +13,12 @@ from broker.common.sysflag import INNER_BATCH, TRANSACTION_COMMIT, TRANSACTION_M
 from broker.errors import DiskFullError, FileNameError, StoreError
 from broker.message.properties import set_property
 from broker.message.record import TOPIC_MAX_SIZE
-from broker.store.commitlog import MAX_PROPERTIES, CommitLog, RecordTooLargeError
+from broker.store.commitlog import (
+    MAX_PROPERTIES,
+    CommitLog,
+    EncodedBatch,
+    RecordTooLargeError,
+)
 from broker.store.config import MessageStoreConfig
 from broker.store.consumequeue.consume_queue import ConsumeQueue, Topic
 from broker.store.consumequeue.consume_queue_store import ConsumeQueueStore
@@ -30,7 +35,12 @@ from broker.store.index.index_service import IndexService
 from broker.store.logfile.disk import Disk
 from broker.store.recovery.store_recovery import SYNC_FAILED, abort_content
 from broker.store.reput import ReputService, inner_count
-from broker.store.results import MessageExtBrokerInner, PutMessageResult, PutMessageStatus
+from broker.store.results import (
+    MessageExtBrokerInner,
+    PutBatchResult,
+    PutMessageResult,
+    PutMessageStatus,
+)
 from broker.store.running_flags import RunningFlags
 
 _log = logging.getLogger(__name__)
@@ -47,6 +57,15 @@ _RETRY_SPACE_MS: Final = 1_000
 
 # Records dispatched in one turn of the loop, about 10 ms.
 DISPATCH_SLICE: Final = 2_048
+
+
+class PutRefusedError(Exception):
+    """A message of a batch is illegal; the batch is not stored."""
+
+    def __init__(self, status: PutMessageStatus, remark: str) -> None:
+        super().__init__(remark)
+        self.status = status
+        self.remark = remark
 
 
 class StoreWriter:
@@ -196,6 +215,73 @@ class StoreWriter:
         if not deferred:
             self._schedule_flush()
         return results
+
+    def encode_batch(
+        self, inners: Iterable[MessageExtBrokerInner], batch: EncodedBatch
+    ) -> Iterator[None]:
+        """Check and encode the messages of a batch one by one, for callers that work in slices.
+
+        PutRefusedError for an illegal message; RemoteProtocolError of ``inners`` passes through.
+        """
+        for inner in inners:
+            reason = self._illegal(inner)
+            if reason is not None:
+                raise PutRefusedError(*reason)
+            batch.add(inner)
+            yield
+
+    def new_batch(self, topic: str, queue_id: int) -> EncodedBatch | None:
+        """Return an empty batch for :meth:`encode_batch` and :meth:`put_batch`.
+
+        None with multi-dispatch, whose properties are completed when the record is appended.
+        """
+        if self._multi_dispatch:
+            return None
+        return EncodedBatch(self.queue_table.topic(topic), queue_id)
+
+    def put_batch(self, batch: EncodedBatch) -> PutBatchResult:
+        """Append the encoded messages of a batch: all of them consecutively in one file, or none.
+
+        **Source:** RocketMQ CommitLog#asyncPutMessages.
+        """
+        if self.flags.refusal is not None and not self._may_retry():
+            refused = self._refuse(_REFUSED, self.not_writable_reason)
+            return PutBatchResult(refused.status, remark=refused.remark)
+        count = len(batch.inners)
+        topic = self.queue_table.topic(batch.topic.name)
+        queue = self.queue_table.queue(topic, batch.queue_id)
+        first = queue.next_offset
+        try:
+            if first + count > queue.room:
+                queue.ensure_capacity(first + count - 1)
+            offsets = self.log.append_batch(batch, first, self.clock.now_ms())
+        except (DiskFullError, RecordTooLargeError, StoreError, OSError) as error:
+            refused = self._append_failed(error)
+            return PutBatchResult(refused.status, remark=refused.remark)
+        stored = self.log.last_store_timestamp
+        end = self.log.max_offset
+        note = self.reput.note
+        ends = [*offsets[1:], end]
+        for number, inner in enumerate(batch.inners):
+            start = offsets[number]
+            note(
+                (
+                    start,
+                    ends[number] - start,
+                    stored,
+                    inner.sys_flag,
+                    first + number,
+                    queue,
+                    inner.properties,
+                    inner.tags_code,
+                )
+            )
+        queue.next_offset = first + count
+        self.put_count += count
+        self.put_bytes += len(batch.data)
+        if not self._deferred:
+            self._schedule_flush()
+        return PutBatchResult(_PUT_OK, first, offsets, len(batch.data), end)
 
     def _put_plain(
         self, inners: Sequence[MessageExtBrokerInner], topic: Topic, queue: ConsumeQueue

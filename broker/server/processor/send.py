@@ -19,10 +19,8 @@ import struct
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from broker.common import sysflag
 from broker.common import topic as names
 from broker.common.group import SubscriptionGroupConfig
-from broker.common.topic import TopicConfig
 from broker.errors import RocketMQError
 from broker.message import message as props
 from broker.message.properties import decode_properties, encode_properties, peek_property
@@ -43,7 +41,13 @@ from broker.server.processor.send_target import V2_FIELD_NAMES, Target, check_to
 from broker.server.schedule import delay_level
 from broker.server.slices import collect_in_slices
 from broker.server.unique_ids import UniqueKeys
-from broker.store.results import MessageExtBrokerInner, PutMessageResult, PutMessageStatus
+from broker.store.results import (
+    MessageExtBrokerInner,
+    PutBatchResult,
+    PutMessageResult,
+    PutMessageStatus,
+)
+from broker.store.writer import PutRefusedError
 
 if TYPE_CHECKING:
     from broker.remoting.server import Connection, Handler
@@ -71,6 +75,15 @@ class _SlowReply(NamedTuple):
     queue_id: int
     uniq_key: str
     wait: bool
+
+
+class _BatchReply(NamedTuple):
+    """The values that the response to a batch needs."""
+
+    connection: "Connection"
+    request: RemotingCommand
+    head: BatchHead
+    target: Target
 
 
 class SendMessageProcessor:
@@ -232,12 +245,31 @@ class SendMessageProcessor:
         target: Target,
         records: Iterator[MessageExtBrokerInner],
     ) -> Answer:
-        """Decode a long batch in slices, with other requests served between them, then store it."""
-        inners = await collect_in_slices(records, ITEMS_PER_SLICE)
+        """Encode a long batch in slices, with other requests served between them, then store it.
+
+        The records of a batch stay together in the log, so the last step is not interrupted.
+        """
+        batch = self._store.new_batch(head.topic, head.queue_id)
+        if batch is None:
+            inners = await collect_in_slices(records, ITEMS_PER_SLICE)
+        else:
+            try:
+                encoding = self._store.encode_batch(records, batch)
+                await collect_in_slices(encoding, ITEMS_PER_SLICE)
+            except PutRefusedError as refused:
+                result = PutMessageResult(refused.status, remark=refused.remark)
+                return self._mark(self._failed(request, result))
+            except struct.error as error:
+                return self._mark(bad_field(request, error))
         if self._targets.get(head.topic) is not target:  # topic or settings changed meanwhile
             answer = self.send_batch(connection, request)
             return await answer if isinstance(answer, Awaitable) else answer
-        return self._store_batch(connection, request, head, target, inners)
+        if batch is None:
+            return self._store_batch(connection, request, head, target, inners)
+        if not batch.inners:
+            return self._mark(illegal(request, "the batch holds no message"))
+        stored = self._store.put_batch(batch)
+        return self._answer_batch(_BatchReply(connection, request, head, target), stored)
 
     def _store_batch(
         self,
@@ -247,28 +279,40 @@ class SendMessageProcessor:
         target: Target,
         inners: list[MessageExtBrokerInner],
     ) -> Answer:
-        uniq_key = head.properties.get(props.PROPERTY_UNIQ_KEY, "")
         if not inners:
             return self._mark(illegal(request, "the batch holds no message"))
         try:
             results = self._store.put_messages(inners)
         except struct.error as error:
             return self._mark(bad_field(request, error))
-        first = results[0]
         last = results[-1]
-        if last.status is not PutMessageStatus.PUT_OK:
-            return self._mark(self._failed(request, last))
-        self._count(target, sum(result.store_size for result in results), len(results))
+        stored = PutBatchResult(
+            last.status,
+            results[0].queue_offset,
+            [result.physical_offset for result in results],
+            sum(result.store_size for result in results),
+            last.physical_end,
+            last.remark,
+        )
+        return self._answer_batch(_BatchReply(connection, request, head, target), stored)
+
+    def _answer_batch(self, reply: "_BatchReply", stored: PutBatchResult) -> Answer:
+        connection, request, head, target = reply
+        uniq_key = head.properties.get(props.PROPERTY_UNIQ_KEY, "")
+        if stored.status is not PutMessageStatus.PUT_OK:
+            failed = PutMessageResult(stored.status, remark=stored.remark)
+            return self._mark(self._failed(request, failed))
+        self._count(target, stored.store_size, len(stored.physical_offsets))
         prefix = self._id_prefix
-        ids = b",".join([b"%b%016X" % (prefix, r.physical_offset) for r in results])
+        ids = b",".join([b"%b%016X" % (prefix, offset) for offset in stored.physical_offsets])
         key = _in_json(uniq_key.encode())
-        ext_json = self._reply_to_batch % (ids, head.queue_id, first.queue_offset, key)
+        ext_json = self._reply_to_batch % (ids, head.queue_id, stored.queue_offset, key)
         if target.batch_queue and uniq_key:
             ext_json = b'%b,"batchUniqId":"%b"}' % (ext_json[:-1], key)
         if not uniq_key:  # old clients send a batch without a UNIQ_KEY
             ext_json = ext_json.replace(b',"transactionId":""', b"")
         if self._sync and _waits(head.properties):
-            self._flushed.wait(connection, request, ext_json, last.physical_end)
+            self._flushed.wait(connection, request, ext_json, stored.physical_end)
             return None
         return encode_reply_json(request.opaque, 0, ext_json)
 

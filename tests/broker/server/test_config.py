@@ -33,6 +33,7 @@ EXAMPLES = {
     "notifyConsumerIdsChangedEnable": "false",
     "useServerSideResetOffset": "false",
     "rejectTransactionMessage": "true",
+    "storeReplyMessageEnable": "false",
     "startAcceptSendRequestTimeStamp": "5",
     "validateSystemTopicWhenUpdateTopic": "false",
     "enableMixedMessageType": "true",
