@@ -91,6 +91,9 @@ class ServingShare:
         self._waiting.append(connection)
         self._schedule()
 
+    def _used_up(self) -> bool:
+        return self._ends_s is not None and _now_s() > self._ends_s
+
     def _schedule(self) -> None:
         if not self._scheduled:
             self._scheduled = True
@@ -102,7 +105,7 @@ class ServingShare:
         waiting = self._waiting
         for _ in range(len(waiting)):
             waiting.popleft().end_yield()
-            if self._ends_s is not None and _now_s() > self._ends_s:
+            if self._used_up():
                 break
         if waiting:
             self._schedule()

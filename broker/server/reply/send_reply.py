@@ -8,6 +8,8 @@ import random
 import struct
 from typing import TYPE_CHECKING, Final
 
+from msgspec import structs
+
 from broker.common.address import IPV6_HOST_SIZE, decode_host
 from broker.errors import RemotingError, RocketMQError
 from broker.message import message as props
@@ -45,18 +47,27 @@ async def send_reply(
         ext = request.ext_fields
         request.ext_fields = {V2_FIELD_NAMES.get(name, name): value for name, value in ext.items()}
     answer = await _send_reply(context, connection, request)
-    answer.ext_fields = {
-        "MSG_REGION": context.config.region_id,
-        "TRACE_ON": "true" if context.config.trace_on else "false",
-        **answer.ext_fields,
-    }
+    answer.ext_fields = {**_region(context), **answer.ext_fields}
     return answer
+
+
+def _region(context: BrokerContext) -> dict[str, str]:
+    """Return what the broker adds to each sent message and to each response to a send."""
+    return {
+        props.PROPERTY_MSG_REGION: context.config.region_id,
+        props.PROPERTY_TRACE_SWITCH: "true" if context.config.trace_on else "false",
+    }
+
+
+def _with_region(context: BrokerContext, properties: str) -> str:
+    return encode_properties({**decode_properties(properties), **_region(context)}).decode()
 
 
 async def _send_reply(
     context: BrokerContext, connection: "Connection", request: RemotingCommand
 ) -> RemotingCommand:
     header = decode_header_fields(SendMessageRequestHeaderV2, request.ext_fields)
+    header = structs.replace(header, properties=_with_region(context, header.properties or ""))
     target = check_topic(context, request, header.topic)
     if isinstance(target, RemotingCommand):
         return target

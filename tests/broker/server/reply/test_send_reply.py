@@ -74,6 +74,8 @@ def test_the_reply_is_pushed_to_the_client_it_names(desk, requester, code) -> No
         "CORRELATION_ID": "x1",
         "REPLY_TO_CLIENT": "c1",
         "TTL": "3000",
+        "MSG_REGION": "DefaultRegion",
+        "TRACE_ON": "true",
         "PUSH_REPLY_TIME": str(desk.clock.now_ms()),
     }
     assert ext["bornHost"] == "127.0.0.1:50001"
@@ -89,7 +91,7 @@ def test_the_reply_is_pushed_to_the_client_it_names(desk, requester, code) -> No
     }
 
 
-def test_the_reply_is_stored_with_the_properties_that_were_sent(desk, requester) -> None:
+def test_the_reply_is_stored_with_region_and_trace_switch(desk, requester) -> None:
     answer = reply(desk)
     (stored,) = desk.messages(REPLY_TOPIC)
     assert answer.ext_fields == {
@@ -101,7 +103,14 @@ def test_the_reply_is_stored_with_the_properties_that_were_sent(desk, requester)
     }
     assert stored.body == b"pong"
     assert (stored.flag, stored.sys_flag) == (7, 1)
-    assert sorted(stored.properties) == ["CORRELATION_ID", "MSG_TYPE", "REPLY_TO_CLIENT", "TTL"]
+    assert stored.properties == {
+        "MSG_TYPE": "reply",
+        "CORRELATION_ID": "x1",
+        "REPLY_TO_CLIENT": "c1",
+        "TTL": "3000",
+        "MSG_REGION": "DefaultRegion",
+        "TRACE_ON": "true",
+    }
 
 
 def test_without_the_store_the_response_has_zeroes(make_desk, fake_connection) -> None:
