@@ -96,7 +96,9 @@ class StoreReader:
         else:
             result = GetMessageResult(_S.NO_MATCHED_MESSAGE, queue_offset, low, high)
             if queue.topic.batch:
-                self._collect_batches(result, queue, (max_count, max_bytes), matcher)
+                self._collect_batches(
+                    result, queue, (max_count, max_bytes), matcher, record_matcher
+                )
             else:
                 self._collect(result, queue, (max_count, max_bytes), matcher, record_matcher)
             if result.message_count:
@@ -189,6 +191,7 @@ class StoreReader:
         queue: ConsumeQueue,
         limits: tuple[int, int],
         matcher: Callable[[int], bool] | None,
+        record_matcher: Callable[[bytes], bool] | None,
     ) -> None:
         """Fill ``result`` from a batch queue: whole records, which may start before the offset.
 
@@ -212,6 +215,8 @@ class StoreReader:
                 continue
             record = self.log.read(physical_offset, size)
             if record is None or self.is_damaged(physical_offset):
+                continue
+            if record_matcher is not None and not record_matcher(properties_of(record)):
                 continue
             result.buffers.append(record)
             result.message_count += number

@@ -353,8 +353,8 @@ class StoreWriter:
             return ""
         if inner.sys_flag & INNER_BATCH:
             topic = self.queue_table.topics.get(inner.topic)
-            if inner_count(inner.properties) is None or topic is None or not topic.batch:
-                return "inner batch without INNER_NUM, or no BatchCQ topic"
+            if topic is None or not topic.batch:
+                return "inner batch, but no BatchCQ topic"
         elif self._multi_dispatch and MULTI_DISPATCH in inner.properties:
             return check_names(inner.topic, inner.properties)
         return ""

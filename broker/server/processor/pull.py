@@ -9,7 +9,9 @@
 **Source:** RocketMQ PullMessageProcessor, DefaultPullMessageResultHandler.
 """
 
+import asyncio
 import logging
+from collections.abc import Awaitable
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -33,7 +35,13 @@ from broker.server import stats as counted
 from broker.server.context import BrokerContext
 from broker.server.long_polling import SuspendedPull
 from broker.server.message_filter import EVERYTHING, Matcher
+from broker.server.processor.batch_records import (
+    VERSION_THAT_UNWRAPS,
+    is_batch_topic,
+    unwrapped_records,
+)
 from broker.server.processor.responses import no_group, no_topic
+from broker.server.slices import collect_in_slices
 from broker.store.results import GetMessageResult, GetMessageStatus
 
 if TYPE_CHECKING:
@@ -43,6 +51,10 @@ if TYPE_CHECKING:
 log = logging.getLogger("broker.server")
 
 Answer = RemotingCommand | bytes | None
+Reply = Answer | Awaitable[bytes]
+
+RECORDS_PER_SLICE: Final = 500
+"""Messages of inner batches unwrapped per slice, about 15 µs each."""
 
 MAX_SUSPEND_MS: Final = 120_000  # a longer suspension would hit the idle timeout of the connection
 MAX_GET_COUNTERS: Final = 100_000
@@ -93,15 +105,16 @@ class PullMessageProcessor:
         self._context = context
         self._counters: dict[str, tuple[Counter, Counter]] = {}
         self._woken: list[SuspendedPull] = []
+        self._unwrapping: set[asyncio.Future[bytes]] = set()
         limits = context.store.config
         self._max_count = limits.max_transfer_count_on_message_in_memory
         self._max_bytes = limits.max_transfer_bytes_on_message_in_memory
 
-    def pull(self, connection: "Connection", request: RemotingCommand) -> Answer:
+    def pull(self, connection: "Connection", request: RemotingCommand) -> Reply:
         """PULL_MESSAGE, first execution: the pull may be suspended."""
         return self._execute(connection, request, None)
 
-    def lite_pull(self, connection: "Connection", request: RemotingCommand) -> Answer:
+    def lite_pull(self, connection: "Connection", request: RemotingCommand) -> Reply:
         """LITE_PULL_MESSAGE: the same, with a separate switch."""
         if not self._context.config.lite_pull_message_enable:
             remark = f"the broker[{self._context.address}] for lite pull consumer is forbidden"
@@ -134,14 +147,30 @@ class PullMessageProcessor:
                 answer = self._execute(connection, pull.request, pull)
             except Exception as error:  # the other pulls still get their responses
                 answer = _failed(pull, error)
-            if answer is not None and not pull.request.is_oneway:
+            if isinstance(answer, Awaitable):
+                self._send_later(pull, answer)
+            elif answer is not None and not pull.request.is_oneway:
                 connection.send(answer)
+
+    def _send_later(self, pull: SuspendedPull, answer: Awaitable[bytes]) -> None:
+        """Send the response to a resumed pull when it is ready."""
+        task = asyncio.ensure_future(answer)
+        self._unwrapping.add(task)
+
+        def done(task: "asyncio.Future[bytes]") -> None:
+            self._unwrapping.discard(task)
+            if not task.cancelled():
+                error = task.exception()
+                failed = _failed(pull, error) if isinstance(error, Exception) else None
+                pull.connection.send(failed or task.result())
+
+        task.add_done_callback(done)
 
     # ---- one execution
 
     def _execute(
         self, connection: "Connection", request: RemotingCommand, held: SuspendedPull | None
-    ) -> Answer:
+    ) -> Reply:
         context = self._context
         header = decode_header_fields(PullMessageRequestHeader, request.ext_fields)
         group = context.groups.find(header.consumer_group)
@@ -193,7 +222,25 @@ class PullMessageProcessor:
             context.stats.get_missed.add(1)
             if header.sys_flag & PULL_SUSPEND and self._park(connection, request, header, matcher):
                 return None
+        if code == 0 and request.version < VERSION_THAT_UNWRAPS and is_batch_topic(topic):
+            return self._reply_unwrapped(request, result, group, topic)
         return self._reply(request, result, code, group, topic)
+
+    async def _reply_unwrapped(
+        self,
+        request: RemotingCommand,
+        result: GetMessageResult,
+        group: SubscriptionGroupConfig,
+        topic: TopicConfig,
+    ) -> bytes:
+        """Answer a client that cannot unwrap inner batches with one record per message."""
+        data = b"".join(result.buffers)  # copied before the first await: files may be removed
+        asked = int(request.ext_fields["queueOffset"])
+        records = await collect_in_slices(unwrapped_records(data, asked), RECORDS_PER_SLICE)
+        result.buffers = [memoryview(record) for record in records]
+        result.message_count = len(records)
+        result.total_bytes = sum(map(len, records))
+        return self._reply(request, result, 0, group, topic)
 
     def _reply(
         self,

@@ -19,6 +19,7 @@ import struct
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from broker.common import sysflag
 from broker.common import topic as names
 from broker.common.group import SubscriptionGroupConfig
 from broker.errors import RocketMQError
@@ -377,6 +378,8 @@ class SendMessageProcessor:
             uniq_key = self._uniq_keys.next(self._context.address)
             properties[props.PROPERTY_UNIQ_KEY] = uniq_key
         queue_id = inner.queue_id
+        if props.PROPERTY_INNER_NUM in properties and not inner.sys_flag & sysflag.INNER_BATCH:
+            return self._mark(illegal(request, "INNER_NUM, but no inner batch"))
         refusal = self._refuse_kind(request, properties, inner)
         if refusal is not None:
             return self._mark(refusal)
@@ -544,6 +547,7 @@ def _is_special(raw: bytes) -> bool:
         or b"TRAN_MSG\x01" in raw
         or b"TIMER_D" in raw
         or b"POP_CK\x01" in raw
+        or b"INNER_NUM\x01" in raw
         or b"MSG_REGION\x01" in raw
         or b"TRACE_ON\x01" in raw
         or b"CLUSTER\x01" in raw

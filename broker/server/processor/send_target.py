@@ -15,7 +15,7 @@ from broker.remoting.protocol.codes import ResponseCode
 from broker.remoting.protocol.command import RemotingCommand, response
 from broker.server import stats as counted
 from broker.server.context import BrokerContext
-from broker.server.processor.batch_records import BATCH_QUEUE
+from broker.server.processor.batch_records import is_batch_topic
 from broker.server.stats import Counter
 
 V2_FIELD_NAMES: Final = {
@@ -55,7 +55,7 @@ class Target:
         multi = config.topic_filter_type == "MULTI_TAG"
         self.sys_flag = sysflag.MULTI_TAGS if multi else 0
         self.slow = names.is_retry_topic(config.topic_name)
-        self.batch_queue = BATCH_QUEUE in config.attributes.items()
+        self.batch_queue = is_batch_topic(config)
         self.put_nums = put_nums
         self.put_size = put_size
 
