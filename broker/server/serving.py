@@ -45,9 +45,11 @@ class Role(Protocol):
 async def serve_until(role: Role, settings: Settings, stop: asyncio.Event) -> int:
     """Run ``role`` until ``stop`` is set; return the exit status."""
     raise_file_limit(settings.broker.max_connections + OPEN_FILES_SPARE)
+    gc.freeze()
+    gc.enable()  # main() disabled it while modules were loaded
     await role.start()
     try:
-        settle()
+        freeze_start_objects()
         daemon.ready(ready_line(settings, role.address))
         await stop.wait()
     finally:
@@ -70,7 +72,7 @@ COLLECTED_AT_ONCE: Final = (2_000, 5, 2)
 10 ms; with Python's own thresholds it scanned every topic, group and client: 60 ms."""
 
 
-def settle() -> None:
+def freeze_start_objects() -> None:
     """Freeze the objects created at start, and from then on the survivors of full collections.
 
     Tables hold hundreds of thousands of objects for as long as the broker runs: a collection that

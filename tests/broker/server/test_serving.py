@@ -46,7 +46,7 @@ def test_ready_line_is_javas() -> None:
 def test_ready_line_comes_behind_the_start_and_close_behind_the_stop(
     monkeypatch, capsys, run
 ) -> None:
-    monkeypatch.setattr(serving, "settle", lambda: None)
+    monkeypatch.setattr(serving, "freeze_start_objects", lambda: None)
     role = FakeRole()
 
     async def serve() -> int:
@@ -74,8 +74,8 @@ def test_the_survivors_of_a_full_collection_are_frozen() -> None:
     """A collection scans what is new, not every topic, group and client each time."""
     thresholds, callbacks = gc.get_threshold(), list(gc.callbacks)
     try:
-        serving.settle()
-        serving.settle()
+        serving.freeze_start_objects()
+        serving.freeze_start_objects()
         assert gc.get_threshold() == serving.COLLECTED_AT_ONCE
         assert gc.callbacks.count(serving.freeze_survivors) == 1
         table = [[number] for number in range(10_000)]

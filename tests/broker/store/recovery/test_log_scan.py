@@ -1,4 +1,4 @@
-"""The reading of the log at recovery: what it tells on the way. (Damages: test_recovery.py.)"""
+"""The scan of the log at recovery: its progress lines. (Damaged logs: test_store_recovery.py.)"""
 
 import logging
 

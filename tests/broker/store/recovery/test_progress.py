@@ -1,4 +1,4 @@
-"""Long work tells how far it is: not at every step, with the time that is left."""
+"""Progress of long work: not logged at every step, and with the remaining time."""
 
 import logging
 
