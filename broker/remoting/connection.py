@@ -70,10 +70,11 @@ class ServingShare:
     active, an iteration takes no longer than the share and the last request of one peer.
     """
 
-    __slots__ = ("_call_soon", "_ends_s", "_scheduled", "_waiting")
+    __slots__ = ("_call_soon", "_ends_s", "_scheduled", "_waiting", "frames")
 
     def __init__(self, call_soon: Callable[[Callable[[], None]], object]) -> None:
         self._call_soon = call_soon
+        self.frames = 0  # deferred requests of all connections
         self._ends_s: float | None = None
         self._scheduled = False
         self._waiting: deque[Connection] = deque()
@@ -128,12 +129,15 @@ class Connection(asyncio.Protocol):
         "calls",
         "closed",
         "decoder",
+        "deferred_bytes",
+        "deferred_s",
         "dialled",
         "endpoint",
         "lost",
         "out",
         "out_bytes",
         "paused",
+        "read_bytes",
         "received",
         "remote_address",
         "remote_host",
@@ -161,6 +165,10 @@ class Connection(asyncio.Protocol):
         self.unfinished = 0
         self.unsent = 0
         self.yielding = False
+        # Frames in backlog that wait for their turn: since when, and the bytes charged for them.
+        self.deferred_s = 0.0
+        self.deferred_bytes = 0
+        self.read_bytes = 0
         self.lost: Exception | None = None
         self.active_tick = endpoint.tick
         self.remote_address = ""
@@ -193,6 +201,7 @@ class Connection(asyncio.Protocol):
         endpoint = self.endpoint
         self.active_tick = endpoint.tick
         self.received += 1
+        self.read_bytes = len(data)
         endpoint.lag.arm(endpoint.loop)
         try:
             commands = self.decoder.feed(data)
@@ -201,6 +210,8 @@ class Connection(asyncio.Protocol):
             if commands:
                 if self.backlog:
                     self.backlog.extend(commands)
+                    if self.deferred_s:
+                        endpoint.share.frames += len(commands)
                 else:
                     self._serve(commands)
             self._refuse_broken()
@@ -246,7 +257,7 @@ class Connection(asyncio.Protocol):
         self.closed = True
         self.lost = self.lost or exc
         self._drop_unfinished()
-        self.backlog.clear()
+        self._drop_backlog()
         self.out.clear()
         calls, self.calls = self.calls, {}
         for future in calls.values():
@@ -273,9 +284,14 @@ class Connection(asyncio.Protocol):
         if not self.yielding and not self.serving:
             self._serve_backlog()
 
-    def _yield(self, rest: list[RemotingCommand]) -> None:
-        """Defer the remaining frames so that other peers are served first."""
-        self.backlog.extend(rest)
+    def _yield(self, rest: list[RemotingCommand], since_s: float) -> None:
+        """Defer the remaining frames, received at ``since_s``, so that other peers come first."""
+        if not self.deferred_bytes:
+            self.deferred_bytes = self.read_bytes
+            self.endpoint.memory.charge(self, self.deferred_bytes)
+        rest = self.endpoint.defer(self, rest)
+        self.backlog.extendleft(reversed(rest))
+        self.deferred_s = since_s
         self.yielding = True
         if not self.dialled and not self.closed:
             self.transport.pause_reading()
@@ -291,37 +307,52 @@ class Connection(asyncio.Protocol):
         """Serve the frames of ``backlog``; resume reading when it is empty."""
         if self.backlog:
             commands = list(self.backlog)
-            self.backlog.clear()
-            self._serve(commands)
+            since_s = self.deferred_s
+            self._drop_backlog()
+            self._serve(commands, since_s)
         self._refuse_broken()
         if not self.paused and not self.yielding and not self.closed and not self.dialled:
             self.transport.resume_reading()
 
+    def _drop_backlog(self) -> None:
+        if self.deferred_s:
+            self.endpoint.share.frames -= len(self.backlog)
+            self.deferred_s = 0.0
+        if self.deferred_bytes:
+            self.endpoint.memory.release(self, self.deferred_bytes)
+            self.deferred_bytes = 0
+        self.backlog.clear()
+
     # ---- requests of the peer
 
-    def _serve(self, commands: list[RemotingCommand]) -> None:
+    def _serve(self, commands: list[RemotingCommand], since_s: float = 0.0) -> None:
+        """Serve frames; ``since_s`` is the time at which they were deferred, 0 if they were not."""
         endpoint = self.endpoint
         out = self.out
         then_s = _now_s()
         ends_s = endpoint.share.begin(then_s)
         if then_s > ends_s:
-            self._yield(commands)
+            self._yield(commands, since_s or then_s)
             return
+        late_ms = (then_s - since_s) * 1000 if since_s else -1.0
         self.serving = True
         try:
             for position, command in enumerate(commands):
                 if position:
                     now_s = _now_s()
                     if now_s - then_s > LAG_LIMIT_S:
-                        endpoint.lag.ran(commands[position - 1].code, now_s - then_s)
+                        endpoint.slow(commands[position - 1].code, now_s - then_s)
                     if now_s > ends_s:
-                        self._yield(commands[position:])
+                        self._yield(commands[position:], since_s or now_s)
                         break
                     then_s = now_s
                 if command.flag & FLAG_RESPONSE:
                     self._answered(command)
                     continue
-                answer = endpoint.answer(self, command)
+                if late_ms >= 0:
+                    answer = endpoint.answer_late(self, command, late_ms)
+                else:
+                    answer = endpoint.answer(self, command)
                 if answer is None:
                     continue
                 if type(answer) is bytes:
@@ -339,7 +370,7 @@ class Connection(asyncio.Protocol):
             else:
                 now_s = _now_s()
                 if now_s - then_s > LAG_LIMIT_S:
-                    endpoint.lag.ran(commands[-1].code, now_s - then_s)
+                    endpoint.slow(commands[-1].code, now_s - then_s)
         finally:
             self.serving = False
         if out:
@@ -367,7 +398,7 @@ class Connection(asyncio.Protocol):
         self.endpoint.report_refused(self.remote_address, text)
         self.lost = error
         self.close()
-        self.backlog.clear()
+        self._drop_backlog()
 
     # ---- outgoing responses and requests
 
@@ -525,7 +556,7 @@ class Connection(asyncio.Protocol):
         self.lost = self.lost or error
         self._drop_unfinished()
         self.out.clear()
-        self.backlog.clear()
+        self._drop_backlog()
         self.transport.abort()
 
 

@@ -65,6 +65,7 @@ class MessageStoreConfig(msgspec.Struct, frozen=True, kw_only=True):
     access_message_in_memory_max_ratio: int = 40
     max_msgs_num_batch: int = 64
     message_delay_level: str = "1s 5s 10s 30s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 2h"
+    os_page_cache_busy_time_out_mills: int = 1_000
     enable_multi_dispatch: bool = False
     enable_lmq: bool = False
 
@@ -244,6 +245,13 @@ SETTINGS: Final[dict[str, Setting]] = {
     ),
     "message_delay_level": Setting(
         "messageDelayLevel", "", "delays of the levels 1, 2, …; units s, m, h, d"
+    ),
+    "os_page_cache_busy_time_out_mills": Setting(
+        "osPageCacheBusyTimeOutMills",
+        "ms",
+        "a send that is held up for so long makes the waiting ones fail with SYSTEM_BUSY",
+        live=True,
+        bounds=(1, HOUR_MS),
     ),
     "enable_multi_dispatch": Setting(
         "enableMultiDispatch", "", "dispatch to the queues that INNER_MULTI_DISPATCH names"
