@@ -85,6 +85,9 @@ class BrokerConfig(msgspec.Struct, frozen=True, kw_only=True):
     query_thread_pool_queue_capacity: int = 20_000
     heartbeat_thread_pool_queue_capacity: int = 50_000
     admin_broker_thread_pool_queue_capacity: int = 10_000
+    cold_data_flow_control_enable: bool = False
+    cg_cold_read_threshold: int = 3 * 1024 * 1024
+    global_cold_read_threshold: int = 100 * 1024 * 1024
     config_black_list: str = "configBlackList;brokerConfigPath"
     default_query_max_num: int = 32
     max_held_pulls: int = 100_000
@@ -297,6 +300,23 @@ SETTINGS: Final[dict[str, Setting]] = {
         "requests",
         "administrative requests that wait before SYSTEM_BUSY",
         bounds=(1, 10_000_000),
+    ),
+    "cold_data_flow_control_enable": Setting(
+        "coldDataFlowControlEnable", "", "limit how much old data groups read", live=True
+    ),
+    "cg_cold_read_threshold": Setting(
+        "cgColdReadThreshold",
+        "bytes",
+        "old data that one group may read in 5 s",
+        live=True,
+        bounds=(0, LONG_MAX),
+    ),
+    "global_cold_read_threshold": Setting(
+        "globalColdReadThreshold",
+        "bytes",
+        "old data that all groups together may read in 5 s",
+        live=True,
+        bounds=(0, LONG_MAX),
     ),
     "config_black_list": Setting(
         "configBlackList", "", "keys that UPDATE_BROKER_CONFIG must not touch, separated by ';'"

@@ -17,6 +17,7 @@ from broker.remoting.endpoint import peer_memory
 from broker.remoting.limits import ServerLimits
 from broker.remoting.server import host_address
 from broker.server.clients import ConsumerManager, ProducerManager
+from broker.server.cold_data.control import ColdDataControl
 from broker.server.config import BrokerConfig
 from broker.server.consumer_offset import ConsumerOffsetManager
 from broker.server.long_polling import PullRequestHold, SuspendedPull
@@ -57,6 +58,7 @@ class BrokerContext:
         "announce",
         "boot_ms",
         "clock",
+        "cold_data",
         "config",
         "consumers",
         "delays",
@@ -96,6 +98,9 @@ class BrokerContext:
         self.locks = RebalanceLockManager()
         self.holds = PullRequestHold(config.max_held_pulls, self.memory)
         self.matchers = MatcherCache()
+        self.cold_data = ColdDataControl(
+            self.boot_ms, config.cg_cold_read_threshold, config.global_cold_read_threshold
+        )
         self.stats = BrokerStats(self.boot_ms)
         self.announce: Announce = _announce_nowhere
         self.soon: CallSoon = _at_once
@@ -123,6 +128,8 @@ class BrokerContext:
         self.config = config
         self.topics.config = config
         self.groups.config = config
+        self.cold_data.group_limit = config.cg_cold_read_threshold
+        self.cold_data.global_limit = config.global_cold_read_threshold
         for listener in self.on_config_change:
             listener()
 

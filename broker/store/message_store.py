@@ -208,6 +208,7 @@ class MessageStore:
         self.get_max_offset = reader.get_max_offset
         self.get_min_offset = reader.get_min_offset
         self.is_damaged = reader.is_damaged
+        self.is_cold = reader.is_cold
         self.query_message = reader.query_message
         self.offset_by_time = reader.offset_by_time
         self.store_timestamp_at = reader.store_timestamp_at

@@ -223,6 +223,15 @@ class StoreReader:
         if result.message_count:
             result.status = _S.FOUND
 
+    def is_cold(self, topic: str, queue_id: int, queue_offset: int) -> bool:
+        """Whether a message is so far from the end of the log that it is probably not in memory.
+
+        **Source:** RocketMQ DefaultMessageStore#checkInColdAreaByMsgOffset (asks the page cache).
+        """
+        queue = self._queues.find(topic, queue_id)
+        unit = queue.unit(queue_offset) if queue is not None else None
+        return unit is not None and self._log.max_offset - unit[0] > self._memory_bytes
+
     def _limits(self, physical_offset: int, max_count: int, max_bytes: int) -> tuple[int, int]:
         """Maximum messages and bytes of a pull whose first record is at ``physical_offset``.
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from broker.common import topic as names
-from broker.common.group import SubscriptionGroupConfig
+from broker.common.group import CONSUME_ACTIVELY, SubscriptionGroupConfig
 from broker.common.subscription import is_tag_type
 from broker.common.sysflag import (
     PULL_COMMIT_OFFSET,
@@ -55,6 +55,11 @@ Reply = Answer | Awaitable[bytes]
 
 RECORDS_PER_SLICE: Final = 500
 """Messages of inner batches unwrapped per slice, about 15 µs each."""
+
+COLD_HOLD_MS: Final = 3_000
+"""How long a pull of a group that has read too much cold data waits, as in Java."""
+
+NO_QUEUE: Final = -1
 
 MAX_SUSPEND_MS: Final = 120_000  # a longer suspension would hit the idle timeout of the connection
 MAX_GET_COUNTERS: Final = 100_000
@@ -187,6 +192,14 @@ class PullMessageProcessor:
         matcher = self._matcher(request, header, group)
         if isinstance(matcher, RemotingCommand):
             return matcher
+        max_count = max(1, min(header.max_msg_nums, self._max_count))
+        if context.config.cold_data_flow_control_enable and self._is_limited(header):
+            if not self._pulls(header):
+                remark = "This consumer group is reading cold data. It has been flow control"
+                return response(request, ResponseCode.SYSTEM_BUSY, remark)
+            if held is None and self._hold_cold(connection, request, header):
+                return None
+            max_count = 1
         offsets = context.offsets
         name = header.consumer_group
         moved = offsets.take_reset(name, header.topic, header.queue_id)
@@ -197,7 +210,7 @@ class PullMessageProcessor:
                 header.topic,
                 header.queue_id,
                 header.queue_offset,
-                max(1, min(header.max_msg_nums, self._max_count)),
+                max_count,
                 self._max_bytes,
                 matcher=matcher.tags,
                 record_matcher=matcher.properties,
@@ -265,6 +278,9 @@ class PullMessageProcessor:
         if not size:
             return head
         self._count(topic.topic_name, group.group_name, result)
+        if result.suggest_slave and self._context.config.cold_data_flow_control_enable:
+            now_ms = self._context.now_ms()
+            self._context.cold_data.add(group.group_name, result.total_bytes, now_ms)
         # One copy, at most a pull's size limit: the slices do not outlive this call, so a slow
         # client cannot keep an expired file mapped.
         return b"".join((head, *result.buffers))
@@ -318,11 +334,46 @@ class PullMessageProcessor:
         pull.tag_match = matcher.tags
         pull.properties_match = matcher.properties
         pull.held_bytes += len(header.subscription or "") + matcher.held_bytes
+        return self._suspend(pull)
+
+    def _suspend(self, pull: SuspendedPull) -> bool:
+        """Suspend a pull until its deadline; False if a limit is reached."""
+        context = self._context
         if not context.holds.park(pull):
             return False
         if context.on_park is not None:
             context.on_park()
         return True
+
+    # ---- cold data
+
+    def _is_limited(self, header: PullMessageRequestHeader) -> bool:
+        """Return whether this pull asks for cold data and its group has read too much of it.
+
+        **Source:** RocketMQ ColdDataCgCtrService#isCgNeedColdDataFlowCtr.
+        """
+        context = self._context
+        return context.cold_data.exceeded(
+            header.consumer_group, context.now_ms()
+        ) and context.store.is_cold(header.topic, header.queue_id, header.queue_offset)
+
+    def _pulls(self, header: PullMessageRequestHeader) -> bool:
+        """Return whether the group's application pulls; such pulls wait, others fail."""
+        online = self._context.consumers.get(header.consumer_group)
+        return online is not None and online.profile.consume_type == CONSUME_ACTIVELY
+
+    def _hold_cold(
+        self, connection: "Connection", request: RemotingCommand, header: PullMessageRequestHeader
+    ) -> bool:
+        """Suspend a pull for a fixed time; it then gets one message.
+
+        **Source:** RocketMQ ColdDataPullRequestHoldService.
+        """
+        context = self._context
+        # No message arrives in this queue: only the deadline resumes the pull.
+        pull = SuspendedPull(connection, _suspended(request), header.topic, NO_QUEUE)
+        pull.deadline_ms = context.clock.monotonic_ms() + COLD_HOLD_MS
+        return self._suspend(pull)
 
     # ---- filters and refusals
 

@@ -55,7 +55,6 @@ LAZY: Final[dict[str, tuple[int, ...]]] = {
     "stubs": (
         Code.GET_BROKER_HA_STATUS,
         Code.GET_BROKER_EPOCH_CACHE,
-        Code.GET_COLD_DATA_FLOW_CTR_INFO,
         Code.SET_COMMITLOG_READ_MODE,
         Code.EXPORT_ROCKSDB_CONFIG_TO_JSON,
         Code.CHECK_ROCKSDB_CQ_WRITE_PROGRESS,
@@ -69,6 +68,11 @@ LAZY: Final[dict[str, tuple[int, ...]]] = {
         Code.INVOKE_BROKER_TO_RESET_OFFSET,
         Code.INVOKE_BROKER_TO_GET_CONSUMER_STATUS,
         Code.CLONE_GROUP_OFFSET,
+    ),
+    "broker.server.cold_data.processor": (
+        Code.UPDATE_COLD_DATA_FLOW_CTR_CONFIG,
+        Code.REMOVE_COLD_DATA_FLOW_CTR_CONFIG,
+        Code.GET_COLD_DATA_FLOW_CTR_INFO,
     ),
     "broker.server.reply.send_reply": (Code.SEND_REPLY_MESSAGE, Code.SEND_REPLY_MESSAGE_V2),
     "runtime": (Code.GET_BROKER_RUNTIME_INFO,),
