@@ -85,6 +85,9 @@ class BrokerConfig(msgspec.Struct, frozen=True, kw_only=True):
     query_thread_pool_queue_capacity: int = 20_000
     heartbeat_thread_pool_queue_capacity: int = 50_000
     admin_broker_thread_pool_queue_capacity: int = 10_000
+    slave_read_enable: bool = False
+    disable_consume_if_consumer_read_slowly: bool = False
+    consumer_fallbehind_threshold: int = 16 * 1024 * 1024 * 1024
     cold_data_flow_control_enable: bool = False
     cg_cold_read_threshold: int = 3 * 1024 * 1024
     global_cold_read_threshold: int = 100 * 1024 * 1024
@@ -300,6 +303,22 @@ SETTINGS: Final[dict[str, Setting]] = {
         "requests",
         "administrative requests that wait before SYSTEM_BUSY",
         bounds=(1, 10_000_000),
+    ),
+    "slave_read_enable": Setting(
+        "slaveReadEnable", "", "suggest a slave to consumers that read old messages", live=True
+    ),
+    "disable_consume_if_consumer_read_slowly": Setting(
+        "disableConsumeIfConsumerReadSlowly",
+        "",
+        "disable groups that are too far from the end of the log",
+        live=True,
+    ),
+    "consumer_fallbehind_threshold": Setting(
+        "consumerFallbehindThreshold",
+        "bytes",
+        "distance at which such a group is disabled",
+        live=True,
+        bounds=(0, LONG_MAX),
     ),
     "cold_data_flow_control_enable": Setting(
         "coldDataFlowControlEnable", "", "limit how much old data groups read", live=True

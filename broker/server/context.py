@@ -18,6 +18,7 @@ from broker.remoting.limits import ServerLimits
 from broker.remoting.server import host_address
 from broker.server.clients import ConsumerManager, ProducerManager
 from broker.server.cold_data.control import ColdDataControl
+from broker.server.cold_data.slow_consumers import SlowConsumers
 from broker.server.config import BrokerConfig
 from broker.server.consumer_offset import ConsumerOffsetManager
 from broker.server.long_polling import PullRequestHold, SuspendedPull
@@ -75,6 +76,7 @@ class BrokerContext:
         "producers",
         "server",
         "settings",
+        "slow_consumers",
         "soon",
         "stats",
         "store",
@@ -102,6 +104,7 @@ class BrokerContext:
             self.boot_ms, config.cg_cold_read_threshold, config.global_cold_read_threshold
         )
         self.stats = BrokerStats(self.boot_ms)
+        self.slow_consumers = SlowConsumers(self.groups)
         self.announce: Announce = _announce_nowhere
         self.soon: CallSoon = _at_once
         self.delays: ScheduleMessageService | None = None

@@ -52,6 +52,7 @@ Arrival = tuple[str, int, int, int, int, bytes]
 SEND_LANE: Final = "send"
 DRAIN_MS: Final = 3_000
 TICK_MS: Final = 5_000
+SLOW_CONSUMERS_MS: Final = 180_000
 SCAN_CLIENTS_MS: Final = 10_000
 VIP_PORT_DISTANCE: Final = 2
 _NAMED_TOPICS: Final = 10
@@ -333,6 +334,8 @@ class BrokerController:
             context.stats.sample(context.now_ms())
         if self._is_due("clients", SCAN_CLIENTS_MS):
             self._scan_clients()
+        if self._is_due("slow consumers", SLOW_CONSUMERS_MS):
+            context.slow_consumers.disable(context.config)
         if self._is_due("clean", self.store.config.clean_resource_interval):
             self.store.clean_expired(context.now_ms())
 

@@ -35,7 +35,6 @@ REPORTED: Final = {
     "serverSelectorThreads": "3",
     "serverWorkerThreads": "8",
     "useEpollNativeSelector": "false",
-    "slaveReadEnable": "false",
     "filterServerNums": "0",
     "useTLS": "false",
     "timerWheelEnable": "false",

@@ -180,7 +180,8 @@ class StoreReader:
         result.total_bytes = total
         if count:
             result.status = _S.FOUND
-            result.suggest_slave = log.max_offset - run_end > self._memory_bytes
+            result.behind_bytes = log.max_offset - run_end
+            result.suggest_slave = result.behind_bytes > self._memory_bytes
         elif removed:
             result.status = _S.MESSAGE_WAS_REMOVING
 
@@ -218,10 +219,12 @@ class StoreReader:
             if record_matcher is not None and not record_matcher(properties_of(record)):
                 continue
             result.buffers.append(record)
+            result.behind_bytes = self._log.max_offset - physical_offset - size
             result.message_count += number
             result.total_bytes += size
         if result.message_count:
             result.status = _S.FOUND
+            result.suggest_slave = result.behind_bytes > self._memory_bytes
 
     def is_cold(self, topic: str, queue_id: int, queue_offset: int) -> bool:
         """Whether a message is so far from the end of the log that it is probably not in memory.

@@ -101,7 +101,10 @@ class PutBatchResult(msgspec.Struct, gc=False):
 
 
 class GetMessageResult(msgspec.Struct, gc=False):
-    """Outcome of one read: whole records as ``buffers``; adjacent records share one buffer."""
+    """Outcome of one read: whole records as ``buffers``; adjacent records share one buffer.
+
+    ``behind_bytes`` is the distance of the last record from the end of the log.
+    """
 
     status: GetMessageStatus
     next_begin_offset: int = 0
@@ -111,6 +114,7 @@ class GetMessageResult(msgspec.Struct, gc=False):
     message_count: int = 0
     total_bytes: int = 0
     suggest_slave: bool = False
+    behind_bytes: int = 0
 
 
 class QueryMessageResult(msgspec.Struct, gc=False):

@@ -263,12 +263,13 @@ class PullMessageProcessor:
         group: SubscriptionGroupConfig,
         topic: TopicConfig,
     ) -> bytes:
+        config = self._context.config
         ext = REPLY % (
             group.group_sys_flag,
             result.max_offset,
             result.min_offset,
             result.next_begin_offset,
-            group.broker_id,
+            self._suggested_broker(group, result) if config.slave_read_enable else 0,
             topic.topic_sys_flag,
         )
         size = result.total_bytes if code == 0 else 0
@@ -278,12 +279,21 @@ class PullMessageProcessor:
         if not size:
             return head
         self._count(topic.topic_name, group.group_name, result)
-        if result.suggest_slave and self._context.config.cold_data_flow_control_enable:
+        if config.disable_consume_if_consumer_read_slowly:
+            self._context.slow_consumers.note(group.group_name, result.behind_bytes)
+        if result.suggest_slave and config.cold_data_flow_control_enable:
             now_ms = self._context.now_ms()
             self._context.cold_data.add(group.group_name, result.total_bytes, now_ms)
         # One copy, at most a pull's size limit: the slices do not outlive this call, so a slow
         # client cannot keep an expired file mapped.
         return b"".join((head, *result.buffers))
+
+    def _suggested_broker(self, group: SubscriptionGroupConfig, result: GetMessageResult) -> int:
+        """Return the id of the broker to pull from next, with slaveReadEnable.
+
+        **Source:** RocketMQ DefaultPullMessageResultHandler, PullMessageProcessor.
+        """
+        return group.which_broker_when_consume_slowly if result.suggest_slave else group.broker_id
 
     def _count(self, topic: str, group: str, result: GetMessageResult) -> None:
         key = f"{topic}@{group}"
