@@ -23,6 +23,7 @@ from broker.common.settings import (
     write_settings,
 )
 from broker.errors import ConfigError
+from broker.store.format.consumequeue import EXT_FILE_SIZE
 
 ASYNC_FLUSH: Final = "ASYNC_FLUSH"
 SYNC_FLUSH: Final = "SYNC_FLUSH"
@@ -65,6 +66,8 @@ class MessageStoreConfig(msgspec.Struct, frozen=True, kw_only=True):
     access_message_in_memory_max_ratio: int = 40
     max_msgs_num_batch: int = 64
     message_delay_level: str = "1s 5s 10s 30s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 2h"
+    enable_consume_queue_ext: bool = False
+    mapped_file_size_consume_queue_ext: int = EXT_FILE_SIZE
     os_page_cache_busy_time_out_mills: int = 1_000
     enable_multi_dispatch: bool = False
     enable_lmq: bool = False
@@ -245,6 +248,15 @@ SETTINGS: Final[dict[str, Setting]] = {
     ),
     "message_delay_level": Setting(
         "messageDelayLevel", "", "delays of the levels 1, 2, …; units s, m, h, d"
+    ),
+    "enable_consume_queue_ext": Setting(
+        "enableConsumeQueueExt", "", "write an extension unit for each ConsumeQueue unit"
+    ),
+    "mapped_file_size_consume_queue_ext": Setting(
+        "mappedFileSizeConsumeQueueExt",
+        "bytes",
+        "length of one file of extension units",
+        bounds=(32_771, INT_MAX),
     ),
     "os_page_cache_busy_time_out_mills": Setting(
         "osPageCacheBusyTimeOutMills",

@@ -33,6 +33,7 @@ from broker.store.format.state import (
     BATCH_CONSUMEQUEUE_DIR,
     CHECKPOINT,
     CONSUMEQUEUE_DIR,
+    CONSUMEQUEUE_EXT_DIR,
     INDEX_DIR,
     LOCK,
 )
@@ -141,6 +142,9 @@ class MessageStore:
             (os.path.join(root, CONSUMEQUEUE_DIR), os.path.join(root, BATCH_CONSUMEQUEUE_DIR)),
             (config.mapped_file_size_consume_queue, config.mapper_file_size_batch_consume_queue),
         )
+        self.queue_table.ext_folder = os.path.join(root, CONSUMEQUEUE_EXT_DIR)
+        self.queue_table.ext_file_size = config.mapped_file_size_consume_queue_ext
+        self.queue_table.ext_enabled = config.enable_consume_queue_ext
         self.index: IndexService | None = None
         if config.message_index_enable:
             self.index = IndexService(
@@ -263,6 +267,7 @@ class MessageStore:
                 (self.checkpoint, self.manifest),
             )
             report = Recovery(self.disk, self.config, parts).run()
+            self.queue_table.load_ext(crashed=not report.clean, notes=report.notes)
         except OSError as error:
             self._close_files()
             path = str(error.filename or root)

@@ -16,7 +16,12 @@ from broker.store.config import MessageStoreConfig
 from broker.store.consumequeue.batch_consume_queue import BatchConsumeQueue
 from broker.store.consumequeue.consume_queue import ConsumeQueue, Unit
 from broker.store.consumequeue.consume_queue_store import ConsumeQueueStore
-from broker.store.format.consumequeue import PRE_BLANK_SIZE, UNIT_SIZE
+from broker.store.format.consumequeue import (
+    PRE_BLANK_SIZE,
+    UNIT_SIZE,
+    ConsumeQueueExtUnit,
+    is_ext_address,
+)
 from broker.store.index.index_service import IndexService
 from broker.store.results import (
     ConsumeQueueUnitView,
@@ -32,6 +37,10 @@ _MAX_BYTES: Final = 128 << 20
 _BLANKED: Final[Unit] = (-1, PRE_BLANK_SIZE, 0)
 
 _S = GetMessageStatus
+# Code of a unit that the extension unit has excluded; no tags code is that large.
+_SKIPPED: Final = 1 << 40
+Matchers = tuple[Callable[[int], bool] | None, Callable[[bytes], bool] | None]
+ExtMatcher = Callable[[ConsumeQueueExtUnit], bool]
 
 
 def properties_of(record: memoryview) -> bytes:
@@ -78,11 +87,13 @@ class StoreReader:
         *,
         matcher: Callable[[int], bool] | None = None,
         record_matcher: Callable[[bytes], bool] | None = None,
+        ext_matcher: ExtMatcher | None = None,
     ) -> GetMessageResult:
         """Records of a queue from ``queue_offset`` on, with status and next offset.
 
         ``max_bytes`` 0 means the configured limit. ``matcher`` gets the tags code,
-        ``record_matcher`` the encoded properties. The first match is returned at any size.
+        ``record_matcher`` the encoded properties. ``ext_matcher`` gets the extension unit, if the
+        message has one, and spares reading records. The first match is returned at any size.
 
         **Source:** RocketMQ DefaultMessageStore#getMessage.
         """
@@ -105,25 +116,70 @@ class StoreReader:
                     result, queue, (max_count, max_bytes), matcher, record_matcher
                 )
             else:
-                self._collect(result, queue, (max_count, max_bytes), matcher, record_matcher)
+                limits = (max_count, max_bytes)
+                if queue.ext is not None:
+                    self._collect_ext(result, queue, limits, (matcher, record_matcher), ext_matcher)
+                else:
+                    units = self._units(result, queue, max_count, matcher or record_matcher)
+                    self._collect(result, queue, units, limits, (matcher, record_matcher))
             return result
         return GetMessageResult(status, next_offset, low, high)
+
+    def _units(
+        self, result: GetMessageResult, queue: ConsumeQueue, max_count: int, filtered: object
+    ) -> list[Unit]:
+        """Read the units of a pull: more than asked for if a filter may skip some."""
+        window = max(_SCAN_BYTES // UNIT_SIZE, max_count) if filtered is not None else max_count
+        return queue.read(result.next_begin_offset, window)
+
+    def _collect_ext(
+        self,
+        result: GetMessageResult,
+        queue: ConsumeQueue,
+        limits: tuple[int, int],
+        matchers: Matchers,
+        ext_matcher: ExtMatcher | None,
+    ) -> None:
+        """As :meth:`_collect` for a queue with extension units.
+
+        A message whose extension unit is lost passes the filter of tags codes: the client tests the
+        tag again.
+        """
+        matcher, record_matcher = matchers
+        if matcher is not None:
+            matches = matcher
+
+            def lenient(code: int) -> bool:
+                return is_ext_address(code) or matches(code)
+
+            units = self._units(result, queue, limits[0], matcher)
+            self._collect(result, queue, units, limits, (lenient, record_matcher))
+            return
+        filtered = record_matcher if record_matcher is not None else ext_matcher
+        window = self._units(result, queue, limits[0], filtered)
+        if ext_matcher is None or queue.ext is None:
+            self._collect(result, queue, window, limits, matchers)
+            return
+        units = []
+        raw = queue.read_raw(result.next_begin_offset, len(window))
+        for unit in raw:
+            found = queue.ext.get(unit[2])
+            skipped = found is not None and not ext_matcher(found)
+            units.append((unit[0], unit[1], _SKIPPED if skipped else 0))
+        self._collect(result, queue, units, limits, (_SKIPPED.__ne__, record_matcher))
 
     def _collect(
         self,
         result: GetMessageResult,
         queue: ConsumeQueue,
+        units: list[Unit],
         limits: tuple[int, int],
-        matcher: Callable[[int], bool] | None,
-        record_matcher: Callable[[bytes], bool] | None,
+        matchers: Matchers,
     ) -> None:
-        """Fill ``result`` from the units at its next offset; adjacent records share one slice."""
+        """Fill ``result`` from units at its next offset; adjacent records share one slice."""
         max_count, max_bytes = limits
-        window = max_count
-        if matcher is not None or record_matcher is not None:
-            window = max(_SCAN_BYTES // UNIT_SIZE, max_count)
+        matcher, record_matcher = matchers
         start = result.next_begin_offset
-        units = queue.read(start, window)
         if not units:
             result.status = _S.OFFSET_FOUND_NULL
             result.next_begin_offset = queue.next_file_offset(start)

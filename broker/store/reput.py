@@ -30,7 +30,7 @@ from broker.store.consumequeue.batch_consume_queue import BatchConsumeQueue
 from broker.store.consumequeue.consume_queue import ConsumeQueue, Topic, Unit
 from broker.store.consumequeue.consume_queue_store import ConsumeQueueStore
 from broker.store.format.commitlog import BLANK_HERE, check_record
-from broker.store.format.consumequeue import UNIT_SIZE, is_ext_address
+from broker.store.format.consumequeue import UNIT_SIZE, ConsumeQueueExtUnit, is_ext_address
 from broker.store.index.index_service import IndexService
 from broker.store.logfile.mapped_file import MappedFileQueue
 
@@ -170,6 +170,8 @@ class ReputService:
         self.dispatched = 0
         # Number of records in the log that could not be dispatched to all of their queues.
         self.quarantined = 0
+        # (topic, properties) → Bloom bits of the groups whose filter accepts the message
+        self.calculate_bit_map: Callable[[str, bytes], bytes] | None = None
         self.on_quarantined: Callable[[int, int, str], None] | None = None
         self._log = log
         self.queues = queues
@@ -236,7 +238,7 @@ class ReputService:
         index = self.index
         listeners = self._listeners
         rare = TRANSACTION_MASK | INNER_BATCH
-        plain = not self.lmq_enabled
+        plain = not (self.lmq_enabled or self.queues.ext_enabled)
         try:
             for entry in islice(pending, most):
                 physical_offset, size, stored, sys_flag, queue_offset, queue, properties, code = (
@@ -339,7 +341,8 @@ class ReputService:
                 if topic.batch:
                     self._append_batch(entry, code)
                 else:
-                    queue.append(queue_offset, physical_offset, size, code)
+                    unit_code = self._ext_code(entry, code) if queue.ext is not None else code
+                    queue.append(queue_offset, physical_offset, size, unit_code)
                 if self.lmq_enabled:
                     self._append_lmq(entry, code)
                 self._tell(entry, code)
@@ -351,6 +354,23 @@ class ReputService:
             if keys:
                 index.put_keys(topic.key_prefix, keys, physical_offset, store_timestamp)
         self.dispatched += 1
+
+    def _ext_code(self, entry: Dispatch, code: int) -> int:
+        """Write an extension unit; return its address, or the tags code if it cannot be written.
+
+        **Source:** RocketMQ ConsumeQueue#putMessagePositionInfoWrapper.
+        """
+        queue = entry[5]
+        if not self.queues.ext_enabled or queue.ext is None or entry[4] < queue.max_offset:
+            return code
+        bits = b""
+        if self.calculate_bit_map is not None:
+            bits = self.calculate_bit_map(queue.topic.name, entry[6])
+        try:
+            return queue.ext.put(ConsumeQueueExtUnit(code, entry[2], bits))
+        except (OSError, StoreError) as error:
+            _log.warning("%s: no extension unit: %s", queue.topic.name, error)
+            return code
 
     def _tell(self, entry: Dispatch, code: int) -> None:
         """Call the listeners registered for the topic of a message."""
