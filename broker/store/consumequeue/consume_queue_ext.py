@@ -90,7 +90,7 @@ class ConsumeQueueExt:
         return address
 
     def get(self, code: int) -> ConsumeQueueExtUnit | None:
-        """Return the unit that a tags code refers to, None if the code is no address or it is lost.
+        """Return the unit that a tags code refers to, None if it is lost or the code is a hash.
 
         Never a unit past ``end``, whose bytes may be from before a crash.
         """

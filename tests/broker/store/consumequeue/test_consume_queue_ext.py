@@ -96,7 +96,7 @@ def test_files_before_the_first_unit_in_use_are_removed(ext, tmp_path) -> None:
     assert units.delete_before(addresses[20]) == 2
     assert units.get(addresses[0]) is None
     assert units.get(addresses[20]) == unit(20)
-    assert units.delete_before(7) == 0, "a tags code is no address"
+    assert units.delete_before(7) == 0, "not an address"
 
 
 def test_units_agree_with_a_dict(ext) -> None:
