@@ -10,7 +10,7 @@ member that changed their size last, or to another member after that one has lef
 **Source:** RocketMQ ConsumerManager, ConsumerGroupInfo, ProducerManager, ClientChannelInfo.
 """
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -139,10 +139,14 @@ def _channel_bytes(group: str, channel: ClientChannel) -> int:
 
 
 class ConsumerManager:
-    """All online consumer groups, found by group, topic and connection."""
+    """All online consumer groups, found by group, topic and connection.
+
+    ``on_group_gone`` receives the name of a group whose last member has left.
+    """
 
     def __init__(self, memory: Memory | None = None) -> None:
         self._memory = memory if memory is not None else _default_memory()
+        self.on_group_gone: Callable[[str], None] | None = None
         self._groups: dict[str, ConsumerGroup] = {}
         self._of_connection: dict[Connection, set[str]] = {}
 
@@ -224,6 +228,8 @@ class ConsumerManager:
             found.charge_subscriptions(self._memory, heir, found.subscription_bytes)
         if not found.channels:
             del self._groups[group]
+            if self.on_group_gone is not None:
+                self.on_group_gone(group)
         return True
 
     def drop_connection(self, connection: "Connection") -> list[str]:

@@ -55,6 +55,10 @@ class BrokerConfig(msgspec.Struct, frozen=True, kw_only=True):
     lite_pull_message_enable: bool = True
     enable_property_filter: bool = False
     filter_support_retry: bool = False
+    enable_calc_filter_bit_map: bool = False
+    max_error_rate_of_bloom_filter: int = 20
+    expect_consumer_num_use_filter: int = 32
+    filter_data_clean_time_span: int = DAY_MS
     notify_consumer_ids_changed_enable: bool = True
     use_server_side_reset_offset: bool = True
     store_reply_message_enable: bool = True
@@ -154,6 +158,27 @@ SETTINGS: Final[dict[str, Setting]] = {
     ),
     "filter_support_retry": Setting(
         "filterSupportRetry", "", "apply SQL92 filters to retried messages", live=True
+    ),
+    "enable_calc_filter_bit_map": Setting(
+        "enableCalcFilterBitMap",
+        "",
+        "write the Bloom bits of SQL92 filters into extension units (enableConsumeQueueExt)",
+        live=True,
+    ),
+    "max_error_rate_of_bloom_filter": Setting(
+        "maxErrorRateOfBloomFilter", "%", "wrong matches of the Bloom bits", bounds=(1, 99)
+    ),
+    "expect_consumer_num_use_filter": Setting(
+        "expectConsumerNumUseFilter",
+        "groups",
+        "groups with an SQL92 filter per topic that the Bloom bits are made for",
+        bounds=(1, 10_000),
+    ),
+    "filter_data_clean_time_span": Setting(
+        "filterDataCleanTimeSpan",
+        "ms",
+        "keep the SQL92 filter of a group that is off-line",
+        bounds=(0, INT_MAX),
     ),
     "notify_consumer_ids_changed_enable": Setting(
         "notifyConsumerIdsChangedEnable", "", "tell consumers when their group changes", live=True

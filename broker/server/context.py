@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from broker.common.address import encode_host, format_address
 from broker.common.clock import Clock
 from broker.common.topic import retry_topic
+from broker.filter.bloom import bloom_shape
 from broker.remoting.budget import MemoryBudget
 from broker.remoting.endpoint import peer_memory
 from broker.remoting.limits import ServerLimits
@@ -21,6 +22,7 @@ from broker.server.cold_data.control import ColdDataControl
 from broker.server.cold_data.slow_consumers import SlowConsumers
 from broker.server.config import BrokerConfig
 from broker.server.consumer_offset import ConsumerOffsetManager
+from broker.server.filter.consumer_filter import ConsumerFilterManager
 from broker.server.long_polling import PullRequestHold, SuspendedPull
 from broker.server.message_filter import MatcherCache
 from broker.server.rebalance_lock import RebalanceLockManager
@@ -64,6 +66,7 @@ class BrokerContext:
         "consumers",
         "delays",
         "files",
+        "filters",
         "groups",
         "holds",
         "locks",
@@ -100,6 +103,14 @@ class BrokerContext:
         self.locks = RebalanceLockManager()
         self.holds = PullRequestHold(config.max_held_pulls, self.memory)
         self.matchers = MatcherCache()
+        self.filters = ConsumerFilterManager(
+            clock,
+            bloom_shape(
+                config.max_error_rate_of_bloom_filter, config.expect_consumer_num_use_filter
+            ),
+            config.filter_data_clean_time_span,
+        )
+        self.consumers.on_group_gone = self.filters.unregister
         self.cold_data = ColdDataControl(
             self.boot_ms, config.cg_cold_read_threshold, config.global_cold_read_threshold
         )
@@ -117,6 +128,11 @@ class BrokerContext:
         self.store_host = b""
         self.set_address(config.broker_ip1 or "127.0.0.1", config.listen_port)
         self.topics.on_change.append(self._update_batch_topics)
+        self._calculate_bit_maps()
+
+    def _calculate_bit_maps(self) -> None:
+        enabled = self.config.enable_calc_filter_bit_map
+        self.store.reput.calculate_bit_map = self.filters.calculate_bit_map if enabled else None
 
     def set_address(self, host: str, port: int) -> None:
         """Announce ``host:port`` from now on; records stored from now on carry its IP address.
@@ -133,6 +149,7 @@ class BrokerContext:
         self.groups.config = config
         self.cold_data.group_limit = config.cg_cold_read_threshold
         self.cold_data.global_limit = config.global_cold_read_threshold
+        self._calculate_bit_maps()
         for listener in self.on_config_change:
             listener()
 

@@ -180,6 +180,8 @@ def _register(
         entry.consume_from_where or "CONSUME_FROM_LAST_OFFSET",
     )
     subscriptions = None if without_sub else entry.subscription_data_set
+    if subscriptions is not None:
+        context.filters.register(entry.group_name, subscriptions)
     return context.consumers.register(entry.group_name, channel, profile, subscriptions)
 
 

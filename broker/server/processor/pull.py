@@ -26,6 +26,8 @@ from broker.common.sysflag import (
 )
 from broker.common.topic import TopicConfig
 from broker.errors import RocketMQError
+from broker.message import message as props
+from broker.message.properties import decode_properties
 from broker.remoting.protocol.codes import RequestCode, ResponseCode
 from broker.remoting.protocol.command import RemotingCommand, response
 from broker.remoting.protocol.framing import encode_reply_json
@@ -214,6 +216,7 @@ class PullMessageProcessor:
                 self._max_bytes,
                 matcher=matcher.tags,
                 record_matcher=matcher.properties,
+                ext_matcher=matcher.ext,
             )
         if held is None:
             # As in Java, only the first execution commits: when a suspended pull is resumed, its
@@ -403,17 +406,15 @@ class PullMessageProcessor:
             if isinstance(found, RemotingCommand):
                 return found
             kind, expression = found
+            if not is_tag_type(kind) and context.config.enable_property_filter:
+                return self._sql_matcher(request, header, (kind, expression))
         if not is_tag_type(kind) and not context.config.enable_property_filter:
             remark = f"The broker does not support consumer to filter message by {kind}"
             return response(request, ResponseCode.SYSTEM_ERROR, remark)
         if expression == "*" and is_tag_type(kind):
             return EVERYTHING
-        if (
-            names.is_retry_topic(header.topic)
-            and not is_tag_type(kind)
-            and not context.config.filter_support_retry
-        ):
-            return EVERYTHING
+        if names.is_retry_topic(header.topic) and not is_tag_type(kind):
+            return self._retry_matcher(header)
         try:
             return context.matchers.get(kind, expression)
         except RocketMQError as error:
@@ -422,6 +423,49 @@ class PullMessageProcessor:
                 ResponseCode.SUBSCRIPTION_PARSE_FAILED,
                 f"parse the consumer's subscription failed: {error.message}",
             )
+
+    def _sql_matcher(
+        self, request: RemotingCommand, header: PullMessageRequestHeader, sql: tuple[str, str]
+    ) -> "Matcher | RemotingCommand":
+        """Return the SQL92 filter that the group's heartbeats have registered, or a refusal.
+
+        **Source:** RocketMQ PullMessageProcessor (FILTER_DATA_NOT_EXIST, FILTER_DATA_NOT_LATEST).
+        """
+        context = self._context
+        if names.is_retry_topic(header.topic):
+            return self._retry_matcher(header)
+        try:
+            matcher = context.matchers.get(*sql)
+        except RocketMQError as error:
+            remark = f"The broker's consumer filter data is not exist! {error.message}"
+            return response(request, ResponseCode.FILTER_DATA_NOT_EXIST, remark)
+        data = context.filters.get(header.topic, header.consumer_group)
+        if data is not None and data.expression == sql[1]:
+            if data.version < header.sub_version:
+                remark = "the consumer's consumer filter data not latest"
+                return response(request, ResponseCode.FILTER_DATA_NOT_LATEST, remark)
+            return msgspec.structs.replace(matcher, ext=data.may_match)
+        return matcher
+
+    def _retry_matcher(self, header: PullMessageRequestHeader) -> Matcher:
+        """Return the filter of retried messages: that of the group for their first topic.
+
+        Everything passes without ``filterSupportRetry``, and if the group has no SQL92 filter for
+        the topic.
+
+        **Source:** RocketMQ ExpressionForRetryMessageFilter.
+        """
+        filters = self._context.filters
+        group = names.group_of_retry_topic(header.topic) or ""
+        if not self._context.config.filter_support_retry:
+            return EVERYTHING
+
+        def matches(raw: bytes) -> bool:
+            properties = decode_properties(raw)
+            data = filters.get(properties.get(props.PROPERTY_RETRY_TOPIC, ""), group)
+            return data is None or data.evaluate(properties) is True
+
+        return Matcher(properties=matches)
 
     def _subscription(
         self,
