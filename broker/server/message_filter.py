@@ -14,6 +14,7 @@ import msgspec
 
 from broker.common.subscription import SubscriptionData, build_subscription, is_tag_type
 from broker.errors import RemoteProtocolError
+from broker.message.properties import decode_properties
 from broker.remoting.budget import MemoryBudget
 from broker.store.format.consumequeue import ConsumeQueueExtUnit
 
@@ -102,7 +103,6 @@ def compile_filter(data: SubscriptionData) -> Matcher:
 def _compile_sql(expression: str) -> Callable[[bytes], bool]:
     # Imported on the first SQL92 subscription: most brokers never receive one.
     from broker.filter.sql92 import compile_sql
-    from broker.message.properties import decode_properties
 
     evaluate = compile_sql(expression)
 

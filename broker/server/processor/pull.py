@@ -79,10 +79,6 @@ CODES: Final = {
     GetMessageStatus.OFFSET_TOO_SMALL: ResponseCode.PULL_OFFSET_MOVED,
     GetMessageStatus.OFFSET_RESET: ResponseCode.PULL_OFFSET_MOVED,
 }
-EMPTY_QUEUE: Final = {
-    GetMessageStatus.NO_MATCHED_LOGIC_QUEUE,
-    GetMessageStatus.NO_MESSAGE_IN_QUEUE,
-}
 REMARKS: Final = {status: b'"%b"' % status.name.encode() for status in GetMessageStatus}
 
 EXECUTED_FIELDS: Final = (
@@ -236,7 +232,9 @@ class PullMessageProcessor:
             )
         if code == ResponseCode.PULL_NOT_FOUND and held is None:
             context.stats.get_missed.add(1)
-            if header.sys_flag & PULL_SUSPEND and self._park(connection, request, header, matcher):
+            if header.sys_flag & PULL_SUSPEND and self._suspend(
+                connection, request, header, matcher
+            ):
                 return None
         if code == 0 and request.version < VERSION_THAT_UNWRAPS and is_batch_topic(topic):
             return self._reply_unwrapped(request, result, group, topic)
@@ -328,7 +326,7 @@ class PullMessageProcessor:
             max_offset=store.get_max_offset(header.topic, header.queue_id),
         )
 
-    def _park(
+    def _suspend(
         self,
         connection: "Connection",
         request: RemotingCommand,
@@ -347,15 +345,15 @@ class PullMessageProcessor:
         pull.tag_match = matcher.tags
         pull.properties_match = matcher.properties
         pull.held_bytes += len(header.subscription or "") + matcher.held_bytes
-        return self._suspend(pull)
+        return self._hold(pull)
 
-    def _suspend(self, pull: SuspendedPull) -> bool:
+    def _hold(self, pull: SuspendedPull) -> bool:
         """Suspend a pull until its deadline; False if a limit is reached."""
         context = self._context
-        if not context.holds.park(pull):
+        if not context.holds.suspend(pull):
             return False
-        if context.on_park is not None:
-            context.on_park()
+        if context.on_suspend is not None:
+            context.on_suspend()
         return True
 
     # ---- cold data
@@ -386,7 +384,7 @@ class PullMessageProcessor:
         # No message arrives in this queue: only the deadline resumes the pull.
         pull = SuspendedPull(connection, _suspended(request), header.topic, NO_QUEUE)
         pull.deadline_ms = context.clock.monotonic_ms() + COLD_HOLD_MS
-        return self._suspend(pull)
+        return self._hold(pull)
 
     # ---- filters and refusals
 

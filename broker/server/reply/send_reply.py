@@ -26,7 +26,7 @@ from broker.remoting.protocol.header.send import (
 )
 from broker.server.context import BrokerContext
 from broker.server.processor.responses import bad_field, bad_queue, not_written
-from broker.server.processor.send_target import V2_FIELD_NAMES, Target, check_topic
+from broker.server.processor.send_target import SHORT_NAMES, Target, check_topic
 from broker.store.results import MessageExtBrokerInner, PutMessageResult, PutMessageStatus
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ async def send_reply(
     """
     if request.code == RequestCode.SEND_REPLY_MESSAGE:
         ext = request.ext_fields
-        request.ext_fields = {V2_FIELD_NAMES.get(name, name): value for name, value in ext.items()}
+        request.ext_fields = {SHORT_NAMES.get(name, name): value for name, value in ext.items()}
     answer = await _send_reply(context, connection, request)
     answer.ext_fields = {**_region(context), **answer.ext_fields}
     return answer
