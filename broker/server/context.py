@@ -94,8 +94,9 @@ class BrokerContext:
         self.clock = clock
         self.store = store
         self.boot_ms = clock.now_ms()
-        self.topics = TopicConfigManager(config, clock)
-        self.groups = SubscriptionGroupManager(config, clock)
+        lmq = settings.store.enable_lmq
+        self.topics = TopicConfigManager(config, clock, lmq_enabled=lmq)
+        self.groups = SubscriptionGroupManager(config, clock, lmq_enabled=lmq)
         self.offsets = ConsumerOffsetManager(clock)
         self.memory: MemoryBudget[Connection] = peer_memory(ServerLimits())
         self.consumers = ConsumerManager(self.memory)

@@ -71,6 +71,7 @@ class MessageStoreConfig(msgspec.Struct, frozen=True, kw_only=True):
     os_page_cache_busy_time_out_mills: int = 1_000
     enable_multi_dispatch: bool = False
     enable_lmq: bool = False
+    max_lmq_consume_queue_num: int = 20_000
 
     @property
     def root(self) -> str:
@@ -269,6 +270,13 @@ SETTINGS: Final[dict[str, Setting]] = {
         "enableMultiDispatch", "", "dispatch to the queues that INNER_MULTI_DISPATCH names"
     ),
     "enable_lmq": Setting("enableLmq", "", "allow light message queues (%LMQ%…)"),
+    "max_lmq_consume_queue_num": Setting(
+        "maxLmqConsumeQueueNum",
+        "queues",
+        "light message queues beyond which messages for them are refused",
+        live=True,
+        bounds=(0, 10_000_000),
+    ),
 }
 
 FIELD_OF_KEY: Final[dict[str, str]] = {setting.key: name for name, setting in SETTINGS.items()}

@@ -36,6 +36,7 @@ from broker.store.results import (
 _PUT_OK: Final = PutMessageStatus.PUT_OK
 _REFUSED: Final = PutMessageStatus.SERVICE_NOT_AVAILABLE
 _ILLEGAL: Final = PutMessageStatus.MESSAGE_ILLEGAL
+_LMQ_EXCEEDED: Final = PutMessageStatus.LMQ_CONSUME_QUEUE_NUM_EXCEEDED
 _SPECIAL: Final = TRANSACTION_MASK | INNER_BATCH
 
 
@@ -111,6 +112,9 @@ class StoreWriter:
                 illegal = self._illegal_special(inner)
                 if illegal:
                     return self._refuse(_ILLEGAL, illegal)
+                if self._multi_dispatch and self._too_many_lmqs(inner):
+                    limit = self._config.max_lmq_consume_queue_num
+                    return self._refuse(_LMQ_EXCEEDED, f"more than {limit} light message queues")
                 taken, drawn = self._special(inner, queue_offset)
                 if taken == 0:
                     queue_offset = 0
@@ -322,6 +326,14 @@ class StoreWriter:
         elif self._multi_dispatch and MULTI_DISPATCH in inner.properties:
             return check_names(inner.topic, inner.properties)
         return ""
+
+    def _too_many_lmqs(self, inner: MessageExtBrokerInner) -> bool:
+        """Whether a message names LMQs although their number is above the limit.
+
+        **Source:** RocketMQ DefaultMessageStore#checkLmqMessage.
+        """
+        exceeded = self._queues.lmq_count > self._config.max_lmq_consume_queue_num
+        return exceeded and MULTI_DISPATCH in inner.properties
 
     def _refuse(self, status: PutMessageStatus, remark: str) -> PutMessageResult:
         self.put_failed += 1

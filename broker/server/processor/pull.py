@@ -463,7 +463,8 @@ class PullMessageProcessor:
             data = filters.get(properties.get(props.PROPERTY_RETRY_TOPIC, ""), group)
             return data is None or data.evaluate(properties) is True
 
-        return Matcher(properties=matches)
+        own = filters.get(header.topic, group)  # of a subscription to the retry topic by SQL92
+        return Matcher(properties=matches, ext=own.may_match if own is not None else None)
 
     def _subscription(
         self,

@@ -8,6 +8,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 
 from broker.common.java import INT32_MAX, parse_number
+from broker.common.topic import is_lmq_topic
 from broker.errors import FileNameError, StoreError
 from broker.store.consumequeue.batch_consume_queue import BatchConsumeQueue
 from broker.store.consumequeue.consume_queue import ConsumeQueue, Topic
@@ -32,6 +33,7 @@ class ConsumeQueueStore:
         self.batch_file_size = -(-file_sizes[1] // BATCH_UNIT_SIZE) * BATCH_UNIT_SIZE
         self.topics: dict[str, Topic] = {}
         self.topics_by_data: dict[bytes, Topic] = {}
+        self.lmq_count = 0
         # Shared by two threads without a lock: dispatch appends, the flushing thread pops.
         self.dirty: deque[ConsumeQueue] = deque()
         # Whether files of a queue are missing or too short: recovery must read the whole log then.
@@ -49,6 +51,7 @@ class ConsumeQueueStore:
         if topic is None:
             topic = self.topics[name] = Topic(name)
             self.topics_by_data[topic.data] = topic
+            self.lmq_count += is_lmq_topic(name)
         return topic
 
     def topic_of_data(self, data: bytes) -> Topic:
@@ -201,6 +204,7 @@ class ConsumeQueueStore:
         if topic is None:
             return False
         self.topics_by_data.pop(topic.data, None)
+        self.lmq_count -= is_lmq_topic(name)
         for queue in topic.queues.values():
             queue.destroy()
         topic.queues.clear()

@@ -408,6 +408,9 @@ class ReputService:
                     unit = (physical_offset, size, code)
                     self._truncate_at_mismatch(queue, queue_offset, unit)
                 queue.append(queue_offset, physical_offset, size, code)
+                if not self.recovering:
+                    stored = request.store_timestamp
+                    self._notify(queue, queue_offset, code, stored, request.properties)
             except Exception as error:
                 self._quarantine(request, error)
 
