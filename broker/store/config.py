@@ -257,7 +257,7 @@ SETTINGS: Final[dict[str, Setting]] = {
         "mappedFileSizeConsumeQueueExt",
         "bytes",
         "length of one file of extension units",
-        bounds=(32_771, INT_MAX),
+        bounds=(1_024, INT_MAX),
     ),
     "os_page_cache_busy_time_out_mills": Setting(
         "osPageCacheBusyTimeOutMills",

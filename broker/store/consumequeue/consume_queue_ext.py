@@ -13,7 +13,7 @@ refer to another message, and the reader treats the message as one that any filt
 from collections.abc import Sequence
 from typing import Final
 
-from broker.errors import RemoteProtocolError
+from broker.errors import RemoteProtocolError, StoreError
 from broker.store.format.consumequeue import (
     EXT_END,
     EXT_END_LEFT,
@@ -70,9 +70,12 @@ class ConsumeQueueExt:
     def put(self, unit: ConsumeQueueExtUnit) -> int:
         """Append a unit; return the tags code that refers to it.
 
-        DiskFullError or StoreError if a file cannot be created or grown.
+        DiskFullError or StoreError if a file cannot be created or grown, or is shorter than the
+        unit.
         """
         data = encode_ext_unit(unit)
+        if len(data) + EXT_END_LEFT > self._size:
+            raise StoreError(f"extension unit of {len(data)} bytes, a file has {self._size}")
         position = self.end % self._size
         if position and self._size - position - EXT_END_LEFT < len(data):
             file = self._files.find(self.end)
