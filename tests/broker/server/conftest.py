@@ -136,7 +136,11 @@ class Desk:
         self.store.start()
         self.context = BrokerContext(self.settings, self.store, self.clock)
         self.context.soon = self._defer
-        self.context.files = ConfigStore(self.settings.store.root, self.store.disk)
+        self.context.files = ConfigStore(
+            self.settings.store.root,
+            self.store.disk,
+            lmq_enabled=self.settings.store.enable_lmq,
+        )
         self.context.announce = self._announce
         self.context.delays = ScheduleMessageService(
             self.store, self.clock, parse_delay_levels(self.settings.store.message_delay_level)
