@@ -32,7 +32,6 @@ SETTINGS = {
     "enableLmq": "true",
     "enableMultiDispatch": "true",
     "traceTopicEnable": "true",
-    "waitTimeMillsInSendQueue": "20000",
 }
 UNIQ_KEY = "AC11000100012A139A5518B4AFF00001"
 OLD, NEW = 409, 479  # V4_9_8, V5_3_3
