@@ -300,7 +300,10 @@ class Connection(asyncio.Protocol):
     def end_yield(self) -> None:
         """Continue with the frames that were deferred."""
         self.yielding = False
-        if not self.closed and not self.paused:
+        if self.paused:
+            # From now on the requests wait for their own peer, which must read its responses first.
+            self._end_wait()
+        elif not self.closed:
             self._serve_backlog()
 
     def _serve_backlog(self) -> None:
@@ -314,10 +317,13 @@ class Connection(asyncio.Protocol):
         if not self.paused and not self.yielding and not self.closed and not self.dialled:
             self.transport.resume_reading()
 
-    def _drop_backlog(self) -> None:
+    def _end_wait(self) -> None:
         if self.deferred_s:
             self.endpoint.share.frames -= len(self.backlog)
             self.deferred_s = 0.0
+
+    def _drop_backlog(self) -> None:
+        self._end_wait()
         if self.deferred_bytes:
             self.endpoint.memory.release(self, self.deferred_bytes)
             self.deferred_bytes = 0

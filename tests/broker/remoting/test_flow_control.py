@@ -176,3 +176,22 @@ def test_a_slow_request_is_reported_with_its_code_and_time(run, attach, frames, 
         assert seen == [(QUERY, pytest.approx(1500))]
 
     run(main())
+
+
+def test_requests_of_a_peer_that_does_not_read_its_responses_do_not_age(
+    run, attach, frames, turns, slow_clock, busy
+) -> None:
+    async def main() -> None:
+        endpoint = busy(0.03)
+        connection, transport = attach(endpoint)
+        connection.data_received(frames(*(numbered(n) for n in range(3))))
+        connection.pause_writing()
+        await turns()
+        assert endpoint.share.frames == 0
+        slow_clock[0] += 10
+        connection.resume_writing()
+        await turns()
+        assert [code for _, code, _ in outcome(transport)] == [0, 0, 0]
+        assert endpoint.memory.total_bytes == 0
+
+    run(main())
