@@ -13,12 +13,11 @@ NOUN = Noun(
     "topic",
     """Create, inspect, change and delete topics.
 
-    A topic is a name under which messages are stored. On each of its brokers it has message
-    queues: writeQueueNums of them take new messages, readQueueNums are read by consumers, and
-    perm says whether either is allowed (RW-, R--, -W-). The brokers own a topic's configuration
-    and tell it to the name servers, which answer clients with the route: which broker has how
-    many queues, and at which address. Names like %RETRY%group and %DLQ%group are topics too: the
-    waiting room and the grave of a consumer group's failed messages.
+    A topic has message queues on each of its brokers: writeQueueNums of them accept new messages,
+    readQueueNums are read by consumers; perm is the permission (RW-, R--, -W-). Brokers store the
+    configuration of a topic and register it with the name servers, from which clients get the
+    route: the brokers of the topic, their addresses and numbers of queues. %RETRY%group and
+    %DLQ%group are topics, too: the retry topic and the dead-letter queue of a consumer group.
     """,
 )
 
@@ -50,8 +49,8 @@ TOPIC_STATUS = View(
 
 TOPIC_HELP = "Name of the topic."
 ATTRIBUTE_HELP = "Set (+name=value) or remove (-name) an attribute; may be repeated."
-TARGET_CLUSTER = "Change it on the masters of this cluster."
-TARGET_BROKER = "Change it on this broker only (name or HOST:PORT)."
+TARGET_CLUSTER = "Cluster whose masters are changed; default: the only cluster."
+TARGET_BROKER = "Broker that is changed (name or HOST:PORT)."
 
 
 @NOUN.verb(
@@ -78,7 +77,7 @@ def create(
     permission: Annotated[
         int, Option("--perm", metavar="PERM", help="r, w or rw (or 2, 4, 6).", parse=perm)
     ] = 6,
-    order: Annotated[bool, Option("--order", help="Mark the topic as an ordered one.")] = False,
+    order: Annotated[bool, Option("--order", help="Mark the topic as ordered.")] = False,
     attributes: Annotated[
         list[str] | None,
         Option("--attribute", "-a", metavar="+K=V|-K", help=ATTRIBUTE_HELP, parse=attribute),
@@ -90,13 +89,12 @@ def create(
         str | None, Option("--broker", "-b", metavar="BROKER", help=TARGET_BROKER)
     ] = None,
     if_not_exists: Annotated[
-        bool, Option("--if-not-exists", help="An existing topic is fine and stays as it is.")
+        bool, Option("--if-not-exists", help="Accept an existing topic and leave it unchanged.")
     ] = False,
 ) -> None:
     """Create a topic on the masters of a cluster or on one broker.
 
-    Without --cluster and --broker the only cluster there is is meant. The result is read back
-    from each broker.
+    The result is read back from each broker.
     """
     run_change(
         session,
@@ -142,7 +140,7 @@ def update(
         int | None, Option("--perm", metavar="PERM", help="r, w or rw.", parse=perm)
     ] = None,
     order: Annotated[
-        bool | None, Option("--order/--no-order", help="Mark the topic as an ordered one or not.")
+        bool | None, Option("--order/--no-order", help="Mark the topic as ordered, or not.")
     ] = None,
     attributes: Annotated[
         list[str] | None,
@@ -155,10 +153,10 @@ def update(
         str | None, Option("--broker", "-b", metavar="BROKER", help=TARGET_BROKER)
     ] = None,
 ) -> None:
-    """Change what is named about a topic, and nothing else.
+    """Change settings of a topic.
 
-    Each broker's present configuration is read first; options that are not given keep their
-    values there, unlike Java's updateTopic, which resets them to defaults.
+    Omitted settings keep their values on each broker, unlike in Java's updateTopic, which resets
+    them to defaults.
     """
     run_change(
         session,
@@ -191,7 +189,7 @@ def list_topics(
     cluster: Annotated[
         str | None, Option("--cluster", "-c", metavar="NAME", help="Only this cluster.")
     ] = None,
-    user: Annotated[bool, Option("--user", help="Leave out system, retry and DLQ topics.")] = False,
+    user: Annotated[bool, Option("--user", help="Omit system, retry and DLQ topics.")] = False,
 ) -> None:
     """List topics, one line per topic and broker."""
     listing = topics(session.admin).list(cluster=cluster, include_system=not user)
@@ -209,7 +207,7 @@ def show(
         TOPIC_SHOW,
         listing,
         nothing=f"no broker has topic {topic}",
-        hint="mqadmin topic list shows the topics there are",
+        hint="mqadmin topic list lists the topics",
     )
 
 
@@ -218,7 +216,7 @@ def route(
     session: Session,
     topic: Annotated[str, Argument("TOPIC", help=TOPIC_HELP, complete="topic")],
 ) -> None:
-    """Show the route of a topic: the brokers and queues that clients are told of."""
+    """Show the route of a topic: its brokers and queues as clients see them."""
     session.emit_one(TOPIC_ROUTE, topics(session.admin).route(topic))
 
 
@@ -249,9 +247,9 @@ def set_perm(
         str | None, Option("--broker", "-b", metavar="BROKER", help=TARGET_BROKER)
     ] = None,
 ) -> None:
-    """Change the permission of a topic and nothing else.
+    """Change the permission of a topic.
 
-    'r' lets consumers finish while producers go elsewhere: the gentle way to drain a broker.
+    With 'r' consumers can finish while producers use other brokers, to drain a broker.
     """
     run_change(
         session,

@@ -1,4 +1,4 @@
-"""Damage records among rows: separated, reported with file, physical offset and length.
+"""Damage records among rows: separated, and reported with file, physical offset and length.
 
 A command that found any ends with status 7.
 """
@@ -32,7 +32,7 @@ def folded(rows: Iterable[Any]) -> list[dict[str, Any]]:
     return list(found.values())
 
 
-class Damages:
+class DamageReport:
     """Collects the damage records of a scan; ``outcome.errors`` gets each of them."""
 
     def __init__(self, outcome: Outcome) -> None:
@@ -65,7 +65,7 @@ class Damages:
         for row in shown[:REPORT_LIMIT]:
             emit_error(_report_of(row), form=session.form)
         if len(shown) > REPORT_LIMIT and not session.is_machine:
-            session.note(f"damages in {len(shown) - REPORT_LIMIT} more places")
+            session.note(f"{len(shown) - REPORT_LIMIT} more damage records")
         if self.rows:
             session.status = DAMAGED
 
@@ -77,7 +77,7 @@ def _report_of(row: dict[str, Any]) -> Any:
         where += f", {row['length']} bytes"
     message = f"{row['kind']} ({where}): {row['detail']}"
     if row["count"] > 1:
-        message += f" (the first of {row['count']} like this in the file)"
+        message += f" (the first of {row['count']} in this file)"
     return ErrorReport(
         row["kind"], message, row["suggestion"], path=row["path"], physical_offset=place
     )

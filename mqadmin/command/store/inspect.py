@@ -7,7 +7,7 @@ from broker.errors import CorruptRecordError, RemoteProtocolError
 from mqadmin.command.declare import Option
 from mqadmin.command.failure import NoResults
 from mqadmin.command.session import Session
-from mqadmin.command.store.damage_report import Damages
+from mqadmin.command.store.damage_report import DamageReport
 from mqadmin.command.store.noun import NOUN, BodyForm, Limit, Path, Queue, Raw, Topic, stored_id
 from mqadmin.command.values import whole
 from mqadmin.command.window import Begin, End, Time, window
@@ -67,7 +67,7 @@ _CONFIG_COLUMNS = ("name", "table", "key", "value")
 CONFIG_LINES = View("store.inspect.config", _CONFIG_COLUMNS, wide=_CONFIG_COLUMNS, keep=("value",))
 INSPECT_SUMMARY = View("store.inspect.summary", single=True)
 
-Crc = Annotated[bool | None, Option("--crc/--no-crc", help="Compare each body with its checksum.")]
+Crc = Annotated[bool | None, Option("--crc/--no-crc", help="Verify the checksum of each body.")]
 
 
 @NOUN.verb(
@@ -83,7 +83,7 @@ Crc = Annotated[bool | None, Option("--crc/--no-crc", help="Compare each body wi
     ),
     examples=[
         "mqadmin store inspect /data/store --summary",
-        "mqadmin store inspect /data/store --topic orders --begin -2h --body text",
+        "mqadmin store inspect /data/store --topic orders --since -2h --body text",
         "mqadmin store inspect /data/store --kind consumequeue --topic orders --queue 3",
         "mqadmin store inspect /data/store/commitlog/00000000000000000000 --from 4096 --limit 5",
         "mqadmin store inspect /data/store --kind config -o json",
@@ -94,7 +94,7 @@ def inspect(
     path: Path,
     kind: Annotated[
         Literal["auto", "commitlog", "consumequeue", "index", "checkpoint", "config", "state"],
-        Option("--kind", help="Which files; auto goes by place, name and content."),
+        Option("--kind", help="Kind of file; auto detects it by path, name and content."),
     ] = "auto",
     topic: Topic = None,
     queue: Queue = None,
@@ -117,13 +117,13 @@ def inspect(
         Option(
             "--from",
             metavar="OFFSET",
-            help="Begin here: a physical offset, in ConsumeQueues a queue offset.",
+            help="First offset: physical, in ConsumeQueues the queue offset.",
             parse=whole,
         ),
     ] = None,
     to_offset: Annotated[
         int | None,
-        Option("--to", metavar="OFFSET", help="End here (not included).", parse=whole),
+        Option("--to", metavar="OFFSET", help="End offset, exclusive.", parse=whole),
     ] = None,
     begin: Begin = None,
     end: End = None,
@@ -133,14 +133,14 @@ def inspect(
     raw: Raw = False,
     crc: Crc = None,
     summary: Annotated[
-        bool, Option("--summary", help="One record: what the log holds, by topic.")
+        bool, Option("--summary", help="Print one summary of the log, by topic.")
     ] = False,
 ) -> None:
-    """Show what store files hold: messages, queue units, index entries, markers, configuration.
+    """Show the contents of store files: messages, units, index entries, markers, configuration.
 
-    A directory shows the messages of its CommitLog in physical order. Damages are reported on
-    stderr with file, physical offset and length (in JSON also under errors); reading goes on at
-    the next record. Nothing is ever written.
+    For a store directory the messages of its CommitLog are listed in physical order. Damaged
+    regions are reported on stderr with file, physical offset and length (in JSON also in errors),
+    and the scan resumes at the next record. Nothing is written.
     """
     store = StoreDirectory(path, kind)
     if summary:
@@ -201,10 +201,10 @@ def _one(session: Session, store: Any) -> None:
     if found is None:
         raise NoResults(f"{store.path}: no checkpoint", "a broker writes one at its first stop")
     session.emit_one(INSPECT_CHECKPOINT, found)
-    damages = Damages(Outcome())
+    damage = DamageReport(Outcome())
     for row in checkpoint_damage(found):
-        damages.add(row)
-    damages.report(session)
+        damage.add(row)
+    damage.report(session)
 
 
 def _config(session: Session, rows: Iterator[Any]) -> tuple[View, Iterator[Any]]:
@@ -231,29 +231,29 @@ def show(
 ) -> None:
     """Print rows, and report the damage records among them."""
     outcome = Outcome()
-    damages = Damages(outcome)
-    wanted = damages.apart(rows)
+    damage = DamageReport(outcome)
+    wanted = damage.apart(rows)
     if limit is not None:
         wanted = _limited(wanted, limit, outcome)
     try:
         session.emit(view, wanted, outcome, nothing=nothing)
     finally:
-        damages.report(session)
+        damage.report(session)
 
 
 def _limited(rows: Iterator[Any], limit: int, outcome: Outcome) -> Iterator[Any]:
     for number, row in enumerate(rows):
         if number == limit:
             outcome.truncated = outcome.asked = True
-            outcome.reason = f"--limit {limit} is reached and there are more"
+            outcome.reason = f"--limit {limit} is reached, more rows match"
             return
         yield row
 
 
 def _summary(session: Session, store: Any, crc: bool | None) -> None:
     found, rows = summarize(store, check_crc=crc)
-    damages = Damages(Outcome())
+    damage = DamageReport(Outcome())
     for row in rows:
-        damages.add(row)
+        damage.add(row)
     session.emit_one(INSPECT_SUMMARY, found)
-    damages.report(session)
+    damage.report(session)
