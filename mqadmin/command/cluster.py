@@ -2,6 +2,7 @@
 
 from typing import Annotated
 
+from mqadmin.command.common_options import OnlyCluster
 from mqadmin.command.declare import Noun, Option
 from mqadmin.command.online import clusters
 from mqadmin.command.session import Session
@@ -41,9 +42,7 @@ CLUSTER_LIST = View(
 )
 def list_clusters(
     session: Session,
-    cluster: Annotated[
-        str | None, Option("--cluster", "-c", metavar="NAME", help="Only this cluster.")
-    ] = None,
+    cluster: OnlyCluster = None,
     status: Annotated[
         bool, Option("--status/--no-status", help="Query each broker for rates and disk use.")
     ] = True,

@@ -2,7 +2,8 @@
 
 from typing import Annotated
 
-from mqadmin.command.declare import Argument, Noun, Option
+from mqadmin.command.common_options import Group, OnlyTopic
+from mqadmin.command.declare import Noun, Option
 from mqadmin.command.online import consumers
 from mqadmin.command.session import Session
 from mqadmin.command.status import NO
@@ -53,8 +54,6 @@ CONSUMER_CONNECTIONS = View(
     single=True,
 )
 
-Group = Annotated[str, Argument("GROUP", help="Name of the consumer group.", complete="group")]
-
 
 @NOUN.verb(
     "list",
@@ -82,10 +81,7 @@ def list_consumers(
 def show_lag(
     session: Session,
     group: Group,
-    topic: Annotated[
-        str | None,
-        Option("--topic", "-t", metavar="TOPIC", help="Only this topic.", complete="topic"),
-    ] = None,
+    topic: OnlyTopic = None,
     clients: Annotated[
         bool, Option("--clients", "-s", help="Query each client for its assigned queues.")
     ] = False,

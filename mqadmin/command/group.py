@@ -3,6 +3,14 @@
 from typing import Annotated, Any
 
 from mqadmin.command.change import change_view, run_change
+from mqadmin.command.common_options import (
+    Group,
+    IfNotExists,
+    OnlyCluster,
+    TargetBroker,
+    TargetCluster,
+    UserOnly,
+)
 from mqadmin.command.declare import Argument, Noun, Option
 from mqadmin.command.online import groups
 from mqadmin.command.session import Session
@@ -38,8 +46,6 @@ GROUP_SHOW = View(
 )
 
 GROUP_HELP = "Name of the consumer group."
-TARGET_CLUSTER = "Cluster whose masters are changed; default: the only cluster."
-TARGET_BROKER = "Broker that is changed (name or HOST:PORT)."
 
 _SETTINGS = {
     "consume": "consumeEnable",
@@ -88,9 +94,6 @@ NotifyChanges = Annotated[
         help="Notify members of membership changes.",
     ),
 ]
-Cluster = Annotated[str | None, Option("--cluster", "-c", metavar="NAME", help=TARGET_CLUSTER)]
-Broker = Annotated[str | None, Option("--broker", "-b", metavar="BROKER", help=TARGET_BROKER)]
-Group = Annotated[str, Argument("GROUP", help=GROUP_HELP, complete="group")]
 
 
 @NOUN.verb(
@@ -113,11 +116,9 @@ def create(
     retry_max: RetryMax = None,
     consume_timeout: ConsumeTimeout = None,
     notify_changes: NotifyChanges = None,
-    cluster: Cluster = None,
-    broker: Broker = None,
-    if_not_exists: Annotated[
-        bool, Option("--if-not-exists", help="Accept an existing group and leave it unchanged.")
-    ] = False,
+    cluster: TargetCluster = None,
+    broker: TargetBroker = None,
+    if_not_exists: IfNotExists = False,
 ) -> None:
     """Create a consumer group; omitted settings have the broker's defaults."""
     settings = _settings(
@@ -164,8 +165,8 @@ def update(
     retry_max: RetryMax = None,
     consume_timeout: ConsumeTimeout = None,
     notify_changes: NotifyChanges = None,
-    cluster: Cluster = None,
-    broker: Broker = None,
+    cluster: TargetCluster = None,
+    broker: TargetBroker = None,
 ) -> None:
     """Change settings of a consumer group; omitted settings keep their values."""
     settings = _settings(
@@ -189,10 +190,8 @@ def update(
 @NOUN.verb("list", view=GROUP_LIST, examples=["mqadmin group list --user"])
 def list_groups(
     session: Session,
-    cluster: Annotated[
-        str | None, Option("--cluster", "-c", metavar="NAME", help="Only this cluster.")
-    ] = None,
-    user: Annotated[bool, Option("--user", help="Omit system groups.")] = False,
+    cluster: OnlyCluster = None,
+    user: UserOnly = False,
 ) -> None:
     """List consumer groups, one line per group and broker."""
     listing = groups(session.admin).list(cluster=cluster, include_system=not user)
@@ -223,8 +222,8 @@ def delete(
     remove_offset: Annotated[
         bool, Option("--remove-offset", help="Also delete the committed offsets of the group.")
     ] = False,
-    cluster: Cluster = None,
-    broker: Broker = None,
+    cluster: TargetCluster = None,
+    broker: TargetBroker = None,
 ) -> None:
     """Delete a consumer group's configuration; its retry and DLQ topics stay."""
     run_change(

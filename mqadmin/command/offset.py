@@ -3,12 +3,12 @@
 from shlex import quote
 from typing import Annotated, Any
 
-from mqadmin.command.declare import Argument, Noun, Option
+from mqadmin.command.common_options import Group, OnlyQueue, OnlyTopic
+from mqadmin.command.declare import Noun, Option
 from mqadmin.command.failure import target_report, target_status
 from mqadmin.command.online import offsets
 from mqadmin.command.session import Session
 from mqadmin.command.status import MOVED, PARTLY
-from mqadmin.command.values import whole
 from mqadmin.command.window import local_time
 from mqadmin.output.view import Outcome, View
 
@@ -71,8 +71,6 @@ OFFSET_RESET = View(
     keep=("currentOffset", "newOffset"),
 )
 
-Group = Annotated[str, Argument("GROUP", help="Name of the consumer group.", complete="group")]
-
 
 @NOUN.verb(
     "show",
@@ -82,10 +80,7 @@ Group = Annotated[str, Argument("GROUP", help="Name of the consumer group.", com
 def show(
     session: Session,
     group: Group,
-    topic: Annotated[
-        str | None,
-        Option("--topic", "-t", metavar="TOPIC", help="Only this topic.", complete="topic"),
-    ] = None,
+    topic: OnlyTopic = None,
 ) -> None:
     """Show the committed offsets of a group and the range of each queue."""
     listing = offsets(session.admin).show(group, topic=topic)
@@ -123,9 +118,7 @@ def reset(
             "digits are an offset, @1700000000 is a time.",
         ),
     ],
-    queue: Annotated[
-        int | None, Option("--queue", metavar="N", help="Only this queue.", parse=whole)
-    ] = None,
+    queue: OnlyQueue = None,
     broker: Annotated[
         str | None, Option("--broker", "-b", metavar="NAME", help="Only this broker.")
     ] = None,

@@ -3,6 +3,14 @@
 from typing import Annotated
 
 from mqadmin.command.change import change_view, run_change
+from mqadmin.command.common_options import (
+    IfNotExists,
+    OnlyCluster,
+    TargetBroker,
+    TargetCluster,
+    Topic,
+    UserOnly,
+)
 from mqadmin.command.declare import Argument, Noun, Option
 from mqadmin.command.online import topics
 from mqadmin.command.session import Session
@@ -49,8 +57,6 @@ TOPIC_STATUS = View(
 
 TOPIC_HELP = "Name of the topic."
 ATTRIBUTE_HELP = "Set (+name=value) or remove (-name) an attribute; may be repeated."
-TARGET_CLUSTER = "Cluster whose masters are changed; default: the only cluster."
-TARGET_BROKER = "Broker that is changed (name or HOST:PORT)."
 
 
 @NOUN.verb(
@@ -82,15 +88,9 @@ def create(
         list[str] | None,
         Option("--attribute", "-a", metavar="+K=V|-K", help=ATTRIBUTE_HELP, parse=attribute),
     ] = None,
-    cluster: Annotated[
-        str | None, Option("--cluster", "-c", metavar="NAME", help=TARGET_CLUSTER)
-    ] = None,
-    broker: Annotated[
-        str | None, Option("--broker", "-b", metavar="BROKER", help=TARGET_BROKER)
-    ] = None,
-    if_not_exists: Annotated[
-        bool, Option("--if-not-exists", help="Accept an existing topic and leave it unchanged.")
-    ] = False,
+    cluster: TargetCluster = None,
+    broker: TargetBroker = None,
+    if_not_exists: IfNotExists = False,
 ) -> None:
     """Create a topic on the masters of a cluster or on one broker.
 
@@ -126,7 +126,7 @@ def create(
 )
 def update(
     session: Session,
-    topic: Annotated[str, Argument("TOPIC", help=TOPIC_HELP, complete="topic")],
+    topic: Topic,
     queues: Annotated[
         int | None, Option("--queues", "-q", help="Read and write queues per broker.", parse=count)
     ] = None,
@@ -146,12 +146,8 @@ def update(
         list[str] | None,
         Option("--attribute", "-a", metavar="+K=V|-K", help=ATTRIBUTE_HELP, parse=attribute),
     ] = None,
-    cluster: Annotated[
-        str | None, Option("--cluster", "-c", metavar="NAME", help=TARGET_CLUSTER)
-    ] = None,
-    broker: Annotated[
-        str | None, Option("--broker", "-b", metavar="BROKER", help=TARGET_BROKER)
-    ] = None,
+    cluster: TargetCluster = None,
+    broker: TargetBroker = None,
 ) -> None:
     """Change settings of a topic.
 
@@ -186,10 +182,8 @@ def update(
 )
 def list_topics(
     session: Session,
-    cluster: Annotated[
-        str | None, Option("--cluster", "-c", metavar="NAME", help="Only this cluster.")
-    ] = None,
-    user: Annotated[bool, Option("--user", help="Omit system, retry and DLQ topics.")] = False,
+    cluster: OnlyCluster = None,
+    user: UserOnly = False,
 ) -> None:
     """List topics, one line per topic and broker."""
     listing = topics(session.admin).list(cluster=cluster, include_system=not user)
@@ -199,7 +193,7 @@ def list_topics(
 @NOUN.verb("show", view=TOPIC_SHOW, examples=["mqadmin topic show orders"])
 def show(
     session: Session,
-    topic: Annotated[str, Argument("TOPIC", help=TOPIC_HELP, complete="topic")],
+    topic: Topic,
 ) -> None:
     """Show the configuration of a topic on each of its brokers."""
     listing = topics(session.admin).show(topic)
@@ -214,7 +208,7 @@ def show(
 @NOUN.verb("route", view=TOPIC_ROUTE, examples=["mqadmin topic route orders -o json"])
 def route(
     session: Session,
-    topic: Annotated[str, Argument("TOPIC", help=TOPIC_HELP, complete="topic")],
+    topic: Topic,
 ) -> None:
     """Show the route of a topic: its brokers and queues as clients see them."""
     session.emit_one(TOPIC_ROUTE, topics(session.admin).route(topic))
@@ -223,7 +217,7 @@ def route(
 @NOUN.verb("status", view=TOPIC_STATUS, examples=["mqadmin topic status orders"])
 def status(
     session: Session,
-    topic: Annotated[str, Argument("TOPIC", help=TOPIC_HELP, complete="topic")],
+    topic: Topic,
 ) -> None:
     """Show the queues of a topic: oldest and next queue offset, time of the last message."""
     listing = topics(session.admin).status(topic)
@@ -238,14 +232,10 @@ def status(
 )
 def set_perm(
     session: Session,
-    topic: Annotated[str, Argument("TOPIC", help=TOPIC_HELP, complete="topic")],
+    topic: Topic,
     permission: Annotated[int, Argument("PERM", help="r, w or rw (or 2, 4, 6).", parse=perm)],
-    cluster: Annotated[
-        str | None, Option("--cluster", "-c", metavar="NAME", help=TARGET_CLUSTER)
-    ] = None,
-    broker: Annotated[
-        str | None, Option("--broker", "-b", metavar="BROKER", help=TARGET_BROKER)
-    ] = None,
+    cluster: TargetCluster = None,
+    broker: TargetBroker = None,
 ) -> None:
     """Change the permission of a topic.
 
@@ -267,7 +257,7 @@ def set_perm(
 )
 def delete(
     session: Session,
-    topic: Annotated[str, Argument("TOPIC", help=TOPIC_HELP, complete="topic")],
+    topic: Topic,
     cluster: Annotated[
         str | None, Option("--cluster", "-c", metavar="NAME", help="Delete it in this cluster.")
     ] = None,

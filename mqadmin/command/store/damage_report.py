@@ -8,6 +8,7 @@ from typing import Any
 
 from mqadmin.command.session import Session
 from mqadmin.command.status import DAMAGED
+from mqadmin.inspector.rows import DamageRow
 from mqadmin.output.errors import ErrorReport, emit_error
 from mqadmin.output.values import plain
 from mqadmin.output.view import Outcome
@@ -37,17 +38,26 @@ class DamageReport:
 
     def __init__(self, outcome: Outcome) -> None:
         self.outcome = outcome
-        self.rows: list[Any] = []
+        self.rows: list[DamageRow] = []
 
-    def apart(self, rows: Iterator[Any]) -> Iterator[Any]:
-        """Yield the rows that are not damage records; collect the others."""
+    def apart(self, rows: Iterator[Any], limit: int | None = None) -> Iterator[Any]:
+        """Yield the rows that are not damage records, at most ``limit``; collect the others.
+
+        When there are more rows, the outcome is truncated, as the user asked.
+        """
+        count = 0
         for row in rows:
-            if hasattr(row, "suggestion"):
+            if isinstance(row, DamageRow):
                 self.add(row)
+            elif count == limit:
+                self.outcome.truncated = self.outcome.asked = True
+                self.outcome.reason = f"--limit {limit} is reached, more rows match"
+                return
             else:
+                count += 1
                 yield row
 
-    def add(self, row: Any) -> None:
+    def add(self, row: DamageRow) -> None:
         """Add one damage record."""
         self.rows.append(row)
 

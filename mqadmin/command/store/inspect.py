@@ -14,11 +14,14 @@ from mqadmin.command.window import Begin, End, Time, window
 from mqadmin.inspector.configs import config_rows
 from mqadmin.inspector.damage import checkpoint_damage
 from mqadmin.inspector.directory import StoreDirectory
-from mqadmin.inspector.find import find_id, find_key, message_rows
+from mqadmin.inspector.find import find_id, find_key
 from mqadmin.inspector.index import index_rows
+from mqadmin.inspector.messages import scan_messages
 from mqadmin.inspector.query import Query
 from mqadmin.inspector.queues import unit_rows
+from mqadmin.inspector.rows import ConfigRow, DamageRow, IndexRow, QueueUnitRow
 from mqadmin.inspector.summary import summarize
+from mqadmin.message_row import MessageRow
 from mqadmin.output.view import Outcome, View
 
 INSPECT_MESSAGES = View(
@@ -162,6 +165,7 @@ def inspect(
     )
     filtered = query != Query(body=body, raw=raw, check_crc=query.check_crc)
     nothing = f"nothing in {path} matches" if filtered else ""
+    rows: Iterator[MessageRow | QueueUnitRow | IndexRow | ConfigRow | dict[str, Any] | DamageRow]
     if store.kind in ("auto", "commitlog"):
         view, rows = INSPECT_MESSAGES, _messages(store, query)
     elif store.kind == "consumequeue":
@@ -176,18 +180,16 @@ def inspect(
     show(session, view, rows, limit, nothing)
 
 
-def _messages(store: Any, query: Any) -> Iterator[Any]:
+def _messages(store: StoreDirectory, query: Query) -> Iterator[MessageRow | DamageRow]:
     """Return messages by the most selective query: by id, by key through the index, else a scan."""
     if query.id is not None:
-        rows: Iterator[Any] = find_id(store, query.id, query)
-    elif query.key is not None:
-        rows = find_key(store, query.key, query)
-    else:
-        rows = message_rows(store, query)
-    return rows
+        return find_id(store, query.id, query)
+    if query.key is not None:
+        return find_key(store, query.key, query)
+    return scan_messages(store, query)
 
 
-def _one(session: Session, store: Any) -> None:
+def _one(session: Session, store: StoreDirectory) -> None:
     """Print the files that contain one record: checkpoint and markers."""
     if store.kind == "state":
         session.emit_one(INSPECT_STATE, store.state())
@@ -214,11 +216,13 @@ def _config(session: Session, rows: Iterator[Any]) -> tuple[View, Iterator[Any]]
     return INSPECT_CONFIG, rows
 
 
-def config_lines(rows: Iterator[Any]) -> Iterator[Any]:
+def config_lines(
+    rows: Iterator[ConfigRow | DamageRow],
+) -> Iterator[dict[str, Any] | DamageRow]:
     """Yield one line per entry of each table of each file; damage records unchanged."""
     for row in rows:
-        if not hasattr(row, "value"):
-            yield row  # a damage record
+        if isinstance(row, DamageRow):
+            yield row
             continue
         for table, content in row.value.items():
             entries = content.items() if isinstance(content, dict) else ((None, content),)
@@ -232,25 +236,13 @@ def show(
     """Print rows, and report the damage records among them."""
     outcome = Outcome()
     damage = DamageReport(outcome)
-    wanted = damage.apart(rows)
-    if limit is not None:
-        wanted = _limited(wanted, limit, outcome)
     try:
-        session.emit(view, wanted, outcome, nothing=nothing)
+        session.emit(view, damage.apart(rows, limit), outcome, nothing=nothing)
     finally:
         damage.report(session)
 
 
-def _limited(rows: Iterator[Any], limit: int, outcome: Outcome) -> Iterator[Any]:
-    for number, row in enumerate(rows):
-        if number == limit:
-            outcome.truncated = outcome.asked = True
-            outcome.reason = f"--limit {limit} is reached, more rows match"
-            return
-        yield row
-
-
-def _summary(session: Session, store: Any, crc: bool | None) -> None:
+def _summary(session: Session, store: StoreDirectory, crc: bool | None) -> None:
     found, rows = summarize(store, check_crc=crc)
     damage = DamageReport(Outcome())
     for row in rows:

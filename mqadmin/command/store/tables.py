@@ -67,12 +67,8 @@ def queue(
         query = Query(topic=topic, queue_id=queue, from_offset=from_offset, to_offset=to_offset)
         show(session, INSPECT_QUEUE, unit_rows(store, query), limit, nothing)
         return
-    rows = (row for row in queue_rows(store, topic) if queue is None or _id_of(row) == queue)
+    rows = (row for row in queue_rows(store, topic) if queue in (None, row.queue_id))
     show(session, QUEUES, rows, limit, nothing)
-
-
-def _id_of(row: Any) -> int | None:
-    return getattr(row, "queue_id", None)
 
 
 @NOUN.verb(
