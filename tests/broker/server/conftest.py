@@ -97,9 +97,23 @@ class Desk:
 
     def __init__(self, folder: Path, properties: dict[str, str]) -> None:
         self.clock = ManualClock()
+        self.connection = FakeConnection()
         self.settings = Settings(
             {**SMALL_STORE, **properties, "storePathRootDir": str(folder / "store")}
         )
+        self._open()
+
+    def restart(self) -> None:
+        """Stop in order and start again; clients and their connection are gone."""
+        assert self.context.transactions is not None
+        assert self.context.transactions.write_all_ops()
+        assert self.context.files is not None
+        self.context.files.save_progress(self.context)
+        self.store.shutdown()
+        self.connection = FakeConnection()
+        self._open()
+
+    def _open(self) -> None:
         self.turn: list[Callable[[], None]] = []
         self.deferred = False
         self.announced: list[list[str]] = []
@@ -124,10 +138,10 @@ class Desk:
         self.pulls = PullMessageProcessor(self.context)
         self.context.on_wake = self.pulls.arrived
         self.handlers = make_handlers(self.context, self.pulls)
+        self.context.files.load(self.context)
         self.context.topics.add_system_topics()
         self.context.groups.add_preset_groups()
         self.store.add_arriving_listener(self._arrived, self.context.holds.topics)
-        self.connection = FakeConnection()
 
     def _defer(self, call: Callable[[], None]) -> None:
         if self.deferred:
