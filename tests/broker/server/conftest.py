@@ -112,6 +112,7 @@ class Desk:
         self.store.shutdown()
         self.connection = FakeConnection()
         self._open()
+        self.context.files.load(self.context)
 
     def _open(self) -> None:
         self.turn: list[Callable[[], None]] = []
@@ -138,7 +139,6 @@ class Desk:
         self.pulls = PullMessageProcessor(self.context)
         self.context.on_wake = self.pulls.arrived
         self.handlers = make_handlers(self.context, self.pulls)
-        self.context.files.load(self.context)
         self.context.topics.add_system_topics()
         self.context.groups.add_preset_groups()
         self.store.add_arriving_listener(self._arrived, self.context.holds.topics)
