@@ -1,4 +1,4 @@
-"""Delay levels: parked, delivered at their time, continued after a restart."""
+"""Delay levels: suspended, delivered at their time, continued after a restart."""
 
 import msgspec
 import pytest
@@ -21,11 +21,11 @@ def test_message_goes_out_when_its_level_is_over(desk) -> None:
     desk.clock.advance(1)
     assert delays.deliver_due() is None
     (delivered,) = desk.messages("Orders", 2)
-    (parked,) = desk.messages(SCHEDULE_TOPIC, 0)
+    (suspended,) = desk.messages(SCHEDULE_TOPIC, 0)
     assert delivered.body == b"later"
     assert delivered.store_timestamp == desk.clock.now_ms()
-    assert delivered.born_timestamp == parked.born_timestamp
-    assert delivered.properties == parked.properties
+    assert delivered.born_timestamp == suspended.born_timestamp
+    assert delivered.properties == suspended.properties
     assert delays.offsets == {1: 1}
     assert delays.changed
 
@@ -48,7 +48,7 @@ def test_levels_do_not_delay_each_other(desk) -> None:
     assert [m.body for m in desk.messages("Orders")] == [b"fast"]
 
 
-def test_nothing_parked_nothing_wanted(desk) -> None:
+def test_nothing_suspended_nothing_wanted(desk) -> None:
     assert desk.context.delays.deliver_due() is None
     assert not desk.context.delays.changed
 
