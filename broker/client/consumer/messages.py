@@ -13,7 +13,6 @@ from broker.client.results import PullStatus
 from broker.common import sysflag
 from broker.common.subscription import SubscriptionData, is_tag_type
 from broker.common.topic import retry_topic
-from broker.filter.tag import match_tags
 from broker.message.batch import unwrap_inner_batch
 from broker.message.message import (
     PROPERTY_MAX_OFFSET,
@@ -53,10 +52,13 @@ def read_messages(body: bytes) -> list[MessageExt]:
 def select_messages(
     messages: Iterable[MessageExt], subscription: SubscriptionData
 ) -> list[MessageExt]:
-    """Return messages whose tag text matches: the broker compares only hashes of tags."""
+    """Return messages whose tag text matches: the broker compares only hashes of tags.
+
+    A message without tag matches only a subscription to all messages.
+    """
     if not subscription.tags_set or not is_tag_type(subscription.expression_type):
         return list(messages)
-    return [one for one in messages if match_tags(one.tags, subscription.tags_set)]
+    return [one for one in messages if one.tags in subscription.tags_set]
 
 
 def add_offset_bounds(messages: Iterable[MessageExt], min_offset: int, max_offset: int) -> None:

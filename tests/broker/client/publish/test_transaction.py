@@ -25,7 +25,7 @@ SEND, END = RequestCode.SEND_MESSAGE_V2, RequestCode.END_TRANSACTION
 
 
 class Listener:
-    """Decides by what it is given; an exception is raised."""
+    """Returns the given decision; an exception is raised."""
 
     def __init__(self, result: Any) -> None:
         self.result = result
