@@ -22,7 +22,7 @@ from broker.client.instance.registry import acquire_instance, release_instance
 from broker.client.listener.stats import ConsumerStats
 from broker.client.namespace import wrap_namespace
 from broker.client.offset.offset_store import RemoteBrokerOffsetStore
-from broker.client.offset.start_offset import StartFrom, start_without_offset
+from broker.client.offset.start_query import query_start
 from broker.client.rebalance.rebalancer import QueuesChanged, Rebalancer
 from broker.client.rebalance.strategies import AllocateAveragely, AllocateStrategy
 from broker.client.state import ServiceState
@@ -40,8 +40,6 @@ from broker.message.message import MessageExt
 from broker.remoting.protocol.body.heartbeat import ConsumerData
 
 log = logging.getLogger("broker.client")
-
-HALF_HOUR_MS = 30 * 60_000
 
 
 class AsyncLitePullConsumer:
@@ -379,14 +377,12 @@ class AsyncLitePullConsumer:
         stored = await parts.offsets.read(queue)
         if stored is not None:
             return stored
-        start = start_without_offset(self.config.consume_from_where, queue.topic)
-        if start is StartFrom.ZERO:
-            return 0
-        if start is StartFrom.MAX_OFFSET:
-            return await parts.instance.api.max_offset(self._master(queue), queue)
-        moment_ms = self.config.consume_timestamp_ms
-        return await self.offset_for_timestamp(
-            queue, self._started_ms - HALF_HOUR_MS if moment_ms is None else moment_ms
+        return await query_start(
+            parts.instance,
+            queue,
+            self.config.consume_from_where,
+            timestamp_ms=self.config.consume_timestamp_ms,
+            started_ms=self._started_ms,
         )
 
     def begin(self, queue: MessageQueue, process: ProcessQueue, offset: int) -> None:

@@ -12,6 +12,7 @@ from typing import Self
 
 from broker.client.config import ClientConfig, ProducerConfig
 from broker.client.facade.loop_thread import SHARED
+from broker.client.hooks.events import SendHook
 from broker.client.latency.fault_tolerance import LatencyFaultTolerance
 from broker.client.publish.async_producer import AsyncProducer, QueueSelector
 from broker.client.results import SendResult
@@ -68,6 +69,11 @@ class Producer:
     def faults(self) -> LatencyFaultTolerance:
         """The fault table; ``print(producer.faults)`` shows it."""
         return self._producer.faults.faults
+
+    @property
+    def send_hooks(self) -> list[SendHook]:
+        """The hooks called after each send, on the event loop."""
+        return self._producer.send_hooks
 
     def send(
         self,
