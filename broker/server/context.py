@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from broker.common.address import encode_host, format_address
 from broker.common.clock import Clock
 from broker.common.topic import retry_topic
+from broker.filter.bloom import bloom_shape
 from broker.remoting.budget import MemoryBudget
 from broker.remoting.endpoint import peer_memory
 from broker.remoting.limits import ServerLimits
@@ -19,7 +20,10 @@ from broker.remoting.protocol.body.ha import HARuntimeInfo
 from broker.remoting.server import host_address
 from broker.server.client.clients import ConsumerManager, ProducerManager
 from broker.server.client.rebalance_lock import RebalanceLockManager
+from broker.server.cold_data.control import ColdDataControl
+from broker.server.cold_data.slow_consumers import SlowConsumers
 from broker.server.config import BrokerConfig
+from broker.server.filter.consumer_filter import ConsumerFilterManager
 from broker.server.ha.durability import PutDurability
 from broker.server.longpolling.long_polling import PullRequestHold, SuspendedPull
 from broker.server.message_filter import MatcherCache
@@ -62,11 +66,13 @@ class BrokerContext:
         "announce",
         "boot_ms",
         "clock",
+        "cold_data",
         "config",
         "consumers",
         "delays",
         "durability",
         "files",
+        "filters",
         "groups",
         "ha_status",
         "holds",
@@ -81,6 +87,7 @@ class BrokerContext:
         "producers",
         "server",
         "settings",
+        "slow_consumers",
         "soon",
         "stats",
         "store",
@@ -98,8 +105,9 @@ class BrokerContext:
         self.store = store
         self.durability = PutDurability(store, None, 1)
         self.boot_ms = clock.now_ms()
-        self.topics = TopicConfigManager(config, clock)
-        self.groups = SubscriptionGroupManager(config, clock)
+        lmq = settings.store.enable_lmq
+        self.topics = TopicConfigManager(config, clock, lmq_enabled=lmq)
+        self.groups = SubscriptionGroupManager(config, clock, lmq_enabled=lmq)
         self.offsets = ConsumerOffsetManager(clock)
         self.memory: MemoryBudget[Connection] = peer_memory(ServerLimits())
         self.consumers = ConsumerManager(self.memory)
@@ -107,7 +115,19 @@ class BrokerContext:
         self.locks = RebalanceLockManager()
         self.holds = PullRequestHold(config.max_held_pulls, self.memory)
         self.matchers = MatcherCache()
+        self.filters = ConsumerFilterManager(
+            clock,
+            bloom_shape(
+                config.max_error_rate_of_bloom_filter, config.expect_consumer_num_use_filter
+            ),
+            config.filter_data_clean_time_span,
+        )
+        self.consumers.on_group_gone = self.filters.unregister
+        self.cold_data = ColdDataControl(
+            self.boot_ms, config.cg_cold_read_threshold, config.global_cold_read_threshold
+        )
         self.stats = BrokerStats(self.boot_ms)
+        self.slow_consumers = SlowConsumers(self.groups)
         self.announce: Announce = _announce_nowhere
         self.soon: CallSoon = _at_once
         self.delays: ScheduleMessageService | None = None
@@ -125,6 +145,11 @@ class BrokerContext:
         self.store_host = b""
         self.set_address(config.broker_ip1 or "127.0.0.1", config.listen_port)
         self.topics.on_change.append(self._update_batch_topics)
+        self._calculate_bit_maps()
+
+    def _calculate_bit_maps(self) -> None:
+        enabled = self.config.enable_calc_filter_bit_map
+        self.store.reput.calculate_bit_map = self.filters.calculate_bit_map if enabled else None
 
     def set_address(self, host: str, port: int) -> None:
         """Announce ``host:port`` from now on; records stored from now on carry its IP address.
@@ -143,6 +168,9 @@ class BrokerContext:
         self.config = config
         self.topics.config = config
         self.groups.config = config
+        self.cold_data.group_limit = config.cg_cold_read_threshold
+        self.cold_data.global_limit = config.global_cold_read_threshold
+        self._calculate_bit_maps()
         for listener in self.on_config_change:
             listener()
 

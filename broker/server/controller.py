@@ -24,7 +24,8 @@ from broker.common.topic import SCHEDULE_TOPIC, TIMER_TOPIC, is_lmq_topic, is_sy
 from broker.errors import StoreError
 from broker.remoting.client import RemotingClient
 from broker.remoting.daemon import shown_host
-from broker.remoting.server import Connection, LaneLimits, RemotingServer, ServerLimits
+from broker.remoting.protocol.rpc import RPC
+from broker.remoting.server import Connection, RemotingServer, ServerLimits
 from broker.server import config as role
 from broker.server.client.notifications import notify_members
 from broker.server.config import BrokerConfig
@@ -60,9 +61,11 @@ log = logging.getLogger("broker.server")
 # topic, queue id, queue offset after the message, tags code, store time, raw properties
 Arrival = tuple[str, int, int, int, int, bytes]
 
+SEND_LANE: Final = "send"
 DRAIN_MS: Final = 3_000
 TICK_MS: Final = 5_000
 LEAST_TICK_MS: Final = 100
+SLOW_CONSUMERS_MS: Final = 180_000
 SCAN_CLIENTS_MS: Final = 10_000
 CLEAN_POP_MS: Final = 60_000
 VIP_PORT_DISTANCE: Final = 2
@@ -134,6 +137,7 @@ class BrokerController:
             memory=self.context.memory,
         )
         self.context.server = self._server
+        self._server.on_slow = self._request_was_slow
         self._pull_timer = DeadlineTimer(self._clock, self._expire_suspended_pulls)
         self._delay_timer = DeadlineTimer(self._clock, self._deliver_delays)
         self._tick_timer: asyncio.TimerHandle | None = None
@@ -366,6 +370,17 @@ class BrokerController:
         for group in context.consumers.drop_connection(connection):
             notify_members(context, group)
 
+    def _request_was_slow(self, code: int, ms: float) -> None:
+        """Answer SYSTEM_BUSY to the sends that waited while the disk held up an append.
+
+        **Source:** RocketMQ SendMessageProcessor#rejectRequest, BrokerFastFailure.
+        """
+        limit_ms = self.store.config.os_page_cache_busy_time_out_mills
+        rpc = RPC.get(code)
+        if rpc is not None and rpc.lane == SEND_LANE and ms >= limit_ms:
+            log.warning("an append was held up for %.0f ms, the limit is %d ms", ms, limit_ms)
+            self._server.reject_lane(SEND_LANE, "the broker's disk is busy, try again later")
+
     def _name_server_lost(self, connection: Connection) -> None:
         if self._started:
             self._registrar.connection_lost()
@@ -414,6 +429,8 @@ class BrokerController:
             self._scan_clients()
         if self._is_due("pop", CLEAN_POP_MS):
             self._pop.clean()
+        if self._is_due("slow consumers", SLOW_CONSUMERS_MS):
+            context.slow_consumers.disable(context.config)
         if self._is_due("clean", self.store.config.clean_resource_interval):
             self.store.clean_expired(context.now_ms())
             if context.timers is not None:
@@ -524,17 +541,5 @@ def _limits(config: BrokerConfig) -> ServerLimits:
     return ServerLimits(
         connections=config.max_connections,
         idle_ms=config.server_channel_max_idle_time_seconds * 1000,
-        lanes={
-            "send": LaneLimits(queue_limit=config.send_thread_pool_queue_capacity, wait_ms=200),
-            "pull": LaneLimits(queue_limit=config.pull_thread_pool_queue_capacity, wait_ms=5_000),
-            "litePull": LaneLimits(
-                queue_limit=config.pull_thread_pool_queue_capacity, wait_ms=5_000
-            ),
-            "query": LaneLimits(queue_limit=20_000),
-            "transaction": LaneLimits(
-                queue_limit=config.end_transaction_pool_queue_capacity, wait_ms=3_000
-            ),
-            "heartbeat": LaneLimits(queue_limit=50_000, wait_ms=31_000),
-            "admin": LaneLimits(queue_limit=10_000, wait_ms=5_000),
-        },
+        lanes=role.lane_limits(config),
     )

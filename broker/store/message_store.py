@@ -34,6 +34,7 @@ from broker.store.format.state import (
     BATCH_CONSUMEQUEUE_DIR,
     CHECKPOINT,
     CONSUMEQUEUE_DIR,
+    CONSUMEQUEUE_EXT_DIR,
     INDEX_DIR,
     LOCK,
 )
@@ -139,6 +140,9 @@ class MessageStore:
             (os.path.join(root, CONSUMEQUEUE_DIR), os.path.join(root, BATCH_CONSUMEQUEUE_DIR)),
             (config.mapped_file_size_consume_queue, config.mapper_file_size_batch_consume_queue),
         )
+        self.queue_table.ext_folder = os.path.join(root, CONSUMEQUEUE_EXT_DIR)
+        self.queue_table.ext_file_size = config.mapped_file_size_consume_queue_ext
+        self.queue_table.ext_enabled = config.enable_consume_queue_ext
         self.index: IndexService | None = None
         if config.message_index_enable:
             self.index = IndexService(
@@ -197,12 +201,16 @@ class MessageStore:
         writer, reader, scheduler = self.writer, self.reader, self.scheduler
         self.put_message = writer.put_message
         self.put_messages = writer.put_messages
+        self.new_batch = writer.new_batch
+        self.encode_batch = writer.encode_batch
+        self.put_batch = writer.put_batch
         self.why_illegal_place = writer.why_illegal_place
         self.get_message = reader.get_message
         self.get_record_at = reader.get_record_at
         self.get_max_offset = reader.get_max_offset
         self.get_min_offset = reader.get_min_offset
         self.is_damaged = reader.is_damaged
+        self.is_cold = reader.is_cold
         self.query_message = reader.query_message
         self.offset_by_time = reader.offset_by_time
         self.store_timestamp_at = reader.store_timestamp_at
@@ -257,6 +265,7 @@ class MessageStore:
                 (self.checkpoint, self.manifest),
             )
             report = Recovery(self.disk, self.config, parts).run()
+            self.queue_table.load_ext(crashed=not report.clean, notes=report.notes)
         except OSError as error:
             self._close_files()
             path = str(error.filename or root)

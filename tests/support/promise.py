@@ -189,7 +189,7 @@ class Promise:
         self._check_tables(broker)
         self._check_offsets(broker)
         check_units(broker.store)
-        broker.run(Producer(broker, self.decisions).register())
+        broker.run(Producer(broker, self.halves, self.decisions).register())
         # A broker that is left alone delivers what is due, also what was sent back.
         broker.pass_ms(max(*DELAY_LEVELS_MS.values(), ROUNDS_MS) + 2_000)
         found = read_everything(broker.store)

@@ -52,11 +52,13 @@ def read_messages(body: bytes) -> list[MessageExt]:
 def select_messages(
     messages: Iterable[MessageExt], subscription: SubscriptionData
 ) -> list[MessageExt]:
-    """Return messages whose tag text matches: the broker compares only hashes of tags."""
+    """Return messages whose tag text matches: the broker compares only hashes of tags.
+
+    A message without tag matches only a subscription to all messages.
+    """
     if not subscription.tags_set or not is_tag_type(subscription.expression_type):
         return list(messages)
-    tags = subscription.tags_set
-    return [one for one in messages if one.tags in tags]
+    return [one for one in messages if one.tags in subscription.tags_set]
 
 
 def add_offset_bounds(messages: Iterable[MessageExt], min_offset: int, max_offset: int) -> None:

@@ -26,12 +26,13 @@ HEAP_SLACK = 64
 
 
 class StartMark:
-    """When a listener was called: set by its thread, read by the event loop."""
+    """When a listener was called, and the call's id for hooks: set by its thread."""
 
-    __slots__ = ("ms",)
+    __slots__ = ("ms", "request_id")
 
     def __init__(self) -> None:
         self.ms: float | None = None
+        self.request_id = ""
 
 
 class ProcessQueue:
@@ -50,6 +51,7 @@ class ProcessQueue:
     __slots__ = (
         "_heap",
         "_reverse",
+        "broker_max_offset",
         "consuming",
         "consuming_orderly",
         "dropped",
@@ -72,6 +74,7 @@ class ProcessQueue:
         self._reverse: list[int] = []
         self.size_bytes = 0
         self.max_offset = 0
+        self.broker_max_offset = 0  # of the last pull
         self.dropped = False
         self.consuming = False
         self.locked = False

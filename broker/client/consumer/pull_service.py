@@ -225,6 +225,7 @@ class PullService:
         self, queue: MessageQueue, process: ProcessQueue, offset: int, result: PullResult
     ) -> int:
         """Pass the result on; returns the offset of the next pull."""
+        process.broker_max_offset = result.max_offset
         if result.status is PullStatus.OFFSET_ILLEGAL:
             log.warning(
                 "%s: offset %d of %s does not exist: continue at %d",

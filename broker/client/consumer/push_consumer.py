@@ -16,6 +16,7 @@ from broker.client.consumer.broker_requests import ConsumerRequests
 from broker.client.consumer.messages import restore_topic
 from broker.client.consumer.process_queue import ProcessQueue
 from broker.client.consumer.pull_service import PullService
+from broker.client.hooks.events import ConsumeHook
 from broker.client.instance.client_instance import MQClientInstance
 from broker.client.instance.registry import acquire_instance, release_instance
 from broker.client.listener.concurrently import ConsumeConcurrentlyService
@@ -29,7 +30,7 @@ from broker.client.offset.offset_store import (
     OffsetStore,
     RemoteBrokerOffsetStore,
 )
-from broker.client.offset.start_offset import StartFrom, start_without_offset
+from broker.client.offset.start_query import query_start
 from broker.client.rebalance.broker_locks import BrokerLocks
 from broker.client.rebalance.rebalancer import QueuesChanged, Rebalancer
 from broker.client.rebalance.strategies import AllocateAveragely, AllocateStrategy
@@ -42,13 +43,11 @@ from broker.common.subscription import (
     EXPRESSION_TAG,
     SubscriptionData,
     build_subscription,
-    is_tag_type,
 )
 from broker.common.topic import check_topic_name, retry_topic
-from broker.errors import BrokerError, ClientError, RemoteProtocolError, RocketMQError
+from broker.errors import ClientError, RemoteProtocolError, RocketMQError
 from broker.message.message import MessageExt
-from broker.remoting.protocol.body.heartbeat import CheckClientRequestBody, ConsumerData
-from broker.remoting.protocol.codes import RequestCode
+from broker.remoting.protocol.body.heartbeat import ConsumerData
 
 log = logging.getLogger("broker.client")
 
@@ -57,7 +56,6 @@ DELAYED_UNLOCK_S = 20.0
 RELEASE_LOCK_WAIT_S = 0.5
 MAX_UNLOCK_TRIES = 40
 """Rounds after which a queue whose listener does not end is given up (Java: 20 s)."""
-HALF_HOUR_MS = 30 * 60_000
 DEFAULT_MAX_RECONSUME_TIMES = 16
 
 ConsumeService = ConsumeConcurrentlyService | ConsumeOrderlyService
@@ -105,6 +103,7 @@ class AsyncPushConsumer:
         self.started_at_ms = 0
         self.stats = ConsumerStats(self.clock)
         self.on_queues_changed: list[QueuesChanged] = []
+        self.consume_hooks: list[ConsumeHook] = []
         self.subscriptions: dict[str, SubscriptionData] = {}
         self._announced: dict[str, SubscriptionData] = {}
         self._listener: ConcurrentListener | None = None
@@ -252,6 +251,7 @@ class AsyncPushConsumer:
                 send_back=send_back,
                 stats=self.stats,
                 lock=lock,
+                hooks=self.consume_hooks,
             )
         assert self._listener is not None, "checked at the start"
         return ConsumeConcurrentlyService(
@@ -262,6 +262,7 @@ class AsyncPushConsumer:
             offsets=offsets,
             send_back=send_back,
             stats=self.stats,
+            hooks=self.consume_hooks,
         )
 
     @property
@@ -275,7 +276,8 @@ class AsyncPushConsumer:
         instance = parts.instance
         await instance.start()
         await instance.routes.refresh_all(self.subscriptions)
-        await self._check_subscriptions()
+        for subscription in self.subscriptions.values():
+            await instance.check_client_in_broker(self.group, subscription)
         self.started_at_ms = self.clock.now_ms()
         self.state = ServiceState.RUNNING
         await self._announce()
@@ -283,34 +285,6 @@ class AsyncPushConsumer:
         instance.every(self.config.consume_timeout_ms, self._clean_expired)
         if self._orderly is not None and self._is_clustering:
             instance.every(LOCK_INTERVAL_MS, self._renew_locks)
-
-    async def _check_subscriptions(self) -> None:
-        """Let a broker check SQL92 expressions: a listener would otherwise just stay idle."""
-        assert self._parts is not None, "started"
-        instance = self._parts.instance
-        for topic, subscription in self.subscriptions.items():
-            route = instance.routes.known(topic)
-            if is_tag_type(subscription.expression_type) or route is None:
-                continue
-            body = CheckClientRequestBody(
-                client_id=instance.client_id,
-                group=self.group,
-                subscription_data=subscription,
-                namespace=self.client.namespace,
-            )
-            for name in route.broker_names()[:1]:
-                address = route.master(name)
-                if address is None:
-                    continue
-                try:
-                    await instance.api.call(
-                        address, RequestCode.CHECK_CLIENT_CONFIG, body.to_bytes()
-                    )
-                except BrokerError as error:
-                    raise ClientError(
-                        f"subscription of {topic} by SQL92: {error.remark}",
-                        "is enablePropertyFilter=true set on the broker?",
-                    ) from error
 
     async def shutdown(self) -> None:
         """Leave the group: stop pulling, wait for listeners, commit, unlock, unregister."""
@@ -365,6 +339,19 @@ class AsyncPushConsumer:
     def service(self) -> ConsumeService:
         """The consume service."""
         return self._running().service
+
+    def cached_messages(self) -> int:
+        """Return how many pulled messages are not finished."""
+        return sum(process.count for process in self.process_queues.values())
+
+    def lag(self) -> int:
+        """Return how many messages of the owned queues follow the next one to be committed."""
+        table = self.offsets.table
+        return sum(
+            max(0, process.broker_max_offset - (table.get(queue) or 0))
+            for queue, process in self.process_queues.items()
+            if process.broker_max_offset
+        )
 
     def assignment(self) -> list[MessageQueue]:
         """Return the queues that this member owns now, without those of the retry topic."""
@@ -428,18 +415,13 @@ class AsyncPushConsumer:
         if stored is not None:
             parts.offsets.table.update(queue, stored)
             return stored
-        start = start_without_offset(self.config.consume_from_where, queue.topic)
-        if start is StartFrom.ZERO:
-            return 0
-        address = parts.instance.routes.master(queue.broker_name)
-        if address is None:
-            raise ClientError(f"broker {queue.broker_name} has no master now")
-        if start is StartFrom.MAX_OFFSET:
-            return await parts.instance.api.max_offset(address, queue)
-        moment_ms = self.config.consume_timestamp_ms
-        if moment_ms is None:
-            moment_ms = self.started_at_ms - HALF_HOUR_MS
-        return await parts.instance.api.search_offset(address, queue, moment_ms)
+        return await query_start(
+            parts.instance,
+            queue,
+            self.config.consume_from_where,
+            timestamp_ms=self.config.consume_timestamp_ms,
+            started_ms=self.started_at_ms,
+        )
 
     def begin(self, queue: MessageQueue, process: ProcessQueue, offset: int) -> None:
         """Start pulling a queue."""

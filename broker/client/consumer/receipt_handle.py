@@ -101,7 +101,7 @@ def parse_offset_info(text: str | None) -> dict[tuple[str, int], list[int]]:
 
 
 def retry_flag_of(topic: str, subscribed: str, group: str) -> str:
-    """Return the flag of the topic that a record lies in."""
+    """Return the flag of the topic of a record."""
     if topic == subscribed or not topic.startswith(RETRY_PREFIX):
         return NORMAL
     return RETRY_V2 if topic == pop_retry_topic(subscribed, group, version_2=True) else RETRY_V1

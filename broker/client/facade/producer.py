@@ -4,18 +4,23 @@
 """
 
 import asyncio
+from collections import deque
 from collections.abc import Sequence
-from concurrent.futures import Future
+from concurrent.futures import Future, wait
 from types import TracebackType
 from typing import Self
 
 from broker.client.config import ClientConfig, ProducerConfig
 from broker.client.facade.loop_thread import SHARED
+from broker.client.hooks.events import SendHook
 from broker.client.latency.fault_tolerance import LatencyFaultTolerance
 from broker.client.publish.async_producer import AsyncProducer, QueueSelector
 from broker.client.results import SendResult
 from broker.common.message_queue import MessageQueue
-from broker.message.message import Message
+from broker.message.message import Message, MessageExt
+
+MAX_STARTING = 256
+"""Asynchronous sends handed to the event loop ahead of its back-pressure."""
 
 
 class Producer:
@@ -30,6 +35,7 @@ class Producer:
         self, group: str, client: ClientConfig | str, config: ProducerConfig | None = None
     ) -> None:
         self._producer = AsyncProducer(group, client, config)
+        self._starting: deque[Future[None]] = deque()
 
     def start(self) -> None:
         """Register the group and start the shared work."""
@@ -64,6 +70,11 @@ class Producer:
         """The fault table; ``print(producer.faults)`` shows it."""
         return self._producer.faults.faults
 
+    @property
+    def send_hooks(self) -> list[SendHook]:
+        """The hooks called after each send, on the event loop."""
+        return self._producer.send_hooks
+
     def send(
         self,
         message: Message,
@@ -95,7 +106,10 @@ class Producer:
         selector: QueueSelector | None = None,
         timeout_ms: int | None = None,
     ) -> "Future[SendResult]":
-        """Start a send; the future gets the result. Blocks while too much is in flight."""
+        """Start a send; the future gets the result. Blocks while too much is in flight.
+
+        An invalid message is reported through the future as well.
+        """
         future: Future[SendResult] = Future()
 
         async def send() -> None:
@@ -104,7 +118,11 @@ class Producer:
             )
             task.add_done_callback(lambda done: _copy(done, future))
 
-        SHARED.run(send())
+        started = SHARED.submit(send())
+        if len(self._starting) >= MAX_STARTING:
+            wait([self._starting.popleft()])
+        self._starting.append(started)
+        started.add_done_callback(lambda done: _fail(done, future))
         return future
 
     def send_oneway(
@@ -116,6 +134,10 @@ class Producer:
     ) -> None:
         """Send without waiting for an answer."""
         SHARED.run(self._producer.send_oneway(message, queue=queue, selector=selector))
+
+    def request(self, message: Message, *, timeout_ms: int) -> MessageExt:
+        """Send a request and wait for the reply of its consumer."""
+        return SHARED.run(self._producer.request(message, timeout_ms=timeout_ms))
 
     def recall(self, topic: str, recall_handle: str) -> str:
         """Cancel a delayed message; returns its message id."""
@@ -135,4 +157,11 @@ def _copy(done: "asyncio.Future[SendResult]", future: "Future[SendResult]") -> N
     if error is None:
         future.set_result(done.result())
     else:
+        future.set_exception(error)
+
+
+def _fail(started: "Future[None]", future: "Future[SendResult]") -> None:
+    """Report a send that could not be started."""
+    error = started.exception()
+    if error is not None:
         future.set_exception(error)

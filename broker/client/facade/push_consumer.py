@@ -9,6 +9,7 @@ from typing import Self
 from broker.client.config import ClientConfig, ConsumerConfig
 from broker.client.consumer.push_consumer import AsyncPushConsumer
 from broker.client.facade.loop_thread import SHARED
+from broker.client.hooks.events import ConsumeHook
 from broker.client.listener.listeners import ConcurrentListener, OrderlyListener
 from broker.client.rebalance.strategies import AllocateStrategy
 from broker.common.message_queue import MessageQueue
@@ -60,6 +61,11 @@ class PushConsumer:
     def unsubscribe(self, topic: str) -> None:
         """Remove a topic."""
         self._consumer.unsubscribe(topic)
+
+    @property
+    def consume_hooks(self) -> list[ConsumeHook]:
+        """The hooks called before and after each listener call, on the event loop."""
+        return self._consumer.consume_hooks
 
     def start(self) -> None:
         """Join the group and start pulling."""

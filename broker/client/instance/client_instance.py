@@ -35,11 +35,17 @@ from broker.client.instance.transport import (
     TransportFactory,
 )
 from broker.common.clock import Clock, SystemClock
+from broker.common.subscription import SubscriptionData, is_tag_type
 from broker.errors import BrokerError, ClientError, RocketMQError
 from broker.message.message import PROPERTY_PRODUCER_GROUP
 from broker.message.properties import peek_property
 from broker.message.record import peek_properties
-from broker.remoting.protocol.body.heartbeat import ConsumerData, HeartbeatData, ProducerData
+from broker.remoting.protocol.body.heartbeat import (
+    CheckClientRequestBody,
+    ConsumerData,
+    HeartbeatData,
+    ProducerData,
+)
 from broker.remoting.protocol.codes import RequestCode, ResponseCode
 from broker.remoting.protocol.command import RemotingCommand, response
 
@@ -363,6 +369,32 @@ class MQClientInstance:
         log.info("%s: members of %s changed", address, command.ext_fields.get("consumerGroup"))
         self.rebalance_now()
         return None
+
+    async def check_client_in_broker(self, group: str, subscription: SubscriptionData) -> None:
+        """Let one broker check an SQL92 expression: its listener would otherwise just stay idle.
+
+        Raises ClientError if the broker refuses it.
+
+        **Source:** RocketMQ ``MQClientInstance#checkClientInBroker``.
+        """
+        route = self.routes.known(subscription.topic)
+        if is_tag_type(subscription.expression_type) or route is None:
+            return
+        body = CheckClientRequestBody(
+            client_id=self.client_id,
+            group=group,
+            subscription_data=subscription,
+            namespace=self.config.namespace,
+        )
+        addresses = [one for name in route.broker_names() if (one := route.master(name))]
+        for address in addresses[:1]:
+            try:
+                await self.api.call(address, RequestCode.CHECK_CLIENT_CONFIG, body.to_bytes())
+            except BrokerError as error:
+                raise ClientError(
+                    f"subscription of {subscription.topic} by SQL92: {error.remark}",
+                    "is enablePropertyFilter=true set on the broker?",
+                ) from error
 
     async def consumer_ids(self, topic: str, group: str) -> list[str] | None:
         """Return the members of a group, from a random broker of the topic; None if not known."""

@@ -13,6 +13,8 @@ from typing import Any
 
 from broker.client.config import ConsumerConfig, MessageModel
 from broker.client.consumer.process_queue import ProcessQueue, StartMark
+from broker.client.hooks.consume_hooks import ConsumeHooks, code_of
+from broker.client.hooks.events import ConsumeHook
 from broker.client.listener.listener_pool import ListenerPool, is_coroutine_listener
 from broker.client.listener.listeners import ConcurrentListener, ConsumeConcurrentlyContext
 from broker.client.listener.send_back import FIRST_RETRY_LEVEL, SendBack
@@ -46,6 +48,7 @@ class ConsumeConcurrentlyService:
         offsets: OffsetStore,
         send_back: SendBack,
         stats: ConsumerStats,
+        hooks: list[ConsumeHook] | None = None,
     ) -> None:
         self.listener = listener
         self._config = config
@@ -60,6 +63,7 @@ class ConsumeConcurrentlyService:
             coroutines=is_coroutine_listener(listener),
         )
         self._tasks: set[asyncio.Task[None]] = set()
+        self._hooks = ConsumeHooks(group, clock, [] if hooks is None else hooks)
 
     def dispatch(
         self, messages: Sequence[MessageExt], process: ProcessQueue, queue: MessageQueue
@@ -90,6 +94,7 @@ class ConsumeConcurrentlyService:
         started = str(self._clock.now_ms())
         for message in messages:
             message.properties[PROPERTY_CONSUME_START_TIMESTAMP] = started
+        mark.request_id = self._hooks.before(messages, context.message_queue)
         return self.listener(messages, context)
 
     def _done(
@@ -108,6 +113,18 @@ class ConsumeConcurrentlyService:
         failed = len(messages) - consumed
         took_ms = 0.0 if mark.ms is None else now_ms - mark.ms
         self._stats.consumed(context.message_queue.topic, consumed, failed, took_ms)
+        self._hooks.after(
+            mark.request_id,
+            messages,
+            context.message_queue,
+            cost_ms=took_ms,
+            code=code_of(
+                result,
+                ConsumeConcurrentlyStatus.CONSUME_SUCCESS,
+                cost_ms=took_ms,
+                timeout_ms=self._config.consume_timeout_ms,
+            ),
+        )
         if process.dropped:
             return  # another member owns the queue now and gets these messages
         if not failed:

@@ -14,6 +14,8 @@ from typing import Any
 
 from broker.client.config import ConsumerConfig, MessageModel
 from broker.client.consumer.process_queue import ProcessQueue
+from broker.client.hooks.consume_hooks import ConsumeHooks, code_of
+from broker.client.hooks.events import ConsumeHook
 from broker.client.listener.listener_pool import ListenerPool, is_coroutine_listener
 from broker.client.listener.listeners import ConsumeOrderlyContext, OrderlyListener
 from broker.client.listener.send_back import UNLIMITED, SendBack
@@ -54,6 +56,7 @@ class ConsumeOrderlyService:
         send_back: SendBack,
         stats: ConsumerStats,
         lock: Lock,
+        hooks: list[ConsumeHook] | None = None,
     ) -> None:
         self.listener = listener
         self._config = config
@@ -71,6 +74,7 @@ class ConsumeOrderlyService:
         self._tasks: set[asyncio.Task[None]] = set()
         self._locks: dict[ProcessQueue, asyncio.Lock] = {}
         self._closing = False
+        self._hooks = ConsumeHooks(group, clock, [] if hooks is None else hooks)
 
     def dispatch(
         self, messages: Sequence[MessageExt], process: ProcessQueue, queue: MessageQueue
@@ -134,11 +138,24 @@ class ConsumeOrderlyService:
         if self._pool.closed:
             return asyncio.CancelledError()
         began_ms = self._clock.monotonic_ms()
+        request_id = self._hooks.before(batch, context.message_queue)
         self._pool.submit(partial(self._listen, batch, context), partial(_settle, future))
         result = await future
         ok = len(batch) if result is ConsumeOrderlyStatus.SUCCESS else 0
         took_ms = self._clock.monotonic_ms() - began_ms
         self._stats.consumed(context.message_queue.topic, ok, len(batch) - ok, took_ms)
+        self._hooks.after(
+            request_id,
+            batch,
+            context.message_queue,
+            cost_ms=took_ms,
+            code=code_of(
+                result,
+                ConsumeOrderlyStatus.SUCCESS,
+                cost_ms=took_ms,
+                timeout_ms=self._config.consume_timeout_ms,
+            ),
+        )
         return result
 
     def _listen(

@@ -5,11 +5,19 @@
 
 import asyncio
 import base64
-from collections.abc import Callable, Iterable, Sequence
+import logging
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import Self
 
 from broker.client.config import ClientConfig, ProducerConfig
+from broker.client.hooks.events import (
+    DELAY_MSG,
+    NORMAL_MSG,
+    TRANS_MSG_HALF,
+    SendEvent,
+    SendHook,
+)
 from broker.client.instance.client_instance import MQClientInstance
 from broker.client.instance.registry import acquire_instance, release_instance
 from broker.client.latency.fault_strategy import MQFaultStrategy, Outcome, outcome_of
@@ -31,8 +39,18 @@ from broker.common.clock import Clock, SystemClock
 from broker.common.group import check_group_name
 from broker.common.message_queue import MessageQueue
 from broker.errors import BrokerError, ClientError, RemotingError, RequestTimeoutError
-from broker.message.message import Message, MessageExt
+from broker.message.message import (
+    PROPERTY_DELAY_TIME_LEVEL,
+    PROPERTY_KEYS,
+    PROPERTY_TAGS,
+    PROPERTY_TRANSACTION_PREPARED,
+    Message,
+    MessageExt,
+)
+from broker.message.properties import decode_properties
 from broker.remoting.protocol.codes import RequestCode, ResponseCode
+
+log = logging.getLogger("broker.client")
 
 QueueSelector = Callable[[Sequence[MessageQueue]], MessageQueue]
 """Chooses the queue of an ordered message from all queues of the topic."""
@@ -79,6 +97,7 @@ class AsyncProducer:
             rule=self.config.fault_rule,
             detector=self.config.start_detector_enable,
         )
+        self.send_hooks: list[SendHook] = []
         self._given = instance
         self._instance: MQClientInstance | None = instance
         self._sync = RetryPolicy(self.config)
@@ -141,6 +160,10 @@ class AsyncProducer:
         trace: TracebackType | None,
     ) -> None:
         await self.shutdown()
+
+    def in_flight(self) -> tuple[int, int]:
+        """Return (number, bytes) of asynchronous sends in flight."""
+        return self._pressure.count, self._pressure.bytes
 
     @property
     def instance(self) -> MQClientInstance:
@@ -346,6 +369,60 @@ class AsyncProducer:
         *,
         timeout_ms: int | None = None,
     ) -> SendResult:
+        if not self.send_hooks:
+            return await self._deliver(encoded, policy, queue, selector, timeout_ms=timeout_ms)
+        born_ms, began_ms = self.clock.now_ms(), self.clock.monotonic_ms()
+        result: SendResult | None = None
+        failure: BaseException | None = None
+        try:
+            result = await self._deliver(encoded, policy, queue, selector, timeout_ms=timeout_ms)
+            return result
+        except BaseException as error:
+            failure = error
+            raise
+        finally:
+            took_ms = self.clock.monotonic_ms() - began_ms
+            self._run_hooks(encoded, born_ms, took_ms, result, failure)
+
+    def _run_hooks(
+        self,
+        encoded: EncodedMessage,
+        born_ms: int,
+        cost_ms: float,
+        result: SendResult | None,
+        error: BaseException | None,
+    ) -> None:
+        properties = decode_properties(encoded.properties)
+        broker_name = result.message_queue.broker_name if result else ""
+        event = SendEvent(
+            group=self.group,
+            topic=encoded.topic,
+            msg_id=encoded.msg_id,
+            tags=properties.get(PROPERTY_TAGS, ""),
+            keys=properties.get(PROPERTY_KEYS, ""),
+            body_bytes=len(encoded.body),
+            address=self.instance.routes.master(broker_name) or "",
+            message_type=message_type(properties),
+            born_ms=born_ms,
+            cost_ms=cost_ms,
+            result=result,
+            error=error,
+        )
+        for hook in self.send_hooks:
+            try:
+                hook(event)
+            except Exception:
+                log.exception("%s: a send hook failed", self.group)
+
+    async def _deliver(
+        self,
+        encoded: EncodedMessage,
+        policy: RetryPolicy,
+        queue: MessageQueue | None = None,
+        selector: QueueSelector | None = None,
+        *,
+        timeout_ms: int | None = None,
+    ) -> SendResult:
         clock = self.clock
         limit_ms = self.config.send_msg_timeout_ms if timeout_ms is None else timeout_ms
         deadline_ms = clock.monotonic_ms() + limit_ms
@@ -461,6 +538,18 @@ class AsyncProducer:
             except (RemotingError, BrokerError):
                 continue
             self.faults.faults.set_reachable(name, True)
+
+
+def message_type(properties: Mapping[str, str]) -> int:
+    """Return the ordinal of Java's MessageType (U13).
+
+    **Source:** RocketMQ ``DefaultMQProducerImpl#sendKernelImpl``.
+    """
+    if properties.get(PROPERTY_TRANSACTION_PREPARED) == "true":
+        return TRANS_MSG_HALF
+    if PROPERTY_DELAY_TIME_LEVEL in properties or "__STARTDELIVERTIME" in properties:
+        return DELAY_MSG
+    return NORMAL_MSG
 
 
 def recall_broker(recall_handle: str) -> str:

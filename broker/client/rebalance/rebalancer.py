@@ -5,7 +5,7 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from typing import Protocol
 
 from broker.client.config import MessageModel
@@ -67,10 +67,17 @@ class Rebalancer:
         self._model = model
         self._owner = owner
         self._lock = asyncio.Lock()
+        self._fixed: Collection[MessageQueue] | None = None
 
-    async def rebalance(self, topics: Sequence[str]) -> bool:
-        """Rebalance all topics; returns whether every result is final."""
+    async def rebalance(
+        self, topics: Sequence[str], *, fixed: Collection[MessageQueue] | None = None
+    ) -> bool:
+        """Rebalance all topics; returns whether every result is final.
+
+        With ``fixed`` the consumer owns exactly these queues, without asking for the members.
+        """
         async with self._lock:
+            self._fixed = fixed
             balanced = True
             for topic in topics:
                 try:
@@ -117,6 +124,8 @@ class Rebalancer:
                 log.warning("%s: topic %s does not exist", self._group, topic)
             return None
         queues = sorted(route.subscribe_queues())
+        if self._fixed is not None:
+            return queues, [one for one in queues if one in self._fixed]
         if self._model is MessageModel.BROADCASTING:
             return queues, queues
         ids = await self._instance.consumer_ids(topic, self._group)

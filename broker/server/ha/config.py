@@ -35,7 +35,6 @@ class HaConfig(msgspec.Struct, frozen=True, kw_only=True):
     max_ha_transfer_byte_in_second: int = 100 << 20
     slave_timeout: int = 3_000
     in_sync_replicas: int = 1
-    slave_read_enable: bool = False
     cluster_members: str = ""
 
 
@@ -79,9 +78,6 @@ SETTINGS: Final[dict[str, Setting]] = {
         "replicas",
         "copies that SYNC_MASTER waits for, the master's own included",
         bounds=(1, 16),
-    ),
-    "slave_read_enable": Setting(
-        "slaveReadEnable", "", "slaves serve pulls; masters suggest them to late consumers"
     ),
     "cluster_members": Setting(
         "clusterMembers",

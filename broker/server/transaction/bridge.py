@@ -13,8 +13,8 @@ from broker.message import message as props
 from broker.message.message import MessageExt
 from broker.message.properties import encode_properties
 from broker.message.record import decode_record, peek_record
+from broker.message.transaction import REMOVE_TAG
 from broker.server.transaction.half import HALF_QUEUE
-from broker.server.transaction.ops import REMOVE_TAG
 from broker.store.results import GetMessageStatus, MessageExtBrokerInner, PutMessageResult
 
 if TYPE_CHECKING:

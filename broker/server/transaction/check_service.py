@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("broker.server")
 
-SLICE_COST: Final = 40  # about 5 ms: a checked half costs 1, about 120 µs
+SLICE_COST: Final = 32  # about 3 ms: a checked half costs 1, about 80 µs
 PAUSE_MS: Final = 5  # between two slices: the loop is free for half of the time
 RETRY_OPS_MS: Final = 1_000
 HOUR_MS: Final = 3_600_000

@@ -38,6 +38,7 @@ from broker.store.format.commitlog import (
 )
 from broker.store.format.consumequeue import (
     UNIT_SIZE,
+    ConsumeQueueExtUnit,
     is_ext_address,
     peek_inner_count,
     peek_tags,
@@ -128,6 +129,8 @@ class ReputService:
         self.dispatched = 0
         # Number of records in the log that could not be dispatched to all of their queues.
         self.quarantined = 0
+        # (topic, properties) → Bloom bits of the groups whose filter accepts the message
+        self.calculate_bit_map: Callable[[str, bytes], bytes] | None = None
         self.on_quarantined: Callable[[int, int, str], None] | None = None
         self._log = log
         self.queues = queues
@@ -195,7 +198,7 @@ class ReputService:
         index = self.index
         listeners = self._listeners
         rare = TRANSACTION_MASK | INNER_BATCH
-        plain = not self.lmq_enabled
+        plain = not (self.lmq_enabled or self.queues.ext_enabled)
         try:
             for entry in islice(pending, max_count):
                 physical_offset, size, stored, sys_flag, queue_offset, queue, properties, code = (
@@ -306,9 +309,29 @@ class ReputService:
         if queue.topic.batch:
             self._append_batch(request, code)
         else:
-            queue.append(queue_offset, request.physical_offset, request.size, code)
+            unit_code = self._ext_code(request, code) if queue.ext is not None else code
+            queue.append(queue_offset, request.physical_offset, request.size, unit_code)
         if self.lmq_enabled:
             self._append_lmq(request, code)
+
+    def _ext_code(self, request: DispatchRequest, code: int) -> int:
+        """Write an extension unit; return its address, or the tags code if it cannot be written.
+
+        **Source:** RocketMQ ConsumeQueue#putMessagePositionInfoWrapper.
+        """
+        queue = request.queue
+        if not self.queues.ext_enabled or queue.ext is None:
+            return code
+        if request.queue_offset < queue.max_offset:
+            return code  # the queue has the unit already
+        bits = b""
+        if self.calculate_bit_map is not None:
+            bits = self.calculate_bit_map(queue.topic.name, request.properties)
+        try:
+            return queue.ext.put(ConsumeQueueExtUnit(code, request.store_timestamp, bits))
+        except (OSError, StoreError) as error:
+            _log.warning("%s: no extension unit: %s", queue.topic.name, error)
+            return code
 
     def _notify(
         self, queue: ConsumeQueue, queue_offset: int, code: int, stored: int, properties: bytes
@@ -377,6 +400,9 @@ class ReputService:
                     unit = (physical_offset, size, code)
                     self._truncate_at_mismatch(queue, queue_offset, unit)
                 queue.append(queue_offset, physical_offset, size, code)
+                if not self.recovering:
+                    stored = request.store_timestamp
+                    self._notify(queue, queue_offset, code, stored, request.properties)
             except Exception as error:
                 self._quarantine(request, error)
 

@@ -125,9 +125,24 @@ class Desk:
 
     def __init__(self, folder: Path, properties: dict[str, str]) -> None:
         self.clock = ManualClock()
+        self.connection = FakeConnection()
         self.settings = Settings(
             {**SMALL_STORE, **properties, "storePathRootDir": str(folder / "store")}
         )
+        self._open()
+
+    def restart(self) -> None:
+        """Stop in order and start again; clients and their connection are gone."""
+        assert self.context.transactions is not None
+        assert self.context.transactions.write_all_ops()
+        assert self.context.files is not None
+        self.context.files.save_progress(self.context)
+        self.store.shutdown()
+        self.connection = FakeConnection()
+        self._open()
+        self.context.files.load(self.context)
+
+    def _open(self) -> None:
         self.turn: list[Callable[[], None]] = []
         self.deferred = False
         self.announced: list[list[str]] = []
@@ -136,7 +151,11 @@ class Desk:
         self.store.start()
         self.context = BrokerContext(self.settings, self.store, self.clock)
         self.context.soon = self._defer
-        self.context.files = ConfigStore(self.settings.store.root, self.store.disk)
+        self.context.files = ConfigStore(
+            self.settings.store.root,
+            self.store.disk,
+            lmq_enabled=self.settings.store.enable_lmq,
+        )
         self.context.announce = self._announce
         self.context.delays = ScheduleMessageService(
             self.store, self.clock, parse_delay_levels(self.settings.store.message_delay_level)
@@ -179,7 +198,6 @@ class Desk:
         self.pop_service.revive.load()
         self.store.add_arriving_listener(self._arrived, self.context.holds.topics)
         self.store.add_arriving_listener(self._pop_arrived, WaitingTopics(self.pop_service))
-        self.connection = FakeConnection()
 
     def _defer(self, call: Callable[[], None]) -> None:
         if self.deferred:

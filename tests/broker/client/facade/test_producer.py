@@ -56,8 +56,9 @@ def test_errors_are_raised_or_in_the_future(namesrv: str) -> None:
     with Producer("pg", namesrv, config) as producer:
         with pytest.raises(ClientError, match="does not exist"):
             producer.send(Message("Unknown", b"x"))
+        invalid = producer.send_async(Message("T", b""))
         with pytest.raises(ClientError, match="body"):
-            producer.send_async(Message("T", b""))
+            invalid.result(30)
         late = producer.send_async(Message("Unknown", b"x"))
         with pytest.raises(ClientError, match="does not exist"):
             late.result(30)

@@ -19,7 +19,6 @@ EXAMPLES = {
     "maxHaTransferByteInSecond": "5000",
     "slaveTimeout": "1000",
     "inSyncReplicas": "2",
-    "slaveReadEnable": "true",
     "clusterMembers": "10.0.0.0/8",
 }
 

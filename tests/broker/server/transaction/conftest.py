@@ -26,6 +26,17 @@ class Ledger:
 
     def __init__(self, desk: Any) -> None:
         self.desk = desk
+        self.number = 0
+        self._attach()
+
+    def restart(self) -> None:
+        """Stop the broker in order and start it again; the producer registers again."""
+        self.desk.restart()
+        self._attach()
+        self.online()
+
+    def _attach(self) -> None:
+        desk = self.desk
         self.checks = TransactionalMessageCheckService(
             desk.context.transactions,
             desk.clock,
@@ -33,7 +44,6 @@ class Ledger:
             desk.context.producers,
             desk.context.topics,
         )
-        self.number = 0
         desk.topic("Orders")
 
     @property

@@ -160,6 +160,9 @@ public final class Peer {
             case "headers":
                 headers(command.getString("type"));
                 break;
+            case "request":
+                request(command);
+                break;
             case "forget":
                 forget(command.getString("namesrv"));
                 break;
@@ -553,6 +556,87 @@ public final class Peer {
             consumer.commitSync();
         } finally {
             consumer.shutdown();
+        }
+    }
+
+    /**
+     * Request-reply: sends requests that the consumer "replier" answers, one event per reply. The 5.3.3
+     * client calls a callback once with null when the request is stored, and once with the reply.
+     */
+    private static void request(JSONObject command) throws Exception {
+        String group = command.getString("group");
+        DefaultMQProducer replier = new DefaultMQProducer(group + "-replier");
+        DefaultMQProducer requester = new DefaultMQProducer(group + "-requester");
+        DefaultMQPushConsumer consumer = new DefaultMQPushConsumer(group);
+        int count = command.getIntValue("count");
+        CountDownLatch confirmed = new CountDownLatch(count);
+        CountDownLatch replies = new CountDownLatch(count);
+        try {
+            for (DefaultMQProducer producer : Arrays.asList(replier, requester)) {
+                producer.setNamesrvAddr(command.getString("namesrv"));
+                producer.setInstanceName("r" + ++instances);
+                producer.setSendMsgTimeout(20000);
+                producer.setHeartbeatBrokerInterval(1000);
+                producer.start();
+            }
+            consumer.setNamesrvAddr(command.getString("namesrv"));
+            consumer.setInstanceName("r" + ++instances);
+            consumer.setConsumeFromWhere(ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET);
+            consumer.subscribe(command.getString("topic"), "*");
+            consumer.registerMessageListener((MessageListenerConcurrently) (messages, context) -> {
+                for (MessageExt message : messages) {
+                    try {
+                        String text = "re: " + new String(message.getBody(), StandardCharsets.UTF_8);
+                        Message reply = org.apache.rocketmq.client.utils.MessageUtil.createReplyMessage(
+                            message, text.getBytes(StandardCharsets.UTF_8));
+                        JSONObject event = event(command, "replied");
+                        event.put("status", replier.send(reply, 10000).getSendStatus().name());
+                        emit(event);
+                    } catch (Exception failed) {
+                        JSONObject event = event(command, "replied");
+                        event.put("status", failed.getClass().getSimpleName());
+                        emit(event);
+                    }
+                    confirmed.countDown();
+                }
+                return ConsumeConcurrentlyStatus.CONSUME_SUCCESS;
+            });
+            consumer.start();
+            // The broker must know the requester's channel: its heartbeats start after a second.
+            requester.send(new Message(command.getString("topic") + "-other", "first".getBytes(StandardCharsets.UTF_8)));
+            Thread.sleep(2500);
+            for (int index = 0; index < count; index++) {
+                Message message = new Message(command.getString("topic"), ("ask-" + index).getBytes(StandardCharsets.UTF_8));
+                requester.request(message, new org.apache.rocketmq.client.producer.RequestCallback() {
+                    @Override
+                    public void onSuccess(Message reply) {
+                        if (reply == null) {
+                            return;
+                        }
+                        JSONObject event = event(command, "reply");
+                        event.put("body", Base64.getEncoder().encodeToString(reply.getBody()));
+                        event.put("properties", new ArrayList<>(new java.util.TreeSet<>(reply.getProperties().keySet())));
+                        event.put("topic", reply.getTopic());
+                        emit(event);
+                        replies.countDown();
+                    }
+
+                    @Override
+                    public void onException(Throwable error) {
+                        JSONObject event = event(command, "failed");
+                        event.put("error", String.valueOf(error.getMessage()));
+                        emit(event);
+                        replies.countDown();
+                    }
+                }, 20000);
+            }
+            if (!replies.await(60, TimeUnit.SECONDS) || !confirmed.await(30, TimeUnit.SECONDS)) {
+                throw new IllegalStateException(replies.getCount() + " requests without a reply");
+            }
+        } finally {
+            consumer.shutdown();
+            requester.shutdown();
+            replier.shutdown();
         }
     }
 
