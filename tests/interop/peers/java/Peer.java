@@ -35,6 +35,7 @@ import org.apache.rocketmq.client.producer.SendCallback;
 import org.apache.rocketmq.client.producer.SendResult;
 import org.apache.rocketmq.common.consumer.ConsumeFromWhere;
 import org.apache.rocketmq.common.message.Message;
+import org.apache.rocketmq.common.message.MessageAccessor;
 import org.apache.rocketmq.common.message.MessageClientIDSetter;
 import org.apache.rocketmq.common.message.MessageExt;
 import org.apache.rocketmq.common.message.MessageQueue;
@@ -160,6 +161,9 @@ public final class Peer {
             case "committed":
                 committed(command);
                 break;
+            case "recall":
+                recall(command);
+                break;
             case "mqadmin":
                 mqadmin(command, end);
                 break;
@@ -244,6 +248,12 @@ public final class Peer {
         if (command.containsKey("delayLevel")) {
             message.setDelayTimeLevel(command.getIntValue("delayLevel"));
         }
+        if (command.containsKey("system")) {
+            // names that putUserProperty refuses, such as TIMER_DELAY_MS, which 4.9 has no setter for
+            for (Map.Entry<String, Object> entry : command.getJSONObject("system").entrySet()) {
+                MessageAccessor.putProperty(message, entry.getKey(), entry.getValue().toString());
+            }
+        }
         if (command.containsKey("properties")) {
             for (Map.Entry<String, Object> entry : command.getJSONObject("properties").entrySet()) {
                 message.putUserProperty(entry.getKey(), entry.getValue().toString().replace("{i}", String.valueOf(index)));
@@ -263,6 +273,11 @@ public final class Peer {
         event.put("queueOffset", result.getQueueOffset());
         event.put("transactionId", result.getTransactionId());
         event.put("regionId", result.getRegionId());
+        try {
+            event.put("recallHandle", SendResult.class.getMethod("getRecallHandle").invoke(result));
+        } catch (ReflectiveOperationException before532) {
+            event.put("recallHandle", null);
+        }
         emit(event);
     }
 
@@ -270,6 +285,23 @@ public final class Peer {
         JSONObject event = event(command, "failed");
         event.put("index", index);
         event.put("error", error.toString());
+        emit(event);
+    }
+
+    /** Recall a timer message by its handle (5.3.2 and later). */
+    private static void recall(JSONObject command) throws Exception {
+        JSONObject event = event(command, "recalled");
+        try {
+            Object msgId = DefaultMQProducer.class.getMethod("recallMessage", String.class, String.class)
+                .invoke(producer(command), command.getString("topic"), command.getString("handle"));
+            event.put("msgId", msgId);
+        } catch (java.lang.reflect.InvocationTargetException error) {
+            Throwable cause = error.getCause();
+            event.put("error", cause.getClass().getSimpleName());
+            if (cause instanceof org.apache.rocketmq.client.exception.MQBrokerException) {
+                event.put("code", ((org.apache.rocketmq.client.exception.MQBrokerException) cause).getResponseCode());
+            }
+        }
         emit(event);
     }
 
@@ -379,6 +411,9 @@ public final class Peer {
             }
         }
         consumer.subscribe(command.getString("topic"), command.containsKey("tags") ? command.getString("tags") : "*");
+        if (command.getBooleanValue("pop")) {
+            pop(consumer, command);
+        }
         int failTimes = command.getIntValue("failTimes");
         if ("orderly".equals(command.getString("mode"))) {
             consumer.registerMessageListener((MessageListenerOrderly) (messages, context) -> {
@@ -405,6 +440,14 @@ public final class Peer {
         TAKEN.put(name, new ConcurrentHashMap<>());
         consumer.start();
         CONSUMERS.put(name, consumer);
+    }
+
+    /** Ask the broker for the assignment, so that a group in POP mode pops; 5.x only. */
+    private static void pop(DefaultMQPushConsumer consumer, JSONObject command) throws Exception {
+        DefaultMQPushConsumer.class.getMethod("setClientRebalance", boolean.class).invoke(consumer, false);
+        DefaultMQPushConsumer.class.getMethod("setPopInvisibleTime", long.class)
+            .invoke(consumer, command.getLongValue("invisibleMs"));
+        DefaultMQPushConsumer.class.getMethod("setPopBatchNums", int.class).invoke(consumer, 32);
     }
 
     /** The queues of its topic that a push consumer holds now. */
