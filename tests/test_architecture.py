@@ -72,6 +72,9 @@ MAY_IMPORT: dict[str, set[str]] = {
         "broker.store.logfile",
         "broker.store.results",
     },
+    # The timers append to the log and read its records: they work on the engine, not below it.
+    "broker.store.timer": CORE
+    | {"broker.store", "broker.store.format", "broker.store.logfile", "broker.store.results"},
     "broker.store": CORE
     | {
         "broker.store.consumequeue",
@@ -86,7 +89,13 @@ MAY_IMPORT: dict[str, set[str]] = {
     "broker.client": CORE | WIRE,
     "broker.server": CORE
     | WIRE
-    | {"broker.store", "broker.store.format", "broker.store.logfile", "broker.store.results"},
+    | {
+        "broker.store",
+        "broker.store.format",
+        "broker.store.logfile",
+        "broker.store.results",
+        "broker.store.timer",
+    },
     # The embedded default: the one place where both roles are put into one process.
     "broker.server.standalone": CORE
     | WIRE

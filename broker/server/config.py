@@ -58,6 +58,8 @@ class BrokerConfig(msgspec.Struct, frozen=True, kw_only=True):
     use_server_side_reset_offset: bool = True
     reject_transaction_message: bool = False
     start_accept_send_request_time_stamp: int = 0
+    recall_message_enable: bool = False
+    allow_recall_when_broker_not_writeable: bool = True
     validate_system_topic_when_update_topic: bool = True
     enable_mixed_message_type: bool = False
     register_name_server_period: int = 30_000
@@ -170,6 +172,15 @@ SETTINGS: Final[dict[str, Setting]] = {
         "refuse sends before this time",
         live=True,
         bounds=(0, LONG_MAX),
+    ),
+    "recall_message_enable": Setting(
+        "recallMessageEnable", "", "let producers recall timer messages that are not due", live=True
+    ),
+    "allow_recall_when_broker_not_writeable": Setting(
+        "allowRecallWhenBrokerNotWriteable",
+        "",
+        "recall messages even without write permission (brokerPermission)",
+        live=True,
     ),
     "validate_system_topic_when_update_topic": Setting(
         "validateSystemTopicWhenUpdateTopic", "", "refuse changes of system topics", live=True

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from broker.server.persistence import ConfigStore
     from broker.server.pop.service import PopService
     from broker.server.schedule import ScheduleMessageService
+    from broker.server.timer.timer_service import TimerService
     from broker.store.message_store import MessageStore
 
 Announce = Callable[[Iterable[str]], Awaitable[None]]
@@ -79,6 +80,7 @@ class BrokerContext:
         "stats",
         "store",
         "store_host",
+        "timers",
         "topics",
     )
 
@@ -102,6 +104,7 @@ class BrokerContext:
         self.announce: Announce = _announce_nowhere
         self.soon: CallSoon = _at_once
         self.delays: ScheduleMessageService | None = None
+        self.timers: TimerService | None = None
         self.files: ConfigStore | None = None
         self.pop: PopService | None = None
         self.server: RemotingServer | None = None

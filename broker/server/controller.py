@@ -20,7 +20,7 @@ from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, Final
 
 from broker.common.clock import Clock, SystemClock
-from broker.common.topic import SCHEDULE_TOPIC, is_lmq_topic, is_system_topic
+from broker.common.topic import SCHEDULE_TOPIC, TIMER_TOPIC, is_lmq_topic, is_system_topic
 from broker.errors import StoreError
 from broker.remoting.client import RemotingClient
 from broker.remoting.daemon import shown_host
@@ -44,10 +44,12 @@ from broker.server.schedule import MAX_WAIT_MS, ScheduleMessageService
 from broker.server.settings import Settings
 from broker.server.stats import SAMPLE_MS, TOPIC_PUT_NUMS, TOPIC_PUT_SIZE
 from broker.server.table_writer import Done
+from broker.server.timer.timer_service import TimerService
 from broker.store.config import parse_delay_levels
 from broker.store.logfile.disk import Disk
 from broker.store.message_store import MessageStore
 from broker.store.results import RecoveryReport
+from broker.store.timer.timer_message_store import TimerMessageStore
 
 log = logging.getLogger("broker.server")
 
@@ -56,6 +58,7 @@ Arrival = tuple[str, int, int, int, int, bytes]
 
 DRAIN_MS: Final = 3_000
 TICK_MS: Final = 5_000
+LEAST_TICK_MS: Final = 100
 SCAN_CLIENTS_MS: Final = 10_000
 CLEAN_POP_MS: Final = 60_000
 VIP_PORT_DISTANCE: Final = 2
@@ -154,7 +157,7 @@ class BrokerController:
         self.context.files.check()
         self._pop_files.check()
         # In a thread: the event loop handles signals during a long recovery.
-        report_recovery(await self._loop.run_in_executor(None, self.store.load))
+        report_recovery(await self._loop.run_in_executor(None, self._load_store))
         try:
             self._load_tables()
             await self._persist_tables()
@@ -169,11 +172,31 @@ class BrokerController:
         self._started = True
         self.store.add_arriving_listener(self._message_arrived, self.context.holds.topics)
         self.store.add_arriving_listener(self._delay_arrived, {SCHEDULE_TOPIC})
+        if self.context.timers is not None:
+            self.store.add_arriving_listener(self._timer_arrived, {TIMER_TOPIC})
+            self.context.timers.start()
         self._pop_timers.start(self.store)
         self.context.announce = self._registrar.announce
         await self._registrar.start()
         self._deliver_delays()
         self._tick()
+
+    def _load_store(self) -> RecoveryReport:
+        """Load the store and the timers; after a failure the store is closed again."""
+        report = self.store.load()
+        if not self.store.config.timer_wheel_enable:
+            return report
+        try:
+            timers = TimerMessageStore(self.store)
+            report.notes += timers.load(clean=report.clean)
+        except BaseException:
+            self.store.shutdown()
+            raise
+        self.context.timers = TimerService(
+            timers, self._clock, self.store.config.timer_flush_interval_ms, self._in_thread
+        )
+        timers.on_delivered = self._delivered
+        return report
 
     def _load_tables(self) -> None:
         context = self.context
@@ -187,6 +210,8 @@ class BrokerController:
         context.delays.on_delivered = self._delivered
         context.files.load_delays(context)
         self._pop_files.load(self._pop)
+        if context.timers is not None:
+            self._pop_timer.attach(context.timers.timers)
         self._pop.revive.load()
         context.topics.on_change.append(self._topics_changed)
         _report_unknown_topics(context)
@@ -214,6 +239,8 @@ class BrokerController:
         self._started = False
         self._pull_timer.cancel()
         self._delay_timer.cancel()
+        if self.context.timers is not None:
+            self.context.timers.stop()
         if self._tick_timer is not None:
             self._tick_timer.cancel()
         await self._registrar.stop()
@@ -232,6 +259,8 @@ class BrokerController:
             self._pop_files.save_orders(self._pop)
         except (StoreError, OSError) as error:
             log.error("offsets not written: %s", error)
+        if context.timers is not None:
+            await context.timers.close()
         self.store.shutdown()
 
     # ---- callbacks of the store and the tables
@@ -264,6 +293,10 @@ class BrokerController:
         delays = self.context.delays
         if delays is not None:
             self._wake_delays_in(delays.wait_ms(arrival[3]))
+
+    def _timer_arrived(self, *_: *Arrival) -> None:
+        if self.context.timers is not None:
+            self.context.timers.wake()
 
     def _delivered(self, topic: str, size: int) -> None:
         stats = self.context.stats
@@ -340,10 +373,13 @@ class BrokerController:
 
     def _tick(self) -> None:
         assert self._loop is not None
-        self._tick_timer = self._loop.call_later(TICK_MS / 1000, self._tick)
+        self._tick_timer = self._loop.call_later(self._tick_ms() / 1000, self._tick)
         context = self.context
-        if self._is_due("progress", context.config.flush_consumer_offset_interval):
-            self._save_progress()
+        offsets = self._is_due("offsets", context.config.flush_consumer_offset_interval)
+        delays = self._is_due("delays", self.store.config.flush_delay_offset_interval)
+        if offsets or delays:
+            self._save_progress(offsets=offsets, delays=delays)
+        if offsets:
             context.topics.retry_write()
             context.groups.retry_write()
             self._pop.modes.retry_write()
@@ -355,15 +391,23 @@ class BrokerController:
             self._pop.clean()
         if self._is_due("clean", self.store.config.clean_resource_interval):
             self.store.clean_expired(context.now_ms())
+            if context.timers is not None:
+                context.timers.delete_expired()
 
-    def _save_progress(self) -> None:
+    def _tick_ms(self) -> int:
+        """Return the time until the next tick: shorter if an interval is."""
+        offsets_ms = self.context.config.flush_consumer_offset_interval
+        delays_ms = self.store.config.flush_delay_offset_interval
+        return max(LEAST_TICK_MS, min(TICK_MS, offsets_ms, delays_ms))
+
+    def _save_progress(self, *, offsets: bool, delays: bool) -> None:
         """Write offsets in a thread: a sync must not block the event loop."""
         assert self._loop is not None
         assert self.context.files is not None
         if self._writing is not None and not self._writing.done():
             return  # the disk is slow: the next tick writes these changes too
         jobs = [
-            self.context.files.snapshot_progress(self.context),
+            self.context.files.snapshot_progress(self.context, offsets=offsets, delays=delays),
             self._pop_files.snapshot_orders(self._pop),
         ]
         due = [job for job in jobs if job is not None]
@@ -383,7 +427,7 @@ class BrokerController:
             self._due[name] = now_ms + period_ms
             return False
         # Due at the tick that is nearest to the due time.
-        if now_ms + TICK_MS / 2 < due_ms:
+        if now_ms + self._tick_ms() / 2 < due_ms:
             return False
         self._due[name] = now_ms + period_ms
         return True

@@ -148,7 +148,9 @@ class ConfigStore:
         job()
         return True
 
-    def snapshot_progress(self, context: "BrokerContext") -> Job | None:
+    def snapshot_progress(
+        self, context: "BrokerContext", *, offsets: bool = True, delays: bool = True
+    ) -> Job | None:
         """Return the job of :meth:`save_progress` for another thread; None if nothing changed.
 
         Encoding and syncing a large offset table would block the event loop too long, so the job
@@ -156,9 +158,12 @@ class ConfigStore:
         to its end at this call (:class:`FlushBarrier`). If the job fails, its tables are marked as
         changed again.
         """
-        tables = [table for table in (context.offsets, context.delays) if table is not None]
-        changed = [table for table in tables if table.changed]
-        jobs = [self._offsets_job(context), self._delays_job(context)]
+        tables = [context.offsets if offsets else None, context.delays if delays else None]
+        changed = [table for table in tables if table is not None and table.changed]
+        jobs = [
+            self._offsets_job(context) if offsets else None,
+            self._delays_job(context) if delays else None,
+        ]
         if not changed:
             return None
         write = context.store.flush_barrier.before(

@@ -38,7 +38,6 @@ REPORTED: Final = {
     "slaveReadEnable": "false",
     "filterServerNums": "0",
     "useTLS": "false",
-    "timerWheelEnable": "false",
     "aclEnable": "false",
     "authenticationEnabled": "false",
     "authorizationEnabled": "false",

@@ -137,7 +137,7 @@ def texts(popped: list[Any]) -> list[str]:
 
 
 def shape(answer: RemotingCommand) -> tuple[int, str | None, list[str]]:
-    """What a client sees of an answer, numbers aside."""
+    """The parts of an answer that clients depend on, numbers aside."""
     return answer.code, answer.remark if answer.code == 0 else None, sorted(answer.ext_fields)
 
 
@@ -226,7 +226,7 @@ def redelivery(peer: PopPeer) -> Iterator[Any]:
 
 
 def ordered(peer: PopPeer) -> Iterator[Any]:
-    """An ordered pop blocks its queue; the counts say how often a message came."""
+    """An ordered pop blocks its queue; the counts are those of its deliveries."""
     for number in range(4):
         peer.send(f"o{number}")
     peer.visible(4)
@@ -312,7 +312,7 @@ def set_pop_mode(broker: str, topic: str, group: str) -> None:
 def consumed(
     peer: Any, namesrv: str, broker: str, make_topic: Callable[..., None], until: Callable[..., Any]
 ) -> list[Any]:
-    """What a Java push consumer in POP mode sees: each message fails once, then succeeds."""
+    """The deliveries to a Java push consumer in POP mode: each message fails once, then succeeds."""
     make_topic(broker, "PopPush", 2)
     set_pop_mode(broker, "PopPush", "CGPopPush")
     peer.produce(namesrv=namesrv, topic="PopPush", count=8, tags="A")

@@ -50,8 +50,10 @@ from broker.server.processor.responses import bad_field, bad_queue, illegal, no_
 from broker.server.processor.send_target import Target
 from broker.server.schedule import delay_level
 from broker.server.slices import collect_in_slices
+from broker.server.timer.recall_handles import recall_handle
 from broker.server.unique_ids import UniqueKeys
 from broker.store.results import MessageExtBrokerInner, PutMessageResult, PutMessageStatus
+from broker.store.timer.timer_message import REQUEST_PROPERTIES, is_timer_request
 
 if TYPE_CHECKING:
     from broker.remoting.server import Connection, Handler
@@ -384,12 +386,10 @@ class SendMessageProcessor:
             if refusal is not None:
                 return self._mark(refusal)
         persisted = self._context.topics.is_persisted(inner.topic)
-        delays = self._context.delays
-        level = delay_level(properties, self._max_level())
-        if delays is not None and level > 0:
-            reason = delays.suspend(inner, properties, level)
-            if reason is not None:
-                return self._mark(illegal(request, reason))
+        refusal = self._delay(request, inner, properties)
+        if refusal is not None:
+            return self._mark(refusal)
+        handle = recall_handle(self._context, inner.topic, properties)
         if inner.topic != target.config.topic_name:
             target = self._counting(inner.topic, target)
         inner.properties = encode_properties(properties)
@@ -403,6 +403,7 @@ class SendMessageProcessor:
             queue_id=queue_id,
             uniq_key=uniq_key.encode(),
             wait=wait,
+            handle=handle.encode(),
         )
         return store() if persisted else self._store_persisted(request, store)
 
@@ -426,6 +427,7 @@ class SendMessageProcessor:
         queue_id: int,
         uniq_key: bytes,
         wait: bool,
+        handle: bytes = b"",
     ) -> Answer:
         """Store one message of either path; respond now, or with ``wait`` after the flush."""
         try:
@@ -441,6 +443,8 @@ class SendMessageProcessor:
             result.queue_offset,
             uniq_key if uniq_key.isalnum() else _in_json(uniq_key),
         )
+        if handle:
+            ext_json = b'%b,"recallHandle":"%b"}' % (ext_json[:-1], handle)
         if wait:
             self._flushed.wait(connection, request, ext_json, result.physical_end)
             return None
@@ -449,29 +453,35 @@ class SendMessageProcessor:
     def _refuse_kind(
         self, request: RemotingCommand, properties: dict[str, str], inner: MessageExtBrokerInner
     ) -> RemotingCommand | None:
-        """Refuse unsupported messages: half messages, and timer messages without a delay level."""
+        """Refuse unsupported messages: half messages."""
         if properties.get(props.PROPERTY_TRANSACTION_PREPARED) == "true":
             remark = (
                 f"the broker[{self._context.address}] sending transaction message is forbidden: "
                 "transactions are not supported"
             )
             return response(request, ResponseCode.NO_PERMISSION, remark)
-        timers = (
-            props.PROPERTY_TIMER_DELAY_SEC,
-            props.PROPERTY_TIMER_DELAY_MS,
-            props.PROPERTY_TIMER_DELIVER_MS,
-        )
-        if any(name in properties for name in timers):
-            if delay_level(properties, self._max_level()) > 0:
-                for name in timers:
-                    properties.pop(name, None)
-                return None
-            return response(
-                request,
-                ResponseCode.SYSTEM_ERROR,
-                "timer messages are not supported by this broker; use a delay level",
-            )
         return None
+
+    def _delay(
+        self, request: RemotingCommand, inner: MessageExtBrokerInner, properties: dict[str, str]
+    ) -> RemotingCommand | None:
+        """Redirect a delayed message to the schedule or timer topic; return a refusal or None.
+
+        **Source:** RocketMQ HookUtils#handleScheduleMessage.
+        """
+        context = self._context
+        level = delay_level(properties, self._max_level())
+        if level > 0 and context.delays is not None:
+            for name in REQUEST_PROPERTIES:
+                properties.pop(name, None)
+            reason = context.delays.suspend(inner, properties, level)
+            return None if reason is None else illegal(request, reason)
+        if context.timers is not None:
+            refused = context.timers.timers.intercept(inner, properties)
+            return None if refused is None else self._failed(request, refused)
+        if not is_timer_request(inner.topic, properties):
+            return None
+        return response(request, ResponseCode.SYSTEM_ERROR, "timerWheelEnable is false")
 
     def _retry_or_dlq(
         self, request: RemotingCommand, inner: MessageExtBrokerInner, properties: dict[str, str]

@@ -71,13 +71,6 @@ def no_rocksdb_queue(
     return response(request, body=body.to_bytes())
 
 
-def no_timer(
-    context: BrokerContext, connection: "Connection", request: RemotingCommand
-) -> RemotingCommand:
-    """GET_TIMER_CHECK_POINT, GET_TIMER_METRICS: this broker does not have a timer wheel."""
-    return response(request, ResponseCode.SYSTEM_ERROR, "The timer wheel is not enabled")
-
-
 HANDLERS = {
     RequestCode.GET_BROKER_HA_STATUS: ha_status,
     RequestCode.GET_BROKER_EPOCH_CACHE: epoch_cache,
@@ -85,6 +78,4 @@ HANDLERS = {
     RequestCode.SET_COMMITLOG_READ_MODE: read_ahead_mode,
     RequestCode.EXPORT_ROCKSDB_CONFIG_TO_JSON: no_rocksdb_export,
     RequestCode.CHECK_ROCKSDB_CQ_WRITE_PROGRESS: no_rocksdb_queue,
-    RequestCode.GET_TIMER_CHECK_POINT: no_timer,
-    RequestCode.GET_TIMER_METRICS: no_timer,
 }

@@ -59,8 +59,6 @@ LAZY: Final[dict[str, tuple[int, ...]]] = {
         Code.SET_COMMITLOG_READ_MODE,
         Code.EXPORT_ROCKSDB_CONFIG_TO_JSON,
         Code.CHECK_ROCKSDB_CQ_WRITE_PROGRESS,
-        Code.GET_TIMER_CHECK_POINT,
-        Code.GET_TIMER_METRICS,
     ),
     "client_forwarding": (Code.GET_CONSUMER_RUNNING_INFO, Code.CONSUME_MESSAGE_DIRECTLY),
     "reset": (
@@ -69,6 +67,11 @@ LAZY: Final[dict[str, tuple[int, ...]]] = {
         Code.CLONE_GROUP_OFFSET,
     ),
     "runtime": (Code.GET_BROKER_RUNTIME_INFO,),
+    "broker.server.timer.requests": (
+        Code.RECALL_MESSAGE,
+        Code.GET_TIMER_CHECK_POINT,
+        Code.GET_TIMER_METRICS,
+    ),
     "send_back": (Code.CONSUMER_SEND_MSG_BACK,),
     "topic": (
         Code.UPDATE_AND_CREATE_TOPIC,
@@ -125,10 +128,9 @@ def _bind_lazily(context: BrokerContext, module: str, code: int) -> "Handler":
 
 
 def load_family(module: str) -> dict[int, Callable[..., Any]]:
-    """Import one processor module and return its handlers."""
-    family: dict[int, Callable[..., Any]] = importlib.import_module(
-        f"broker.server.processor.{module}"
-    ).HANDLERS
+    """Import one module and return its handlers; a bare name is a module of this package."""
+    name = module if "." in module else f"broker.server.processor.{module}"
+    family: dict[int, Callable[..., Any]] = importlib.import_module(name).HANDLERS
     return family
 
 

@@ -30,8 +30,11 @@ from broker.server.processor.pull import PullMessageProcessor
 from broker.server.processor.table import make_handlers
 from broker.server.schedule import ScheduleMessageService
 from broker.server.settings import Settings
+from broker.server.table_writer import run_in_place
+from broker.server.timer.timer_service import TimerService
 from broker.store.config import parse_delay_levels
 from broker.store.message_store import MessageStore
+from broker.store.timer.timer_message_store import TimerMessageStore
 from tests.support.simulated_timer import SimulatedTimer
 
 SMALL_STORE = {
@@ -135,6 +138,10 @@ class Desk:
         self.context.delays = ScheduleMessageService(
             self.store, self.clock, parse_delay_levels(self.settings.store.message_delay_level)
         )
+        if self.settings.store.timer_wheel_enable:
+            timers = TimerMessageStore(self.store)
+            timers.load(clean=True)
+            self.context.timers = TimerService(timers, self.clock, 1_000, run_in_place)
         self.pulls = PullMessageProcessor(self.context)
         self.context.on_wake = self.pulls.arrived
         self.timer = SimulatedTimer(self.store, self.clock)
@@ -314,6 +321,8 @@ def make_desk(tmp_path: Path) -> Iterator[Callable[..., Desk]]:
     yield make
     for desk in desks:
         desk.end_turn()
+        if desk.context.timers is not None:
+            desk.context.timers.timers.shutdown()
         desk.store.shutdown()
         root = Path(desk.settings.store.root)
         assert not (root / "abort").exists(), "the store did not stop cleanly"

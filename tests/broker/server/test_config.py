@@ -34,6 +34,8 @@ EXAMPLES = {
     "useServerSideResetOffset": "false",
     "rejectTransactionMessage": "true",
     "startAcceptSendRequestTimeStamp": "5",
+    "recallMessageEnable": "true",
+    "allowRecallWhenBrokerNotWriteable": "false",
     "validateSystemTopicWhenUpdateTopic": "false",
     "enableMixedMessageType": "true",
     "registerNameServerPeriod": "20000",
