@@ -39,6 +39,7 @@ from broker.store.timer.timer_log import (
     MAGIC_DEFAULT,
     MAGIC_DELETE,
     MAGIC_ROLL,
+    QUEUE_MARK,
     RELINKED,
     TimerLog,
 )
@@ -56,8 +57,8 @@ from broker.store.timer.timer_message import (
 )
 from broker.store.timer.timer_metrics import TimerMetrics
 from broker.store.timer.timer_progress import TIMER_LOG_DIR, TIMER_WHEEL, TimerProgress
-from broker.store.timer.timer_recovery import TimerRecovery, TimerState
-from broker.store.timer.timer_wheel import Chain, TimerWheel
+from broker.store.timer.timer_recovery import TimerRecovery, TimerState, link
+from broker.store.timer.timer_wheel import TimerWheel
 
 if TYPE_CHECKING:
     from broker.store.message_store import MessageStore
@@ -164,7 +165,7 @@ class TimerMessageStore:
                         unit.physical_offset,
                         unit.size,
                         0,
-                        RELINKED,
+                        QUEUE_MARK,
                     )
                 )
                 self._changed = True
@@ -180,7 +181,7 @@ class TimerMessageStore:
         for position in rest:
             unit = self.timer_log.read(position)
             if unit is not None:
-                self._link(reader.time_ms, unit._replace(reserved=RELINKED))
+                link(self.timer_log, self.wheel, reader.time_ms, unit._replace(reserved=RELINKED))
                 if unit.magic & MAGIC_DELETE and not unit.magic & MAGIC_ROLL:
                     self._count_recall(unit, -1)
         self._changed = True
@@ -369,7 +370,9 @@ class TimerMessageStore:
         if message.deletes:
             magic |= MAGIC_DELETE
         topic = message.real_topic.decode("utf-8", "replace")
-        self._link(
+        link(
+            self.timer_log,
+            self.wheel,
             time_ms,
             TimerLogUnit(
                 LOG_UNIT_SIZE,
@@ -384,15 +387,6 @@ class TimerMessageStore:
         )
         self.metrics.add(message.real_topic, -1 if message.deletes else 1, write_time)
         self.enqueued += 1
-
-    def _link(self, time_ms: int, unit: TimerLogUnit) -> None:
-        """Append a unit to the timer log and to the chain of its slot."""
-        chain = self.wheel.get(time_ms)
-        last = -1 if chain is None else chain.last
-        position = self.timer_log.append(unit._replace(previous_position=last))
-        first, number = (position, 0) if chain is None else (chain.first, chain.number)
-        number += -1 if unit.magic & MAGIC_DELETE else 1
-        self.wheel.put(time_ms, Chain(first, position, number))
 
     def _dequeue(self, most: int) -> float | None:
         """Deliver up to ``most`` messages of the first slot that is over."""
