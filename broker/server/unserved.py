@@ -22,7 +22,6 @@ UNSERVED_KEYS: Final = (
     *UNSERVED_TLS,
     unserved("enableDLegerCommitLog", ["false"], _REPLICAS),
     unserved("enableControllerMode", ["false"], _REPLICAS),
-    unserved("inSyncReplicas", ["1", "0"], _REPLICAS),
     unserved("minInSyncReplicas", ["1", "0"], _REPLICAS),
     unserved("totalReplicas", ["1", "0"], _REPLICAS),
     unserved("allAckInSyncStateSet", ["false"], _REPLICAS),

@@ -1,16 +1,15 @@
 """Requests about features this broker does not have: the responses of a Java broker without them.
 
-Tools query replication state, cold data control and RocksDB of every broker;
-"not supported" would make the whole command fail.
+Tools query replication state and RocksDB of every broker; "not supported" would make the whole
+command fail.
 
 **Source:** RocketMQ AdminBrokerProcessor (getBrokerHaStatus, getBrokerEpochCache,
-getColdDataFlowCtrInfo, setCommitLogReadaheadMode, exportRocksDBConfigToJson).
+setCommitLogReadaheadMode, exportRocksDBConfigToJson).
 """
 
 from typing import TYPE_CHECKING
 
-from broker.remoting.protocol.body.ha import HARuntimeInfo
-from broker.remoting.protocol.body.state import CheckRocksdbCqWriteResult, ColdDataFlowInfo
+from broker.remoting.protocol.body.state import CheckRocksdbCqWriteResult
 from broker.remoting.protocol.codes import RequestCode, ResponseCode
 from broker.remoting.protocol.command import RemotingCommand, response
 from broker.server.context import BrokerContext
@@ -22,11 +21,8 @@ if TYPE_CHECKING:
 def ha_status(
     context: BrokerContext, connection: "Connection", request: RemotingCommand
 ) -> RemotingCommand:
-    """GET_BROKER_HA_STATUS: a master without slaves."""
-    body = HARuntimeInfo(
-        master=True, master_commit_log_max_offset=context.store.max_physical_offset
-    )
-    return response(request, body=body.to_bytes())
+    """GET_BROKER_HA_STATUS: the slaves of a master, or the state of a slave."""
+    return response(request, body=context.ha_status().to_bytes())
 
 
 def epoch_cache(
@@ -34,13 +30,6 @@ def epoch_cache(
 ) -> RemotingCommand:
     """GET_BROKER_EPOCH_CACHE: only brokers in controller mode have one."""
     return response(request, ResponseCode.SYSTEM_ERROR, "this request only for controllerMode ")
-
-
-def cold_data_info(
-    context: BrokerContext, connection: "Connection", request: RemotingCommand
-) -> RemotingCommand:
-    """GET_COLD_DATA_FLOW_CTR_INFO: no flow control is configured."""
-    return response(request, body=ColdDataFlowInfo().to_bytes())
 
 
 def read_ahead_mode(
@@ -74,7 +63,6 @@ def no_rocksdb_queue(
 HANDLERS = {
     RequestCode.GET_BROKER_HA_STATUS: ha_status,
     RequestCode.GET_BROKER_EPOCH_CACHE: epoch_cache,
-    RequestCode.GET_COLD_DATA_FLOW_CTR_INFO: cold_data_info,
     RequestCode.SET_COMMITLOG_READ_MODE: read_ahead_mode,
     RequestCode.EXPORT_ROCKSDB_CONFIG_TO_JSON: no_rocksdb_export,
     RequestCode.CHECK_ROCKSDB_CQ_WRITE_PROGRESS: no_rocksdb_queue,

@@ -48,14 +48,17 @@ log = logging.getLogger(__name__)
 _TIMER_TOPIC: Final = TIMER_TOPIC.encode()
 
 
-def link(log: TimerLog, wheel: TimerWheel, time_ms: int, unit: TimerLogUnit) -> None:
-    """Append a unit to the timer log and to the chain of its slot."""
-    chain = wheel.get(time_ms)
+def extend(log: TimerLog, chain: Chain | None, unit: TimerLogUnit) -> Chain:
+    """Append a unit to the timer log and to a chain; the longer chain."""
     last = -1 if chain is None else chain.last
     position = log.append(unit._replace(previous_position=last))
     first, number = (position, 0) if chain is None else (chain.first, chain.number)
-    number += -1 if unit.magic & MAGIC_DELETE else 1
-    wheel.put(time_ms, Chain(first, position, number))
+    return Chain(first, position, number + (-1 if unit.magic & MAGIC_DELETE else 1))
+
+
+def link(log: TimerLog, wheel: TimerWheel, time_ms: int, unit: TimerLogUnit) -> None:
+    """Append a unit to the timer log and to the chain of its slot."""
+    wheel.put(time_ms, extend(log, wheel.get(time_ms), unit))
 
 
 class _InconsistentFiles(Exception):

@@ -32,6 +32,8 @@ from broker.server.schedule import ScheduleMessageService
 from broker.server.settings import Settings
 from broker.server.table_writer import run_in_place
 from broker.server.timer.timer_service import TimerService
+from broker.server.transaction.bridge import TransactionalMessageBridge
+from broker.server.transaction.service import TransactionalMessageService
 from broker.store.config import parse_delay_levels
 from broker.store.message_store import MessageStore
 from broker.store.timer.timer_message_store import TimerMessageStore
@@ -53,6 +55,7 @@ class FakeConnection:
         self.remote_host = encode_address(address)
         self.access = Access.ADMINISTRATOR
         self.closed = False
+        self.paused = False
         self.attrs: dict[str, Any] = {}
         self.sent: list[Any] = []
         self.calls: list[tuple[RemotingCommand, float]] = []
@@ -122,9 +125,24 @@ class Desk:
 
     def __init__(self, folder: Path, properties: dict[str, str]) -> None:
         self.clock = ManualClock()
+        self.connection = FakeConnection()
         self.settings = Settings(
             {**SMALL_STORE, **properties, "storePathRootDir": str(folder / "store")}
         )
+        self._open()
+
+    def restart(self) -> None:
+        """Stop in order and start again; clients and their connection are gone."""
+        assert self.context.transactions is not None
+        assert self.context.transactions.write_all_ops()
+        assert self.context.files is not None
+        self.context.files.save_progress(self.context)
+        self.store.shutdown()
+        self.connection = FakeConnection()
+        self._open()
+        self.context.files.load(self.context)
+
+    def _open(self) -> None:
         self.turn: list[Callable[[], None]] = []
         self.deferred = False
         self.announced: list[list[str]] = []
@@ -133,10 +151,22 @@ class Desk:
         self.store.start()
         self.context = BrokerContext(self.settings, self.store, self.clock)
         self.context.soon = self._defer
-        self.context.files = ConfigStore(self.settings.store.root, self.store.disk)
+        self.context.files = ConfigStore(
+            self.settings.store.root,
+            self.store.disk,
+            lmq_enabled=self.settings.store.enable_lmq,
+        )
         self.context.announce = self._announce
         self.context.delays = ScheduleMessageService(
             self.store, self.clock, parse_delay_levels(self.settings.store.message_delay_level)
+        )
+        self.context.transactions = TransactionalMessageService(
+            TransactionalMessageBridge(
+                self.store, self.context.offsets, self.clock, lambda: self.context.store_host
+            ),
+            self.clock,
+            lambda: self.context.config,
+            lambda: self.context.delays,
         )
         if self.settings.store.timer_wheel_enable:
             timers = TimerMessageStore(self.store)
@@ -168,7 +198,6 @@ class Desk:
         self.pop_service.revive.load()
         self.store.add_arriving_listener(self._arrived, self.context.holds.topics)
         self.store.add_arriving_listener(self._pop_arrived, WaitingTopics(self.pop_service))
-        self.connection = FakeConnection()
 
     def _defer(self, call: Callable[[], None]) -> None:
         if self.deferred:
