@@ -577,6 +577,28 @@ def java_cluster(
     close_all(servers.running)
 
 
+@pytest.fixture(scope="module")
+def brokers_of_both_kinds(
+    java_533: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Callable[..., list[tuple[str, str, Path]]]]:
+    """``brokers_of_both_kinds(**settings)``: Java's and ours, as (name server, broker, store)."""
+    started: list[JavaServers | OurServers] = []
+
+    def start(**settings: Any) -> list[tuple[str, str, Path]]:
+        sides = []
+        for servers in (JavaServers(java_533), OurServers()):
+            started.append(servers)
+            work = tmp_path_factory.mktemp(type(servers).__name__)
+            namesrv = servers.namesrv(work)
+            broker = servers.broker(work, work / "store", namesrv, **settings)
+            sides.append((namesrv, broker.address, work / "store"))  # type: ignore[attr-defined]
+        return sides
+
+    yield start
+    for servers in started:
+        close_all(servers.running)
+
+
 def one_shot(*command: str, home: Path, request: Event) -> list[Event]:
     done = subprocess.run(
         [*command, json.dumps(request)],

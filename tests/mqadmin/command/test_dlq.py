@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from mqadmin.admin.dlq import DlqRecord
-from mqadmin.admin.message_result import QueryResult
-from mqadmin.admin.replay import ReplayItem, ReplayPlan
+from mqadmin.admin.dlq.library import DlqRecord
+from mqadmin.admin.dlq.replay import ReplayItem, ReplayPlan
+from mqadmin.admin.message.result import QueryResult
 from mqadmin.admin.result import Listing, TargetError
 
 Run = Callable[..., Any]
@@ -175,7 +175,7 @@ def test_letters_come_from_stdin_from_the_dlq_or_not_at_all(
     done = mqadmin("dlq", "replay", "--from", "/nowhere/f", "--yes")
     assert (done.status, "/nowhere/f" in done.err) == (2, True)
     done = mqadmin("dlq", "replay", "--from", letters, "--rate", "fast", "--yes")
-    assert (done.status, "'fast' is no number per second" in done.err) == (2, True)
+    assert (done.status, "'fast' is not a rate" in done.err) == (2, True)
 
 
 def test_what_a_silent_broker_holds_back_is_told_after_a_replay(

@@ -526,7 +526,7 @@ def test_files_that_cannot_be_read_are_said_and_nothing_about_what_is_in_them(
     assert (row.physical_offset, row.length) == (int(logs[number].name), LOG_FILE)
     with pytest.raises(StoreError, match="cannot read"):
         make_plan(StoreDirectory(root))
-    rescued = recover([root], None)
+    rescued = recover([root])
     assert [(loss.path, loss.length) for loss in rescued.losses] == [(str(logs[number]), LOG_FILE)]
     assert {record.path for record in rescued.records} == {
         str(path) for path in logs if path != logs[number]
