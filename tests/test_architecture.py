@@ -104,9 +104,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "broker.server.startup": CORE
     | {"broker.server", "broker.server.standalone", "broker.remoting", "broker.store"},
     # Fixtures for the tests of other projects: a broker and its clients in one process.
-    "broker.testing": CORE
-    | WIRE
-    | {"broker.client", "broker.server", "broker.server.standalone"},
+    "broker.testing": CORE | WIRE | {"broker.client", "broker.server", "broker.server.standalone"},
     "broker.__main__": {"broker", "broker.server", "broker.server.startup"},
     "mqadmin": {"broker"},
     "mqadmin.output": {"mqadmin.safe_text"},

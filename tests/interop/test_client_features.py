@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from broker.client.api import (
+from broker.client import (
     ConsumeConcurrentlyContext,
     ConsumeConcurrentlyStatus,
     ConsumeFromWhere,
@@ -117,7 +117,7 @@ def test_transactions_are_delivered_only_when_committed(cluster: Cluster, topic:
         assert got.empty()
 
 
-def test_a_transaction_begun_by_one_producer_is_decided_by_another_of_its_group(
+def test_a_transaction_of_one_producer_is_decided_by_another_of_its_group(
     cluster: Cluster, topic: str
 ) -> None:
     undecided = Decisions({b"orphan": UNKNOWN}, {})
