@@ -57,7 +57,7 @@ def test_the_edges_of_a_queue(caller) -> None:
 
 
 def test_a_suspended_pull_ends_with_the_arrival(caller, embedded) -> None:
-    """The broker answers a suspended pull as soon as a message comes, not at the end of its wait."""
+    """The broker answers as soon as a message comes, not at the end of the wait."""
     producer = Producer(caller, create=True)
     queue = producer.send(Message("held", b"first")).queue
     consumer = PullConsumer(caller)
