@@ -5,11 +5,11 @@ from typing import Any
 
 import msgspec
 
-from broker.client.caller import Reply, build_request
 from broker.common.group import is_system_group
 from broker.common.message_queue import MessageQueue
 from broker.errors import BrokerError, RocketMQError
 from broker.remoting.protocol.codes import RequestCode, ResponseCode, version_name
+from broker.remoting.rpc.caller import Reply, build_request
 from mqadmin.admin.connections import (
     ConsumerConnections,
     ask_groups,

@@ -8,13 +8,13 @@ from heapq import merge
 
 import msgspec
 
-from broker.client.caller import build_request
-from broker.client.pull_consumer import FOUND, PullConsumer, PullResult
-from broker.client.route_cache import Route
 from broker.common.message_queue import MessageQueue
 from broker.errors import ClientError, RocketMQError
 from broker.message.message import MessageExt
 from broker.remoting.protocol.codes import RequestCode
+from broker.remoting.rpc.caller import build_request
+from broker.remoting.rpc.pull_consumer import FOUND, PullConsumer, PullResult
+from broker.remoting.rpc.route_cache import Route
 from mqadmin.admin.failure import describe
 from mqadmin.admin.message import result as kinds
 from mqadmin.admin.message.record import BodyView, record_of, unwrapped

@@ -9,11 +9,11 @@ from time import sleep
 
 import msgspec
 
-from broker.client.pull_consumer import NO_NEW_MESSAGE, PULL_ACCEPTS, PullConsumer, read_pull
 from broker.common.clock import Clock, SystemClock
 from broker.common.message_queue import MessageQueue
 from broker.errors import RocketMQError
 from broker.message.message import MessageExt
+from broker.remoting.rpc.pull_consumer import NO_NEW_MESSAGE, PULL_ACCEPTS, PullConsumer, read_pull
 from mqadmin.admin.failure import describe
 from mqadmin.admin.message.read import QueueRange, Reader, chosen_queues
 from mqadmin.admin.message.record import unwrapped

@@ -13,11 +13,11 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from broker.client.caller import Reply, build_request
-from broker.client.route_cache import Route
 from broker.common.message_queue import MessageQueue
 from broker.errors import BrokerError, ClientError, RocketMQError
 from broker.remoting.protocol.codes import RequestCode, ResponseCode
+from broker.remoting.rpc.caller import Reply, build_request
+from broker.remoting.rpc.route_cache import Route
 from mqadmin.admin.failure import describe
 from mqadmin.admin.result import TargetError
 from mqadmin.admin.session import AdminSession

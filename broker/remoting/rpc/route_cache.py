@@ -6,12 +6,12 @@
 
 from typing import Any
 
-from broker.client.caller import Caller
 from broker.common.clock import Clock, SystemClock
 from broker.common.message_queue import MessageQueue
 from broker.common.topic import is_readable, is_writable
 from broker.errors import BrokerError, ClientError
 from broker.remoting.protocol.codes import RequestCode, ResponseCode
+from broker.remoting.rpc.caller import Caller
 
 #: A cached route expires after this time. **Source:** ClientConfig#pollNameServerInterval.
 ROUTE_TTL_MS = 30_000

@@ -12,14 +12,15 @@ from typing import Any
 
 import msgspec
 
-from broker.client.caller import Caller, Reply, build_request
-from broker.client.route_cache import RouteCache
 from broker.common import sysflag
 from broker.common.group import TOOLS_CONSUMER_GROUP
 from broker.common.message_queue import MessageQueue
 from broker.errors import ClientError, RocketMQError
 from broker.message.message import MessageExt
+from broker.message.record import scan_records
 from broker.remoting.protocol.codes import RequestCode, ResponseCode
+from broker.remoting.rpc.caller import Caller, Reply, build_request
+from broker.remoting.rpc.route_cache import RouteCache
 
 #: Messages requested per pull. **Source:** MessageStoreConfig#maxTransferCountOnMessageInMemory.
 PULL_BATCH = 32
@@ -182,8 +183,6 @@ def read_pull(reply: Reply, tags: str = "*") -> PullResult:
 
     **Source:** RocketMQ ``PullAPIWrapper#processPullResult``.
     """
-    from broker.message.record import scan_records
-
     header = reply.header
     status = _STATUS[reply.code]
     messages: list[MessageExt] = []

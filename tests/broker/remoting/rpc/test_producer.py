@@ -4,7 +4,6 @@ import zlib
 
 import pytest
 
-from broker.client.producer import ATTEMPTS, Producer
 from broker.common.clock import ManualClock
 from broker.common.message_queue import MessageQueue
 from broker.common.topic import TBW102
@@ -15,6 +14,7 @@ from broker.message.properties import decode_properties
 from broker.remoting.protocol.codes import ResponseCode
 from broker.remoting.protocol.command import response
 from broker.remoting.protocol.header.send import decode_send_header
+from broker.remoting.rpc.producer import ATTEMPTS, Producer
 
 
 def ok(address, command):
@@ -144,15 +144,15 @@ def test_big_bodies_are_compressed(sending, producer) -> None:
 
 
 @pytest.mark.parametrize(
-    ("message", "said"),
+    ("message", "reason"),
     [
         (Message("a b", b"x"), "illegal"),
         (Message("t", b""), "needs a body"),
-        (Message("SCHEDULE_TOPIC_XXXX", b"x"), "nobody may send"),
+        (Message("SCHEDULE_TOPIC_XXXX", b"x"), "reserved"),
     ],
 )
-def test_bad_messages_never_travel(sending, producer, message, said) -> None:
-    with pytest.raises(ClientError, match=said):
+def test_bad_messages_never_travel(sending, producer, message, reason) -> None:
+    with pytest.raises(ClientError, match=reason):
         producer.send(message)
     assert not sending.calls
 

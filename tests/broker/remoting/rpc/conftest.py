@@ -4,17 +4,17 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from broker.client.caller import Caller
 from broker.errors import RocketMQError
 from broker.remoting.protocol.body.route import BrokerData, QueueData, TopicRouteData
 from broker.remoting.protocol.codes import ResponseCode
 from broker.remoting.protocol.command import RemotingCommand, response
+from broker.remoting.rpc.caller import Caller
 
 Script = Callable[[str, RemotingCommand], RemotingCommand | RocketMQError]
 
 
 class Scripted:
-    """``scripts`` maps a request code to what answers it; ``calls`` remembers what was asked."""
+    """``scripts`` maps a request code to what answers it; ``calls`` lists the requests."""
 
     def __init__(self) -> None:
         self.scripts: dict[int, Script] = {}

@@ -2,7 +2,6 @@
 
 import pytest
 
-from broker.client.caller import NAMESRV_TIMEOUT_MS, Caller, build_request, named
 from broker.errors import (
     BrokerError,
     ClientError,
@@ -11,6 +10,7 @@ from broker.errors import (
     RequestTimeoutError,
 )
 from broker.remoting.protocol.command import response
+from broker.remoting.rpc.caller import NAMESRV_TIMEOUT_MS, Caller, build_request, named
 
 
 def test_fields_travel_under_their_wire_names() -> None:

@@ -2,13 +2,13 @@
 
 import pytest
 
-from broker.client.pull_consumer import PullConsumer, wanted_tags
 from broker.common.message_queue import MessageQueue
 from broker.errors import BrokerError, ClientError, ConnectError
 from broker.message.message import MessageExt
 from broker.message.properties import encode_properties
 from broker.message.record import MAGIC_V1, body_crc, encode_record
 from broker.remoting.protocol.command import response
+from broker.remoting.rpc.pull_consumer import PullConsumer, wanted_tags
 
 QUEUE = MessageQueue("t", "a", 1)
 

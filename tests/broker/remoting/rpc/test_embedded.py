@@ -2,12 +2,12 @@
 
 import pytest
 
-from broker.client.caller import Caller
-from broker.client.producer import Producer
-from broker.client.pull_consumer import NO_NEW_MESSAGE, OFFSET_ILLEGAL, PullConsumer
 from broker.common.message_queue import MessageQueue
 from broker.message.message import Message
 from broker.remoting.blocking import BlockingClient
+from broker.remoting.rpc.caller import Caller
+from broker.remoting.rpc.producer import Producer
+from broker.remoting.rpc.pull_consumer import NO_NEW_MESSAGE, OFFSET_ILLEGAL, PullConsumer
 from broker.server.standalone import BlockingEmbeddedBroker
 
 
@@ -56,8 +56,8 @@ def test_the_edges_of_a_queue(caller) -> None:
     assert consumer.min_offsets([MessageQueue("edges", queue.broker_name, 0)]) == [0]
 
 
-def test_a_held_pull_ends_with_the_arrival(caller, embedded) -> None:
-    """The broker answers a held pull as soon as a message comes, not at the end of its wait."""
+def test_a_suspended_pull_ends_with_the_arrival(caller, embedded) -> None:
+    """The broker answers as soon as a message comes, not at the end of the wait."""
     producer = Producer(caller, create=True)
     queue = producer.send(Message("held", b"first")).queue
     consumer = PullConsumer(caller)
@@ -65,7 +65,7 @@ def test_a_held_pull_ends_with_the_arrival(caller, embedded) -> None:
     try:
         address, pull = consumer.pull_request(queue, 1, suspend_ms=8_000)
         other = Producer(second, routes=producer.routes)
-        # the held pull goes out first; the message after it on the same connection
+        # the suspended pull goes out first; the message after it on the same connection
         send = other.request(Message("held", b"second"), queue)
         answers = caller.call_all([(address, pull), send], accept=(0,))
         assert [answer.code for answer in answers] == [0, 0]

@@ -3,12 +3,13 @@
 **Source:** RocketMQ ``DefaultMQProducerImpl#sendDefaultImpl``, ``TopicPublishInfo``.
 """
 
+import os
 import random
+import socket
+import time
 
 import msgspec
 
-from broker.client.caller import Caller, Reply, build_request
-from broker.client.route_cache import Route, RouteCache
 from broker.common import sysflag
 from broker.common.clock import Clock, SystemClock
 from broker.common.message_queue import MessageQueue
@@ -16,9 +17,12 @@ from broker.common.topic import TBW102, check_topic_name, is_not_allowed_send_to
 from broker.errors import BrokerError, ClientError, RemotingError
 from broker.message import compression
 from broker.message.message import PROPERTY_UNIQ_KEY, Message
+from broker.message.message_id import compose_uniq_key
 from broker.message.properties import encode_properties
 from broker.remoting.protocol.codes import RequestCode, ResponseCode
 from broker.remoting.protocol.command import RemotingCommand
+from broker.remoting.rpc.caller import Caller, Reply, build_request
+from broker.remoting.rpc.route_cache import Route, RouteCache
 
 #: Attempts of one send. **Source:** DefaultMQProducer#retryTimesWhenSendFailed (2) + 1.
 ATTEMPTS = 3
@@ -156,7 +160,7 @@ class Producer:
         if reason is not None:
             raise ClientError(f"topic {message.topic!r}: {reason}")
         if is_not_allowed_send_topic(message.topic):
-            raise ClientError(f"topic {message.topic} belongs to the broker: nobody may send to it")
+            raise ClientError(f"topic {message.topic} is reserved for the broker")
         if not message.body:
             raise ClientError("a message needs a body", "brokers refuse an empty one")
 
@@ -228,10 +232,6 @@ class Producer:
 
     def _uniq_key(self) -> str:
         """Create a unique key. **Source:** RocketMQ ``MessageClientIDSetter#createUniqID``."""
-        import os
-
-        from broker.message.message_id import compose_uniq_key
-
         self._counter += 1
         now_ms = self._clock.now_ms()
         since_ms = now_ms - _month_start_ms(now_ms)
@@ -240,16 +240,12 @@ class Producer:
 
 def _month_start_ms(now_ms: int) -> int:
     """Return the start of the month of ``now_ms`` in the local zone, epoch ms."""
-    import time
-
     now = time.localtime(now_ms / 1000)
     return int(time.mktime((now.tm_year, now.tm_mon, 1, 0, 0, 0, 0, 0, -1))) * 1000
 
 
 def _own_ip() -> str:
     """Return this host's address on the default route; no packet is sent."""
-    import socket
-
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         try:
             probe.connect(("192.0.2.1", 9))
