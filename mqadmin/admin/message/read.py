@@ -197,7 +197,7 @@ def _no_results(queue: MessageQueue, queue_offset: int, result: PullResult) -> Q
         )
     return QueryResult(
         kind=kinds.DATA_DELETED,
-        detail=f"queue offset {queue_offset} is in range, but its message is gone from the "
+        detail=f"queue offset {queue_offset} is in range, but its message is no longer in the "
         f"CommitLog ({result.remark or result.status}): {place}",
         hint="mqadmin store inspect on the broker's host shows what the files hold",
     )
