@@ -66,6 +66,10 @@ NO_QUEUE: Final = -1
 MAX_SUSPEND_MS: Final = 120_000  # a longer suspension would hit the idle timeout of the connection
 MAX_GET_COUNTERS: Final = 100_000
 
+SLAVE_NOT_READABLE: Final = (
+    "[REJECTREQUEST]this broker is a slave with slaveReadEnable=false: pull from its master"
+)
+
 FORBIDDEN_BROKER, FORBIDDEN_GROUP, FORBIDDEN_TOPIC = 1, 2, 3
 FORBIDDEN_BROADCAST, FORBIDDEN_SUBSCRIPTION = 4, 5
 
@@ -112,6 +116,7 @@ class PullMessageProcessor:
         limits = context.store.config
         self._max_count = limits.max_transfer_count_on_message_in_memory
         self._max_bytes = limits.max_transfer_bytes_on_message_in_memory
+        self._is_slave = context.config.is_slave
 
     def pull(self, connection: "Connection", request: RemotingCommand) -> Reply:
         """PULL_MESSAGE, first execution: the pull may be suspended."""
@@ -175,6 +180,9 @@ class PullMessageProcessor:
         self, connection: "Connection", request: RemotingCommand, held: SuspendedPull | None
     ) -> Reply:
         context = self._context
+        if self._is_slave and not context.config.slave_read_enable:
+            # As in Java 5, before any check of the request; 4.9 serves such pulls.
+            return response(request, ResponseCode.SYSTEM_BUSY, SLAVE_NOT_READABLE)
         header = decode_header_fields(PullMessageRequestHeader, request.ext_fields)
         group = context.groups.find(header.consumer_group)
         topic = context.topics.get(header.topic)

@@ -583,3 +583,26 @@ class TestInnerBatches:
         assert batches.send("Bulk", b"no batch", f=0x80).code == 0
         found = records(self.pull(batches, self.OLD, queueOffset=6))
         assert [(m.queue_offset, m.body) for m in found] == [(6, b"no batch")]
+
+
+@pytest.mark.parametrize(
+    ("readable", "code"), [("false", ResponseCode.SYSTEM_BUSY), ("true", ResponseCode.SUCCESS)]
+)
+@pytest.mark.parametrize("kind", [RequestCode.PULL_MESSAGE, RequestCode.LITE_PULL_MESSAGE])
+def test_a_slave_serves_pulls_only_with_slave_read_enable(make_desk, readable, code, kind) -> None:
+    slave = make_desk(brokerRole="SLAVE", brokerId="1", slaveReadEnable=readable)
+    slave.topic("Orders")
+    slave.send()
+    fields = {
+        "consumerGroup": "G1",
+        "topic": "Orders",
+        "queueId": 0,
+        "queueOffset": 0,
+        "maxMsgNums": 32,
+        "sysFlag": 4,
+        "commitOffset": 0,
+        "suspendTimeoutMillis": 0,
+        "subscription": "*",
+        "subVersion": 0,
+    }
+    assert slave.ask(kind, fields).code == code
