@@ -89,9 +89,10 @@ def test_our_slave_follows_a_java_master_and_serves_its_consumers_alone(
     assert end > 2 * FILE
     assert log_bytes(stores[1], end) == log_bytes(stores[0], end)
     printed = peer_533.mqadmin("haStatus", "-n", namesrv, "-b", slave.address)
-    assert re.search(rf"MaxOffset: +{end}\b", printed), printed
+    assert f"#CommitLogMaxOffset\t{end}" in printed, printed
+    assert f"#MasterFlushOffset\t{end}" in printed, printed
     printed = peer_533.mqadmin("haStatus", "-n", namesrv, "-b", master.address)
-    assert re.search(rf"Ack: {end}\b", printed) or str(end) in printed, printed
+    assert printed.count(str(end)) >= 2, printed  # the master's end and the acknowledged offset
     until(lambda: "Copied" in table(stores[1], "topics.json"), "the topic at the slave")
     master.kill()
     peer_533.ask("forget", namesrv=namesrv)
@@ -136,7 +137,7 @@ def test_a_java_slave_follows_our_master(
     assert end > 2 * FILE
     assert log_bytes(stores[1], end) == log_bytes(stores[0], end)
     printed = peer_533.mqadmin("haStatus", "-n", namesrv, "-b", master.address)
-    assert str(end) in printed, printed
+    assert printed.count(str(end)) >= 2, printed
     until(lambda: "Copied" in table(stores[1], "topics.json"), "the topic at the slave")
     peer_533.ask("forget", namesrv=namesrv)
 
