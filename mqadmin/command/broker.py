@@ -1,4 +1,4 @@
-"""``mqadmin broker``: status, config show."""
+"""``mqadmin broker``: status, config show, ha."""
 
 from typing import TYPE_CHECKING, Annotated
 
@@ -19,7 +19,8 @@ NOUN = Noun(
 
     A broker is selected by its brokerName (shared by master and slaves) or by its address
     HOST:PORT (one process). The runtime status contains rates, latencies, queue depths and disk
-    use; the configuration is the effective one, including defaults.
+    use; the configuration is the effective one, including defaults; ha is the replication between
+    the brokers of one brokerName.
     """,
 )
 
@@ -34,6 +35,22 @@ BROKER_CONFIG = View(
     ("brokerName", "brokerId", "address", "key", "value"),
     wide=("clusterName", "brokerName", "brokerId", "address", "version", "key", "value"),
     keep=("value",),
+)
+BROKER_HA = View(
+    "broker.ha",
+    (
+        "brokerName",
+        "brokerId",
+        "address",
+        "role",
+        "peer",
+        "endOffset",
+        "ackOffset",
+        "gapBytes",
+        "inSync",
+        "bytesPerSecond",
+    ),
+    keep=("peer", "ackOffset", "gapBytes", "inSync"),
 )
 
 BROKER_HELP = "Broker name or HOST:PORT; default: all brokers."
@@ -75,6 +92,32 @@ def config_show(
     """Show the effective configuration of brokers, every key with its value."""
     listing = brokers(session.admin).config(broker=broker, cluster=cluster)
     _emit_maps(session, BROKER_CONFIG, listing, "config", keys or [])
+
+
+@NOUN.verb(
+    "ha",
+    view=BROKER_HA,
+    examples=["mqadmin broker ha", "mqadmin broker ha broker-a -o json"],
+)
+def ha(
+    session: Session,
+    broker: Annotated[str | None, Argument("BROKER", help=BROKER_HELP, complete="broker")] = None,
+    cluster: Annotated[
+        str | None, Option("--cluster", "-c", metavar="NAME", help=CLUSTER_HELP)
+    ] = None,
+) -> None:
+    """Show the replication of brokers, one line per HA connection and side.
+
+    A master shows each connected slave (peer): the end of its log, the offset that the slave
+    has acknowledged, the gap between them, and whether it counts the slave as in sync
+    (haMaxGapNotInSync). A slave shows its master: inSync is whether it is connected. Status 1 if a
+    slave is not in sync.
+    """
+    listing = brokers(session.admin).ha(broker=broker, cluster=cluster)
+    late = [item.peer or "its master" for item in listing.items if item.in_sync is False]
+    if late:
+        session.report(NO, "notInSync", f"not in sync: {', '.join(late)}")
+    session.emit_listing(BROKER_HA, listing)
 
 
 def _emit_maps(

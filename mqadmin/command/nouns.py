@@ -44,6 +44,7 @@ NOUNS: Final[dict[str, NounEntry]] = {
             "index": "store.tables",
             "config": "store.tables",
             "layout": "store.layout",
+            "diff": "store.diff",
             "watch": "store.watch",
             "repair": "store.repair",
             "recover": "store.repair",

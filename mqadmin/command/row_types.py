@@ -5,7 +5,7 @@ It imports every library, so it is loaded only when such an output is asked for.
 
 from typing import Any, Final
 
-from mqadmin.admin.broker import BrokerConfigRecord, BrokerStatus
+from mqadmin.admin.broker import BrokerConfigRecord, BrokerStatus, ReplicationRecord
 from mqadmin.admin.cluster import ClusterRecord
 from mqadmin.admin.connections import ConsumerConnections
 from mqadmin.admin.consumer import ConsumerRecord, LagRecord
@@ -18,6 +18,7 @@ from mqadmin.admin.offset.library import OffsetRecord
 from mqadmin.admin.offset.reset import ResetItem
 from mqadmin.admin.topic import TopicRecord, TopicRoute, TopicStatus
 from mqadmin.command.rows import ChangeRow, ContextRow, LayoutRow, SettingRow
+from mqadmin.inspector.compare.logs import StoreDiff
 from mqadmin.inspector.growth import Growth, TopicGrowth
 from mqadmin.inspector.rows import (
     CheckpointRow,
@@ -42,6 +43,7 @@ from mqadmin.repair.store_repair import RepairResult
 
 ROW_TYPES: Final[dict[str, Any]] = {
     "broker.config.show": BrokerConfigRecord,
+    "broker.ha": ReplicationRecord,
     "broker.status": BrokerStatus,
     "cluster.list": ClusterRecord,
     "consumer.connections": ConsumerConnections,
@@ -77,6 +79,7 @@ ROW_TYPES: Final[dict[str, Any]] = {
     "topic.status": TopicStatus,
     "topic.update": ChangeRow,
     "store.config": ConfigRow,
+    "store.diff": StoreDiff,
     "store.export": MessageRow,
     "store.export.result": ExportResult,
     "store.find": FoundRow,

@@ -27,6 +27,7 @@ from broker.remoting.protocol.body.consume import (
     QueueTimeSpan,
 )
 from broker.remoting.protocol.body.group import SubscriptionGroupWrapper
+from broker.remoting.protocol.body.ha import HARuntimeInfo
 from broker.remoting.protocol.body.kv import KVTable
 from broker.remoting.protocol.body.offset import ConsumerOffsetSerializeWrapper, ResetOffsetBody
 from broker.remoting.protocol.body.route import BrokerData, QueueData, TopicList, TopicRouteData
@@ -209,6 +210,7 @@ class FakeBroker(Peer):
         self.running: dict[str, ConsumerRunningInfo] = {}
         self.config = {"useServerSideResetOffset": "true", "flushDelayOffsetInterval": "10000"}
         self.runtime = {"brokerVersionDesc": "V5_3_3", "putTps": "1.5 2.0 3.0"}
+        self.ha = HARuntimeInfo(master=True)
         self.ignore_writes = False
         self.told_clients: list[tuple[str, int]] = []
         self.index_batch = 64
@@ -351,6 +353,9 @@ class FakeBroker(Peer):
     def on_28(self, header: Any, command: RemotingCommand) -> KVTable:
         own = {"commitLogMinOffset": str(self.log_begin), "commitLogMaxOffset": str(self.log_end)}
         return KVTable(table={**self.runtime, **own})
+
+    def on_907(self, header: Any, command: RemotingCommand) -> HARuntimeInfo:
+        return self.ha
 
     # --- messages -------------------------------------------------------------------------
 

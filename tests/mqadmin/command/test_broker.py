@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from mqadmin.admin.broker import BrokerConfigRecord, BrokerStatus
+from mqadmin.admin.broker import BrokerConfigRecord, BrokerStatus, ReplicationRecord
 from mqadmin.admin.result import Listing
 
 Run = Callable[..., Any]
@@ -75,3 +75,45 @@ def test_csv_has_one_row_per_key(mqadmin: Run, admin: Any) -> None:
 def test_an_empty_value_is_a_dash(mqadmin: Run, admin: Any, screen: Any) -> None:
     admin.answers["broker.config"] = CONFIG
     screen("broker-config.txt", mqadmin("broker", "config", "show").out)
+
+
+def link(**fields: Any) -> ReplicationRecord:
+    known = {"cluster_name": "C", "broker_name": "broker-a", "broker_id": 0}
+    unknown = dict.fromkeys(ReplicationRecord.__struct_fields__)
+    return ReplicationRecord(**{**unknown, **known, "address": "10.0.0.1:10911", **fields})
+
+
+MASTER = link(
+    role="MASTER",
+    peer="10.0.0.2:40000",
+    end_offset=2682393,
+    ack_offset=2682393,
+    gap_bytes=0,
+    in_sync=True,
+    bytes_per_second=472000,
+)
+
+
+def test_ha_is_one_line_per_connection_and_side(mqadmin: Run, admin: Any, screen: Any) -> None:
+    slave = link(
+        broker_id=1,
+        address="10.0.0.2:10911",
+        role="SLAVE",
+        peer="10.0.0.1:10912",
+        ack_offset=2682393,
+        in_sync=True,
+        bytes_per_second=472000,
+    )
+    admin.answers["broker.ha"] = Listing(items=[MASTER, slave])
+    done = mqadmin("broker", "ha")
+    assert (done.status, done.err) == (0, "")
+    screen("broker-ha.txt", done.out)
+
+
+def test_a_slave_that_is_not_in_sync_is_a_no(mqadmin: Run, admin: Any) -> None:
+    late = link(role="MASTER", peer="10.0.0.3:40000", gap_bytes=1 << 30, in_sync=False)
+    admin.answers["broker.ha"] = Listing(items=[MASTER, late])
+    done = mqadmin("broker", "ha", "broker-a")
+    assert done.status == 1
+    assert "10.0.0.3:40000" in done.err
+    assert "10.0.0.2:40000" in done.out

@@ -1,0 +1,1 @@
+"""Comparison of stores: the logs of a master and its slave."""
