@@ -83,6 +83,8 @@ class HAConnection:
         self._wake_out, self._wake_in = socket.socketpair()
         self._wake_out.setblocking(False)
         self._wake_in.setblocking(False)
+        self._ahead = False
+        self._sending_until = 0
         self._sleeping = False
         self._stopping = False
         self._last_received = self._last_sent = time.monotonic()
@@ -155,22 +157,37 @@ class HAConnection:
                     "slave %s: reports %d, transfer from %d",
                     *(self.address, offset, self.transfer_from),
                 )
-            self.acknowledged = offset
-            self._on_report(self)
+            elif offset > max(self.transfer_from, self._sending_until):
+                raise RemoteProtocolError(
+                    f"HA report: {offset} is acknowledged, {self.transfer_from} was sent"
+                )
+            if not self._ahead:
+                self.acknowledged = offset
+                self._on_report(self)
 
     def _start(self, offset: int) -> int:
-        """Return the start of the transfer; a slave with an empty log gets the last file only."""
-        if offset:
-            return offset
+        """Return the start of the transfer; a slave with an empty log gets the last file only.
+
+        A slave whose log ends after the master's has another history: it gets heartbeats, from
+        which our slave finds the offset of divergence, and its reports acknowledge nothing. Java's
+        master counts them.
+        """
         end = self._log.max_offset
-        return end - end % self._log.file_size
+        self._ahead = offset > end
+        if self._ahead:
+            log.error(
+                "slave %s: its log ends at %d, after this master's at %d: nothing is sent to it;"
+                " start it with an empty store directory",
+                *(self.address, offset, end),
+            )
+        return offset or end - end % self._log.file_size
 
     # ---- transfer
 
     def _transfer(self) -> bool:
         """Send one transfer; False if there is nothing to send now."""
         limit = min(self._config.ha_transfer_batch_size, self._log.max_offset - self.transfer_from)
-        if limit <= 0:
+        if limit <= 0 or self._ahead:
             return False
         data = self._log.rest_of_file(self.transfer_from)
         if data is None:
@@ -185,6 +202,8 @@ class HAConnection:
                 time.sleep(0.01)
                 return True
         header = encode_transfer_header(self.transfer_from, limit)
+        # Reports are read during the send, too: the slave may have a part of it already.
+        self._sending_until = self.transfer_from + limit
         with data, data[:limit] as body:
             self._send([memoryview(header), body])
         self.transfer_from += limit
@@ -228,7 +247,7 @@ class HAConnection:
             return
         self._sleeping = True
         # An append between the last check and the assignment did not wake the thread.
-        if 0 <= self.transfer_from < self._log.max_offset:
+        if 0 <= self.transfer_from < self._log.max_offset and not self._ahead:
             self._sleeping = False
             return
         ready, _, _ = select.select([self._sock, self._wake_in], [], [], max(wait, 0.01))

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from broker.server.ha.config import HaConfig
 from broker.server.ha.connection import FlowControl
-from broker.store.ha.frames import encode_report
+from broker.store.ha.frames import encode_report, encode_transfer_header
 from tests.support.replicas import Pair, in_pair, log_bytes, put, until
 
 
@@ -73,3 +73,65 @@ def test_a_malformed_report_closes_the_connection(tmp_path: Path, run) -> None:
         await until(lambda: not pair.service.runtime_info().ha_connection_info)
 
     run(in_pair(tmp_path, scenario))
+
+
+def test_a_report_of_more_than_was_sent_acknowledges_nothing(tmp_path: Path, run) -> None:
+    async def scenario(pair: Pair) -> None:
+        put(pair.master, 3)
+        end = pair.master.max_physical_offset
+        answers: list[object] = []
+        pair.service.await_replicas(end, 2, answers.append)
+        reader, writer = await asyncio.open_connection("127.0.0.1", pair.service.port)
+        writer.write(encode_report(10))
+        await reader.readexactly(12 + end - 10)
+        writer.write(encode_report(end + 1))
+        assert await reader.read() == b""
+        writer.close()
+        assert answers == []
+
+    run(in_pair(tmp_path, scenario))
+
+
+def test_a_slave_ahead_of_its_master_gets_heartbeats_only_and_acknowledges_nothing(
+    tmp_path: Path, run
+) -> None:
+    config = HaConfig(ha_send_heartbeat_interval=20)
+
+    async def scenario(pair: Pair) -> None:
+        put(pair.master, 3)
+        ahead = pair.master.max_physical_offset + 1_000
+        reader, writer = await asyncio.open_connection("127.0.0.1", pair.service.port)
+        writer.write(encode_report(ahead))
+        heartbeat = encode_transfer_header(ahead, 0)
+        assert await reader.readexactly(12) == heartbeat
+        put(pair.master, 3)
+        assert pair.master.max_physical_offset > ahead
+        answers: list[object] = []
+        pair.service.await_replicas(ahead, 2, answers.append)
+        writer.write(encode_report(ahead))
+        assert await reader.readexactly(24) == heartbeat * 2
+        assert answers == []
+        assert pair.service.runtime_info().in_sync_slave_nums == 0
+        writer.close()
+
+    run(in_pair(tmp_path, scenario, config))
+
+
+def test_a_report_during_a_long_send_acknowledges_its_part(tmp_path: Path, run) -> None:
+    config = HaConfig(ha_transfer_batch_size=4 << 20)
+
+    async def scenario(pair: Pair) -> None:
+        put(pair.master, 80)
+        reader, writer = await asyncio.open_connection("127.0.0.1", pair.service.port, limit=1024)
+        writer.write(encode_report(1))
+        await reader.readexactly(12 + 1_000)
+        writer.write(encode_report(1_001))
+        await until(
+            lambda: (
+                [one.slave_ack_offset for one in pair.service.runtime_info().ha_connection_info]
+                == [1_001]
+            )
+        )
+        writer.close()
+
+    run(in_pair(tmp_path, scenario, config))
