@@ -8,7 +8,9 @@ from broker.server.config import SETTINGS, BrokerConfig, lane_limits
 
 # One value per setting that is not its default: none may be untested.
 EXAMPLES = {
-    "defaultMessageRequestMode": "other",
+    "enablePopMessageThreshold": "true",
+    "retrieveMessageFromPopRetryTopicV1": "false",
+    "defaultMessageRequestMode": "POP",
     "defaultPopShareQueueNum": "0",
     "serverLoadBalancerEnable": "false",
     "enablePopBufferMerge": "true",
