@@ -233,6 +233,8 @@ class BrokerController:
             timers, self._clock, self.store.config.timer_flush_interval_ms, self._in_thread
         )
         timers.on_delivered = self._delivered
+        if self.context.transactions is not None:
+            self.context.transactions.intercept = timers.intercept
         return report
 
     def _load_tables(self) -> None:

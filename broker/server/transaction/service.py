@@ -23,6 +23,7 @@ from broker.server.transaction.end import COMMIT, NOT_FOUND, Refusal, check_end,
 from broker.server.transaction.half import resume
 from broker.server.transaction.ops import OpBatch
 from broker.store.results import MessageExtBrokerInner, PutMessageResult, PutMessageStatus
+from broker.store.timer.timer_message import REQUEST_PROPERTIES
 
 if TYPE_CHECKING:
     from broker.common.clock import Clock
@@ -57,12 +58,17 @@ class Counts(NamedTuple):
     discarded: int = 0
 
 
+Intercept = Callable[[MessageExtBrokerInner, dict[str, str]], PutMessageResult | None]
+"""Redirects a message with a delivery time to the timer topic; returns a refusal or None."""
+
+
 class TransactionalMessageService:
     """The transactions of one broker.
 
     ``on_op_due`` is called when a half waits for its op record, ``on_decided`` with the queue
     offset of each half that is decided.
 
+    ``intercept`` redirects committed messages with a delivery time, None without timers.
     ``config`` returns the settings in force; ``delays`` redirects a committed message that asks
     for a delay. ``on_committed(topic, stored bytes)`` is called for each committed message.
     """
@@ -79,6 +85,7 @@ class TransactionalMessageService:
         self.counts = Counts()
         self.on_op_due: Callable[[], None] | None = None
         self.on_decided: Callable[[int], None] | None = None
+        self.intercept: Intercept | None = None
         self.on_committed: Callable[[str, int], None] | None = None
         self._clock = clock
         self._config = config
@@ -134,20 +141,25 @@ class TransactionalMessageService:
         return None
 
     def _delay(self, inner: MessageExtBrokerInner) -> Refusal | None:
-        """Redirect a message with a delay level: the level counts from the commit.
+        """Redirect a message with a delay level or a delivery time; both count from the commit.
 
         **Source:** RocketMQ HookUtils#handleScheduleMessage (transaction type COMMIT).
         """
-        delays = self._delays()
-        if delays is None or b"DELAY\x01" not in inner.properties:
+        raw, delays = inner.properties, self._delays()
+        if b"DELAY\x01" not in raw and b"TIMER_D" not in raw:
             return None
-        properties = decode_properties(inner.properties)
-        level = delay_level(properties, delays.max_level)
-        if level <= 0:
-            return None
-        reason = delays.suspend(inner, properties, level)
-        if reason is not None:
-            return Refusal(ResponseCode.MESSAGE_ILLEGAL, reason)
+        properties = decode_properties(raw)
+        level = delay_level(properties, delays.max_level) if delays is not None else 0
+        if level > 0 and delays is not None:
+            for name in REQUEST_PROPERTIES:
+                properties.pop(name, None)
+            reason = delays.suspend(inner, properties, level)
+            if reason is not None:
+                return Refusal(ResponseCode.MESSAGE_ILLEGAL, reason)
+        elif self.intercept is not None:
+            refused = self.intercept(inner, properties)
+            if refused is not None:
+                return _refused(refused)
         inner.properties = encode_properties(properties)
         return None
 
