@@ -112,11 +112,15 @@ def test_transactions_are_delivered_only_when_committed(cluster: Cluster, topic:
         for body in (b"rollback", b"never", b"commit", b"later", b"raised"):
             result = producer.send_in_transaction(Message(topic, body, properties={"DELAY": "3"}))
             assert result.local_transaction_state is decisions.execute.get(body, UNKNOWN)
-        assert sorted(got.get(timeout=WAIT_S) for _ in range(3)) == [b"commit", b"later", b"raised"]
+        delivered: set[bytes] = set()
+        while not delivered >= {b"commit", b"later", b"raised"}:
+            delivered.add(got.get(timeout=WAIT_S))
         asked: set[bytes] = set()
         while not asked >= {b"later", b"never", b"raised"}:
             asked.add(decisions.checked.get(timeout=WAIT_S))
-        assert got.empty()
+        while not got.empty():  # a check that overtakes the decision may deliver a second copy
+            delivered.add(got.get())
+        assert delivered == {b"commit", b"later", b"raised"}
 
 
 def test_a_transaction_of_one_producer_is_decided_by_another_of_its_group(
@@ -129,7 +133,9 @@ def test_a_transaction_of_one_producer_is_decided_by_another_of_its_group(
     consumer, got = consuming(cluster[0], topic, f"g-{topic}")
     with consumer, TransactionProducer(f"tx-{topic}", cluster[0], decided, PATIENT) as second:
         second.send_in_transaction(Message(topic, b"own"))
-        assert sorted(got.get(timeout=WAIT_S) for _ in range(2)) == [b"orphan", b"own"]
+        delivered: set[bytes] = set()
+        while not delivered >= {b"orphan", b"own"}:
+            delivered.add(got.get(timeout=WAIT_S))
 
 
 def test_a_request_gets_the_reply_of_its_consumer(cluster: Cluster, topic: str) -> None:
