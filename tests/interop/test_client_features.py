@@ -55,6 +55,7 @@ def cluster(
         transactionCheckInterval=1_000,
         transactionTimeOut=1_000,
         recallMessageEnable="true",
+        timerWheelEnable="true",
     )
     yield namesrv, broker.address
     close_all(servers.running)
