@@ -21,6 +21,7 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
+from broker.common.times import parse_duration_ms
 from broker.errors import ConfigError
 
 DEFAULT_NAMESRV = "127.0.0.1:9876"
@@ -132,8 +133,6 @@ class Settings:
     @property
     def timeout_ms(self) -> int:
         """The total deadline of the run, in milliseconds."""
-        from broker.common.times import parse_duration_ms
-
         effective = self.effective["timeout"]
         try:
             timeout_ms = parse_duration_ms(str(effective.value))
@@ -292,7 +291,7 @@ def load_contexts(path: str) -> Contexts:
     except FileNotFoundError:
         return Contexts("", {})
     except (OSError, tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise ConfigError(f"context file ({path}): {error}", "mend or remove the file") from error
+        raise ConfigError(f"context file ({path}): {error}", "repair or remove the file") from error
     named = document.get("contexts", {})
     current = document.get("current", "")
     if not isinstance(named, dict) or not isinstance(current, str):
@@ -303,7 +302,7 @@ def load_contexts(path: str) -> Contexts:
         for word, value in settings.items():
             if word not in CONTEXT_WORDS or not isinstance(value, (str, bool)):
                 raise ConfigError(
-                    f"context file ({path}): contexts.{name}.{word} is no setting",
+                    f"context file ({path}): contexts.{name}.{word} is not a setting",
                     "settings: " + ", ".join(CONTEXT_WORDS),
                 )
     return Contexts(current, named)

@@ -27,12 +27,11 @@ from broker.remoting.daemon import shown_host
 from broker.remoting.protocol.rpc import RPC
 from broker.remoting.server import Connection, RemotingServer, ServerLimits
 from broker.server import config as role
+from broker.server.client.notifications import notify_members
 from broker.server.config import BrokerConfig
 from broker.server.context import BrokerContext
-from broker.server.deadline_timer import DeadlineTimer
 from broker.server.ha.replication import Replication
-from broker.server.notifications import notify_members
-from broker.server.persistence import ConfigStore
+from broker.server.longpolling.deadline_timer import DeadlineTimer
 from broker.server.pop.assignment.route_lookup import RouteLookup
 from broker.server.pop.files import PopFiles
 from broker.server.pop.processor.table import make_handlers as pop_handlers
@@ -45,7 +44,8 @@ from broker.server.registration import Registrar
 from broker.server.schedule import MAX_WAIT_MS, ScheduleMessageService
 from broker.server.settings import Settings
 from broker.server.stats import SAMPLE_MS, TOPIC_PUT_NUMS, TOPIC_PUT_SIZE
-from broker.server.table_writer import Done
+from broker.server.tables.persistence import ConfigStore
+from broker.server.tables.table_writer import Done
 from broker.server.timer.timer_service import TimerService
 from broker.server.transaction.bridge import TransactionalMessageBridge
 from broker.server.transaction.check_service import TransactionalMessageCheckService
@@ -199,21 +199,29 @@ class BrokerController:
         self._started = True
         self.store.add_arriving_listener(self._message_arrived, self.context.holds.topics)
         self.store.add_arriving_listener(self._delay_arrived, {SCHEDULE_TOPIC})
-        self._pop_timers.start(self.store)
-        if self.context.timers is not None:
-            self.store.add_arriving_listener(self._timer_arrived, {TIMER_TOPIC})
-            self.context.timers.start()
         self.context.announce = self._registrar.announce
         await self._registrar.start()
         self._replication.follow()
+        if not config.is_slave:
+            self._start_delivery()
+        self._tick()
+
+    def _start_delivery(self) -> None:
+        """Start the services that append: delays, timers, transactions, revival of pops.
+
+        A slave has none of them: it receives from its master what they append.
+        """
+        if self.context.timers is not None:
+            self.store.add_arriving_listener(self._timer_arrived, {TIMER_TOPIC})
+            self.context.timers.start()
+        self._pop_timers.start(self.store)
         self._deliver_delays()
         self._transactions.start()
-        self._tick()
 
     def _load_store(self) -> RecoveryReport:
         """Load the store and the timers; after a failure the store is closed again."""
         report = self.store.load()
-        if not self.store.config.timer_wheel_enable:
+        if not self.store.config.timer_wheel_enable or self.context.config.is_slave:
             return report
         try:
             timers = TimerMessageStore(self.store)
@@ -239,6 +247,8 @@ class BrokerController:
         context.delays.on_delivered = self._delivered
         context.files.load_delays(context)
         self._pop_files.load(self._pop)
+        if context.timers is not None:
+            self._pop_timer.attach(context.timers.timers)
         self._pop.revive.load()
         context.topics.on_change.append(self._topics_changed)
         _report_unknown_topics(context)
@@ -402,7 +412,7 @@ class BrokerController:
 
     def _deliver_delays(self) -> None:
         if not self._started or self.context.delays is None or self.context.config.is_slave:
-            return  # the master delivers; a slave receives the delivered messages
+            return
         try:
             wait_ms = self.context.delays.deliver_due()
         except Exception:  # no error may end the delivery: this call arms the next one

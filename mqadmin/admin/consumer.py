@@ -117,8 +117,8 @@ class ConsumerAdmin:
                 for queue, found in answer.value.offset_table.items():
                     if found.consumer_offset > 0:
                         # a queue committed past its end must not reduce the sum
-                        behind = max(0, found.broker_offset - found.consumer_offset)
-                        lags[group] = lags.get(group, 0) + behind
+                        lag = max(0, found.broker_offset - found.consumer_offset)
+                        lags[group] = lags.get(group, 0) + lag
                     elif found.consumer_offset == 0:
                         young.append((target.address, queue, found.broker_offset))
             committed = committed_offsets(

@@ -20,7 +20,7 @@ pages use the same :class:`Parameter` list. Annotations must be real objects: no
 
 from collections.abc import Callable, Sequence
 from types import UnionType
-from typing import Any, Literal, Union, get_args, get_origin
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 from mqadmin.output.view import View
 
@@ -131,7 +131,12 @@ class Parameter:
         """The default as shown in help and man pages, empty when there is none to show."""
         if self.default in (None, False, "", []):
             return ""
-        return (isinstance(self.marker, Option) and self.marker.shown) or str(self.default)
+        if isinstance(self.marker, Option):
+            if self.marker.shown:
+                return self.marker.shown
+            if self.is_flag:  # the default of --links/--copies is --links
+                return self.marker.names[-1]
+        return str(self.default)
 
     @property
     def is_option(self) -> bool:
@@ -180,7 +185,7 @@ def parameters_of(function: Callable[..., Any]) -> tuple[Parameter, ...]:
     return tuple(
         Parameter(name, annotation, defaults.get(name), required=name not in defaults)
         for name in names
-        if hasattr(annotation := function.__annotations__.get(name), "__metadata__")
+        if get_origin(annotation := function.__annotations__.get(name)) is Annotated
     )
 
 

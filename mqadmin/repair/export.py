@@ -10,8 +10,9 @@ The output is locked: one export at a time writes to it.
 
 import json
 import os
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import IO, Any, Final
 
@@ -99,7 +100,7 @@ def _question(query: Query) -> dict[str, Any]:
     return {name: asked[name] for name in (*names, "to_offset")}
 
 
-class _Export:
+class _Export(ABC):
     def __init__(
         self,
         store: StoreDirectory,
@@ -126,11 +127,13 @@ class _Export:
                 self.write()
                 self.save()
         except OSError as error:
-            what = f"cannot write {self.output}: {error.strerror or error}"
-            hint = "the same command goes on where this one stopped"
+            message = f"cannot write {self.output}: {error.strerror or error}"
+            hint = "rerun the command to resume"
             if is_full(error):
-                raise DiskFullError(what, f"make room; {hint}", path=str(self.output)) from error
-            raise ConfigError(what, f"check path and permissions; {hint}") from error
+                raise DiskFullError(
+                    message, f"free disk space; {hint}", path=str(self.output)
+                ) from error
+            raise ConfigError(message, f"check path and permissions; {hint}") from error
         return self.result()
 
     def count(self) -> ExportResult:
@@ -139,26 +142,25 @@ class _Export:
         self.count_pieces()
         return self.result()
 
+    @abstractmethod
     def count_pieces(self) -> None:
         """Count the matching messages from the offset in the state."""
-        raise NotImplementedError
 
+    @abstractmethod
     def write(self) -> None:
         """Write the matching messages from the offset in the state."""
-        raise NotImplementedError
 
+    @abstractmethod
     def state_path(self) -> Path:
         """Return the path of the state file."""
-        raise NotImplementedError
 
-    @contextmanager
-    def locked(self) -> Iterator[None]:
+    @abstractmethod
+    def locked(self) -> AbstractContextManager[None]:
         """Lock the output exclusively; StoreLockedError if another export has locked it."""
-        raise NotImplementedError
 
+    @abstractmethod
     def is_foreign(self) -> bool:
         """Whether the output, which has no state, already has contents."""
-        raise NotImplementedError
 
     def load(self) -> None:
         """Load the state of an earlier run, if any; ConfigError if it does not match."""
@@ -173,7 +175,7 @@ class _Export:
         try:
             known = msgspec.convert(json.loads(path.read_text("utf-8")), _State)
         except (ValueError, msgspec.ValidationError) as error:
-            raise ConfigError(f"{path} is no state of an export: {error}", "remove both") from None
+            raise ConfigError(f"{path} is not an export state: {error}", "remove both") from None
         if not self._is_same(known):
             raise ConfigError(
                 f"{self.output} is the export of another question",
@@ -193,10 +195,10 @@ class _Export:
 
     def _is_same(self, known: _State) -> bool:
         """Whether a state has this query; a ``begin_ms`` relative to now may be later."""
-        asked, told = dict(self.state.query), dict(known.query)
-        begin, first = asked.pop("begin_ms"), told.pop("begin_ms", None)
+        wanted, stored = dict(self.state.query), dict(known.query)
+        begin, first = wanted.pop("begin_ms"), stored.pop("begin_ms", None)
         later = begin == first or (begin is not None and first is not None and begin >= first)
-        return later and (told, known.format) == (asked, self.state.format)
+        return later and (stored, known.format) == (wanted, self.state.format)
 
     def save(self) -> None:
         """Save the state atomically: write a temporary file, fsync and rename it."""
@@ -274,7 +276,7 @@ class _Lines(_Export):
         if there < self.state.length:
             raise ConfigError(
                 f"{self.output} has {there} bytes, {self.state.length} were exported to it",
-                f"bring it back, or remove {self.state_path()} to begin anew",
+                f"restore it, or remove {self.state_path()} to restart",
             )
 
     def write(self) -> None:

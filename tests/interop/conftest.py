@@ -52,6 +52,7 @@ SMALL = {
     "mappedFileSizeCommitLog": 32 * 1024 * 1024,
     "maxHashSlotNum": 50_000,
     "maxIndexNum": 200_000,
+    "waitTimeMillsInSendQueue": 20_000,
 }
 
 Event = dict[str, Any]

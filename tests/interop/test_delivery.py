@@ -32,14 +32,13 @@ SETTINGS = {
     "enableLmq": "true",
     "enableMultiDispatch": "true",
     "traceTopicEnable": "true",
-    "waitTimeMillsInSendQueue": "20000",
 }
 UNIQ_KEY = "AC11000100012A139A5518B4AFF00001"
 OLD, NEW = 409, 479  # V4_9_8, V5_3_3
 
 
 class Raw:
-    """Raw requests to one broker; ``events`` are what the other broker must answer too."""
+    """Raw requests to one broker; ``events`` must be the same for both brokers."""
 
     def __init__(self, address: str, namesrv: str, store: Path) -> None:
         self.address = address
@@ -380,3 +379,27 @@ def test_cold_data_limits_are_listed_as_on_java(compare) -> None:
         side.events.append(json.loads(info.body_bytes()))
 
     compare(scenario)
+
+
+@pytest.mark.parametrize("first", ["ours", "java"])
+def test_a_store_with_extension_units_moves_to_the_other_broker(
+    java_servers: Any, our_servers: Any, tmp_path: Path, until: Callable[..., Any], first: str
+) -> None:
+    sides = [our_servers, java_servers] if first == "ours" else [java_servers, our_servers]
+    namesrv = our_servers.namesrv(tmp_path / "namesrv")
+    store = tmp_path / "store"
+    for number, servers in enumerate(sides):
+        broker = servers.broker(tmp_path / str(number), store, namesrv, **SETTINGS)
+        side = Raw(broker.address, namesrv, store)
+        if not number:
+            side.topic("Moved")
+        for tags in "ABAB":
+            side.send("Moved", tags.encode(), TAGS=tags)
+        side.dispatched("Moved", 4 * number + 4, until)
+        for tag in "AB":
+            side.pull("Moved", subscription=tag)
+            _, code, offset, found = side.events[-1]
+            assert (code, offset) == (0, str(4 * number + 4))
+            assert [body for _, body, _ in found] == [tag.encode()] * (2 * number + 2)
+        side.client.close()
+        broker.stop()

@@ -45,11 +45,17 @@ class Half(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Producer:
-    """A producer that answers checks; ``decisions`` is number → decision."""
+    """A producer that answers checks: as decided, "unknown" about a half it has not decided.
 
-    def __init__(self, broker: SimBroker, decisions: Mapping[int, int]) -> None:
+    It rolls back what it does not know: the answer to its send was lost.
+    """
+
+    def __init__(
+        self, broker: SimBroker, halves: Mapping[int, Half], decisions: Mapping[int, int]
+    ) -> None:
         self.broker = broker
-        self.decisions = decisions
+        self._halves = halves
+        self._decisions = decisions
         self.asked = 0
         broker.peer.on_request = self._checked
 
@@ -61,16 +67,18 @@ class Producer:
         assert answer.code == ResponseCode.SUCCESS, answer.remark
 
     def _checked(self, command: RemotingCommand) -> None:
-        """CHECK_TRANSACTION_STATE: answer as decided, "unknown" included."""
+        """CHECK_TRANSACTION_STATE."""
         assert command.code == RequestCode.CHECK_TRANSACTION_STATE
         message = decode_record(command.body_bytes(), check_crc=True)
         assert (message.topic, message.queue_id) == (TOPIC, QUEUE_ID)
         self.asked += 1
+        number = number_of(message)
+        otherwise = UNKNOWN if number in self._halves else ROLLBACK
         fields = {
             **{name: command.ext_fields[name] for name in ("tranStateTableOffset", "msgId")},
             "commitLogOffset": command.ext_fields["commitLogOffset"],
             "producerGroup": GROUP,
-            "commitOrRollback": str(self.decisions.get(number_of(message), UNKNOWN)),
+            "commitOrRollback": str(self._decisions.get(number, otherwise)),
             "fromTransactionCheck": "true",
         }
         ended = request(RequestCode.END_TRANSACTION, fields, oneway=True)
@@ -94,7 +102,7 @@ class Transactions:
 
     def attach(self, broker: SimBroker) -> None:
         """Answer the checks of this broker from now on."""
-        self._producer = Producer(broker, self.decisions)
+        self._producer = Producer(broker, self.halves, self.decisions)
         broker.run(self._producer.register())
 
     def return_to(self, halves: Mapping[int, Half], decisions: Mapping[int, int]) -> None:

@@ -13,13 +13,13 @@ from broker.message import message as props
 from broker.message.message import MessageExt
 from broker.message.properties import encode_properties
 from broker.message.record import decode_record, peek_record
+from broker.message.transaction import REMOVE_TAG
 from broker.server.transaction.half import HALF_QUEUE
-from broker.server.transaction.ops import REMOVE_TAG
 from broker.store.results import GetMessageStatus, MessageExtBrokerInner, PutMessageResult
 
 if TYPE_CHECKING:
     from broker.common.clock import Clock
-    from broker.server.consumer_offset import ConsumerOffsetManager
+    from broker.server.tables.consumer_offset import ConsumerOffsetManager
     from broker.store.message_store import MessageStore
 
 OPS_PER_READ: Final = 32

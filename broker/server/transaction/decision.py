@@ -9,7 +9,7 @@ from typing import NamedTuple
 from broker.common.java import INT64_MAX, INT64_MIN, parse_number
 from broker.message import message as props
 from broker.message.message import MessageExt
-from broker.server.transaction.half import check_times
+from broker.message.transaction import check_times
 
 
 class Verdict(Enum):

@@ -10,9 +10,10 @@ from broker.common import sysflag
 from broker.common.java import INT64_MAX, INT64_MIN, parse_number
 from broker.message import message as props
 from broker.message.message import MessageExt
+from broker.message.transaction import real_place
 from broker.remoting.protocol.codes import ResponseCode
 from broker.remoting.protocol.header.transaction import EndTransactionRequestHeader
-from broker.server.transaction.half import is_half, real_place
+from broker.server.transaction.half import is_half
 from broker.store.results import MessageExtBrokerInner
 
 COMMIT: Final = sysflag.TRANSACTION_COMMIT

@@ -9,12 +9,12 @@ DefaultTransactionalMessageCheckListener#toMessageExtBrokerInner.
 from typing import Final
 
 from broker.common import sysflag
-from broker.common.java import INT32_MAX, INT32_MIN, parse_number
 from broker.common.topic import TRANS_CHECK_MAX_TIME_TOPIC, TRANS_HALF_TOPIC
 from broker.message import message as props
 from broker.message.message import MessageExt
 from broker.message.properties import remove_property, set_property
 from broker.message.record import encode_record
+from broker.message.transaction import check_times, real_place
 from broker.store.results import MessageExtBrokerInner
 
 HALF_QUEUE: Final = 0
@@ -52,27 +52,6 @@ def prepare(inner: MessageExtBrokerInner, properties: dict[str, str]) -> None:
 def is_half(message: MessageExt) -> bool:
     """Return whether a record is a half message."""
     return message.topic == TRANS_HALF_TOPIC and message.queue_id == HALF_QUEUE
-
-
-def real_place(message: MessageExt) -> tuple[str, int] | None:
-    """Return real topic and queue id of a half message; None if its properties name none."""
-    topic = message.get_property(props.PROPERTY_REAL_TOPIC)
-    text = message.get_property(props.PROPERTY_REAL_QUEUE_ID)
-    queue_id = parse_number(text or "", INT32_MIN, INT32_MAX)
-    if not topic or "\ufffd" in topic or topic == TRANS_HALF_TOPIC:
-        return None
-    if queue_id is None or queue_id < 0:
-        return None
-    return topic, queue_id
-
-
-def check_times(message: MessageExt) -> int | None:
-    """Return how often a half message was checked; None without the property, -1 if invalid."""
-    text = message.get_property(props.PROPERTY_TRANSACTION_CHECK_TIMES)
-    if text is None:
-        return None
-    times = parse_number(text, INT32_MIN, INT32_MAX)
-    return -1 if times is None else times
 
 
 def renew(message: MessageExt, *, immune: bool = False) -> MessageExtBrokerInner:

@@ -11,11 +11,9 @@ from array import array
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from broker.common.java import parse_number
 from broker.message.message import MessageExt
+from broker.message.transaction import OFFSET_SEPARATOR, REMOVE_TAG, decode_op_body
 
-REMOVE_TAG: Final = "d"
-SEPARATOR: Final = b","
 MAX_WINDOW: Final = 1 << 26
 """Half messages after the start of a round whose op records are used: 8 MiB of bits. An op record
 for a later one is read by a later round."""
@@ -30,8 +28,7 @@ def decode_op(message: MessageExt) -> list[int]:
     """
     if message.tags != REMOVE_TAG:
         return []
-    found = (parse_number(piece, 0) for piece in message.body.split(SEPARATOR))
-    return [offset for offset in found if offset is not None]
+    return decode_op_body(message.body)
 
 
 class OpBatch:
@@ -70,7 +67,7 @@ class OpBatch:
     def body(self) -> tuple[bytes, int]:
         """Return the body of the next op record and the number of halves in it."""
         if not self.limit_bytes:
-            return self._pending[0].rstrip(SEPARATOR), 1
+            return self._pending[0].rstrip(OFFSET_SEPARATOR), 1
         size = count = 0
         for data in self._pending:
             if count and size + len(data) > self.limit_bytes:

@@ -13,13 +13,14 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from broker.common.topic import TRANS_CHECK_MAX_TIME_TOPIC
 from broker.message.message import MessageExt
 from broker.message.properties import decode_properties, encode_properties
+from broker.message.transaction import real_place
 from broker.remoting.protocol.codes import ResponseCode
 from broker.remoting.protocol.header.transaction import EndTransactionRequestHeader
 from broker.server.schedule import delay_level
 from broker.server.transaction.bridge import TransactionalMessageBridge
 from broker.server.transaction.copies import CopyChains
 from broker.server.transaction.end import COMMIT, NOT_FOUND, Refusal, check_end, committed
-from broker.server.transaction.half import real_place, resume
+from broker.server.transaction.half import resume
 from broker.server.transaction.ops import OpBatch
 from broker.store.results import MessageExtBrokerInner, PutMessageResult, PutMessageStatus
 

@@ -39,7 +39,13 @@ LOG_UNIT: Final = Layout(
         ("physicalOffset", "long", 8, "physical offset of the timer message", "5.0"),
         ("messageSize", "int", 4, "length of its record", "5.0"),
         ("realTopicHash", "int", 4, "Java hash of its real topic", "5.0"),
-        ("reserved", "long", 8, "0; 1 where this broker repeats an earlier unit", "5.0"),
+        (
+            "reserved",
+            "long",
+            8,
+            "0; 1: repeats a unit, 2: in no chain",
+            "5.0",
+        ),
     ),
 )
 LOG_BLANK: Final = Layout(

@@ -26,8 +26,10 @@ MAGIC_DEFAULT: Final = 1
 MAGIC_ROLL: Final = 2
 MAGIC_DELETE: Final = 4
 _MAGIC_MASK: Final = 0xF
-# Value of ``reserved`` in a unit that repeats an earlier one; Java writes 0 and never reads it.
+# Values of ``reserved``; Java writes 0 and never reads it. RELINKED: repeats an earlier unit, in a
+# new chain. QUEUE_MARK: in no chain, its message is the last one that was enqueued.
 RELINKED: Final = 1
+QUEUE_MARK: Final = 2
 
 
 class TimerLog:

@@ -82,9 +82,14 @@ class TimerMessage(NamedTuple):
         return DEQUEUE_MS in self.properties or len(self.properties) > MAX_PROPERTIES - _TIMES_SIZE
 
     @property
-    def relative_delay(self) -> bool:
-        """Whether the producer requested a delay, and not a time."""
-        return any(peek_property(self.properties, name.encode()) for name in (DELAY_SEC, DELAY_MS))
+    def delay_ms(self) -> int | None:
+        """The delay that the producer requested; None if it requested a time."""
+        for name, factor in ((DELAY_SEC, 1_000), (DELAY_MS, 1)):
+            text = peek_property(self.properties, name.encode())
+            if text is not None:
+                delay = parse_number(text, 0, INT64_MAX)
+                return None if delay is None else delay * factor
+        return None
 
 
 def is_timer_request(topic: str, properties: Mapping[str, str]) -> bool:
@@ -175,10 +180,17 @@ def restored(message: TimerMessage, enqueue_ms: int, now_ms: int) -> MessageExtB
     return _inner(message, topic, message.real_queue_id, properties)
 
 
-def rolled(message: TimerMessage, enqueue_ms: int, now_ms: int) -> MessageExtBrokerInner:
-    """The record for another round in the timer topic, with TIMER_ROLL_TIMES increased."""
+def rolled(
+    message: TimerMessage, enqueue_ms: int, now_ms: int, out_ms: int
+) -> MessageExtBrokerInner:
+    """The record for another round in the timer topic, with TIMER_ROLL_TIMES increased.
+
+    ``out_ms`` is the start of its slot; earlier than before if the clock was set back.
+    """
     times = b"%d" % (message.roll_times + 1)
     properties = append_property(remove_property(message.properties, ROLL_TIMES), ROLL_TIMES, times)
+    if out_ms < message.out_ms:
+        properties = append_property(remove_property(properties, OUT_MS), OUT_MS, b"%d" % out_ms)
     longer = _with_times(properties, enqueue_ms, now_ms)
     if len(longer) <= MAX_PROPERTIES:
         properties = longer
@@ -220,10 +232,9 @@ def identity(message: TimerMessage, topic: bytes, roll_times: int) -> int:
         topic,
         message.real_topic,
         peek_property(message.properties, UNIQ_KEY) or b"",
-        b"%d %d %d %d %d"
+        b"%d %d %d %d"
         % (
             message.real_queue_id,
-            message.out_ms,
             roll_times,
             message.head.born_timestamp,
             message.head.body_crc,

@@ -39,6 +39,7 @@ from broker.store.timer.timer_log import (
     MAGIC_DEFAULT,
     MAGIC_DELETE,
     MAGIC_ROLL,
+    QUEUE_MARK,
     RELINKED,
     TimerLog,
 )
@@ -56,7 +57,7 @@ from broker.store.timer.timer_message import (
 )
 from broker.store.timer.timer_metrics import TimerMetrics
 from broker.store.timer.timer_progress import TIMER_LOG_DIR, TIMER_WHEEL, TimerProgress
-from broker.store.timer.timer_recovery import TimerRecovery, TimerState
+from broker.store.timer.timer_recovery import TimerRecovery, TimerState, extend, link
 from broker.store.timer.timer_wheel import Chain, TimerWheel
 
 if TYPE_CHECKING:
@@ -70,6 +71,7 @@ MAX_PER_TURN: Final = 192  # deliveries, or enqueued messages, per call: about 5
 READ_STEPS: Final = 8_192  # units of a chain read per call
 MAX_WAIT_MS: Final = 1_000  # longest time between two calls while a message is pending
 RETRY_PUT_MS: Final = 100
+STEP_MS: Final = 2_000  # a clock that is set back by less is not noticed
 MAX_LOGGED: Final = 100  # quarantined records that are logged; all are counted
 # Half the wheel is for the future; slots next to the reading position stay free, as in Java.
 _MAX_WINDOW_SLOTS: Final = SLOTS // 2 - 60
@@ -106,10 +108,14 @@ class TimerMessageStore:
         self.queue_offset = 0
         self._recovered = TimerState()
         self._reader: SlotReader | None = None
+        # Slots whose messages are placed again, the earliest last; chain of those that stay.
+        self._times_to_move: list[int] = []
+        self._moving = False
+        self._kept: Chain | None = None
+        self._clock_seen = (0.0, 0.0)
         self._version_counter = 0
         self._changed = False
         self._failed = ""
-        self._random = random.Random()
         self.on_delivered: Callable[[str, int], None] | None = None
         self.enqueued = self.dequeued = self.recalled = self.quarantined = 0
 
@@ -123,6 +129,9 @@ class TimerMessageStore:
         state = self._recovered = recovery.run(clean=clean)
         self.queue_offset = state.queue_offset
         self._version_counter = state.version_counter
+        # Records of the future: the clock was set back while the broker was down.
+        newest_ms = max(self._store.log.last_store_timestamp, self._clock.now_ms())
+        self._clock_seen = newest_ms, self._clock.monotonic_ms()
         return state.notes
 
     def shutdown(self) -> None:
@@ -164,7 +173,7 @@ class TimerMessageStore:
                         unit.physical_offset,
                         unit.size,
                         0,
-                        RELINKED,
+                        QUEUE_MARK,
                     )
                 )
                 self._changed = True
@@ -174,15 +183,25 @@ class TimerMessageStore:
 
         Java, which does not look for delivered copies, then repeats none of them either.
         """
-        rest = reader.rest() if reader.read(1 << 62) else []
-        self.wheel.clear(reader.time_ms)
-        self._reader = None
-        for position in rest:
+        reader.read(1 << 62)
+        self._close_slot(reader)
+
+    def _close_slot(self, reader: SlotReader) -> None:
+        """Empty a slot except for the units that stay: those not done, and recalls for them."""
+        rest = reader.rest()
+        chain = self._kept if self._moving else None
+        for position in rest if self._moving or len(rest) > reader.recall_count else ():
             unit = self.timer_log.read(position)
             if unit is not None:
-                self._link(reader.time_ms, unit._replace(reserved=RELINKED))
+                chain = extend(self.timer_log, chain, unit._replace(reserved=RELINKED))
                 if unit.magic & MAGIC_DELETE and not unit.magic & MAGIC_ROLL:
                     self._count_recall(unit, -1)
+        if chain is None:
+            self.wheel.clear(reader.time_ms)
+        else:
+            self.wheel.put(reader.time_ms, chain)
+        self._reader = self._kept = None
+        self._moving = False
         self._changed = True
 
     # ---- progress
@@ -227,7 +246,8 @@ class TimerMessageStore:
         The caller must not run two jobs at once. The job first flushes the CommitLog up to its
         present end; if it fails, the changes are written with the next one.
         """
-        if not self.changed:
+        # Units of a slot that is being moved are in two chains.
+        if not self.changed or self._moving:
             return None
         self._changed = False
         self._version_counter += 1
@@ -313,7 +333,7 @@ class TimerMessageStore:
             return False
         if chain.number >= 2 * limit:
             return True
-        return self._random.randrange(1000) > 1000 * (chain.number - limit) / (limit + 0.1)
+        return random.randrange(1000) > 1000 * (chain.number - limit) / (limit + 0.1)
 
     # ---- work
 
@@ -323,6 +343,7 @@ class TimerMessageStore:
         0 means that the limit of this call is used up. StoreError if a unit cannot be written.
         """
         config = self._store.config
+        self._watch_clock()
         if not config.timer_stop_enqueue and not self._enqueue(most):
             return 0.0
         if config.timer_stop_dequeue:
@@ -356,20 +377,11 @@ class TimerMessageStore:
         repeated = state.delivered and unit.queue_offset < state.delivered_queue_offset
         if repeated and state.delivered.take(message):
             return
-        time_ms = message.out_ms // self._precision_ms * self._precision_ms
-        magic = MAGIC_DEFAULT
-        window_ms = self._window_slots * self._precision_ms
-        if time_ms - write_time >= window_ms:
-            magic |= MAGIC_ROLL
-            rest_ms = time_ms - write_time - window_ms
-            # A short rest is divided: the next round must have time enough.
-            short = rest_ms < self._window_slots // 3 * self._precision_ms
-            slots = self._window_slots // 2 if short else self._window_slots
-            time_ms = write_time + slots * self._precision_ms
-        if message.deletes:
-            magic |= MAGIC_DELETE
+        time_ms, magic = self._place(message, write_time)
         topic = message.real_topic.decode("utf-8", "replace")
-        self._link(
+        link(
+            self.timer_log,
+            self.wheel,
             time_ms,
             TimerLogUnit(
                 LOG_UNIT_SIZE,
@@ -385,41 +397,74 @@ class TimerMessageStore:
         self.metrics.add(message.real_topic, -1 if message.deletes else 1, write_time)
         self.enqueued += 1
 
-    def _link(self, time_ms: int, unit: TimerLogUnit) -> None:
-        """Append a unit to the timer log and to the chain of its slot."""
-        chain = self.wheel.get(time_ms)
-        last = -1 if chain is None else chain.last
-        position = self.timer_log.append(unit._replace(previous_position=last))
-        first, number = (position, 0) if chain is None else (chain.first, chain.number)
-        number += -1 if unit.magic & MAGIC_DELETE else 1
-        self.wheel.put(time_ms, Chain(first, position, number))
+    def _out_ms(self, message: TimerMessage, counted_ms: int) -> int:
+        """Start of a message's slot if its delay counts from ``counted_ms`` at the latest."""
+        delay_ms = message.delay_ms
+        if delay_ms is None:
+            return message.out_ms
+        return min(message.out_ms, slot_time(counted_ms + delay_ms, self._precision_ms))
+
+    def _place(self, message: TimerMessage, write_time: int) -> tuple[int, int]:
+        """Slot and magic of a message's unit: the slot of its time, or of its next round.
+
+        A requested delay counts from now at the latest: after the clock was set back, the stored
+        time can be any time away.
+
+        **Source:** RocketMQ TimerMessageStore#doEnqueue.
+        """
+        precision_ms = self._precision_ms
+        time_ms = self._out_ms(message, self._clock.now_ms()) // precision_ms * precision_ms
+        magic = MAGIC_DELETE | MAGIC_DEFAULT if message.deletes else MAGIC_DEFAULT
+        window_ms = self._window_slots * precision_ms
+        rest_ms = time_ms - write_time - window_ms
+        if rest_ms < 0:
+            return time_ms, magic
+        # A short rest is divided: the next round must have time enough.
+        short = rest_ms < self._window_slots // 3 * precision_ms
+        slots = self._window_slots // 2 if short else self._window_slots
+        return write_time + slots * precision_ms, magic | MAGIC_ROLL
 
     def _dequeue(self, most: int) -> float | None:
         """Deliver up to ``most`` messages of the first slot that is over."""
-        reader = self._reader
+        reader = self._reader or self._open_due_slot() or self._open_slot_to_move()
         if reader is None:
-            time_ms = self.wheel.first_time()
-            if time_ms is None:
+            first = self.wheel.first_time()
+            if first is None:
                 return None
-            left_ms = time_ms + self._precision_ms - self._clock.now_ms()
-            if left_ms > 0:
-                return min(left_ms, MAX_WAIT_MS)
-            chain = self.wheel.get(time_ms)
-            assert chain is not None
-            reader = SlotReader(self.timer_log, time_ms, chain, self._delete_key_of)
-            self._reader = reader
+            return min(first + self._precision_ms - self._clock.now_ms(), MAX_WAIT_MS)
+        self._reader = reader
         if not reader.read(READ_STEPS):
             return 0.0
+        handle = self._move if self._moving else self._dispatch
         while most > 0:
             unit = reader.next()
             if unit is None:
                 self._finish(reader)
                 return 0.0
-            if not self._dispatch(unit, reader):
+            if not handle(unit, reader):
                 return RETRY_PUT_MS
             reader.done()
             most -= 1
         return 0.0
+
+    def _open_due_slot(self) -> SlotReader | None:
+        time_ms = self.wheel.first_time()
+        if time_ms is None or time_ms + self._precision_ms > self._clock.now_ms():
+            return None
+        return self._open(time_ms)
+
+    def _open_slot_to_move(self) -> SlotReader | None:
+        while self._times_to_move:
+            time_ms = self._times_to_move.pop()
+            if self.wheel.get(time_ms) is not None:
+                self._moving, self._kept = True, None
+                return self._open(time_ms)
+        return None
+
+    def _open(self, time_ms: int) -> SlotReader:
+        chain = self.wheel.get(time_ms)
+        assert chain is not None
+        return SlotReader(self.timer_log, time_ms, chain, self._delete_key_of)
 
     def _finish(self, reader: SlotReader) -> None:
         """Empty the slot, or continue with the units that joined it meanwhile."""
@@ -428,13 +473,45 @@ class TimerMessageStore:
         if chain is not None and chain.last != reader.last:
             reader.extend(chain.last)
             return
-        self.wheel.clear(reader.time_ms)
-        self._reader = None
+        self._close_slot(reader)
         state = self._recovered
         if state.delivered and self.queue_offset >= state.delivered_queue_offset:
             first = self.wheel.first_time()
             if first is None or first >= state.delivered_until_ms:
                 state.delivered.clear()
+
+    def _watch_clock(self) -> None:
+        """After the clock was set back, place the messages again whose delay it has lengthened."""
+        now_ms, monotonic_ms = self._clock.now_ms(), self._clock.monotonic_ms()
+        before_ms, then_ms = self._clock_seen
+        self._clock_seen = now_ms, monotonic_ms
+        if before_ms + monotonic_ms - then_ms - now_ms >= STEP_MS:
+            later = [time_ms for time_ms in self.wheel.times() if time_ms > now_ms]
+            self._times_to_move = later[::-1]
+
+    def _move(self, unit: TimerLogUnit, reader: SlotReader) -> bool:
+        """Link the unit of a pending message to the slot where it belongs by the present clock."""
+        message = self._message_at(unit.physical_offset, unit.message_size)
+        if message is None:
+            return True
+        self._changed = True
+        if self._is_done(message, unit, reader):
+            self.metrics.add(message.real_topic, -1, reader.time_ms)
+            self.dequeued += 1
+            return True
+        write_time = self._write_time(self._clock.now_ms())
+        time_ms, magic = self._place(message, write_time)
+        unit = unit._replace(
+            magic=magic,
+            current_write_time=write_time,
+            delayed_ms=time_ms - write_time,
+            reserved=RELINKED,
+        )
+        if time_ms == reader.time_ms:
+            self._kept = extend(self.timer_log, self._kept, unit)
+        else:
+            link(self.timer_log, self.wheel, time_ms, unit)
+        return True
 
     def _dispatch(self, unit: TimerLogUnit, reader: SlotReader) -> bool:
         """Deliver or roll the message of a unit; return False if it must be retried."""
@@ -448,7 +525,8 @@ class TimerMessageStore:
             now_ms, enqueue_ms = self._clock.now_ms(), unit.current_write_time
             try:
                 if unit.magic & MAGIC_ROLL:
-                    inner = rolled(message, enqueue_ms, now_ms)
+                    out_ms = self._out_ms(message, enqueue_ms)
+                    inner = rolled(message, enqueue_ms, now_ms, out_ms)
                 else:
                     inner = restored(message, enqueue_ms, now_ms)
             except RemoteProtocolError as error:

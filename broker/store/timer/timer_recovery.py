@@ -21,7 +21,12 @@ from broker.common.java import string_hash, to_int32
 from broker.common.topic import TIMER_TOPIC
 from broker.errors import RemoteProtocolError, RocketMQError
 from broker.message.record import peek_record
-from broker.store.format.timer import TimerCheckpoint, TimerLogUnit, TimerSlot
+from broker.store.format.timer import (
+    LOG_UNIT_SIZE,
+    TimerCheckpoint,
+    TimerLogUnit,
+    TimerSlot,
+)
 from broker.store.timer.timer_log import MAGIC_DELETE, RELINKED, TimerLog
 from broker.store.timer.timer_message import (
     OUT_MS,
@@ -41,6 +46,19 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 _TIMER_TOPIC: Final = TIMER_TOPIC.encode()
+
+
+def extend(log: TimerLog, chain: Chain | None, unit: TimerLogUnit) -> Chain:
+    """Append a unit to the timer log and to a chain; the longer chain."""
+    last = -1 if chain is None else chain.last
+    position = log.append(unit._replace(previous_position=last))
+    first, number = (position, 0) if chain is None else (chain.first, chain.number)
+    return Chain(first, position, number + (-1 if unit.magic & MAGIC_DELETE else 1))
+
+
+def link(log: TimerLog, wheel: TimerWheel, time_ms: int, unit: TimerLogUnit) -> None:
+    """Append a unit to the timer log and to the chain of its slot."""
+    wheel.put(time_ms, extend(log, wheel.get(time_ms), unit))
 
 
 class _InconsistentFiles(Exception):
@@ -146,30 +164,68 @@ class TimerRecovery:
             checkpoint.last_timer_queue_offset, self._first_unflushed(end, checkpoint)
         )
         chains, stale = self._read_wheel(end)
-        if queue_offset < checkpoint.last_timer_queue_offset:
-            # Before the units that prove it are removed.
-            corrected = checkpoint._replace(
-                last_timer_queue_offset=queue_offset, master_timer_queue_offset=queue_offset
-            )
-            self._progress.write(corrected, {}, "")
-        self._log.truncate(end)
+        # A message from the queue offset on is enqueued again in any case.
+        relinked = [
+            unit
+            for _, unit in self._log.units(end)
+            if unit.reserved == RELINKED and self._queue_offset_of(unit, -1) < queue_offset
+        ]
         self._wheel.restore(chains)
         self._wheel.erase(stale)
+        if relinked:
+            end = self._restore_relinked(end, relinked)
+        if relinked or queue_offset < checkpoint.last_timer_queue_offset:
+            # Before the units that prove it are removed.
+            corrected = checkpoint._replace(
+                last_timer_log_flush_position=end,
+                last_timer_queue_offset=queue_offset,
+                master_timer_queue_offset=queue_offset,
+            )
+            self._progress.write(corrected, self._wheel.take_changes(), "")
+        self._log.truncate(end)
         return queue_offset
+
+    def _restore_relinked(self, end: int, relinked: list[TimerLogUnit]) -> int:
+        """Put units back that had moved to another chain; the new end of the timer log.
+
+        The wheel may have been written without its checkpoint: then the old chain is gone, and the
+        new one lies past the checkpoint's log position.
+        """
+        wanted = {unit.physical_offset for unit in relinked}
+        present = {
+            unit.physical_offset
+            for time_ms in self._wheel.times()
+            if (chain := self._wheel.get(time_ms)) is not None
+            for _, unit in self._log.chain(chain.last)
+            if unit.physical_offset in wanted
+        }
+        for position, _ in self._log.units(end):
+            end = position + LOG_UNIT_SIZE
+        self._log.truncate(end)
+        for unit in relinked:
+            if unit.physical_offset not in present:
+                present.add(unit.physical_offset)
+                link(self._log, self._wheel, unit.current_write_time + unit.delayed_ms, unit)
+        return self._log.end
 
     def _first_unflushed(self, end: int, checkpoint: TimerCheckpoint) -> int:
         """Queue offset of the message of the first unit past the checkpoint's log position.
 
-        Units that repeat an earlier one do not count.
+        Units that repeat an earlier one, or are in no chain, do not count.
         """
         for _, unit in self._log.units(end):
-            if unit.reserved == RELINKED:
+            if unit.reserved:
                 continue
-            record = self._store.get_record_at(unit.physical_offset, unit.message_size)
-            head = peek_record(record) if record is not None else None
-            if head is not None:
-                return head.queue_offset
+            queue_offset = self._queue_offset_of(unit, -1)
+            if queue_offset >= 0:
+                return queue_offset
         return checkpoint.last_timer_queue_offset
+
+    def _queue_offset_of(self, unit: TimerLogUnit, default: int) -> int:
+        """Queue offset of a unit's message; ``default`` if its record cannot be read."""
+        record = self._store.get_record_at(unit.physical_offset, unit.message_size)
+        head = peek_record(record) if record is not None else None
+        return default if head is None else head.queue_offset
 
     def _read_wheel(self, end: int) -> tuple[dict[int, Chain], list[int]]:
         """Chains of the pending slots without units from ``end`` on; positions of stale slots."""

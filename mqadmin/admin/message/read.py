@@ -197,7 +197,7 @@ def _no_results(queue: MessageQueue, queue_offset: int, result: PullResult) -> Q
         )
     return QueryResult(
         kind=kinds.DATA_DELETED,
-        detail=f"queue offset {queue_offset} is in range, but its message is gone from the "
+        detail=f"queue offset {queue_offset} is in range, but its message is no longer in the "
         f"CommitLog ({result.remark or result.status}): {place}",
         hint="mqadmin store inspect on the broker's host shows what the files hold",
     )
@@ -257,7 +257,7 @@ def _no_results_in_window(
     if expired and oldest is not None and end_ms is not None and end_ms <= oldest:
         return QueryResult(
             kind=kinds.DATA_DELETED,
-            detail="the window lies before the oldest message kept",
+            detail="the window ends before the oldest message",
             hint="widen the window, or read a copy of the store with mqadmin store inspect",
             begin_timestamp=oldest,
         )

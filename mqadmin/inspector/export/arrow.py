@@ -19,6 +19,7 @@ import pyarrow as pa
 from broker.common import sysflag
 from broker.common.address import decode_host
 from broker.errors import RemoteProtocolError
+from broker.message.batch import unwrap_inner_batch
 from broker.message.compression import decompress
 from broker.message.message import MessageExt
 from broker.message.record import decode_record, field_position
@@ -142,7 +143,7 @@ class BatchMaker:
         if start < len(rows):
             yield self._plain(batch, rows[start:])
 
-    def damages(self, batch: ScanBatch) -> pa.RecordBatch | None:
+    def damage_rows(self, batch: ScanBatch) -> pa.RecordBatch | None:
         """Return one row per damaged region of a scan batch, None without any."""
         if not batch.damages:
             return None
@@ -280,8 +281,6 @@ class BatchMaker:
 
     def _unfolded(self, batch: ScanBatch, row: int) -> Iterator[pa.RecordBatch]:
         """Yield the messages of one inner batch with offset, size and sysFlag of the record."""
-        from broker.message.batch import unwrap_inner_batch
-
         outer = self._plain(batch, np.array([row], dtype=np.int64)).to_pylist()[0]
         record = decode_record(self.buf, int(batch.column("position")[row]))
         rows = []
@@ -344,6 +343,6 @@ def file_batches(
     for batch in columns.scan_columns(buf, base_offset, position, end, what=what, rows=rows):
         yield from maker.make(batch)
         if damages:
-            found: Any = maker.damages(batch)
+            found: Any = maker.damage_rows(batch)
             if found is not None:
                 yield found

@@ -19,7 +19,6 @@ from broker.remoting.protocol.command import RemotingCommand, request
 from broker.remoting.protocol.framing import FrameDecoder, encode_frame
 from broker.remoting.protocol.rpc import Access
 from broker.server.context import BrokerContext
-from broker.server.persistence import ConfigStore
 from broker.server.pop.assignment.route_lookup import RouteLookup
 from broker.server.pop.files import PopFiles
 from broker.server.pop.processor.table import make_handlers as pop_handlers
@@ -30,7 +29,8 @@ from broker.server.processor.pull import PullMessageProcessor
 from broker.server.processor.table import make_handlers
 from broker.server.schedule import ScheduleMessageService
 from broker.server.settings import Settings
-from broker.server.table_writer import run_in_place
+from broker.server.tables.persistence import ConfigStore
+from broker.server.tables.table_writer import run_in_place
 from broker.server.timer.timer_service import TimerService
 from broker.server.transaction.bridge import TransactionalMessageBridge
 from broker.server.transaction.service import TransactionalMessageService
@@ -125,9 +125,24 @@ class Desk:
 
     def __init__(self, folder: Path, properties: dict[str, str]) -> None:
         self.clock = ManualClock()
+        self.connection = FakeConnection()
         self.settings = Settings(
             {**SMALL_STORE, **properties, "storePathRootDir": str(folder / "store")}
         )
+        self._open()
+
+    def restart(self) -> None:
+        """Stop in order and start again; clients and their connection are gone."""
+        assert self.context.transactions is not None
+        assert self.context.transactions.write_all_ops()
+        assert self.context.files is not None
+        self.context.files.save_progress(self.context)
+        self.store.shutdown()
+        self.connection = FakeConnection()
+        self._open()
+        self.context.files.load(self.context)
+
+    def _open(self) -> None:
         self.turn: list[Callable[[], None]] = []
         self.deferred = False
         self.announced: list[list[str]] = []
@@ -183,7 +198,6 @@ class Desk:
         self.pop_service.revive.load()
         self.store.add_arriving_listener(self._arrived, self.context.holds.topics)
         self.store.add_arriving_listener(self._pop_arrived, WaitingTopics(self.pop_service))
-        self.connection = FakeConnection()
 
     def _defer(self, call: Callable[[], None]) -> None:
         if self.deferred:

@@ -20,7 +20,7 @@ from broker.remoting.protocol.codes import RequestCode, ResponseCode
 from broker.remoting.protocol.command import request
 from broker.remoting.protocol.rpc import Access
 from broker.server.controller import BrokerController, _with_vip, report_recovery
-from broker.server.processor.batch_records import MAX_BATCH_ITEMS
+from broker.server.processor.send.batch_records import MAX_BATCH_ITEMS
 from broker.server.registration import Registrar
 from broker.server.settings import Settings
 from broker.store.config_file import ConfigFile
@@ -626,5 +626,35 @@ def test_periodic_work_writes_offsets_and_drops_silent_clients(world, run) -> No
             assert context.consumers.get("G1") is None
             assert context.producers.get("P1") == []
             assert (Path(it.settings.store.root) / "config" / "consumerOffset.json").exists()
+
+    run(main())
+
+
+def test_an_append_that_the_disk_held_up_rejects_the_waiting_sends(tmp_path: Path, run) -> None:
+    """Sends that were received meanwhile fail at once with SYSTEM_BUSY, other requests do not."""
+
+    async def main() -> None:
+        settings = Settings(
+            {"storePathRootDir": str(tmp_path), "osPageCacheBusyTimeOutMills": "1500"}
+        )
+        controller = BrokerController(settings, listen=ANY)
+        await controller.start()
+        server = controller.context.server
+        assert server is not None
+        try:
+            server.slow(RequestCode.SEND_MESSAGE_V2, 1.4)
+            assert server.lanes["send"].rejecting == ""
+            server.slow(RequestCode.PULL_MESSAGE, 9.0)
+            assert server.lanes["send"].rejecting == ""
+            server.slow(RequestCode.SEND_MESSAGE_V2, 1.5)
+            assert server.lanes["send"].rejecting != ""
+            assert server.lanes["pull"].rejecting == ""
+            while server.lanes["send"].rejecting:
+                await asyncio.sleep(0)
+            peer = Peer(controller.addresses[0])
+            await peer.send()
+            await peer.client.close()
+        finally:
+            await controller.close()
 
     run(main())

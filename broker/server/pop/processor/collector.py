@@ -19,6 +19,7 @@ from broker.remoting.protocol.command import RemotingCommand
 from broker.remoting.protocol.framing import encode_reply_json
 from broker.store.results import GetMessageResult
 
+_PEEKED: Final = b'{"invisibleTime":"0","popTime":"0","restNum":"%d","reviveQid":"0"}'
 _REPLY: Final = (
     b'{"invisibleTime":"%d","msgOffsetInfo":"%b","popTime":"%d","restNum":"%d",'
     b'"reviveQid":"%d","startOffsetInfo":"%b"%b}'
@@ -121,6 +122,13 @@ class PopCollector:
             ITEM_SEPARATOR.join(self.starts).encode(),
             counts,
         )
+        return self._encode(request, code, ext, status)
+
+    def peeked(self, request: RemotingCommand, code: int, status: str) -> bytes:
+        """Return the reply to a peek, which opens no check point and describes none."""
+        return self._encode(request, code, _PEEKED % self.rest, status)
+
+    def _encode(self, request: RemotingCommand, code: int, ext: bytes, status: str) -> bytes:
         body = self.buffers if code == 0 else []
         head = encode_reply_json(
             request.opaque,

@@ -154,7 +154,7 @@ class NotificationProcessor:
         found = collector.count > 0
         status = GetMessageStatus.FOUND if found else GetMessageStatus.NO_MESSAGE_IN_QUEUE
         code = ResponseCode.SUCCESS if found else ResponseCode.PULL_NOT_FOUND
-        return collector.reply(request, code, status.name)
+        return collector.peeked(request, code, status.name)
 
     def _peek_queue(self, collector: PopCollector, key: QueueKey, normal: str) -> None:
         offset = self._pop.offsets.peek_offset(key)

@@ -14,7 +14,7 @@ from broker.message.message import MessageExt
 from broker.message.record import decode_record
 from broker.remoting.protocol.codes import RequestCode
 from broker.remoting.protocol.command import RemotingCommand
-from broker.server.clients import ClientChannel
+from broker.server.client.clients import ClientChannel
 from broker.server.transaction.check_round import CheckRound
 from broker.server.transaction.check_service import TransactionalMessageCheckService
 
@@ -26,6 +26,17 @@ class Ledger:
 
     def __init__(self, desk: Any) -> None:
         self.desk = desk
+        self.number = 0
+        self._attach()
+
+    def restart(self) -> None:
+        """Stop the broker in order and start it again; the producer registers again."""
+        self.desk.restart()
+        self._attach()
+        self.online()
+
+    def _attach(self) -> None:
+        desk = self.desk
         self.checks = TransactionalMessageCheckService(
             desk.context.transactions,
             desk.clock,
@@ -33,7 +44,6 @@ class Ledger:
             desk.context.producers,
             desk.context.topics,
         )
-        self.number = 0
         desk.topic("Orders")
 
     @property

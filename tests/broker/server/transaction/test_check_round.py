@@ -253,3 +253,36 @@ def test_op_records_of_both_releases_settle_halves(ledger, body: bytes) -> None:
     ledger.service.bridge.put_op(body)
     expected = 1 if body == b"0" else 0
     assert ledger.check(7_000).checked == expected
+
+
+def test_a_restart_checks_what_was_open_and_nothing_that_was_settled(ledger) -> None:
+    ledger.online()
+    ledger.commit(ledger.begin(b"settled"))
+    ledger.begin(b"open")
+    ledger.check(7_000)
+    ledger.restart()
+    assert progress(ledger) == (2, 0)
+    assert ledger.check(30_000).checked == 1
+    ledger.commit(ledger.asked()[-1])
+    assert ledger.visible() == [b"settled", b"open"]
+
+
+@pytest.mark.parametrize("step", ["before the check", "before its answer", "after its answer"])
+def test_a_producer_that_vanishes_at_any_step_is_replaced(
+    ledger, fake_connection, step: str
+) -> None:
+    first = ledger.online(fake_connection("127.0.0.1:1"))
+    ledger.begin(b"open")
+    if step != "before the check":
+        ledger.check(7_000)
+    if step == "after its answer":
+        ledger.commit(ledger.asked(first)[0])
+    first.closed = True
+    ledger.desk.context.producers.drop_connection(first)
+    heir = ledger.online(fake_connection("127.0.0.1:2"))
+    ledger.check(30_000)
+    for fields in ledger.asked(heir):
+        ledger.commit(fields)
+    assert ledger.visible() == [b"open"]
+    ledger.desk.context.producers.drop_connection(heir)
+    assert ledger.desk.context.producers.groups() == []

@@ -4,13 +4,12 @@ import pytest
 
 from broker.message.properties import decode_properties
 from broker.message.record import decode_record
+from broker.message.transaction import check_times, real_place
 from broker.server.transaction.half import (
     check_request,
-    check_times,
     discard,
     is_prepared,
     prepare,
-    real_place,
     renew,
     resume,
 )

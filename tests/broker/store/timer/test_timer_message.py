@@ -101,12 +101,21 @@ def test_restored_copy_has_the_times_once() -> None:
 def test_rolled_copy_stays_in_the_timer_topic_and_counts_its_rounds() -> None:
     message = message_of()
     for rounds in range(1, 4):
-        inner = rolled(message, 10, 20)
+        inner = rolled(message, 10, 20, message.out_ms)
         assert (inner.topic, inner.queue_id) == (TIMER_TOPIC, 0)
         properties = decode_properties(bytes(inner.properties))
         assert properties["TIMER_ROLL_TIMES"] == str(rounds)
         message = decode_timer_message(record(properties))
         assert message.roll_times == rounds
+
+
+def test_rolled_copy_takes_an_earlier_slot_only() -> None:
+    message = message_of()
+    earlier = rolled(message, 10, 20, message.out_ms - 5_000)
+    later = rolled(message, 10, 20, message.out_ms + 5_000)
+    for inner, out_ms in ((earlier, message.out_ms - 5_000), (later, message.out_ms)):
+        properties = decode_properties(bytes(inner.properties))
+        assert properties["TIMER_OUT_MS"] == str(out_ms)
 
 
 def test_topic_that_is_not_utf8_cannot_be_delivered() -> None:
@@ -124,9 +133,8 @@ def test_copies_are_recognised_by_their_identity() -> None:
         identity(message, TIMER_TOPIC.encode(), 0),
         identity(message_of(UNIQ_KEY="L"), b"Orders", 0),
         identity(message_of(REAL_QID="4"), b"Orders", 0),
-        identity(message_of(TIMER_OUT_MS="1"), b"Orders", 0),
     ]
-    assert len({identity(message, b"Orders", 0), *others}) == 6
+    assert len({identity(message, b"Orders", 0), *others}) == 5
 
 
 def test_topic_of_a_record() -> None:
@@ -137,5 +145,7 @@ def test_topic_of_a_record() -> None:
 def test_recalls_and_relative_delays_are_recognised() -> None:
     assert message_of(TIMER_DEL_UNIQKEY="Orders+K").deletes
     assert not message_of().deletes
-    assert message_of(TIMER_DELAY_SEC="5").relative_delay
-    assert not message_of().relative_delay
+    assert message_of(TIMER_DELAY_SEC="5").delay_ms == 5_000
+    assert message_of(TIMER_DELAY_MS="5").delay_ms == 5
+    assert message_of(TIMER_DELAY_MS="x").delay_ms is None
+    assert message_of().delay_ms is None

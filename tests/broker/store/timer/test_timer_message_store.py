@@ -421,6 +421,88 @@ class TestClock:
         assert timers.delivered() == {**{f"m{number}": 1 for number in range(5)}, "late": 1}
 
 
+YEAR_MS = 365 * DAY_MS
+
+
+class TestClockThatWasSetBack:
+    """A delay counts from now at the latest; a requested time stays."""
+
+    @pytest.mark.parametrize("ending", ["run", "stop", "kill", "enqueue"])
+    def test_delay_is_not_lengthened_by_the_step(
+        self, make_timers: Callable[..., Timers], ending: str
+    ) -> None:
+        timers = make_timers(timer_roll_window_slot=200)
+        for number in range(5):
+            timers.send(f"m{number}", TIMER_DELAY_SEC="60")
+        timers.send("far", TIMER_DELAY_SEC="500")
+        if ending != "enqueue":
+            timers.run()
+            timers.persist()
+        if ending == "stop":
+            timers.close()
+        elif ending == "kill":
+            timers.kill()
+        timers.clock.jump(-YEAR_MS)
+        if ending in ("stop", "kill"):
+            timers.open()
+        timers.wait(59_000)
+        assert timers.delivered() == {}
+        timers.wait(1_000)
+        assert timers.delivered() == {f"m{number}": 1 for number in range(5)}
+        timers.wait(600_000)
+        assert timers.delivered()["far"] == 1
+        assert timers.timers.wheel.pending == 0
+        assert timers.timers.metrics.topics["Orders"].count == 0
+
+    def test_requested_time_stays(self, timers: Timers) -> None:
+        timers.send("a", 7_200_000)
+        timers.run()
+        timers.clock.jump(-3_600_000)
+        timers.wait(2 * 3_600_000)
+        assert timers.delivered() == {}
+        timers.wait(3_600_000)
+        assert timers.delivered() == {"a": 1}
+
+    def test_recall_stored_before_the_step_holds(self, timers: Timers) -> None:
+        timers.send("a", TIMER_DELAY_SEC="60")
+        timers.send("b", TIMER_DELAY_SEC="60")
+        timers.recall("a", START_MS + 60_000)
+        timers.run()
+        timers.clock.jump(-YEAR_MS)
+        timers.wait(120_000)
+        assert timers.delivered() == {"b": 1}
+
+    @pytest.mark.parametrize("runs", [1, 2, 3, 7])
+    @pytest.mark.parametrize("ending", ["close", "kill"])
+    def test_stop_while_messages_are_placed_again(
+        self, timers: Timers, monkeypatch: pytest.MonkeyPatch, runs: int, ending: str
+    ) -> None:
+        for number in range(6):
+            timers.send(f"m{number}", TIMER_DELAY_SEC="60")
+            timers.send(f"at{number}", YEAR_MS // 365)
+        timers.run()
+        timers.persist()
+        timers.clock.jump(-7_200_000)
+        for _ in range(runs):
+            timers.timers.run(2)
+        if ending == "kill":
+            timers.persist()
+        getattr(timers, ending)()
+        timers.open()
+        timers.wait(61_000)
+        assert timers.delivered() == {f"m{number}": 1 for number in range(6)}
+        timers.wait(DAY_MS + 7_200_000)
+        assert timers.delivered().total() == 12
+
+    def test_small_step_moves_nothing(self, timers: Timers) -> None:
+        timers.send("a", TIMER_DELAY_SEC="60")
+        timers.run()
+        end = timers.timers.timer_log.end
+        timers.clock.jump(-1_500)
+        timers.run()
+        assert timers.timers.timer_log.end == end
+
+
 class TestBadRecords:
     @pytest.mark.parametrize(
         "properties",

@@ -16,6 +16,7 @@ from broker.store.format.timer import (
 )
 from broker.store.timer.timer_message import decode_timer_message
 from broker.store.timer.timer_recovery import Delivered
+from broker.store.timer.timer_wheel import Changes
 from tests.support.timers import SMALL, START_MS, Timers
 
 
@@ -69,6 +70,37 @@ def test_queue_offset_past_the_queue_is_lowered(stopped: Timers) -> None:
     assert stopped.timers.queue_offset == 10
     stopped.close()
     finish(stopped)
+
+
+def test_wheel_that_is_ahead_of_its_checkpoint_loses_nothing(
+    make_timers: Callable[..., Timers], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The begun slot got another chain at the stop; then the power failed before the checkpoint."""
+    timers = make_timers()
+    for number in range(6):
+        timers.send(f"m{number}", 1_500)
+    timers.recall("m5", START_MS + 1_500)
+    timers.run()
+    timers.persist()
+    timers.clock.advance(2_000)
+    timers.timers.run(2)
+    progress = timers.timers._progress
+
+    def cut(checkpoint: TimerCheckpoint, changes: Changes, metrics: str) -> None:
+        progress._log.sync(checkpoint.last_timer_log_flush_position)
+        progress._wheel.write(changes)
+        raise OSError(5, "power cut")
+
+    monkeypatch.setattr(progress, "write", cut)
+    with pytest.raises(OSError, match="power cut"):
+        timers.timers.shutdown()
+    timers.kill()
+    for _ in range(2):
+        timers.open()
+        timers.kill()
+    timers.open()
+    timers.wait(0)
+    assert timers.delivered() == {f"m{number}": 1 for number in range(5)}
 
 
 def test_log_position_past_the_log_rebuilds(stopped: Timers) -> None:

@@ -493,6 +493,9 @@ public final class Peer {
             }
         }
         consumer.subscribe(command.getString("topic"), command.containsKey("tags") ? command.getString("tags") : "*");
+        if (command.getBooleanValue("pop")) {
+            pop(consumer, command);
+        }
         int failTimes = command.getIntValue("failTimes");
         if ("orderly".equals(command.getString("mode"))) {
             consumer.registerMessageListener((MessageListenerOrderly) (messages, context) -> {
@@ -519,6 +522,14 @@ public final class Peer {
         TAKEN.put(name, new ConcurrentHashMap<>());
         consumer.start();
         CONSUMERS.put(name, consumer);
+    }
+
+    /** Ask the broker for the assignment, so that a group in POP mode pops; 5.x only. */
+    private static void pop(DefaultMQPushConsumer consumer, JSONObject command) throws Exception {
+        DefaultMQPushConsumer.class.getMethod("setClientRebalance", boolean.class).invoke(consumer, false);
+        DefaultMQPushConsumer.class.getMethod("setPopInvisibleTime", long.class)
+            .invoke(consumer, command.getLongValue("invisibleMs"));
+        DefaultMQPushConsumer.class.getMethod("setPopBatchNums", int.class).invoke(consumer, 32);
     }
 
     /** The queues of its topic that a push consumer holds now. */
