@@ -39,6 +39,7 @@ POSITIONAL_PARAMETERS = 6  # self and five more
 TABLES = {
     "broker/remoting/protocol/rpc.py",
     "broker/remoting/protocol/codes.py",
+    "broker/server/config.py",
 }
 
 CORE = {"broker", "broker.errors", "broker.common", "broker.message", "broker.filter"}

@@ -54,6 +54,7 @@ from broker.server.processor.send.send_target import (
     TOPIC,
     Target,
     check_topic,
+    is_special,
 )
 from broker.server.processor.send.unique_ids import UniqueKeys
 from broker.server.schedule import delay_level
@@ -183,7 +184,7 @@ class SendMessageProcessor:
         # Of equal property names the last one wins. A UNIQ_KEY that is missing, empty or only part
         # of another name takes the slow path.
         at = raw.rfind(UNIQ_KEY)
-        if at < 0 or (at and raw[at - 1] != 2) or target.slow or _is_special(raw):
+        if at < 0 or (at and raw[at - 1] != 2) or target.slow or is_special(raw):
             return self._send_slowly(connection, request, inner, target)
         end = raw.find(b"\x02", at)
         start = at + UNIQ_KEY_SIZE
@@ -566,24 +567,6 @@ class SendMessageProcessor:
 def _random_queue(target: Target) -> int:
     """Return the queue for a negative queue id: as in Java, a random one."""
     return random.randrange(max(1, target.config.write_queue_nums))
-
-
-def _is_special(raw: bytes) -> bool:
-    """Return whether a property string contains a name that needs the slow path.
-
-    The searches are written out because a loop over the names costs more than all the searches. A
-    value that looks like a name only costs time.
-    """
-    return (
-        b"DELAY\x01" in raw
-        or b"TRAN_MSG\x01" in raw
-        or b"TIMER_D" in raw
-        or b"POP_CK\x01" in raw
-        or b"INNER_NUM\x01" in raw
-        or b"MSG_REGION\x01" in raw
-        or b"TRACE_ON\x01" in raw
-        or b"CLUSTER\x01" in raw
-    )
 
 
 def _waits(properties: Mapping[str, str]) -> bool:
