@@ -391,7 +391,7 @@ class JavaServers:
             "org.apache.rocketmq.broker.BrokerStartup", conf, work / "broker.out", "1g"
         )
         daemon.address = f"127.0.0.1:{port}"  # type: ignore[attr-defined]
-        await_registered(namesrv, str(pairs["brokerName"]))
+        await_registered(namesrv.split(";")[0], str(pairs["brokerName"]))
         return daemon
 
 
@@ -458,7 +458,7 @@ class OurServers:
         )
         daemon.address = f"127.0.0.1:{port}"  # type: ignore[attr-defined]
         self.running.append(daemon)
-        await_registered(namesrv, str(pairs["brokerName"]))
+        await_registered(namesrv.split(";")[0], str(pairs["brokerName"]))
         return daemon
 
 
