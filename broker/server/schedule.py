@@ -88,6 +88,12 @@ class ScheduleMessageService:
                 self.offsets[level] = max(low, 0, min(offset, high))
         self.changed = self.offsets != dict(offsets)
 
+    def merge(self, offsets: Mapping[int, int]) -> None:
+        """Take over the delivery offsets of the master."""
+        if any(self.offsets.get(level) != offset for level, offset in offsets.items()):
+            self.offsets.update(offsets)
+            self.changed = True
+
     def progress(self) -> Iterator[tuple[int, int, int]]:
         """Yield (level, delivered up to, end of the queue) for each level that was ever used."""
         for level in range(1, self.max_level + 1):

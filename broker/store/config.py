@@ -23,6 +23,7 @@ from broker.common.settings import (
     write_settings,
 )
 from broker.errors import ConfigError
+from broker.store.format.consumequeue import EXT_FILE_SIZE
 
 ASYNC_FLUSH: Final = "ASYNC_FLUSH"
 SYNC_FLUSH: Final = "SYNC_FLUSH"
@@ -75,8 +76,12 @@ class MessageStoreConfig(msgspec.Struct, frozen=True, kw_only=True):
     timer_stop_enqueue: bool = False
     timer_stop_dequeue: bool = False
     mapped_file_size_timer_log: int = 100 * 1024 * 1024
+    enable_consume_queue_ext: bool = False
+    mapped_file_size_consume_queue_ext: int = EXT_FILE_SIZE
+    os_page_cache_busy_time_out_mills: int = 1_000
     enable_multi_dispatch: bool = False
     enable_lmq: bool = False
+    max_lmq_consume_queue_num: int = 20_000
 
     @property
     def root(self) -> str:
@@ -246,7 +251,7 @@ SETTINGS: Final[dict[str, Setting]] = {
     "access_message_in_memory_max_ratio": Setting(
         "accessMessageInMemoryMaxRatio",
         "% of RAM",
-        "messages farther behind the end are old",
+        "messages farther from the end of the log count as on disk",
         bounds=(0, 100),
     ),
     "max_msgs_num_batch": Setting(
@@ -309,10 +314,33 @@ SETTINGS: Final[dict[str, Setting]] = {
         "length of one timer log file, 52 per message",
         bounds=(68, INT_MAX),
     ),
+    "enable_consume_queue_ext": Setting(
+        "enableConsumeQueueExt", "", "write an extension unit for each ConsumeQueue unit"
+    ),
+    "mapped_file_size_consume_queue_ext": Setting(
+        "mappedFileSizeConsumeQueueExt",
+        "bytes",
+        "length of one file of extension units",
+        bounds=(1_024, INT_MAX),
+    ),
+    "os_page_cache_busy_time_out_mills": Setting(
+        "osPageCacheBusyTimeOutMills",
+        "ms",
+        "a send that is held up for so long makes the waiting ones fail with SYSTEM_BUSY",
+        live=True,
+        bounds=(1, HOUR_MS),
+    ),
     "enable_multi_dispatch": Setting(
         "enableMultiDispatch", "", "dispatch to the queues that INNER_MULTI_DISPATCH names"
     ),
     "enable_lmq": Setting("enableLmq", "", "allow light message queues (%LMQ%…)"),
+    "max_lmq_consume_queue_num": Setting(
+        "maxLmqConsumeQueueNum",
+        "queues",
+        "light message queues beyond which messages for them are refused",
+        live=True,
+        bounds=(0, 10_000_000),
+    ),
 }
 
 FIELD_OF_KEY: Final[dict[str, str]] = {setting.key: name for name, setting in SETTINGS.items()}

@@ -49,6 +49,10 @@ PROPERTIES = {
     "diskMaxUsedSpaceRatio": "95",
     "enableMultiDispatch": "true",
     "mappedFileSizeTimerLog": str(52 * 8 + 16),
+    "transactionTimeOut": "1000",
+    "transactionCheckInterval": "3000",
+    "transactionOpBatchInterval": "1000",
+    "transactionCheckMax": "100000",
 }
 # A wheel of Java's length would take most of the time: the disk compares files byte by byte.
 WHEEL_SLOTS = 512
