@@ -154,7 +154,11 @@ class BrokerController:
             self.store, context.offsets, clock, lambda: context.store_host
         )
         service = context.transactions = TransactionalMessageService(
-            bridge, clock, lambda: context.config, lambda: context.delays
+            bridge,
+            clock,
+            lambda: context.config,
+            lambda: context.delays,
+            timers=lambda: context.timers.timers if context.timers is not None else None,
         )
         service.on_committed = self._delivered
         return TransactionalMessageCheckService(
@@ -233,8 +237,6 @@ class BrokerController:
             timers, self._clock, self.store.config.timer_flush_interval_ms, self._in_thread
         )
         timers.on_delivered = self._delivered
-        if self.context.transactions is not None:
-            self.context.transactions.intercept = timers.intercept
         return report
 
     def _load_tables(self) -> None:

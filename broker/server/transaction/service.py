@@ -16,19 +16,19 @@ from broker.message.properties import decode_properties, encode_properties
 from broker.message.transaction import real_place
 from broker.remoting.protocol.codes import ResponseCode
 from broker.remoting.protocol.header.transaction import EndTransactionRequestHeader
-from broker.server.schedule import delay_level
+from broker.server.timer.delay import delay_message
 from broker.server.transaction.bridge import TransactionalMessageBridge
 from broker.server.transaction.copies import CopyChains
 from broker.server.transaction.end import COMMIT, NOT_FOUND, Refusal, check_end, committed
 from broker.server.transaction.half import resume
 from broker.server.transaction.ops import OpBatch
 from broker.store.results import MessageExtBrokerInner, PutMessageResult, PutMessageStatus
-from broker.store.timer.timer_message import REQUEST_PROPERTIES
 
 if TYPE_CHECKING:
     from broker.common.clock import Clock
     from broker.server.config import BrokerConfig
     from broker.server.schedule import ScheduleMessageService
+    from broker.store.timer.timer_message_store import TimerMessageStore
 
 log = logging.getLogger("broker.server")
 
@@ -45,6 +45,7 @@ _STORED: Final = {
 _PUT_FAILURES: Final = {
     PutMessageStatus.MESSAGE_ILLEGAL: ResponseCode.MESSAGE_ILLEGAL,
     PutMessageStatus.PROPERTIES_SIZE_EXCEEDED: ResponseCode.MESSAGE_ILLEGAL,
+    PutMessageStatus.WHEEL_TIMER_MSG_ILLEGAL: ResponseCode.MESSAGE_ILLEGAL,
     PutMessageStatus.SERVICE_NOT_AVAILABLE: ResponseCode.SERVICE_NOT_AVAILABLE,
 }
 
@@ -58,7 +59,6 @@ class Counts(NamedTuple):
     discarded: int = 0
 
 
-Intercept = Callable[[MessageExtBrokerInner, dict[str, str]], PutMessageResult | None]
 """Redirects a message with a delivery time to the timer topic; returns a refusal or None."""
 
 
@@ -68,9 +68,9 @@ class TransactionalMessageService:
     ``on_op_due`` is called when a half waits for its op record, ``on_decided`` with the queue
     offset of each half that is decided.
 
-    ``intercept`` redirects committed messages with a delivery time, None without timers.
-    ``config`` returns the settings in force; ``delays`` redirects a committed message that asks
-    for a delay. ``on_committed(topic, stored bytes)`` is called for each committed message.
+    ``config`` returns the settings in force; ``delays`` and ``timers`` redirect a committed message
+    that asks for a delay. ``on_committed(topic, stored bytes)`` is called for each committed
+    message.
     """
 
     def __init__(
@@ -79,17 +79,19 @@ class TransactionalMessageService:
         clock: "Clock",
         config: "Callable[[], BrokerConfig]",
         delays: "Callable[[], ScheduleMessageService | None]",
+        *,
+        timers: "Callable[[], TimerMessageStore | None]" = lambda: None,
     ) -> None:
         self.bridge = bridge
         self.copies = CopyChains()
         self.counts = Counts()
         self.on_op_due: Callable[[], None] | None = None
         self.on_decided: Callable[[int], None] | None = None
-        self.intercept: Intercept | None = None
         self.on_committed: Callable[[str, int], None] | None = None
         self._clock = clock
         self._config = config
         self._delays = delays
+        self._timers = timers
         settings = config()
         self._ops = OpBatch(
             settings.transaction_op_msg_max_size, settings.transaction_op_batch_interval
@@ -141,25 +143,16 @@ class TransactionalMessageService:
         return None
 
     def _delay(self, inner: MessageExtBrokerInner) -> Refusal | None:
-        """Redirect a message with a delay level or a delivery time; both count from the commit.
+        """Redirect a message with a delay level or delivery time; a delay counts from the commit.
 
         **Source:** RocketMQ HookUtils#handleScheduleMessage (transaction type COMMIT).
         """
-        raw, delays = inner.properties, self._delays()
-        if b"DELAY\x01" not in raw and b"TIMER_D" not in raw:
+        if b"DELAY\x01" not in inner.properties and b"TIMER_DEL" not in inner.properties:
             return None
-        properties = decode_properties(raw)
-        level = delay_level(properties, delays.max_level) if delays is not None else 0
-        if level > 0 and delays is not None:
-            for name in REQUEST_PROPERTIES:
-                properties.pop(name, None)
-            reason = delays.suspend(inner, properties, level)
-            if reason is not None:
-                return Refusal(ResponseCode.MESSAGE_ILLEGAL, reason)
-        elif self.intercept is not None:
-            refused = self.intercept(inner, properties)
-            if refused is not None:
-                return _refused(refused)
+        properties = decode_properties(inner.properties)
+        refused = delay_message(self._delays(), self._timers(), inner, properties)
+        if refused is not None:
+            return _refused(refused)
         inner.properties = encode_properties(properties)
         return None
 
