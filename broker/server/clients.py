@@ -261,6 +261,25 @@ class ProducerManager:
         self._of_connection: dict[Connection, set[str]] = {}
         # client id → its connections, the latest registration last, with their memberships
         self._of_client: dict[str, dict[Connection, int]] = {}
+        self._turn = 0
+
+    def available_channel(self, group: str) -> ClientChannel | None:
+        """Return a live member of a group, the members in turn; None if none can take a request.
+
+        A member that does not read its responses is passed over.
+
+        **Source:** RocketMQ ProducerManager#getAvailableChannel.
+        """
+        members = self._groups.get(group)
+        if not members:
+            return None
+        self._turn += 1
+        channels = list(members.values())
+        for step in range(len(channels)):
+            channel = channels[(self._turn + step) % len(channels)]
+            if not channel.connection.closed and not channel.connection.paused:
+                return channel
+        return None
 
     def get(self, group: str) -> list[ClientChannel]:
         """Return the online members of a group, empty if it has none."""

@@ -16,6 +16,7 @@ from broker.filter.bloom import bloom_shape
 from broker.remoting.budget import MemoryBudget
 from broker.remoting.endpoint import peer_memory
 from broker.remoting.limits import ServerLimits
+from broker.remoting.protocol.body.ha import HARuntimeInfo
 from broker.remoting.server import host_address
 from broker.server.clients import ConsumerManager, ProducerManager
 from broker.server.cold_data.control import ColdDataControl
@@ -23,6 +24,7 @@ from broker.server.cold_data.slow_consumers import SlowConsumers
 from broker.server.config import BrokerConfig
 from broker.server.consumer_offset import ConsumerOffsetManager
 from broker.server.filter.consumer_filter import ConsumerFilterManager
+from broker.server.ha.durability import PutDurability
 from broker.server.long_polling import PullRequestHold, SuspendedPull
 from broker.server.message_filter import MatcherCache
 from broker.server.rebalance_lock import RebalanceLockManager
@@ -34,7 +36,10 @@ from broker.server.topic_config import TopicConfigManager
 if TYPE_CHECKING:
     from broker.remoting.server import Connection, RemotingServer
     from broker.server.persistence import ConfigStore
+    from broker.server.pop.service import PopService
     from broker.server.schedule import ScheduleMessageService
+    from broker.server.timer.timer_service import TimerService
+    from broker.server.transaction.service import TransactionalMessageService
     from broker.store.message_store import MessageStore
 
 Announce = Callable[[Iterable[str]], Awaitable[None]]
@@ -65,9 +70,11 @@ class BrokerContext:
         "config",
         "consumers",
         "delays",
+        "durability",
         "files",
         "filters",
         "groups",
+        "ha_status",
         "holds",
         "locks",
         "matchers",
@@ -76,6 +83,7 @@ class BrokerContext:
         "on_config_change",
         "on_suspend",
         "on_wake",
+        "pop",
         "producers",
         "server",
         "settings",
@@ -84,7 +92,9 @@ class BrokerContext:
         "stats",
         "store",
         "store_host",
+        "timers",
         "topics",
+        "transactions",
     )
 
     def __init__(self, settings: Settings, store: "MessageStore", clock: Clock) -> None:
@@ -93,6 +103,7 @@ class BrokerContext:
         self.config = config
         self.clock = clock
         self.store = store
+        self.durability = PutDurability(store, None, 1)
         self.boot_ms = clock.now_ms()
         lmq = settings.store.enable_lmq
         self.topics = TopicConfigManager(config, clock, lmq_enabled=lmq)
@@ -120,8 +131,13 @@ class BrokerContext:
         self.announce: Announce = _announce_nowhere
         self.soon: CallSoon = _at_once
         self.delays: ScheduleMessageService | None = None
+        self.transactions: TransactionalMessageService | None = None
+        self.timers: TimerService | None = None
         self.files: ConfigStore | None = None
+        self.pop: PopService | None = None
         self.server: RemotingServer | None = None
+        # The state of replication, as GET_BROKER_HA_STATUS answers it.
+        self.ha_status: Callable[[], HARuntimeInfo] = self._without_slaves
         self.on_config_change: list[Callable[[], None]] = []
         self.on_suspend: Callable[[], None] | None = None
         self.on_wake: Callable[[list[SuspendedPull]], None] | None = None
@@ -142,6 +158,10 @@ class BrokerContext:
         """
         self.store_host = encode_host(host_address(host), port)
         self.address = format_address(host, port)
+
+    def _without_slaves(self) -> HARuntimeInfo:
+        end = self.store.max_physical_offset
+        return HARuntimeInfo(master=True, master_commit_log_max_offset=end)
 
     def set_config(self, config: BrokerConfig) -> None:
         """Apply changed settings to every table that keeps them, and notify the listeners."""

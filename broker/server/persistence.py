@@ -153,7 +153,9 @@ class ConfigStore:
         job()
         return True
 
-    def snapshot_progress(self, context: "BrokerContext") -> Job | None:
+    def snapshot_progress(
+        self, context: "BrokerContext", *, offsets: bool = True, delays: bool = True
+    ) -> Job | None:
         """Return the job of :meth:`save_progress` for another thread; None if nothing changed.
 
         Encoding and syncing a large offset table would block the event loop too long, so the job
@@ -161,13 +163,16 @@ class ConfigStore:
         to its end at this call (:class:`FlushBarrier`). If the job fails, its tables are marked as
         changed again.
         """
-        candidates = (context.offsets, context.delays, context.filters)
-        tables = [table for table in candidates if table is not None]
-        changed = [table for table in tables if table.changed]
+        tables = (
+            context.offsets if offsets else None,
+            context.delays if delays else None,
+            context.filters if offsets else None,
+        )
+        changed = [table for table in tables if table is not None and table.changed]
         jobs = [
-            self._offsets_job(context),
-            self._delays_job(context),
-            self._filters_job(context),
+            self._offsets_job(context) if offsets else None,
+            self._delays_job(context) if delays else None,
+            self._filters_job(context) if offsets else None,
         ]
         if not changed:
             return None

@@ -12,18 +12,19 @@ from typing import Any, Final
 
 from broker.common.checksum import crc32
 from broker.common.sysflag import BORNHOST_V6, STOREHOST_V6
+from broker.errors import StoreError
 from broker.message.record import (
     BODY_CRC_MASK,
     FIXED_SIZES,
     FIXED_STRUCTS,
     HOST_SHAPE_SHIFT,
     HOST_V6_SIZE,
+    PROPERTIES_LENGTH_SIZE,
     field_position,
 )
 from broker.store.consumequeue.consume_queue import Topic
 from broker.store.format.commitlog import (
     BLANK_SIZE,
-    PROPERTIES_LENGTH_SIZE,
     check_record,
     encode_blank,
     own_offset,
@@ -160,9 +161,7 @@ class CommitLog:
         record and one copy of the bytes.
         """
         data = batch.data
-        self.ensure_capacity(len(data))
-        file = self._file
-        assert file is not None
+        file = self.ensure_capacity(len(data))
         base = file.start + file.written
         if now > self.last_store_timestamp:
             self.last_store_timestamp = now
@@ -174,32 +173,53 @@ class CommitLog:
             _LONG.pack_into(data, stamp_at, stamp)
             offsets.append(physical_offset)
             queue_offset += 1
-        self.append_raw(data)
+        position, end = base - file.start, base - file.start + len(data)
+        self._mapping[position:end] = data
+        file.written = end
+        self.max_offset = base + len(data)
         return offsets
 
-    def ensure_capacity(self, size: int) -> None:
-        """Roll to the next file if ``size`` bytes do not fit into the current one.
+    def ensure_capacity(self, size: int) -> MappedFile:
+        """Return the file for the next ``size`` bytes: the current one if they fit, else the next.
 
         Keeps the records of a batch consecutive in one file. Errors as in :meth:`append`.
         """
         file = self._file
         if file is None or file.written + size > self._limit:
-            self._roll(size)
-
-    def append_raw(self, data: bytes | bytearray | memoryview) -> int:
-        """Append encoded records unchanged; return the physical offset of the first one.
-
-        Their own physical offsets must equal the positions at which they are stored.
-        """
-        size = len(data)
-        file = self._file
-        if file is None or file.written + size > self._limit:
             file = self._roll(size)
-        position = file.written
-        file.mapping[position : position + size] = data
-        file.written = position + size
-        self.max_offset = file.start + position + size
-        return file.start + position
+        return file
+
+    def append_replica(
+        self, data: bytes | memoryview, physical_offset: int, last_store_timestamp: int
+    ) -> None:
+        """Append validated bytes of the master's log at ``physical_offset``, unchanged.
+
+        They must lie in one file. StoreError if they do not continue the log; an empty log starts
+        at the start of a file. DiskFullError or StoreError if the file cannot be created.
+
+        **Source:** RocketMQ CommitLog#appendData.
+        """
+        position = physical_offset % self.file_size
+        if self.files.files and physical_offset != self.max_offset:
+            raise StoreError(
+                f"replicated bytes of physical offset {physical_offset}, the log ends at"
+                f" {self.max_offset}",
+                physical_offset=physical_offset,
+            )
+        if not self.files.files and position:
+            raise StoreError(
+                f"the first replicated byte has physical offset {physical_offset}, which is not"
+                " the start of a file",
+                physical_offset=physical_offset,
+            )
+        file = self._file
+        if file is None or not position:
+            file = self._append_file(self.preparer.take(physical_offset))
+        end = position + len(data)
+        self._mapping[position:end] = data
+        file.written = end
+        self.last_store_timestamp = max(self.last_store_timestamp, last_store_timestamp)
+        self.max_offset = physical_offset + len(data)
 
     def record_size(self, inner: MessageExtBrokerInner, topic: Topic) -> int:
         """Length of a message's record, bytes."""
@@ -288,11 +308,15 @@ class CommitLog:
             blank = encode_blank(old.size - old.written)
             old.mapping[old.written : old.written + BLANK_SIZE] = blank
             old.written = old.size
-        files.files.append(new)
+        return self._append_file(new)
+
+    def _append_file(self, new: MappedFile) -> MappedFile:
+        """Make ``new`` the current file and request the one after it."""
+        self.files.files.append(new)
         self._file = new
         self._mapping = new.mapping
         self._limit = new.size - BLANK_SIZE
-        self.preparer.request(start + files.file_size)
+        self.preparer.request(new.start + new.size)
         return new
 
     def ready(self) -> None:

@@ -160,6 +160,6 @@ class RecoveryReport(msgspec.Struct, kw_only=True):
     log_end: int = 0
     dispatched: int = 0
     removed_files: list[str] = msgspec.field(default_factory=list)
-    damages: list[FoundDamage] = msgspec.field(default_factory=list)
+    damaged_regions: list[FoundDamage] = msgspec.field(default_factory=list)
     notes: list[str] = msgspec.field(default_factory=list)
     milliseconds: float = 0.0

@@ -118,7 +118,7 @@ class StoreWriter:
                 taken, drawn = self._special(inner, queue_offset)
                 if taken == 0:
                     queue_offset = 0
-            if queue_offset >= queue.room:
+            if queue_offset >= queue.reserved_offset:
                 queue.ensure_capacity(queue_offset)
             physical_offset, size = self._log.append(
                 inner, topic, queue_offset, self._clock.now_ms()
@@ -147,6 +147,22 @@ class StoreWriter:
             self._scheduler.schedule()
         return PutMessageResult(_PUT_OK, queue_offset, physical_offset, size, store_timestamp)
 
+    def append_replica(
+        self, data: bytes | memoryview, physical_offset: int, last_store_timestamp: int
+    ) -> None:
+        """Append validated bytes of the master's log; dispatch and flush follow as after a put.
+
+        Errors as in CommitLog.append_replica; a full disk is recorded, too.
+        """
+        try:
+            self._log.append_replica(data, physical_offset, last_store_timestamp)
+        except DiskFullError as error:
+            self._faults.disk_full(error)
+            raise
+        self._reput.overflow = True  # nothing is pending for the fast path: dispatch reads the log
+        if not self._scheduler.scheduled:
+            self._scheduler.schedule()
+
     def put_messages(self, inners: Sequence[MessageExtBrokerInner]) -> list[PutMessageResult]:
         """Append messages of one queue consecutively in one file; one result per message.
 
@@ -168,7 +184,7 @@ class StoreWriter:
             self._log.ensure_capacity(
                 sum([self._log.record_size(inner, topic) for inner in inners])
             )
-            if queue.next_offset + len(inners) > queue.room:
+            if queue.next_offset + len(inners) > queue.reserved_offset:
                 queue.ensure_capacity(queue.next_offset + len(inners) - 1)
         except (DiskFullError, RecordTooLargeError, StoreError, OSError) as error:
             return [self._append_failed(error)]
@@ -216,7 +232,7 @@ class StoreWriter:
         queue = self._queues.queue(topic, batch.queue_id)
         first = queue.next_offset
         try:
-            if first + count > queue.room:
+            if first + count > queue.reserved_offset:
                 queue.ensure_capacity(first + count - 1)
             offsets = self._log.append_batch(batch, first, self._clock.now_ms())
         except (DiskFullError, RecordTooLargeError, StoreError, OSError) as error:

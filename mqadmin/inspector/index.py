@@ -7,15 +7,17 @@ from typing import Final
 from broker.errors import RemoteProtocolError, StoreError
 from broker.store.format import indexfile
 from broker.store.format.indexfile import IndexEntry, IndexHeader
+from mqadmin.inspector.configs import read_topics
 from mqadmin.inspector.damage import WARNING, found
-from mqadmin.inspector.directory import Query, StoreDirectory
+from mqadmin.inspector.directory import StoreDirectory
 from mqadmin.inspector.files import FileBytes, open_bytes
+from mqadmin.inspector.query import ALL_ROWS, Query
 from mqadmin.inspector.rows import DamageRow, IndexRow
 
 _PIECE: Final = 1 << 16  # bytes per step of the search for non-zero bytes
 
 
-def index_rows(store: StoreDirectory, query: Query) -> Iterator[IndexRow | DamageRow]:
+def index_rows(store: StoreDirectory, query: Query = ALL_ROWS) -> Iterator[IndexRow | DamageRow]:
     """Yield the header of each file, its matching entries, and corruption.
 
     Conditions on physical offset and time (resolution one second) apply to the entries. A key is
@@ -84,7 +86,7 @@ def _header_damage(file: FileBytes, header: IndexHeader) -> Iterator[DamageRow]:
             yield found("index", path, "the header counts no entries, but the file holds some")
         return
     if not 0 < header.hash_slot_count <= entries:
-        detail = f"the header says {header.hash_slot_count} slots are in use by {entries} entries"
+        detail = f"the header counts {header.hash_slot_count} slots are in use by {entries} entries"
         yield found("index", path, detail)
     for name, value in header._asdict().items():
         if value < 0:
@@ -117,7 +119,7 @@ def _entry_damage(entry: IndexEntry, path: str, slots: int) -> DamageRow | None:
         path,
         f"entry {entry.number}: hash {entry.key_hash}, physical offset {entry.physical_offset},"
         f" {entry.time_diff_seconds} s, previous entry {entry.previous_entry}",
-        physical_offset=indexfile.entry_position(entry.number, slots),
+        file_position=indexfile.entry_position(entry.number, slots),
         length=indexfile.ENTRY_SIZE,
     )
 
@@ -137,8 +139,6 @@ def _matches(entry: IndexEntry, header: IndexHeader, query: Query, hashes: set[i
 
 def known_topics(store: StoreDirectory) -> list[str]:
     """Return the topics that keys may be indexed under: with a queue, or in topics.json."""
-    from mqadmin.inspector.configs import read_topics
-
     return sorted({*store.topics(), *read_topics(store)})
 
 

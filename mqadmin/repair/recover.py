@@ -37,11 +37,12 @@ from broker.store.format.commitlog import (
     written_end,
 )
 from broker.store.format.consumequeue import PRE_BLANK_SIZE, UNIT_SIZE, UNIT_STRUCT
-from mqadmin.inspector.damage import SUGGESTIONS
-from mqadmin.inspector.directory import COMMITLOG, Query, StoreDirectory
+from mqadmin.inspector.damage import KINDS
+from mqadmin.inspector.directory import COMMITLOG, StoreDirectory
 from mqadmin.inspector.files import FileBytes, open_bytes
 from mqadmin.inspector.loss import Extents, LossTally, QueueKey, QueueLoss, indexed_places
 from mqadmin.inspector.messages import message_row
+from mqadmin.inspector.query import Query
 from mqadmin.inspector.rows import DamageRow
 from mqadmin.inspector.store_manifest import read_queue_ends
 from mqadmin.inspector.verify.log_walk import has_columns
@@ -83,18 +84,14 @@ class Recovery(msgspec.Struct, kw_only=True):
         return sum(row.length or 0 for row in self.losses)
 
 
-def recover(sources: Sequence[Path], output: Path | None) -> Recovery:
-    """Read all records of the sources; with ``output`` also write them into a new store."""
+def recover(sources: Sequence[Path]) -> Recovery:
+    """Read all records of the sources into memory."""
     found = Recovery(records=[], losses=[])
     for item in salvage(sources):
         if isinstance(item, SalvagedRecord):
             found.records.append(item)
         else:
             found.losses.append(item)
-    if output is not None:
-        from mqadmin.repair.new_store import recover_store
-
-        recover_store(sources, output)
     return found
 
 
@@ -219,10 +216,10 @@ def _next(file: FileBytes, start: int, base: int | None) -> tuple[int, int | Non
         at = hit.start() + 1
         if check_record(data, position) <= 0:
             continue
-        said = own_offset(data, position) - position
-        if said == base:
+        recorded = own_offset(data, position) - position
+        if recorded == base:
             return position, base
-        if other < 0 and _is_chain(data, position, said):
+        if other < 0 and _is_chain(data, position, recorded):
             other = position
             if base is None:
                 break
@@ -275,7 +272,7 @@ def _loss(path: Path, physical_offset: int, length: int, detail: str) -> DamageR
         physical_offset=physical_offset,
         length=length,
         detail=detail,
-        suggestion=SUGGESTIONS["magic"].split(";")[0],
+        suggestion=KINDS["magic"].advice.split(";")[0],
     )
 
 
@@ -310,7 +307,7 @@ class Salvaged:
     def losses(self) -> list[QueueLoss]:
         """Return messages in queues, index or queueEnds.json that were not salvaged.
 
-        Empty unless there is exactly one store: offsets of several stores cannot be told apart.
+        Empty unless there is exactly one store: offsets of several stores cannot be distinguished.
         """
         if len(self._stores) != 1:
             return []

@@ -51,6 +51,8 @@ def runtime_info(
 ) -> RemotingCommand:
     """GET_BROKER_RUNTIME_INFO: rates, queue lengths, delay offsets and store figures."""
     table = {**_rates(context), **_lanes(context), **NO_TIMERS}
+    if context.timers is not None:
+        table |= context.timers.figures()
     table |= {
         "brokerActive": "true",
         "brokerVersion": str(VERSION),

@@ -57,6 +57,8 @@ from broker.server.processor.send_target import (
 )
 from broker.server.schedule import delay_level
 from broker.server.slices import collect_in_slices
+from broker.server.timer.recall_handles import recall_handle
+from broker.server.transaction.half import is_prepared, prepare
 from broker.server.unique_ids import UniqueKeys
 from broker.store.results import (
     MessageExtBrokerInner,
@@ -64,6 +66,7 @@ from broker.store.results import (
     PutMessageResult,
     PutMessageStatus,
 )
+from broker.store.timer.timer_message import REQUEST_PROPERTIES, is_timer_request
 from broker.store.writer import PutRefusedError
 
 if TYPE_CHECKING:
@@ -102,7 +105,7 @@ class SendMessageProcessor:
         self._store = context.store
         self._targets: dict[str, Target] = {}
         self._flushed = FlushedAnswers(context, self._refusal)
-        self._sync = context.store.sync_flush
+        self._sync = context.durability.waits
         self._suffix = b""
         self._id_prefix = b""
         self._uniq_keys = UniqueKeys(context.clock)
@@ -381,12 +384,17 @@ class SendMessageProcessor:
             if refusal is not None:
                 return self._mark(refusal)
         persisted = self._context.topics.is_persisted(inner.topic)
-        delays = self._context.delays
         level = delay_level(properties, self._max_level())
-        if delays is not None and level > 0:
-            reason = delays.suspend(inner, properties, level)
+        if is_prepared(properties, inner.reconsume_times, level):
+            reason = self._store.why_illegal_place(inner.topic, inner.queue_id)
             if reason is not None:
                 return self._mark(illegal(request, reason))
+            prepare(inner, properties)  # its delay counts from the commit
+        else:
+            refusal = self._delay(request, inner, properties)
+            if refusal is not None:
+                return self._mark(refusal)
+        handle = recall_handle(self._context, inner.topic, properties)
         if inner.topic != target.config.topic_name:
             target = self._counting(inner.topic, target)
         inner.properties = encode_properties(properties)
@@ -400,6 +408,7 @@ class SendMessageProcessor:
             queue_id=queue_id,
             uniq_key=uniq_key.encode(),
             wait=wait,
+            handle=handle.encode(),
         )
         return store() if persisted else self._store_persisted(request, store)
 
@@ -423,6 +432,7 @@ class SendMessageProcessor:
         queue_id: int,
         uniq_key: bytes,
         wait: bool,
+        handle: bytes = b"",
     ) -> Answer:
         """Store one message of either path; respond now, or with ``wait`` after the flush."""
         try:
@@ -438,6 +448,8 @@ class SendMessageProcessor:
             result.queue_offset,
             uniq_key if uniq_key.isalnum() else _in_json(uniq_key),
         )
+        if handle:
+            ext_json = b'%b,"recallHandle":"%b"}' % (ext_json[:-1], handle)
         if wait:
             self._flushed.wait(connection, request, ext_json, result.physical_end)
             return None
@@ -446,29 +458,35 @@ class SendMessageProcessor:
     def _refuse_kind(
         self, request: RemotingCommand, properties: dict[str, str], inner: MessageExtBrokerInner
     ) -> RemotingCommand | None:
-        """Refuse unsupported messages: half messages, and timer messages without a delay level."""
-        if properties.get(props.PROPERTY_TRANSACTION_PREPARED) == "true":
-            remark = (
-                f"the broker[{self._context.address}] sending transaction message is forbidden: "
-                "transactions are not supported"
-            )
-            return response(request, ResponseCode.NO_PERMISSION, remark)
-        timers = (
-            props.PROPERTY_TIMER_DELAY_SEC,
-            props.PROPERTY_TIMER_DELAY_MS,
-            props.PROPERTY_TIMER_DELIVER_MS,
-        )
-        if any(name in properties for name in timers):
-            if delay_level(properties, self._max_level()) > 0:
-                for name in timers:
-                    properties.pop(name, None)
-                return None
-            return response(
-                request,
-                ResponseCode.SYSTEM_ERROR,
-                "timer messages are not supported by this broker; use a delay level",
-            )
+        """Refuse half messages if they are not accepted."""
+        level = delay_level(properties, self._max_level())
+        if is_prepared(properties, inner.reconsume_times, level):
+            context = self._context
+            if context.transactions is None or context.config.reject_transaction_message:
+                remark = f"the broker[{context.address}] sending transaction message is forbidden"
+                return response(request, ResponseCode.NO_PERMISSION, remark)
         return None
+
+    def _delay(
+        self, request: RemotingCommand, inner: MessageExtBrokerInner, properties: dict[str, str]
+    ) -> RemotingCommand | None:
+        """Redirect a delayed message to the schedule or timer topic; return a refusal or None.
+
+        **Source:** RocketMQ HookUtils#handleScheduleMessage.
+        """
+        context = self._context
+        level = delay_level(properties, self._max_level())
+        if level > 0 and context.delays is not None:
+            for name in REQUEST_PROPERTIES:
+                properties.pop(name, None)
+            reason = context.delays.suspend(inner, properties, level)
+            return None if reason is None else illegal(request, reason)
+        if context.timers is not None:
+            refused = context.timers.timers.intercept(inner, properties)
+            return None if refused is None else self._failed(request, refused)
+        if not is_timer_request(inner.topic, properties):
+            return None
+        return response(request, ResponseCode.SYSTEM_ERROR, "timerWheelEnable is false")
 
     def _retry_or_dlq(
         self, request: RemotingCommand, inner: MessageExtBrokerInner, properties: dict[str, str]

@@ -58,10 +58,6 @@ LAZY: Final[dict[str, tuple[int, ...]]] = {
         Code.SET_COMMITLOG_READ_MODE,
         Code.EXPORT_ROCKSDB_CONFIG_TO_JSON,
         Code.CHECK_ROCKSDB_CQ_WRITE_PROGRESS,
-        Code.GET_TIMER_CHECK_POINT,
-        Code.GET_TIMER_METRICS,
-        Code.SET_MESSAGE_REQUEST_MODE,
-        Code.GET_ALL_MESSAGE_REQUEST_MODE,
     ),
     "client_forwarding": (Code.GET_CONSUMER_RUNNING_INFO, Code.CONSUME_MESSAGE_DIRECTLY),
     "reset": (
@@ -76,7 +72,13 @@ LAZY: Final[dict[str, tuple[int, ...]]] = {
     ),
     "broker.server.reply.send_reply": (Code.SEND_REPLY_MESSAGE, Code.SEND_REPLY_MESSAGE_V2),
     "runtime": (Code.GET_BROKER_RUNTIME_INFO,),
+    "broker.server.timer.requests": (
+        Code.RECALL_MESSAGE,
+        Code.GET_TIMER_CHECK_POINT,
+        Code.GET_TIMER_METRICS,
+    ),
     "send_back": (Code.CONSUMER_SEND_MSG_BACK,),
+    "broker.server.transaction.processor": (Code.END_TRANSACTION, Code.RESUME_CHECK_HALF_MESSAGE),
     "topic": (
         Code.UPDATE_AND_CREATE_TOPIC,
         Code.UPDATE_AND_CREATE_TOPIC_LIST,

@@ -95,7 +95,7 @@ class ConsumeQueue:
         "named",
         "next_offset",
         "queue_id",
-        "room",
+        "reserved_offset",
         "topic",
     )
 
@@ -112,7 +112,7 @@ class ConsumeQueue:
         self.min_offset = 0
         self.max_offset = 0
         self.next_offset = 0
-        self.room = 0
+        self.reserved_offset = 0
         self.max_physical_offset = -1
         self.dirty = False
         self.flushed_bytes = 0
@@ -141,13 +141,13 @@ class ConsumeQueue:
         files = self.files
         if not files.files and queue_offset >= self._size // UNIT_SIZE:
             return
-        room = max(self.room, self.next_offset)
+        room = max(self.reserved_offset, self.next_offset)
         while room <= queue_offset:
             start = room * UNIT_SIZE
             file = files.find(start) or files.create(start // self._size * self._size)
             last = min((queue_offset + 1) * UNIT_SIZE, file.start + self._size)
             file.reserve_ahead(last - file.start)
-            room = self.room = (file.start + file.reserved) // UNIT_SIZE
+            room = self.reserved_offset = (file.start + file.reserved) // UNIT_SIZE
 
     def append(self, queue_offset: int, physical_offset: int, size: int, tags_code: int) -> bool:
         """Add the unit of one record; False if the queue already has it.
@@ -284,7 +284,7 @@ class ConsumeQueue:
         files.load(crashed=crashed, notes=notes)
         gap = files.cut_at_gap()
         if gap:
-            notes.append(f"{gap}: missing, the queue is filled from the log from there on")
+            notes.append(f"{gap}: missing, the queue is rebuilt from the log from there")
         short = files.short_from < NOWHERE
         while short and len(files.files) > 1 and files.files[-1].start > files.short_from:
             files.remove_last()
@@ -427,7 +427,7 @@ class ConsumeQueue:
         self.files.destroy()
         if self.ext is not None:
             self.ext.destroy()
-        self.max_offset = self.min_offset = self.next_offset = self.room = 0
+        self.max_offset = self.min_offset = self.next_offset = self.reserved_offset = 0
         self.max_physical_offset = -1
 
     def _place(self, queue_offset: int, unit: Unit) -> bool:

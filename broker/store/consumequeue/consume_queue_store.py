@@ -163,12 +163,12 @@ class ConsumeQueueStore:
 
     def load(self, *, crashed: bool = False, notes: list[str] | None = None) -> None:
         """Load the queues that have a folder."""
-        told = notes if notes is not None else []
+        reported = notes if notes is not None else []
         if not any(queue.files.surveyed is not None for queue in self.all()):
             self.survey(crashed=crashed)
         for queue in list(self.all()):
             if queue.files.surveyed is not None:
-                queue.load(crashed=crashed, notes=told)
+                queue.load(crashed=crashed, notes=reported)
 
     def detect_file_size(self) -> int:
         """File length of SimpleCQ queues in bytes, the largest if they differ; 0: no files."""
@@ -226,7 +226,7 @@ class ConsumeQueueStore:
                 self.dirty.append(queue)
         self._sync(queues)
 
-    def secure(self, log_min: int) -> None:
+    def sync_before_delete(self, log_min: int) -> None:
         """Sync the units that cannot be rebuilt from the log once it starts at ``log_min``."""
         self._sync([queue for queue in self.all() if queue.exposed(log_min)])
 

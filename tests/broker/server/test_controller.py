@@ -478,7 +478,7 @@ def test_tables_that_cannot_be_written_do_not_stop_the_broker(
 def test_unknown_code_is_not_supported(world, run) -> None:
     async def main() -> None:
         async with world() as it:
-            for code in (RequestCode.END_TRANSACTION, RequestCode.POP_MESSAGE, 9999):
+            for code in (RequestCode.POP_ROLLBACK, 9999):
                 answer = await it.peer().ask(code)
                 assert answer.code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED
                 assert str(code) in answer.remark
@@ -590,7 +590,7 @@ def test_findings_of_recovery_are_logged(caplog) -> None:
         RecoveryReport(
             clean=False,
             scanned_bytes=99,
-            damages=[damage],
+            damaged_regions=[damage],
             removed_files=["index/1"],
             notes=["sizes differ"],
         )

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from mqadmin.admin.dlq import DlqRecord
-from mqadmin.admin.message_result import QueryResult
-from mqadmin.admin.replay import ReplayItem, ReplayPlan
+from mqadmin.admin.dlq.library import DlqRecord
+from mqadmin.admin.dlq.replay import ReplayItem, ReplayPlan
+from mqadmin.admin.message.result import QueryResult
 from mqadmin.admin.result import Listing, TargetError
 
 Run = Callable[..., Any]
@@ -80,7 +80,7 @@ def letters(tmp_path: Path) -> str:
 
 def lay_out(admin: Any, planned: list[ReplayItem], done: list[ReplayItem]) -> None:
     admin.answers["dlq.plan_replay"] = lambda letters, to, ledger: ReplayPlan(
-        letters=letters, items=planned, ledger=ledger, addresses=["h:1"]
+        dead_letters=letters, items=planned, ledger=ledger, addresses=["h:1"]
     )
     admin.answers["dlq.apply_replay"] = lambda plan, rate: iter(done)
 
@@ -95,7 +95,7 @@ def test_a_replay_says_what_goes_where_and_where_it_went(
     assert done.err.splitlines() == [
         "context -, cluster DefaultCluster, name server ns:9876, broker name-of-h:1 (h:1)",
         "orders: 1 to send, 1 sent before",
-        f"2 sent; {letters}.ledger keeps which",
+        f"2 sent, recorded in {letters}.ledger",
     ]
     (_, (plan_letters,), planned), (_, _, applied) = admin.calls
     assert (planned["to"], planned["ledger"]) == ("retry", f"{letters}.ledger")
@@ -153,7 +153,7 @@ def test_a_ctrl_c_tells_how_far_a_replay_came(mqadmin: Run, admin: Any, letters:
     done = mqadmin("dlq", "replay", "--from", letters, "--yes", "-o", "ndjson")
     assert done.status == 130
     assert json.loads(done.out)["status"] == "sent"
-    assert f"1 sent; {letters}.ledger keeps which" in done.err
+    assert f"1 sent, recorded in {letters}.ledger" in done.err
 
 
 def test_letters_come_from_stdin_from_the_dlq_or_not_at_all(
@@ -175,7 +175,7 @@ def test_letters_come_from_stdin_from_the_dlq_or_not_at_all(
     done = mqadmin("dlq", "replay", "--from", "/nowhere/f", "--yes")
     assert (done.status, "/nowhere/f" in done.err) == (2, True)
     done = mqadmin("dlq", "replay", "--from", letters, "--rate", "fast", "--yes")
-    assert (done.status, "'fast' is no number per second" in done.err) == (2, True)
+    assert (done.status, "'fast' is not a rate" in done.err) == (2, True)
 
 
 def test_what_a_silent_broker_holds_back_is_told_after_a_replay(

@@ -10,8 +10,8 @@ from broker.errors import ConnectError, RequestTimeoutError
 from mqadmin.admin.result import Listing
 from mqadmin.admin.topic import TopicRecord
 from mqadmin.command.failure import UsageFault
-from mqadmin.command.session import connect
-from mqadmin.command.trace import trace_line
+from mqadmin.command.online import connect
+from mqadmin.command.session import trace_line
 from mqadmin.command.values import attribute, count, duration_ms, pair, perm, time_ms, whole
 from mqadmin.settings import resolve
 
@@ -213,4 +213,4 @@ def test_bodies_and_file_names_may_be_any_bytes(mqadmin: Run, admin: Any, tmp_pa
 def test_a_dry_run_of_what_changes_nothing_is_refused(mqadmin: Run, admin: Any, words: str) -> None:
     done = mqadmin(*words.split(), "--dry-run")
     assert (done.status, done.out, admin.calls) == (2, "", [])
-    assert "there is no --dry-run" in done.err
+    assert "has no --dry-run" in done.err

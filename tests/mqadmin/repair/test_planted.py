@@ -333,7 +333,7 @@ def test_planted_damage_is_found_and_costs_only_what_it_touched(
             assert unit is not None
             assert unit[:2] == (item.start, item.end - item.start), (case.said, item[:5])
 
-    rescued = recover([root], None)
+    rescued = recover([root])
     bodies = {row.data for row in rescued.records}
     for item in good:
         if not touched(item, case.extents):

@@ -1,0 +1,112 @@
+"""``mqadmin store export``."""
+
+from pathlib import Path as FilePath
+from typing import Annotated, Literal
+
+from mqadmin.command.declare import Option
+from mqadmin.command.failure import UsageFault
+from mqadmin.command.session import Session
+from mqadmin.command.status import DAMAGED
+from mqadmin.command.store.damage_report import DamageReport
+from mqadmin.command.store.noun import NOUN, BodyForm, Path, Queue, Raw, Topic
+from mqadmin.command.window import Begin, End, Time, window
+from mqadmin.inspector.directory import StoreDirectory
+from mqadmin.inspector.find import message_rows
+from mqadmin.inspector.query import Query
+from mqadmin.inspector.rows import DamageRow
+from mqadmin.output.view import Outcome, View
+from mqadmin.repair.export import export as write
+
+MESSAGES = View(
+    "store.export",
+    ("physicalOffset", "topic", "queueId", "queueOffset", "storeTime", "tags", "keys", "bodySize"),
+)
+RESULT = View("store.export.result", single=True)
+
+
+@NOUN.verb(
+    "export",
+    view=(MESSAGES, RESULT),
+    changes=True,
+    examples=[
+        "mqadmin store export /data/store --topic orders --body text -o ndjson",
+        "mqadmin store export /data/store --out orders.csv --topic orders --time -1d..",
+        "mqadmin store export /data/store --out archive --format parquet --body base64",
+    ],
+)
+def export(
+    session: Session,
+    path: Path,
+    output: Annotated[
+        str | None,
+        Option(
+            "--out",
+            metavar="FILE",
+            help="Output file, a directory for Parquet; rerun to resume.",
+            complete="file",
+        ),
+    ] = None,
+    format: Annotated[
+        Literal["ndjson", "csv", "parquet"] | None,
+        Option("--format", help="Format; default by the name of the file, else ndjson."),
+    ] = None,
+    topic: Topic = None,
+    queue: Queue = None,
+    key: Annotated[
+        str | None,
+        Option("--key", "-k", metavar="KEY", help="Only messages with this key or uniqKey."),
+    ] = None,
+    begin: Begin = None,
+    end: End = None,
+    time: Time = None,
+    body: BodyForm = "none",
+    raw: Raw = False,
+) -> None:
+    """Write messages to NDJSON, CSV or Parquet, in the order of the log.
+
+    Without --out they are printed in the format of -o. The state of an export is stored beside its
+    file: rerun the command to resume after an interruption or to append the messages stored since.
+    Parquet has the columns of the data pipeline, with bodies unless --body is none. In CSV a cell
+    that spreadsheets would evaluate is prefixed with ', and control characters are escaped; NDJSON
+    keeps every value. Damaged regions are reported on stderr;
+    the exit status is then 7.
+    """
+    store = StoreDirectory(path)
+    begin, end = window(session, begin, end, time)
+    query = Query(
+        topic=topic, queue_id=queue, key=key, begin_ms=begin, end_ms=end, body=body, raw=raw
+    )
+    if output is None:
+        if format is not None:
+            raise UsageFault("--format requires --out", "on stdout -o selects the format")
+        if session.dry_run:
+            raise UsageFault("--dry-run requires --out", "nothing is written without it")
+
+        outcome = Outcome()
+        damage = DamageReport(outcome)
+        try:
+            rows = damage.apart(message_rows(store, query))
+            session.emit(MESSAGES, rows, outcome, nothing=f"nothing in {path} matches")
+        finally:
+            damage.report(session)
+        return
+
+    found: list[DamageRow] = []
+    ending = output.rpartition(".")[2]
+    form = format or (ending if ending in ("csv", "parquet") else "ndjson")
+    result = write(
+        store,
+        query,
+        FilePath(output),
+        form,
+        damages=found,
+        dry_run=session.dry_run,
+    )
+    session.emit_one(RESULT, result)
+    if session.dry_run:
+        session.end_dry_run()
+    if found:
+        session.note(
+            f"{len(found)} damaged regions were skipped; mqadmin store verify {path} lists them"
+        )
+        session.status = DAMAGED
