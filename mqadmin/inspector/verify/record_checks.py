@@ -215,12 +215,15 @@ class RecordChecks:
     def check_commit(self, file: FileBytes, record: LogRecord) -> None:
         """Check that a committed message points to a half message with the same uniqKey.
 
+        Offset 0 is also the value of records without a half message: copies made by retries and
+        delays keep the bits, and a client may set them in a plain send.
+
         **Source:** RocketMQ ``EndTransactionProcessor#endMessageTransaction``.
         """
         at = record.prepared_transaction_offset
         least = self.log.min_offset
-        if least is None or at < least:
-            return  # the half message has expired
+        if at == 0 or least is None or at < least:
+            return  # no half message, or one that has expired
         place = self.log.record(at)
         wrong = None
         if place is None:
