@@ -1,7 +1,7 @@
 """Pop and acknowledgement: our broker and the Java broker in turn, the same generator for both.
 
-Messages are sent first. Then each worker pops a batch and acknowledges every message of it with a
-request of its own, as Java's client does; the rate counts acknowledged messages. The generator is
+Messages are sent first. Then each worker pops a batch and acknowledges each message of it by a
+separate request, as Java's client does; the rate counts acknowledged messages. The generator is
 one process of Python with uvloop if it is installed: both brokers get the same one.
 """
 
