@@ -97,7 +97,7 @@ def test_sync_flush_loses_nothing_acknowledged(simulated, small, message, rng, r
 
 
 @pytest.mark.parametrize("run", range(6))
-def test_async_flush_keeps_what_was_flushed_and_always_opens(simulated, small, message, rng, run):
+def test_async_flush_keeps_flushed_data_and_always_opens(simulated, small, message, rng, run):
     from broker.common.clock import ManualClock
 
     disk = simulated()

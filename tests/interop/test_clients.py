@@ -100,7 +100,7 @@ def test_a_body_over_the_limit_is_refused_and_the_connection_lives_on(
     assert accepted[0]["status"] == "SEND_OK"
 
 
-def test_a_topic_nobody_made_is_made_by_the_first_send(our_cluster: Cluster, peer: Any) -> None:
+def test_a_missing_topic_is_created_by_the_first_send(our_cluster: Cluster, peer: Any) -> None:
     namesrv, _ = our_cluster
     name = f"Auto{next(NAMES)}"
     assert peer.produce(namesrv=namesrv, topic=name, count=1)[0]["status"] == "SEND_OK"
@@ -358,7 +358,7 @@ def test_offsets_survive_a_restart_of_the_broker(
     peer_533.ask("forget", namesrv=namesrv)
 
 
-def test_consumers_go_on_when_the_broker_was_killed_and_came_back(
+def test_consumers_continue_after_the_broker_was_killed_and_restarted(
     our_servers: Any, peer_533: Any, tmp_path: Any
 ) -> None:
     namesrv = our_servers.namesrv(tmp_path)
@@ -374,7 +374,7 @@ def test_consumers_go_on_when_the_broker_was_killed_and_came_back(
     peer_533.ask("stop", consumer="k2")
 
 
-def test_pull_consumers_go_on_behind_what_they_committed(
+def test_pull_consumers_resume_after_their_committed_offset(
     our_cluster: Cluster, peer: Any, topic: str
 ) -> None:
     namesrv, _ = our_cluster
@@ -389,7 +389,7 @@ def test_pull_consumers_go_on_behind_what_they_committed(
     assert sum(offsets.values()) == 16
 
 
-def test_a_member_of_a_broadcasting_group_goes_on_where_it_was(
+def test_a_member_of_a_broadcasting_group_resumes_at_its_offset(
     our_cluster: Cluster, peer: Any, topic: str
 ) -> None:
     """It keeps its offsets itself."""
@@ -454,7 +454,7 @@ def test_delayed_messages_come_when_they_are_due(
     peer.ask("stop", consumer=consumer)
 
 
-def test_other_protocols_on_the_port_are_told_apart_and_clients_go_on(
+def test_other_protocols_are_recognised_and_clients_are_served(
     our_servers: Any, peer_533: Any, tmp_path: Any, until: Callable[..., Any]
 ) -> None:
     namesrv = our_servers.namesrv(tmp_path)
@@ -480,7 +480,7 @@ def test_other_protocols_on_the_port_are_told_apart_and_clients_go_on(
 
 
 @pytest.mark.parametrize("mode", ["sync", "async", "oneway", "batch"])
-def test_go_sends_what_java_reads(
+def test_messages_of_go_are_read_by_java(
     our_cluster: Cluster, go_peer: Callable[..., Any], peer_533: Any, topic: str, mode: str
 ) -> None:
     namesrv, _ = our_cluster
@@ -604,7 +604,7 @@ def test_go_retries_by_way_of_the_retry_topic(
     assert [event["reconsumeTimes"] for event in seen] == [0, 1]
 
 
-def test_go_pulls_and_goes_on_behind_what_it_committed(
+def test_go_resumes_pulling_after_its_committed_offset(
     our_cluster: Cluster, go_peer: Callable[..., Any], topic: str
 ) -> None:
     namesrv, _ = our_cluster

@@ -239,7 +239,7 @@ def send_until_killed(broker: str, acknowledged: list[dict[str, str]]) -> None:
             acknowledged.append({**answer.ext_fields, "uniqKey": uniq_key})
 
 
-def test_what_we_acknowledged_before_a_kill_is_there_in_the_java_broker(
+def test_messages_acknowledged_before_a_kill_exist_in_the_java_broker(
     our_servers: Any,
     java_servers: Any,
     peer_533: Any,

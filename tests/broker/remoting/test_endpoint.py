@@ -78,7 +78,9 @@ def test_a_full_lane_refuses_its_own_codes_and_no_others(run, attach, frames, tu
     run(main())
 
 
-def test_a_request_that_waited_too_long_is_told_so(run, attach, frames, turns, clock) -> None:
+def test_a_request_that_waited_too_long_is_answered_with_a_timeout(
+    run, attach, frames, turns, clock
+) -> None:
     async def main() -> None:
         gate = Gate()
         endpoint = Endpoint({RequestCode.SEND_MESSAGE: gate}, limits=send_lane(), clock=clock)
@@ -178,7 +180,7 @@ ADMINISTRATION = sorted(code for code, rpc in RPC.items() if rpc.access == Acces
 MEMBERSHIP = sorted(code for code, rpc in RPC.items() if rpc.access == Access.MEMBER)
 
 
-def test_administration_is_refused_from_afar(run, attach, frames) -> None:
+def test_administration_is_refused_for_other_hosts(run, attach, frames) -> None:
     asked: list[int] = []
 
     def handler(_, command: RemotingCommand) -> RemotingCommand:
@@ -310,7 +312,7 @@ def test_the_turn_ends_once_per_pass_after_the_writes(run, attach, frames, turns
     run(main())
 
 
-def test_without_requests_there_is_no_turn(run, attach, turns) -> None:
+def test_without_requests_no_turn_ends(run, attach, turns) -> None:
     async def main() -> None:
         ended: list[int] = []
         endpoint = Endpoint({1: ok}, turn_end=lambda: ended.append(1))

@@ -18,7 +18,7 @@ def test_a_lane_is_free_until_its_concurrency_is_used() -> None:
     assert not it.free
 
 
-def test_nobody_overtakes_a_waiting_job() -> None:
+def test_no_job_overtakes_a_waiting_one() -> None:
     it = lane()
     it.running = 1
     assert it.park("a", 0)

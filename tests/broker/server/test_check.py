@@ -41,7 +41,7 @@ def test_readable_files_are_named(store) -> None:
     assert lines(store) == [f"{store}/config/topics.json: readable"]
 
 
-def test_backup_stands_in_for_a_damaged_file(store) -> None:
+def test_the_backup_replaces_a_corrupt_file(store) -> None:
     (store / "config" / "topics.json").write_text("{", encoding="utf-8")
     (store / "config" / "topics.json.bak").write_text(GOOD, encoding="utf-8")
     assert lines(store) == [f"{store}/config/topics.json.bak: readable"]
@@ -66,7 +66,7 @@ def test_looking_changes_nothing(store) -> None:
     assert sorted((path, path.stat().st_mtime_ns) for path in store.rglob("*")) == before
 
 
-def test_what_is_no_directory_cannot_hold_a_store(tmp_path: Path) -> None:
+def test_a_path_that_is_not_a_directory_cannot_contain_a_store(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("x")
     with pytest.raises(StoreError, match="not a directory"):
         lines(tmp_path / "file")
@@ -74,7 +74,7 @@ def test_what_is_no_directory_cannot_hold_a_store(tmp_path: Path) -> None:
         lines(tmp_path / "file" / "store")
 
 
-def test_a_store_that_is_open_is_told_and_stays_locked(store: Path) -> None:
+def test_an_open_store_is_reported_and_stays_locked(store: Path) -> None:
     lock = Disk().lock(str(store / "lock"))
     script = (
         "import sys; from broker.server.startup import main\n"

@@ -77,7 +77,7 @@ class TestConsumers:
         assert consumers.register("G", first, PUSH, newer)
         assert consumers.subscription("G", "T").sub_string == "B"
 
-    def test_newer_version_of_the_same_subscription_is_no_change(self, channel) -> None:
+    def test_a_newer_version_of_an_equal_subscription_is_not_a_change(self, channel) -> None:
         consumers = ConsumerManager()
         first = channel("c1")
         consumers.register("G", first, PUSH, subscribe("T", version=1))

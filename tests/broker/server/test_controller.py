@@ -160,7 +160,7 @@ def test_messages_offsets_and_topics_outlive_a_restart(world, run) -> None:
     run(second())
 
 
-def test_parked_pull_is_answered_on_arrival(world, run) -> None:
+def test_a_suspended_pull_is_answered_on_arrival(world, run) -> None:
     async def main() -> None:
         async with world() as it:
             consumer, producer = it.peer(), it.peer()
@@ -175,7 +175,7 @@ def test_parked_pull_is_answered_on_arrival(world, run) -> None:
     run(main())
 
 
-def test_parked_pull_is_answered_at_its_deadline(world, run) -> None:
+def test_a_suspended_pull_is_answered_at_its_deadline(world, run) -> None:
     async def main() -> None:
         async with world() as it:
             peer = it.peer()
@@ -220,7 +220,7 @@ def test_pulls_suspended_together_are_all_answered(world, run) -> None:
     run(main())
 
 
-def test_parked_pull_is_answered_at_a_stop(world, run) -> None:
+def test_a_suspended_pull_is_answered_at_a_stop(world, run) -> None:
     async def main() -> None:
         async with world() as it:
             peer = it.peer()
@@ -391,7 +391,7 @@ def test_sync_flush_answers_after_the_disk(world, run) -> None:
     run(main())
 
 
-def test_sync_flush_makes_visible_what_nobody_waits_for(world, run) -> None:
+def test_sync_flush_makes_puts_without_a_waiter_visible(world, run) -> None:
     """WAIT=false and a delivered delayed message, on a broker that is idle otherwise."""
 
     async def main() -> None:
@@ -521,7 +521,7 @@ def test_only_this_machine_may_reconfigure_unless_allowed(world, run) -> None:
     run(main())
 
 
-def test_other_hosts_may_administer_when_the_file_says_so(world, run) -> None:
+def test_other_hosts_may_administer_if_configured(world, run) -> None:
     async def main() -> None:
         async with world(adminHosts="192.0.2.0/24") as it:
             rules = it.controller.context.server.access
@@ -565,7 +565,7 @@ def test_store_in_use_is_an_error(world, run) -> None:
     run(main())
 
 
-def test_address_announced_is_the_one_bound_or_the_one_said(world, run) -> None:
+def test_the_announced_address_is_the_bound_or_the_configured_one(world, run) -> None:
     async def main() -> None:
         async with world() as it:
             context = it.controller.context
@@ -579,7 +579,7 @@ def test_address_announced_is_the_one_bound_or_the_one_said(world, run) -> None:
     run(main())
 
 
-def test_what_recovery_found_is_said(caplog) -> None:
+def test_findings_of_recovery_are_logged(caplog) -> None:
     caplog.set_level("INFO")
     report_recovery(RecoveryReport())
     assert caplog.records == []

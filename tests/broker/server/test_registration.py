@@ -68,7 +68,7 @@ def test_every_name_server_gets_the_whole_table(registrar, run) -> None:
     assert registrar.client.tables(B) == [whole]
 
 
-def test_header_and_body_are_what_a_name_server_reads(registrar, run) -> None:
+def test_header_and_body_are_readable_by_a_name_server(registrar, run) -> None:
     run(registrar.register_all())
     _, command = registrar.client.told[0]
     assert command.code == RequestCode.REGISTER_BROKER
@@ -83,7 +83,7 @@ def test_header_and_body_are_what_a_name_server_reads(registrar, run) -> None:
     assert wrapper.data_version.counter == registrar.desk.context.topics.data_version.counter
 
 
-def test_permission_of_the_broker_limits_what_is_registered(make_desk, run) -> None:
+def test_the_permission_of_the_broker_limits_the_registered_one(make_desk, run) -> None:
     desk = make_desk(namesrvAddr=A, brokerPermission="4")
     desk.topic("Orders")
     client = FakeClient()
@@ -100,7 +100,7 @@ def test_name_server_that_is_down_does_not_hold_up_the_others(registrar, caplog,
     assert run(registrar.register_all()) == [A, B]
 
 
-def test_refusal_is_no_registration(registrar, run) -> None:
+def test_a_refusal_is_not_a_registration(registrar, run) -> None:
     registrar.client.refusing = {B}
     assert run(registrar.register_all()) == [A]
 
@@ -213,7 +213,7 @@ def test_large_tables_are_encoded_off_the_loop(registrar, monkeypatch, run) -> N
     assert all(threads[1:]), "few topics are encoded at once"
 
 
-def test_nothing_to_announce_asks_nobody(registrar, run) -> None:
+def test_without_changes_no_broker_is_contacted(registrar, run) -> None:
     run(registrar.announce(["Deleted"]))
     assert registrar.client.told == []
 

@@ -48,7 +48,7 @@ def test_levels_do_not_delay_each_other(desk) -> None:
     assert [m.body for m in desk.messages("Orders")] == [b"fast"]
 
 
-def test_nothing_parked_nothing_wanted(desk) -> None:
+def test_without_suspended_pulls_no_arrival_is_wanted(desk) -> None:
     assert desk.context.delays.deliver_due() is None
     assert not desk.context.delays.changed
 
@@ -166,7 +166,7 @@ class TestQuarantine:
         (line,) = self.deliver(orders, caplog)
         assert "bodyCRC" in line
 
-    def test_record_that_is_no_record_any_more(self, orders, caplog) -> None:
+    def test_a_record_that_is_no_longer_valid(self, orders, caplog) -> None:
         stored = self.suspend(orders, encode_properties(PLACE))
         self.flip(orders, stored.physical_offset + 4)  # its magic number
         (line,) = self.deliver(orders, caplog)

@@ -37,7 +37,7 @@ def test_ready_line_is_javas() -> None:
     assert serving.ready_line(Settings({}), "h:1").endswith("serializeType=JSON")
 
 
-def test_ready_line_comes_behind_the_start_and_close_behind_the_stop(
+def test_the_ready_line_follows_the_start_and_close_follows_the_stop(
     monkeypatch, capsys, run
 ) -> None:
     monkeypatch.setattr(serving, "settle", lambda: None)
@@ -56,7 +56,7 @@ def test_ready_line_comes_behind_the_start_and_close_behind_the_stop(
     assert "127.0.0.1:20911] boot success" in capsys.readouterr().out
 
 
-def test_failed_start_says_nothing_and_closes_nothing(capsys, run) -> None:
+def test_a_failed_start_announces_nothing_and_closes_nothing(capsys, run) -> None:
     role = FakeRole(ConnectError("port in use"))
     with pytest.raises(ConnectError):
         run(serving.serve_until(role, Settings({}), asyncio.Event()))

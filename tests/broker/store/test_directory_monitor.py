@@ -105,7 +105,7 @@ def test_the_interval_keeps_a_loss_within_a_second():
     assert directory_monitor.INTERVAL_SECONDS <= 0.5
 
 
-def test_rolling_and_cleaning_are_no_loss(stores, inner):
+def test_rolling_and_cleaning_lose_no_messages(stores, inner):
     store = stores.start(stores.config(file_reserved_time=1))
     for _ in range(20):
         store.put_message(inner(body=bytes(3000)))
@@ -116,7 +116,7 @@ def test_rolling_and_cleaning_are_no_loss(stores, inner):
     assert store._monitor.check() == ""
 
 
-def test_an_error_that_says_neither_is_no_loss(stores, inner, monkeypatch, caplog):
+def test_an_error_without_a_loss_counts_no_loss(stores, inner, monkeypatch, caplog):
     store = stores.start()
     store.put_message(inner())
 

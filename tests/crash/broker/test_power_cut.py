@@ -120,7 +120,7 @@ def check_visible(broker: SimBroker, topic: str, numbers: range) -> None:
 
 @both_flushes
 @pytest.mark.parametrize("kind", NO_WAIT)
-def test_a_message_nobody_waits_for_gets_durable_and_visible_by_itself(
+def test_a_message_without_a_waiter_becomes_durable_and_visible(
     rng: random.Random, flush: str, kind: str
 ) -> None:
     plan = NO_WAIT[kind]
@@ -185,7 +185,7 @@ def check_everywhere(recording: Recording) -> None:
 
 
 @both_flushes
-def test_delay_progress_is_written_after_what_was_delivered(rng: random.Random, flush: str) -> None:
+def test_delay_progress_is_written_after_delivered_messages(rng: random.Random, flush: str) -> None:
     plan = Plan(topic="T0", queue_id=0, numbers=range(1), wait=True, level=1)
 
     def script(traffic: Traffic) -> None:
@@ -198,7 +198,7 @@ def test_delay_progress_is_written_after_what_was_delivered(rng: random.Random, 
 
 
 @both_flushes
-def test_consumer_progress_is_written_after_what_was_sent_back(
+def test_consumer_progress_is_written_after_sent_back_messages(
     rng: random.Random, flush: str
 ) -> None:
     def script(traffic: Traffic) -> None:

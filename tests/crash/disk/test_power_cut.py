@@ -41,7 +41,7 @@ def attempt(sim: Any, script: Any, disk: Any, promise: Any, position: int, **opt
 
 @pytest.mark.parametrize("flush", ["SYNC_FLUSH", "ASYNC_FLUSH"])
 @pytest.mark.parametrize("run", range(RUNS))
-def test_what_was_promised_survives_a_power_cut_anywhere(
+def test_acknowledged_messages_survive_a_power_cut_anywhere(
     sim: Any, rng: random.Random, flush: str, run: int, capsys: pytest.CaptureFixture[str]
 ) -> None:
     began = time.monotonic()
@@ -94,7 +94,7 @@ def cut_now(sim: Any, script: Any, rng: random.Random) -> Any:
     return cutter.cut(rng, 0.0)
 
 
-def test_a_queue_whose_log_was_cleaned_goes_on_where_it_was(sim: Any, rng: random.Random) -> None:
+def test_a_queue_without_log_files_keeps_its_next_offset(sim: Any, rng: random.Random) -> None:
     """No record is left that could tell: its units must be on the disk before the log goes."""
     disk = sim.Disk()
     script = sim.Script(disk, rng, "SYNC_FLUSH")

@@ -118,7 +118,7 @@ def said(child: Any) -> str:
 
 @pytest.mark.parametrize("other_kernel", [False, True], ids=["killed", "power-cut"])
 @pytest.mark.parametrize(("what", "where", "spoil"), DERIVED, ids=[case[0] for case in DERIVED])
-def test_what_the_log_proves_is_served_and_the_damage_told(
+def test_queues_proved_by_the_log_are_served_and_corruption_is_reported(
     filled: Any,
     make_child: Any,
     make_audit: Any,
@@ -173,7 +173,7 @@ def places(store: Path) -> dict[tuple[int, int], int]:
 
 
 @pytest.mark.parametrize("spoil", [empty, shorten, Path.unlink, zero_pages])
-def test_a_hole_in_the_log_costs_what_was_in_it_and_is_told(
+def test_a_hole_in_the_log_loses_only_its_messages_and_is_reported(
     filled: Any, make_child: Any, make_audit: Any, ledger: Any, spoil: Callable[[Path], None]
 ) -> None:
     child = copy(filled, make_child, "copy", other_kernel=True)
@@ -235,7 +235,7 @@ def no_log(store: Path) -> None:
 
 
 @pytest.mark.parametrize("spoil", [both_topics, both_offsets, stray_file, long_file, no_log])
-def test_what_is_refused_has_one_error_and_stays_as_it_is(
+def test_a_refused_change_has_one_error_and_no_effect(
     filled: Any, make_child: Any, spoil: Callable[[Path], None]
 ) -> None:
     if spoil is no_log:

@@ -50,7 +50,7 @@ def test_a_topic_lives_and_dies(session, embedded) -> None:
     assert "life" not in {record.topic for record in session.topic.list().items}
 
 
-def test_what_is_sent_is_found_by_every_way(session, topic, embedded) -> None:
+def test_a_sent_message_is_found_by_every_query(session, topic, embedded) -> None:
     sent = session.message.send(topic, b"hello", keys=["42", "order"], tags="A", queue_id=1)
     message = session.message
     ways = [

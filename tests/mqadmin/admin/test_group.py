@@ -39,7 +39,7 @@ def test_create_with_class_defaults(admin, broker_a) -> None:
     assert made.consume_broadcast_enable is True
 
 
-def test_create_refuses_what_exists(admin, broker_b) -> None:
+def test_create_refuses_an_existing_object(admin, broker_b) -> None:
     add(broker_b)
     with pytest.raises(ClientError, match="exists already on broker-b"):
         admin.group.plan_create("g")

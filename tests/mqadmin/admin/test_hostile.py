@@ -140,7 +140,7 @@ def test_missing_and_wrong_header_fields(filled, monkeypatch, question) -> None:
 
 
 @pytest.mark.parametrize("question", QUESTIONS)
-def test_error_codes_nobody_knows(filled, monkeypatch, question) -> None:
+def test_unknown_error_codes(filled, monkeypatch, question) -> None:
     for which in range(answers_to(filled, question)):
         with monkeypatch.context() as patch:
             spoil(

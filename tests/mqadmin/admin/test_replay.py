@@ -98,7 +98,7 @@ def test_each_message_goes_once_and_a_second_run_sends_nothing(
     assert len(sent_to(broker_a, broker_b)) == 6
 
 
-def test_a_message_that_stands_in_the_set_twice_is_sent_once(
+def test_a_message_listed_twice_is_sent_once(
     dlq: DlqAdmin, ledger: str, broker_a: Any, broker_b: Any
 ) -> None:
     done = run(dlq, [letter(1), letter(1)], ledger)
@@ -106,7 +106,7 @@ def test_a_message_that_stands_in_the_set_twice_is_sent_once(
     assert len(sent_to(broker_a, broker_b)) == 1
 
 
-def test_what_brokers_and_consumers_wrote_is_left_out() -> None:
+def test_properties_written_by_brokers_and_consumers_are_removed() -> None:
     own = dict.fromkeys(CLEANED, "x") | {"__RMQ.TRANSIENT.a": "x"}
     kept = {"KEYS": "a b", "TAGS": "t", "UNIQ_KEY": "u", "__SHARDINGKEY": "s", "own": "é"}
     dead = letter(properties={**own, **kept})
@@ -200,7 +200,7 @@ def test_neither_the_first_copy_nor_a_retry_is_taken_for_the_message_in_doubt(
     assert item.status == "sent"
 
 
-def test_in_doubt_and_nobody_to_ask_is_a_failure(
+def test_an_uncertain_result_without_a_broker_to_query_is_a_failure(
     dlq: DlqAdmin, ledger: str, cluster: Any, broker_a: Any, broker_b: Any
 ) -> None:
     dead = letter(1)
@@ -233,7 +233,7 @@ def test_a_rate_spaces_the_messages(dlq: DlqAdmin, ledger: str, monkeypatch: Any
 
 
 @pytest.mark.parametrize("name", ["retry-dlq-533", "retry-dlq-498"])
-def test_recorded_dead_letters_arrive_as_they_were_first_sent(
+def test_recorded_dead_letters_are_replayed_as_first_sent(
     golden_store: Any, tmp_path: Path, name: str
 ) -> None:
     """The log still holds the first copy of each: what arrives equals it, not the dead letter."""
@@ -275,7 +275,7 @@ def test_recorded_dead_letters_arrive_as_they_were_first_sent(
         }
 
 
-def test_rows_of_a_store_and_of_a_file_are_the_same_letters(golden_store: Any) -> None:
+def test_rows_of_a_store_and_of_a_file_are_equal(golden_store: Any) -> None:
     rows = [
         row
         for row in StoreDirectory(golden_store("retry-dlq-533") / "store").messages(

@@ -29,7 +29,7 @@ def test_list(mqadmin: Run, admin: Any, screen: Any) -> None:
     screen("dlq-list.txt", done.out)
 
 
-def test_no_dead_letters_of_one_group_is_a_no_and_of_all_is_good_news(
+def test_no_dead_letters_of_one_group_is_an_error_and_of_all_is_not(
     mqadmin: Run, admin: Any
 ) -> None:
     admin.answers["dlq.list"] = Listing(items=[])
@@ -85,7 +85,7 @@ def lay_out(admin: Any, planned: list[ReplayItem], done: list[ReplayItem]) -> No
     admin.answers["dlq.apply_replay"] = lambda plan, rate: iter(done)
 
 
-def test_a_replay_says_what_goes_where_and_where_it_went(
+def test_a_replay_reports_sources_and_targets(
     mqadmin: Run, admin: Any, letters: str, screen: Any
 ) -> None:
     lay_out(admin, [item("planned"), item("alreadySent", 1)], [item("sent"), item("sent", 1)])
@@ -111,7 +111,7 @@ def test_a_dry_run_of_a_replay_sends_nothing(mqadmin: Run, admin: Any, letters: 
     assert admin.calls[0][2]["ledger"] == "/x/l"
 
 
-def test_a_replay_without_yes_is_refused_where_nobody_can_be_asked(
+def test_a_replay_without_yes_is_refused_without_a_terminal(
     mqadmin: Run, admin: Any, letters: str
 ) -> None:
     done = mqadmin("dlq", "replay", "--from", letters)
@@ -119,7 +119,7 @@ def test_a_replay_without_yes_is_refused_where_nobody_can_be_asked(
     assert "needs --yes" in done.err
 
 
-def test_a_replay_that_is_done_already_says_so(mqadmin: Run, admin: Any, letters: str) -> None:
+def test_a_finished_replay_is_reported_as_finished(mqadmin: Run, admin: Any, letters: str) -> None:
     lay_out(admin, [item("alreadySent")], [])
     done = mqadmin("dlq", "replay", "--from", letters, "--yes")
     assert done.status == 0
@@ -127,9 +127,7 @@ def test_a_replay_that_is_done_already_says_so(mqadmin: Run, admin: Any, letters
     assert [name for name, _, _ in admin.calls] == ["dlq.plan_replay"]
 
 
-def test_what_cannot_be_sent_is_told_with_its_status(
-    mqadmin: Run, admin: Any, letters: str
-) -> None:
+def test_a_failed_send_is_reported_with_its_status(mqadmin: Run, admin: Any, letters: str) -> None:
     error = TargetError(kind="unreachable", message="nobody there", hint="start it")
     lay_out(admin, [item("planned"), item("planned", 1)], [item("sent"), item("failed", 1, error)])
     done = mqadmin("dlq", "replay", "--from", letters, "--yes", "-o", "json")
@@ -143,7 +141,7 @@ def test_what_cannot_be_sent_is_told_with_its_status(
     assert mqadmin("dlq", "replay", "--from", letters, "--yes").status == 1
 
 
-def test_a_ctrl_c_tells_how_far_a_replay_came(mqadmin: Run, admin: Any, letters: str) -> None:
+def test_ctrl_c_reports_the_progress_of_a_replay(mqadmin: Run, admin: Any, letters: str) -> None:
     def sending() -> Iterator[ReplayItem]:
         yield item("sent")
         raise KeyboardInterrupt
@@ -156,7 +154,7 @@ def test_a_ctrl_c_tells_how_far_a_replay_came(mqadmin: Run, admin: Any, letters:
     assert f"1 sent; {letters}.ledger keeps which" in done.err
 
 
-def test_letters_come_from_stdin_from_the_dlq_or_not_at_all(
+def test_dead_letters_are_read_from_stdin_or_from_the_dlq(
     mqadmin: Run, admin: Any, letters: str
 ) -> None:
     lay_out(admin, [item("planned")], [item("sent")])
@@ -178,7 +176,7 @@ def test_letters_come_from_stdin_from_the_dlq_or_not_at_all(
     assert (done.status, "'fast' is no number per second" in done.err) == (2, True)
 
 
-def test_what_a_silent_broker_holds_back_is_told_after_a_replay(
+def test_dead_letters_of_an_unreachable_broker_are_reported_after_a_replay(
     mqadmin: Run, admin: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)

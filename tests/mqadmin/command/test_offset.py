@@ -118,7 +118,7 @@ def test_a_person_sees_every_queue_before_the_question(
         (("failed", "unchanged"), 3),
     ],
 )
-def test_the_status_says_how_it_went(
+def test_the_exit_status_follows_the_result(
     mqadmin: Run, admin: Any, statuses: tuple[str, ...], status: int
 ) -> None:
     error = TargetError(kind="timeout", message="no answer")
@@ -155,7 +155,7 @@ def test_a_plan_of_errors_alone_is_not_nothing_to_do(mqadmin: Run, admin: Any) -
     assert len(admin.calls) == 1
 
 
-def test_clients_that_still_have_to_obey_are_told_of(mqadmin: Run, admin: Any) -> None:
+def test_clients_that_have_not_applied_the_change_are_listed(mqadmin: Run, admin: Any) -> None:
     told = msgspec.structs.replace(
         PLAN,
         items=(item(0, status="pending", via="clients"),),

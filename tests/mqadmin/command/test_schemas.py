@@ -192,7 +192,7 @@ def test_every_command_has_a_line_here() -> None:
     assert declared - covered == {"pipeline run", "pipeline warmup"}
 
 
-def test_json_and_ndjson_are_what_the_schema_says(mqadmin: Run, words: dict[str, str]) -> None:
+def test_json_and_ndjson_match_the_schema(mqadmin: Run, words: dict[str, str]) -> None:
     seen: set[str] = set()
     for line in LINES:
         argv = line.format(**words).split()

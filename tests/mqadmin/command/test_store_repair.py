@@ -32,7 +32,7 @@ def tree(root: Path) -> dict[str, bytes]:
     }
 
 
-def test_the_plan_is_what_it_shows_by_itself(mqadmin: Run, store: Path) -> None:
+def test_the_plan_equals_its_own_output(mqadmin: Run, store: Path) -> None:
     before = tree(store)
     done = mqadmin("store", "repair", str(store))
     assert done.status == 0
@@ -130,7 +130,7 @@ def test_a_new_store_can_be_of_one_topic(mqadmin: Run, store: Path, tmp_path: Pa
     assert told["messages"] == json.loads(done.out)["messages"] == len(rows.splitlines()) > 0
 
 
-def test_nothing_to_recover_is_said(mqadmin: Run, tmp_path: Path) -> None:
+def test_nothing_to_recover_is_reported(mqadmin: Run, tmp_path: Path) -> None:
     noise = tmp_path / "noise"
     noise.write_bytes(b"no log at all" * 100)
     done = mqadmin("store", "recover", str(noise), "--output", str(tmp_path / "new"))
@@ -176,7 +176,9 @@ def test_losses_of_recover_are_objects_for_programs(mqadmin: Run, store: Path) -
     assert table.err.count("\nlost: ") > 1
 
 
-def test_a_repair_tells_the_losses_of_a_cut_log(mqadmin: Run, golden_store, tmp_path: Path) -> None:
+def test_a_repair_reports_the_losses_of_a_truncated_log(
+    mqadmin: Run, golden_store, tmp_path: Path
+) -> None:
     store = golden_store("normal-stop-533", copy=True) / "store"
     log = sorted((store / "commitlog").iterdir())[-1]
     with log.open("r+b") as file:

@@ -101,7 +101,7 @@ class MadeStore:
 
 
 def fingerprint(folder: Path) -> dict[str, Any]:
-    """Everything about a folder that looking must not change: names, bytes, sizes, times."""
+    """Everything about a folder that reading must not change: names, bytes, sizes, times."""
     found: dict[str, Any] = {}
     for path in sorted(folder.rglob("*")):
         status = os.lstat(path)
@@ -146,7 +146,7 @@ def untouched() -> Iterator[Callable[[Path], None]]:
 
 @pytest.fixture
 def forbid(monkeypatch: pytest.MonkeyPatch) -> Callable[[Path], None]:
-    """``forbid(path)``: from now on nobody may open the file."""
+    """``forbid(path)``: opening the file fails from now on."""
 
     def make(path: Path) -> None:
         before = os.open

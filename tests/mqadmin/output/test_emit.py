@@ -51,7 +51,7 @@ def test_no_row_draws_nothing(capsys: Capture) -> None:
     assert out(capsys) == ""
 
 
-def test_no_cell_is_cut_when_nobody_looks(capsys: Capture) -> None:
+def test_no_cell_is_truncated_without_a_terminal(capsys: Capture) -> None:
     long = "x" * 5000
     emit(VIEW, [Row(topic=long)])
     assert long in out(capsys)
@@ -214,12 +214,14 @@ def test_64_bit_numbers_stay_numbers(capsys: Capture) -> None:
     assert "9223372036854775807" in out(capsys)
 
 
-def test_lone_surrogates_do_not_end_the_program(capsysbinary: Any) -> None:
+def test_unpaired_surrogates_do_not_end_the_program(capsysbinary: Any) -> None:
     emit(View("demo.list", ""), [{"key": "a\udcffb"}])
     assert capsysbinary.readouterr().out == b"KEY\na\\udcffb\n"
 
 
-def test_the_schema_describes_envelope_twins_and_nulls(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_schema_describes_envelope_text_fields_and_nulls(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(View, "row_type", lambda self: Row)
     view = View("demo.list", "")
     schema = view_schema(view)

@@ -39,7 +39,7 @@ def test_not_a_number_is_one() -> None:
     assert found != found
 
 
-def test_words_stand_bare_and_numbers_in_texts_do_not() -> None:
+def test_words_are_unquoted_and_numbers_in_texts_are_quoted() -> None:
     shown = yaml_item({"tags": "paid", "keys": ["42"], "properties": {"KEYS": "42"}, "none": []})
     assert shown == ('- tags: paid\n  keys:\n  - "42"\n  properties:\n    KEYS: "42"\n  none: []\n')
 

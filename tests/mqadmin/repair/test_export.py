@@ -30,7 +30,7 @@ def read(path: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.read_text("utf-8").splitlines()]
 
 
-def test_lines_hold_what_the_log_holds(golden_store, tmp_path: Path) -> None:
+def test_lines_contain_the_messages_of_the_log(golden_store, tmp_path: Path) -> None:
     root = golden_store("normal-stop-533") / "store"
     result = export(StoreDirectory(root), Query(body="base64"), tmp_path / "x.ndjson", "ndjson")
     rows = read(tmp_path / "x.ndjson")
@@ -53,7 +53,7 @@ def test_csv_has_one_header_over_all_runs(golden_store, tmp_path: Path) -> None:
     assert json.loads(rows[0]["properties"])
 
 
-def test_a_second_run_goes_on_where_the_first_stopped(base_store, tmp_path: Path) -> None:
+def test_a_second_run_resumes_where_the_first_stopped(base_store, tmp_path: Path) -> None:
     root = base_store("normal-stop-533")
     last = sorted((root / "commitlog").iterdir())[-1]
     kept = last.read_bytes()
@@ -85,7 +85,7 @@ def test_another_question_is_refused(golden_store, tmp_path: Path) -> None:
     assert other.read_text() == "mine"
 
 
-def test_damages_are_handed_on(base_store, tmp_path: Path) -> None:
+def test_damaged_regions_are_passed_through(base_store, tmp_path: Path) -> None:
     root = base_store("normal-stop-533")
     path = sorted((root / "commitlog").iterdir())[0]
     data = bytearray(path.read_bytes())
@@ -191,7 +191,7 @@ def _small_batches() -> dict[str, Any]:
     return {**(scan_columns.__kwdefaults__ or {}), "rows": 10}
 
 
-def test_a_begin_that_is_reckoned_from_now_goes_on_with_the_first(
+def test_a_relative_begin_resumes_with_the_time_of_the_first_run(
     golden_store, tmp_path: Path
 ) -> None:
     root = golden_store("normal-stop-533") / "store"
@@ -241,7 +241,7 @@ def test_one_export_at_a_time(golden_store, form: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("form", ["csv", "parquet"])
-def test_a_full_disk_is_said_and_gone_on_from(
+def test_a_full_disk_is_reported_and_recovered_from(
     golden_store, form: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if form == "parquet":
@@ -259,9 +259,7 @@ def test_a_full_disk_is_said_and_gone_on_from(
     assert export(StoreDirectory(root), Query(), path, form).total_rows == len(places(root))
 
 
-def test_parquet_tells_damages_and_bodies_that_are_not_what_was_stored(
-    base_store, tmp_path: Path
-) -> None:
+def test_parquet_contains_corruption_and_marks_changed_bodies(base_store, tmp_path: Path) -> None:
     pytest.importorskip("pyarrow")
     import pyarrow.parquet as parquet
 

@@ -302,7 +302,7 @@ def unit_of(root: Path, item: Any) -> tuple[int, int, int] | None:
 
 @pytest.mark.parametrize("plant", PLANTS, ids=lambda plant: plant.__name__)
 @pytest.mark.parametrize("round_", [0, 1])
-def test_planted_damage_is_found_and_costs_only_what_it_touched(
+def test_planted_corruption_is_found_and_loses_only_the_records_it_touches(
     base_store, kept, fingerprint, rng: random.Random, tmp_path: Path, plant: Any, round_: int
 ) -> None:
     root = base_store(BASES[round_])

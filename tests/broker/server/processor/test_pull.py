@@ -291,7 +291,7 @@ class TestLongPolling:
         assert [m.body for m in records(answer)] == [b"second"]
         assert len(parked.context.holds) == 0
 
-    def test_only_what_is_executed_again_is_kept_of_a_request(self, desk, records) -> None:
+    def test_only_the_replayed_parts_of_a_request_are_kept(self, desk, records) -> None:
         desk.topic("Orders")
         desk.send(properties={"TAGS": "A"})
         ext = {
@@ -415,7 +415,7 @@ class TestLongPolling:
         assert "KeyError" in failed.remark
         assert answered.code == ResponseCode.PULL_NOT_FOUND
 
-    def test_topic_deleted_meanwhile_is_told(self, parked) -> None:
+    def test_a_topic_deleted_meanwhile_is_reported(self, parked) -> None:
         parked.context.topics.delete("Orders")
         parked.pulls.resume(parked.context.holds.take_all())
         (answer,) = parked.connection.commands

@@ -38,7 +38,7 @@ def test_harmless_questions_succeed(desk, code) -> None:
         RequestCode.GET_TIMER_METRICS,
     ],
 )
-def test_what_is_not_there_says_so(desk, code) -> None:
+def test_a_missing_object_is_reported(desk, code) -> None:
     answer = desk.ask(code)
     assert answer.code == ResponseCode.SYSTEM_ERROR
     assert answer.remark

@@ -213,7 +213,7 @@ def test_decoding_is_optional(make_record: Make) -> None:
         (34, "position"),
     ],
 )
-def test_a_scan_goes_on_behind_each_kind_of_damage(
+def test_a_scan_continues_after_each_kind_of_corruption(
     make_file: Make, position: int, kind: str
 ) -> None:
     data = make_file(0, 4096, 6, full=True)
@@ -235,7 +235,7 @@ def test_a_scan_goes_on_behind_each_kind_of_damage(
         assert damage.record.queue_offset == 2
 
 
-def test_a_hole_of_zeros_is_a_damage_if_the_log_goes_on(make_file: Make) -> None:
+def test_zeros_are_corruption_if_records_follow(make_file: Make) -> None:
     data = make_file(0, 4096, 6)
     whole = [item for item in scan_commitlog(bytes(data), 0) if isinstance(item, LogRecord)]
     hole = whole[1]
@@ -268,7 +268,7 @@ def test_a_blank_that_does_not_reach_the_end_of_its_file_is_a_damage(make_file: 
     assert damages(items)[0].kind == "blank"
 
 
-def test_a_blank_is_found_behind_a_damaged_last_record(make_file: Make) -> None:
+def test_a_blank_is_found_after_a_corrupt_last_record(make_file: Make) -> None:
     data = make_file(0, 4096, 3, full=True)
     last = [item for item in scan_commitlog(bytes(data), 0) if isinstance(item, LogRecord)][-1]
     data[last.physical_offset + 5] ^= 1

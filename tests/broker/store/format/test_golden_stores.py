@@ -76,7 +76,7 @@ def test_every_log_encodes_back_to_the_same_bytes(name: str, golden_store: Unpac
             assert data.startswith(built)
 
 
-def test_every_message_is_what_the_java_client_saw(
+def test_every_message_equals_that_of_the_java_client(
     name: str, golden_store: Unpack, golden_expect: Callable[[str], dict]
 ) -> None:
     root = roots(golden_store(name))[0]
@@ -142,7 +142,7 @@ def test_every_index_encodes_back_and_leads_to_its_records(name: str, golden_sto
                 assert entry in list(walk_chain(data, entry.key_hash, slots))
 
 
-def test_every_checkpoint_is_the_one_java_says(
+def test_every_checkpoint_equals_that_of_java(
     name: str, golden_store: Unpack, golden_expect: Callable[[str], dict]
 ) -> None:
     folder = golden_store(name)

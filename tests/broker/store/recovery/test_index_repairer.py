@@ -60,7 +60,7 @@ def test_an_entry_of_another_record_or_key_is_not_proven(proof, index, at, data)
 
 
 @pytest.mark.parametrize("spoil", ["header", "slots", "links", "seconds"])
-def test_everything_else_is_written_anew(proof, index, spoil):
+def test_everything_else_is_rewritten(proof, index, spoil):
     before = content(index)
     mapping = index.file.mapping
     if spoil == "header":
@@ -75,7 +75,7 @@ def test_everything_else_is_written_anew(proof, index, spoil):
     assert content(index) == before
 
 
-def test_a_cut_file_finds_what_it_keeps_and_goes_on(proof, store, index, inner):
+def test_a_truncated_file_serves_its_entries_and_accepts_new_ones(proof, store, index, inner):
     damage(index, 31, bytes(ENTRY * 10))
     kept = proof.proven(index)
     assert kept == 31
@@ -88,7 +88,7 @@ def test_a_cut_file_finds_what_it_keeps_and_goes_on(proof, store, index, inner):
     assert len(store.query_message("TopicA", "new", 9, 0, 1 << 62).buffers) == 1
 
 
-def test_entries_of_records_that_are_gone_cannot_be_judged_and_stay(proof, store, index):
+def test_entries_of_deleted_records_cannot_be_verified_and_stay(proof, store, index):
     store.flush()
     store.log.files.file_size = 4096
     first = index.file.mapping[ENTRIES_AT + ENTRY + 4 : ENTRIES_AT + ENTRY + 12]

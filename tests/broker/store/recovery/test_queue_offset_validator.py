@@ -39,7 +39,7 @@ def offer(taken, queue):
     return offer
 
 
-def test_what_goes_up_by_one_passes_at_once(offer, taken):
+def test_consecutive_offsets_are_accepted_at_once(offer, taken):
     for number in range(4):
         offer(number * 100, number)
     assert taken == [(number * 100, number, True) for number in range(4)]
@@ -52,14 +52,14 @@ def test_a_record_passed_over_by_the_next_one_has_a_wrong_offset(offer, taken, w
     assert taken[3:] == [(300, 3, False), (400, 4, True), (500, 5, True)]
 
 
-def test_a_jump_that_goes_on_is_real(offer, taken):
+def test_a_jump_that_continues_is_accepted(offer, taken):
     """What lay between was lost with a damaged part of the log."""
     for physical, offset in ((0, 0), (5000, 9), (5100, 10)):
         offer(physical, offset)
     assert taken == [(0, 0, True), (5000, 9, True), (5100, 10, True)]
 
 
-def test_a_topic_may_begin_anew(offer, taken):
+def test_a_topic_may_restart_at_offset_0(offer, taken):
     for physical, offset in ((0, 6), (100, 7), (200, 0), (300, 1)):
         offer(physical, offset)
     assert all(right for _, _, right in taken)
@@ -83,14 +83,14 @@ def test_records_cleaned_away_count_as_lost(offer, taken, queue, log_min, right)
     assert taken == [(1000, 4 if right else 3, right)]
 
 
-def test_a_jump_needs_room_for_what_was_lost(offer, taken):
+def test_a_jump_needs_space_for_the_lost_records(offer, taken):
     offer(0, 0)
     offer(1000, 400)
     offer.finish(something_lost=True)
     assert taken[-1] == (1000, 1, False)
 
 
-def test_a_queue_says_what_comes_next(offer, taken, queue):
+def test_a_queue_returns_its_next_offset(offer, taken, queue):
     for number in range(3):
         queue.append(number, number * 100, 100, 7)
     offer(300, 9)

@@ -126,7 +126,7 @@ def test_units_zeroed_at_the_end_of_a_queue_come_back(stores, filled):
 
 
 @pytest.mark.parametrize("whole", [True, False])
-def test_a_start_that_changes_files_says_so_before(stores, filled, whole):
+def test_a_start_that_changes_files_announces_it(stores, filled, whole):
     """A power cut in the middle of it must not find what looks like a clean stop."""
     if whole:
         shutil.rmtree(stores.root / "consumequeue")
@@ -148,7 +148,7 @@ def test_a_start_that_changes_nothing_leaves_no_mark(stores, filled):
     assert not (stores.root / "abort").exists()
 
 
-def test_without_log_there_are_no_queues(stores, filled, inner):
+def test_without_a_log_the_list_of_queues_is_empty(stores, filled, inner):
     """As Java has it, where nobody noted that there was a log."""
     shutil.rmtree(stores.root / "commitlog")
     (stores.root / QUEUE_ENDS).unlink()
@@ -184,7 +184,7 @@ def test_after_a_kill_everything_stored_is_there(stores, inner):
     assert store.put_message(inner(queue_id=1)).queue_offset == 13
 
 
-def test_what_was_not_dispatched_is_dispatched_then(stores, inner):
+def test_undispatched_records_are_dispatched_then(stores, inner):
     turn = []
     store = stores.start(defer=turn.append)
     for n in range(40):
@@ -322,7 +322,7 @@ def test_a_page_of_zeros_in_a_queue_is_filled_again(stores, filled):
     assert numbers(stores.start()) == ALL
 
 
-def test_a_spare_file_of_zeros_is_no_end(stores, filled):
+def test_a_spare_file_of_zeros_does_not_end_the_log(stores, filled):
     last = max(os.listdir(stores.root / "commitlog"))
     spare = stores.root / "commitlog" / f"{int(last) + 4096:020d}"
     spare.write_bytes(bytes(4096))
@@ -332,7 +332,7 @@ def test_a_spare_file_of_zeros_is_no_end(stores, filled):
     assert store.max_physical_offset == filled[-1].physical_end
 
 
-def test_garbage_behind_the_last_record_is_cut(stores, filled):
+def test_garbage_after_the_last_record_is_truncated(stores, filled):
     poke(stores, filled[-1].physical_end, b"\xff" * 100)
     crash(stores)
     store = stores.start()
@@ -448,7 +448,7 @@ def test_the_next_life_of_a_topic_wins(stores, inner):
     assert numbers(store) == {10: (0, 0), 11: (0, 1), 12: (0, 2)}
 
 
-def test_what_was_noted_of_a_log_that_a_power_cut_took_is_forgotten(stores, inner):
+def test_entries_past_the_end_of_a_log_after_a_power_cut_are_dropped(stores, inner):
     """The log begins anew below deletions, damages and entries: none of them is about it."""
     store = stores.start()
     for n in range(6):
@@ -496,7 +496,7 @@ def test_an_unreadable_topics_file_means_every_topic_counts(stores, filled):
 # --- markers --------------------------------------------------------------------------------------
 
 
-def test_abort_says_pid_kernel_and_folder(stores):
+def test_abort_contains_pid_boot_id_and_folder(stores):
     stores.start()
     pid, rest = (stores.root / "abort").read_text().split("\n", 1)
     assert int(pid) == os.getpid()
@@ -531,7 +531,7 @@ def test_a_lost_index_comes_back(stores, filled, killed):
         assert len(store.query_message("TopicA", f"k{n}", 9, 0, 1 << 62).buffers) == 1
 
 
-def test_an_index_file_begun_in_the_checkpoints_millisecond_is_not_believed(stores, inner):
+def test_an_index_file_created_in_the_millisecond_of_the_checkpoint_is_not_trusted(stores, inner):
     """The checkpoint speaks of the full file before it; of this one anything may be lost."""
     store = stores.start()
     for n in range(55):
@@ -597,9 +597,7 @@ def test_a_body_that_changed_after_a_kill_is_not_served(stores, inner, number):
     assert store.put_message(inner(queue_id=number % 2)).queue_offset == 10
 
 
-def test_after_a_kill_only_what_the_checkpoint_does_not_cover_is_checked(
-    stores, inner, monkeypatch
-):
+def test_after_a_kill_only_data_past_the_checkpoint_is_checked(stores, inner, monkeypatch):
     put_and_kill(stores, inner, synced=15)
     checked = []
 

@@ -483,7 +483,7 @@ def test_every_kind_has_a_planted_fault() -> None:
     assert set(LOG_KINDS) <= set(SUGGESTIONS)
 
 
-def test_an_unreadable_file_is_said(golden_store, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unreadable_file_is_reported(golden_store, monkeypatch: pytest.MonkeyPatch) -> None:
     root = golden_store(N, copy=True) / "store"
     gone = root / "commitlog" / f"{LOG_FILE:020d}"
     gone.unlink()
@@ -509,7 +509,7 @@ def locked(monkeypatch: pytest.MonkeyPatch) -> Callable[[Path], None]:
 
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("number", [1, -1])
-def test_files_that_cannot_be_read_are_said_and_nothing_about_what_is_in_them(
+def test_unreadable_files_are_reported_without_findings_about_their_content(
     golden_store, locked: Callable[[Path], None], way: bool, number: int
 ) -> None:
     root = golden_store(N, copy=True) / "store"
@@ -534,7 +534,7 @@ def test_files_that_cannot_be_read_are_said_and_nothing_about_what_is_in_them(
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_a_deleted_topic_is_no_finding(golden_store, way: bool) -> None:
+def test_a_deleted_topic_is_not_a_finding(golden_store, way: bool) -> None:
     root = golden_store(N, copy=True) / "store"
     shutil.rmtree(root / "consumequeue" / "OrdersA")
     forget_topic(root)
@@ -576,7 +576,7 @@ def test_fast_leaves_out_bodies_only(golden_store, way: bool) -> None:
     assert [row.kind for row in look(root, way, check_crc=False).findings] == ["unit"]
 
 
-def test_a_lone_file_is_judged_by_itself(golden_store, tmp_path: Path) -> None:
+def test_a_single_file_is_verified_by_itself(golden_store, tmp_path: Path) -> None:
     source, _ = log_file(golden_store(N) / "store", LOG_FILE)
     lone = tmp_path / source.name
     shutil.copy(source, lone)
@@ -659,7 +659,9 @@ def test_index_files_that_are_not_kept_are_read_again(
 
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("name", ["pair-533", "normal-stop-533", "normal-stop-498"])
-def test_what_follows_expired_files_has_no_findings(golden_store, name: str, way: bool) -> None:
+def test_a_log_that_starts_after_expired_files_has_no_findings(
+    golden_store, name: str, way: bool
+) -> None:
     """The first entry of an IndexFile is reckoned from the end of one that is gone."""
     folder = golden_store(name, copy=True)
     root = next(roots(folder))

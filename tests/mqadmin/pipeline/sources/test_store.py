@@ -149,7 +149,7 @@ def test_a_log_of_many_files_has_the_same_rows_with_any_splits_and_filters(
         assert normalize(frame.collect()) == normalize(wanted), size
 
 
-def test_columns_have_the_types_that_are_said(spark: Any, store_roots: dict[str, Path]) -> None:
+def test_columns_have_the_declared_types(spark: Any, store_roots: dict[str, Path]) -> None:
     frame = read(spark, store_roots["normal-stop-533"])
     assert {field.name: field.dataType.simpleString() for field in frame.schema.fields} == {
         name: kind for name, kind in COLUMN_TYPES.items() if name != "damage"

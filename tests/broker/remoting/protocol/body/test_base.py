@@ -77,7 +77,7 @@ def test_a_request_body_for_the_tolerant_reader_is_short():
 
 
 @pytest.mark.parametrize("key", ["{'topic':'" + "x" * 5000 + "'}", '{"queueId":1e999}'])
-def test_a_queue_key_nobody_can_read_is_a_protocol_error(key):
+def test_an_unreadable_queue_key_is_a_protocol_error(key):
     wire = {"offsetTable": {key: 1}}
     with pytest.raises(RemoteProtocolError):
         ResetOffsetBody.from_wire(wire)
