@@ -1,7 +1,8 @@
 """Make text from external sources safe to print: one line, no terminal controls.
 
 The C0 and C1 controls, DEL, the bidirectional controls, the line and paragraph separators, and
-unpaired surrogates are escaped. All other characters are unchanged, including other scripts and emoji.
+unpaired surrogates are escaped. All other characters, including other scripts and emoji, are
+unchanged.
 """
 
 import re

@@ -1,4 +1,4 @@
-"""A disk that forgets what was not synced, and one that fails its n-th call."""
+"""A disk that loses unsynced bytes, and one that fails its n-th call."""
 
 import random
 from collections.abc import Callable, Iterator
@@ -18,7 +18,7 @@ SECTOR = 512
 
 
 class SimulatedFile:
-    """What programs see (``data``) and what the disk holds (``durable``)."""
+    """The content for programs (``data``) and the content on disk (``durable``)."""
 
     def __init__(self) -> None:
         self.data = bytearray()
@@ -66,7 +66,7 @@ class SimulatedDisk(Disk):
     # --- power ---------------------------------------------------------------------------------
 
     def cut(self, rng: random.Random) -> None:
-        """Lose the power: what was not synced stays only by chance, sector by sector."""
+        """Lose the power: unsynced sectors survive at random."""
         survivors: dict[str, SimulatedFile] = {}
         for path in set(self.files) | set(self.durable_names):
             now, then = self.files.get(path), self.durable_names.get(path)
@@ -260,7 +260,7 @@ def small() -> Callable[..., MessageStoreConfig]:
 
 @pytest.fixture
 def message() -> Callable[..., MessageExtBrokerInner]:
-    """``message(number, rng)``: a message that says its number, of random size and queue."""
+    """``message(number, rng)``: a message with its number, of random size and queue."""
 
     def make(number: int, rng: random.Random) -> MessageExtBrokerInner:
         body = b"%08d" % number + bytes(rng.randrange(700))

@@ -1,4 +1,4 @@
-"""Power cuts on a simulated disk: what was acknowledged is there, and the store always opens."""
+"""Power cuts on a simulated disk: acknowledged messages are there, and the store always opens."""
 
 import pytest
 
@@ -9,7 +9,7 @@ pytestmark = pytest.mark.crash
 
 
 class Ran:
-    """A store on a simulated disk, and what it acknowledged."""
+    """A store on a simulated disk with its acknowledged messages."""
 
     def __init__(self, disk, config, clock) -> None:
         self.disk = disk

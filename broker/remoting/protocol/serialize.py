@@ -159,7 +159,7 @@ def _text(value: Any) -> str:
             return _encode_json_value(value).decode()
         except (TypeError, ValueError, RecursionError, msgspec.MsgspecError) as error:
             raise RemoteProtocolError(f"header: a value without text form: {error}") from None
-    # An escape can decode to an unpaired surrogate, which cannot be encoded: '?', as Java's getBytes
+    # An escape can decode to an unpaired surrogate, which cannot be encoded: '?' as in Java
     return str(value).encode("utf-8", "replace").decode()
 
 

@@ -57,7 +57,7 @@ def test_the_edges_of_a_queue(caller) -> None:
 
 
 def test_a_held_pull_ends_with_the_arrival(caller, embedded) -> None:
-    """The broker answers a held pull as soon as a message comes, not at the end of its wait."""
+    """The broker answers a suspended pull when a message arrives, not at its deadline."""
     producer = Producer(caller, create=True)
     queue = producer.send(Message("held", b"first")).queue
     consumer = PullConsumer(caller)
@@ -65,7 +65,7 @@ def test_a_held_pull_ends_with_the_arrival(caller, embedded) -> None:
     try:
         address, pull = consumer.pull_request(queue, 1, suspend_ms=8_000)
         other = Producer(second, routes=producer.routes)
-        # the held pull goes out first; the message after it on the same connection
+        # the suspended pull is sent first; the message after it on the same connection
         send = other.request(Message("held", b"second"), queue)
         answers = caller.call_all([(address, pull), send], accept=(0,))
         assert [answer.code for answer in answers] == [0, 0]

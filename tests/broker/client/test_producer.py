@@ -144,15 +144,15 @@ def test_big_bodies_are_compressed(sending, producer) -> None:
 
 
 @pytest.mark.parametrize(
-    ("message", "said"),
+    ("message", "reason"),
     [
         (Message("a b", b"x"), "illegal"),
         (Message("t", b""), "needs a body"),
         (Message("SCHEDULE_TOPIC_XXXX", b"x"), "nobody may send"),
     ],
 )
-def test_bad_messages_never_travel(sending, producer, message, said) -> None:
-    with pytest.raises(ClientError, match=said):
+def test_bad_messages_never_travel(sending, producer, message, reason) -> None:
+    with pytest.raises(ClientError, match=reason):
         producer.send(message)
     assert not sending.calls
 

@@ -191,7 +191,7 @@ def test_every_cut_and_flip_is_a_function_or_a_protocol_error(every_cut, every_f
 
 
 class Wrong(Exception):
-    """A property that is no number where one is needed."""
+    """A property that is not a number where one is needed."""
 
 
 def number_of(value: str, like: int | float) -> int | float:

@@ -184,7 +184,7 @@ def test_the_four_host_shapes_have_their_sizes() -> None:
                 "T",
                 born_host_raw=encode_address(born),
                 store_host_raw=encode_address(store),
-                sys_flag=0x30,  # whatever it says, the hosts decide
+                sys_flag=0x30,  # ignored: the lengths of the hosts decide
             )
         )
         message = decode_record(raw)

@@ -34,7 +34,7 @@ def echo_code(_, command: RemotingCommand) -> RemotingCommand:
 
 @contextlib.contextmanager
 def listener() -> Iterator[tuple[socket.socket, str]]:
-    """A listening socket that nobody serves until the test accepts."""
+    """A listening socket without a server until the test accepts."""
     with socket.create_server(("127.0.0.1", 0)) as sock:
         yield sock, f"127.0.0.1:{sock.getsockname()[1]}"
 

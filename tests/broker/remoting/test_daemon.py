@@ -36,12 +36,12 @@ def own_log() -> Iterator[None]:
 @pytest.mark.usefixtures("own_log")
 def test_text_lines_have_time_level_name_message(capsys: pytest.CaptureFixture) -> None:
     daemon.configure_logging(daemon.LogOptions(name="x"))
-    logging.getLogger("broker.some").warning("said %s", "this")
+    logging.getLogger("broker.some").warning("text %s", "this")
     (line,) = capsys.readouterr().err.splitlines()
     moment, level, name, message = line.split(" ", 3)
     assert moment.endswith("Z")
     assert len(moment) == len("2026-01-02T03:04:05.678Z")
-    assert (level, name, message) == ("WARNING", "broker.some", "said this")
+    assert (level, name, message) == ("WARNING", "broker.some", "text this")
 
 
 @pytest.mark.usefixtures("own_log")

@@ -24,11 +24,11 @@ class Gate:
     """A handler whose answers wait until the test opens it."""
 
     def __init__(self) -> None:
-        self.begun: list[int] = []
+        self.started: list[int] = []
         self.waiting: list[asyncio.Future] = []
 
     async def __call__(self, _, command: RemotingCommand) -> RemotingCommand:
-        self.begun.append(command.opaque)
+        self.started.append(command.opaque)
         future = asyncio.get_running_loop().create_future()
         self.waiting.append(future)
         await future
@@ -61,7 +61,7 @@ def test_a_full_lane_refuses_its_own_codes_and_no_others(run, attach, frames, tu
         for opaque in range(5):
             connection.data_received(frames(numbered(opaque, RequestCode.SEND_MESSAGE)))
             await turns()
-        assert gate.begun == [0]
+        assert gate.started == [0]
         refused = transport.take()
         assert [a.opaque for a in refused] == [3, 4]
         assert {a.code for a in refused} == {ResponseCode.SYSTEM_BUSY}
@@ -156,7 +156,7 @@ def test_requests_of_a_closed_peer_do_not_begin(run, attach, frames, turns) -> N
         second.connection_lost(None)
         gate.open_one()
         await turns()
-        assert gate.begun == [1]
+        assert gate.started == [1]
 
     run(main())
 
@@ -374,22 +374,22 @@ def test_silence_for_the_idle_time_closes(run, attach, frames, turns) -> None:
         endpoint = Endpoint({1: ok}, limits=limits)
         silent, silent_transport = attach(endpoint)
         busy, busy_transport = attach(endpoint)
-        told, told_transport = attach(endpoint)
+        notified, notified_transport = attach(endpoint)
         for scan in range(24):
             endpoint.scan_idle()
             if scan == 12:
                 busy.data_received(frames(request(1)))
-                told.send(request(40))
+                notified.send(request(40))
                 await turns()
         assert not silent_transport.closing
         endpoint.scan_idle()
         assert silent_transport.closing
         assert not silent_transport.aborted
         assert not busy_transport.closing
-        assert not told_transport.closing
+        assert not notified_transport.closing
         await turns()
         await endpoint.close_connections()
-        assert (busy.closed, told.closed, silent.closed) == (True, True, True)
+        assert (busy.closed, notified.closed, silent.closed) == (True, True, True)
 
     run(main())
 

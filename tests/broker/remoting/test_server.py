@@ -143,11 +143,11 @@ def test_many_idle_connections_cost_little(run) -> None:
 
 def test_closing_answers_requests_in_flight(run) -> None:
     async def main() -> None:
-        begun = asyncio.Event()
+        started = asyncio.Event()
         gate = asyncio.Event()
 
         async def slow(_, command: RemotingCommand) -> RemotingCommand:
-            begun.set()
+            started.set()
             await gate.wait()
             return response(command, remark="done")
 
@@ -156,7 +156,7 @@ def test_closing_answers_requests_in_flight(run) -> None:
         address = server.addresses[0]
         client = RemotingClient()
         call = asyncio.ensure_future(client.call(address, request(2)))
-        await begun.wait()
+        await started.wait()
         closing = asyncio.ensure_future(server.close(drain_ms=10_000))
         await asyncio.sleep(0)
         gate.set()

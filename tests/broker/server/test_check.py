@@ -1,4 +1,4 @@
-"""mqbroker --check: what it says about a store."""
+"""mqbroker --check: its report about a store."""
 
 import subprocess
 import sys
@@ -94,9 +94,12 @@ def test_lengths_are_compared_with_the_settings(store: Path) -> None:
     put(store, "consumequeue/T/0/00000000000000000000", 600)
     put(store, "index/20260101000000000", 40 + 5 * 4 + 10 * 20)
     sizes = {"max_hash_slot_num": 5, "max_index_num": 10}
-    said = ["commitlog: 2 files of 4096 bytes", "consumequeue: 1 files of 600 bytes"]
-    assert lines(store) == [*said, "index: 1 files of 260 bytes"]  # defaults take what is there
-    assert lines(store, mapped_file_size_commit_log=4096, **sizes)[:2] == said
+    sizes_of_files = ["commitlog: 2 files of 4096 bytes", "consumequeue: 1 files of 600 bytes"]
+    assert lines(store) == [
+        *sizes_of_files,
+        "index: 1 files of 260 bytes",
+    ]  # defaults follow the existing files
+    assert lines(store, mapped_file_size_commit_log=4096, **sizes)[:2] == sizes_of_files
     for wrong, key in (
         ({"mapped_file_size_commit_log": 8192}, "mappedFileSizeCommitLog"),
         ({"mapped_file_size_consume_queue": 620}, "mappedFileSizeConsumeQueue"),

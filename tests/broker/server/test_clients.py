@@ -19,7 +19,7 @@ PUSH = ConsumerProfile()
 
 @pytest.fixture
 def channel(fake_connection):
-    """``channel("c1", now_ms=0)``: a client on a connection of its own."""
+    """``channel("c1", now_ms=0)``: a client with its own connection."""
 
     def make(client_id: str, now_ms: int = 0, connection=None, version: int = 479):
         peer = connection or fake_connection()

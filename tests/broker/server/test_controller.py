@@ -1,4 +1,4 @@
-"""The whole broker over real sockets: start, serve, tell, stop, start again."""
+"""The whole broker over real sockets: start, serve, notify, stop, restart."""
 
 import asyncio
 import os
@@ -32,15 +32,15 @@ ANY = [("127.0.0.1", 0)]
 
 
 class Peer:
-    """A client of the broker under test; ``told`` holds what the broker said unasked."""
+    """A client of the broker under test; ``notifications`` contains the requests of the broker."""
 
     def __init__(self, address: str) -> None:
         self.address = address
-        self.told: asyncio.Queue = asyncio.Queue()
+        self.notifications: asyncio.Queue = asyncio.Queue()
         self.client = RemotingClient({RequestCode.NOTIFY_CONSUMER_IDS_CHANGED: self._note})
 
     def _note(self, connection, command):
-        self.told.put_nowait(command)
+        self.notifications.put_nowait(command)
 
     async def ask(self, code, ext=None, body=b"", timeout_ms=10_000):
         fields = {name: str(value) for name, value in (ext or {}).items()}
@@ -309,9 +309,9 @@ def test_members_hear_of_a_lost_connection(world, run) -> None:
             await first.heartbeat("c1", producers=["P1"])
             await second.heartbeat("c2")
             for _ in range(2):  # its own arrival and the other's
-                await asyncio.wait_for(first.told.get(), 10)
+                await asyncio.wait_for(first.notifications.get(), 10)
             await second.client.close()
-            notice = await asyncio.wait_for(first.told.get(), 10)
+            notice = await asyncio.wait_for(first.notifications.get(), 10)
             assert notice.ext_fields == {"consumerGroup": "G1"}
             answer = await first.ask(
                 RequestCode.GET_CONSUMER_LIST_BY_GROUP, {"consumerGroup": "G1"}
@@ -431,7 +431,7 @@ def test_many_new_groups_cost_a_few_writes(tmp_path: Path, world, run) -> None:
             await context.topics.persist()
             await context.groups.persist()
             assert set(groups) <= context.groups.configs.keys()
-            # One for the first change of the turn, at most one for what came during that write.
+            # One for the first change of the turn, at most one for changes during that write.
             assert disk.writes["topics.json.tmp"] <= 2
             assert disk.writes["subscriptionGroup.json.tmp"] <= 2
         read = decode_subscription_group(

@@ -57,7 +57,7 @@ def test_offsets_are_written_when_they_changed(desk) -> None:
 
 
 def test_writing_works_on_a_copy(desk) -> None:
-    """The job may run in another thread while commits go on."""
+    """The job may run in another thread while offsets are committed."""
     desk.context.offsets.commit("G1", "Orders", 0, 1)
     job = desk.context.files.snapshot_progress(desk.context)
     desk.context.offsets.commit("G1", "Orders", 0, 2)

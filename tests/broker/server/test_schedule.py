@@ -1,4 +1,4 @@
-"""Delay levels: parked, delivered at their time, continued after a restart."""
+"""Delay levels: stored, delivered at their time, continued after a restart."""
 
 import msgspec
 import pytest
@@ -21,11 +21,11 @@ def test_message_goes_out_when_its_level_is_over(desk) -> None:
     desk.clock.advance(1)
     assert delays.deliver_due() is None
     (delivered,) = desk.messages("Orders", 2)
-    (parked,) = desk.messages(SCHEDULE_TOPIC, 0)
+    (scheduled,) = desk.messages(SCHEDULE_TOPIC, 0)
     assert delivered.body == b"later"
     assert delivered.store_timestamp == desk.clock.now_ms()
-    assert delivered.born_timestamp == parked.born_timestamp
-    assert delivered.properties == parked.properties
+    assert delivered.born_timestamp == scheduled.born_timestamp
+    assert delivered.properties == scheduled.properties
     assert delays.offsets == {1: 1}
     assert delays.changed
 

@@ -1,4 +1,4 @@
-"""A role between its start and its orderly stop, and the line that says it serves."""
+"""A role between start and clean stop, and its ready line."""
 
 import asyncio
 
@@ -11,7 +11,7 @@ from broker.server.settings import Settings
 
 
 class FakeRole:
-    """Remembers what was asked of it."""
+    """Record the calls."""
 
     address = "127.0.0.1:20911"
 

@@ -10,7 +10,7 @@ from broker.server.settings import REPORTED, Settings, read_file
 from broker.server.unserved import UNSERVED_KEYS
 
 REAL_FILE = """\
-# a broker.conf as it lies in the RocketMQ distribution
+# a broker.conf of the RocketMQ distribution
 brokerClusterName = DefaultCluster
 brokerName = broker-b
 brokerId = 0

@@ -1,4 +1,4 @@
-"""Cleaning: what goes, when, and what follows the log."""
+"""Cleaning: which files are deleted, when, and which files follow the log."""
 
 import errno
 import os
@@ -14,7 +14,7 @@ HOUR_MS = 3_600_000
 
 
 class SpaceDisk(Disk):
-    """A disk whose use is what the test says, in percent."""
+    """A disk with a usage set by the test, in percent."""
 
     percent = 10
 

@@ -1,4 +1,4 @@
-"""Files lost, short, empty or spoiled: what the log proves is there afterwards, and it is said.
+"""Files missing, short, empty or corrupt: the log restores them, and the loss is reported.
 
 Each damage is met after a clean stop, after a kill, and after a power cut.
 """
@@ -54,7 +54,7 @@ def leave(stores, stop):
         abort.write_bytes(b"")
 
 
-def said(store):
+def report_of(store):
     report = store.report
     return "\n".join(
         [
@@ -155,7 +155,7 @@ def test_a_derived_file_comes_back(stores, filled, inner, kind, which, spoil, st
     store = stores.start()
     check_all_there(store)
     name = path.name if kind == "index" else path.parent.name
-    assert name in said(store)
+    assert name in report_of(store)
     check_goes_on(stores, store, inner)
 
 
@@ -182,8 +182,8 @@ def test_a_spoiled_index_is_kept_to_its_last_proven_entry(stores, filled, rng):
     path.write_bytes(data)
     leave(stores, "power-cut")
     store = stores.start()
-    assert "9 entries proven" in said(store)
-    assert path.name in said(store)
+    assert "9 entries proven" in report_of(store)
+    assert path.name in report_of(store)
     check_all_there(store)
     stores.close(store)
     assert path.read_bytes()[entries : entries + 200] == before[entries : entries + 200]
@@ -221,10 +221,10 @@ def test_a_lost_log_file_loses_only_its_messages(stores, filled, inner, which, s
     assert found == expected(set(range(MESSAGES)) - lost)
     for number in found:
         assert number in by_key(store, number)
-    assert path.name in said(store) or which is first
+    assert path.name in report_of(store) or which is first
     if spoil is shorten:
         at = max(place.physical_end for place in filled if place.physical_end <= kept_to)
-        assert str(at) in said(store)
+        assert str(at) in report_of(store)
     assert store.put_message(inner(queue_id=0, body=b"9999")).queue_offset == MESSAGES // 2
     store = stores.reopen(store)
     assert set(read_all(store)) >= set(found)
@@ -283,7 +283,7 @@ def test_zeroed_pages_lose_only_their_messages(stores, inner, stop):
 
 @pytest.mark.parametrize("stop", STOPS)
 def test_a_start_that_repairs_may_be_killed(stores, filled, inner, stop, monkeypatch):
-    """A short queue file is filled up, then the start ends before the log is read: the next mends.
+    """A start fills up a short queue file and ends before the log is read: the next repairs it.
 
     In between the broker had stored more than was noted when it started.
     """
@@ -313,7 +313,7 @@ def test_a_file_known_to_be_missing_is_not_looked_for_again(stores, filled):
 
 
 def test_units_past_a_truncation_do_not_reappear(stores, filled):
-    """What a queue held beyond its end is erased: the log may speak for it again later."""
+    """Units past the end of a queue are erased: the log may contain their messages again later."""
     store = stores.start()
     queue = store.queue_table.find("TopicA", 0)
     queue.truncate_units(3)

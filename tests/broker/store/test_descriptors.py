@@ -60,7 +60,7 @@ def test_a_call_without_a_descriptor_gets_one_of_the_reserve(reserve, descriptor
     for fd in fds:
         reserve.close(fd)
     assert reserve.spare == size
-    # What was closed went back into the reserve, not to somebody else.
+    # Closed descriptors return to the reserve.
     with pytest.raises(OSError, match="Too many open files"):
         os.dup(0)
 

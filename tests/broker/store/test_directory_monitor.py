@@ -49,16 +49,16 @@ LOSSES = [remove_store, replace_store, remove_lock, replace_lock, remove_log, re
 
 @pytest.fixture
 def lost(monkeypatch):
-    """An event that is set when a monitor has told of a loss, after the store was told."""
-    told = threading.Event()
+    """An event that is set after a monitor has notified the store of a loss."""
+    notified = threading.Event()
     original = MessageStore._store_lost
 
     def store_lost(self, reason):
         original(self, reason)
-        told.set()
+        notified.set()
 
     monkeypatch.setattr(MessageStore, "_store_lost", store_lost)
-    return told
+    return notified
 
 
 def listing(root):
@@ -75,7 +75,7 @@ def test_a_loss_is_noticed_and_writes_are_refused(stores, inner, lost, loss):
     store._worker.drain()
     assert store.put_message(inner()).status is P.PUT_OK
     store._worker.drain()
-    # The last file counts: the one prepared after it is nobody's loss.
+    # The last file counts: the one prepared after it is not a loss.
     store.log.preparer.discard()
     assert store._monitor.check() == ""
     loss(stores.root)
@@ -87,7 +87,7 @@ def test_a_loss_is_noticed_and_writes_are_refused(stores, inner, lost, loss):
     answers = []
     store.await_flush(store.max_physical_offset + 1, answers.append)
     assert answers == [P.FLUSH_DISK_TIMEOUT]
-    # Reads go on, from what is mapped.
+    # Reads continue, from mapped files.
     assert store.get_message("TopicA", 0, 0).message_count == 1
     before = listing(stores.root)
     stores.clock.advance(60_000)

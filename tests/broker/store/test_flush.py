@@ -85,7 +85,7 @@ def only_waits_flush(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def group_commit(monkeypatch: pytest.MonkeyPatch, only_waits_flush: None) -> None:
-    """What nobody waits for is flushed by itself."""
+    """A put without a waiter is flushed by the timer."""
     monkeypatch.setattr(flush, "GROUP_COMMIT_SECONDS", 0.001)
 
 
@@ -125,7 +125,7 @@ def test_one_sync_serves_all_that_wait(sync_store, inner, waits, gated):
         sync_store.await_flush(sync_store.put_message(inner()).physical_end, waits)
     gated.gate.set()
     assert waits.wait(21) == [P.PUT_OK] * 21
-    # The ones that came during the first sync share the next; nobody waits for a third.
+    # Tickets of the first sync's duration share the next; none waits for a third.
     assert sync_store.flusher.syncs == 2
 
 
@@ -276,7 +276,7 @@ def test_a_failed_sync_ends_all_acknowledgements(sync_store, stores, inner, wait
     assert "Input/output error" in refused.remark
     assert not sync_store.writable
     assert "Input/output error" in sync_store.not_writable_reason
-    # Reads go on, of flushed data.
+    # Reads continue, of flushed data.
     assert sync_store.get_message("TopicA", 0, 0).message_count == 1
     assert sync_store.get_record_at(kept.physical_offset) is not None
     stores.close(sync_store)

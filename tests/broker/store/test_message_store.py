@@ -1,4 +1,4 @@
-"""The engine's front door: what a put answers, what a read finds, how a store opens and closes."""
+"""The facade of the engine: put results, reads, open and close."""
 
 import os
 

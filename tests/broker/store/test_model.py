@@ -20,12 +20,12 @@ class RoomyDisk(Disk):
 
 
 class Model:
-    """What a store must hold: queues as lists of bodies, keys as sets of bodies."""
+    """The expected content of a store: queues as lists of bodies, keys as sets of bodies."""
 
     def __init__(self) -> None:
         self.queues: dict[tuple[str, int], list[bytes]] = {}
         self.keys: dict[tuple[str, str], set[bytes]] = {}
-        # Bytes of the log per body, to know what a deleted file takes along.
+        # Bytes of the log per body, to know the messages of a deleted file.
         self.places: dict[bytes, int] = {}
         self.times: dict[tuple[str, int], list[int]] = {}
 

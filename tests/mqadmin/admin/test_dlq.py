@@ -45,7 +45,7 @@ def test_an_empty_dlq_has_no_times(dlq, broker_a) -> None:
 
 
 def test_a_group_without_dlq_has_no_record(dlq) -> None:
-    assert dlq.list(group="nobody").items == []
+    assert dlq.list(group="unknown").items == []
 
 
 def test_a_dead_broker_is_an_error(dlq, broker_a, broker_b) -> None:

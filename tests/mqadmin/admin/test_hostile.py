@@ -47,7 +47,7 @@ QUESTIONS: dict[str, Callable[[MQAdmin], Any]] = {
 
 @pytest.fixture
 def filled(cluster, broker_a, broker_b):
-    """A cluster in which every question has something to say."""
+    """A cluster in which every query has a result."""
     for broker in (broker_a, broker_b):
         broker.store("orders", keys="42", tags="A", uniq="U")
         broker.store("%DLQ%g")
@@ -154,7 +154,7 @@ def test_unknown_error_codes(filled, monkeypatch, question) -> None:
 
 @pytest.mark.parametrize("question", QUESTIONS)
 def test_every_peer_falls_silent_at_any_moment(filled, monkeypatch, question) -> None:
-    """From some request on nobody answers any more."""
+    """From some request on no broker answers."""
     from broker.errors import RequestTimeoutError
 
     for from_on in range(answers_to(filled, question)):

@@ -266,7 +266,7 @@ class TestId:
     def test_any_text_can_be_a_uniq_key_of_a_topic(self, admin, broker_a):
         broker_a.store("orders", uniq="my-own-id")
         assert admin.message.query_id("my-own-id", topic="orders").kind == "found"
-        # what is no id and was found nowhere is a bad id, as it is without the topic
+        # an invalid id that is not found is an error, as it is without the topic
         assert admin.message.query_id("your-own-id", topic="orders").kind == "badId"
         assert admin.message.query_id("your-own-id").kind == "badId"
 

@@ -79,10 +79,10 @@ def test_a_silent_broker_is_named_and_the_others_are_followed(admin, broker_a, b
     broker_a.store("t", body=b"a")
     broker_b.store("t", body=b"b")
     broker_b.silent = True
-    told = []
-    records = admin.message.tail("t", last=5, follow=False, report=told.append)
+    reported = []
+    records = admin.message.tail("t", last=5, follow=False, report=reported.append)
     assert [record.broker_name for record in records] == ["broker-a"]
-    assert [error.address for error in told] == [broker_b.address]  # once, not for each queue
+    assert [error.address for error in reported] == [broker_b.address]  # once, not for each queue
 
 
 def test_an_error_is_raised_without_any_response(admin, broker_a) -> None:

@@ -144,11 +144,11 @@ class TestCreate:
         assert len(admin.topic.plan_create("orders", cluster="Other").changes) == 1
 
     @pytest.mark.parametrize(
-        ("name", "said"),
+        ("name", "reason"),
         [("a b", "illegal"), ("", "blank"), ("x" * 128, "longer"), ("TBW102", "itself")],
     )
-    def test_bad_names_never_reach_a_broker(self, admin, cluster, name, said):
-        with pytest.raises(ClientError, match=said):
+    def test_bad_names_never_reach_a_broker(self, admin, cluster, name, reason):
+        with pytest.raises(ClientError, match=reason):
             admin.topic.plan_create(name)
         assert not cluster.calls
 

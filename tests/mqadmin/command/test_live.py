@@ -249,7 +249,7 @@ def test_the_live_store_is_inspected_without_being_touched(live: Run, broker_dir
 
 
 def test_following_a_topic_ends_with_the_interrupt(live: Run, embedded: Any) -> None:
-    """The first message is on the pipe while the command still follows; Ctrl-C is no error."""
+    """The first message is on the pipe while the command still follows; Ctrl-C is not an error."""
     import os
     import signal
     import subprocess

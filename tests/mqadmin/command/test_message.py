@@ -38,7 +38,7 @@ RECORD = MessageRow(
     properties={"KEYS": "42 x", "TAGS": "paid"},
 )
 FOUND = QueryResult(kind="found", items=(RECORD,))
-REFUSED = TargetError(kind="refused", message="broker-b said no", response_code=2)
+REFUSED = TargetError(kind="refused", message="broker-b refused", response_code=2)
 
 
 def test_hits_as_a_table(mqadmin: Run, admin: Any, screen: Any) -> None:
@@ -104,7 +104,7 @@ def test_one_error_of_many_queues_is_reported_once(mqadmin: Run, admin: Any) -> 
     )
     done = mqadmin("msg", "query", "--topic", "orders", "--all-time", "-o", "csv")
     assert done.status == 5
-    assert done.err.splitlines() == ["error: broker-b said no", "error: broker-c: no answer"]
+    assert done.err.splitlines() == ["error: broker-b refused", "error: broker-c: no answer"]
 
 
 def test_a_truncated_result_is_marked_in_three_places(mqadmin: Run, admin: Any) -> None:
@@ -338,8 +338,8 @@ def test_a_tail_reports_brokers_that_fail_and_ends_in_part(mqadmin: Run, admin: 
     admin.answers["message.tail"] = messages
     done = mqadmin("msg", "tail", "t", "--no-follow", "-o", "json")
     assert (done.status, len(json.loads(done.out)["items"])) == (5, 2)
-    assert json.loads(done.out)["errors"][0]["message"] == "broker-b said no"
-    assert json.loads(done.err)["error"]["message"] == "broker-b said no"
+    assert json.loads(done.out)["errors"][0]["message"] == "broker-b refused"
+    assert json.loads(done.err)["error"]["message"] == "broker-b refused"
 
 
 def test_an_id_is_decoded_without_a_network(mqadmin: Run, screen: Any) -> None:

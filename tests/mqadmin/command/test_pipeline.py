@@ -73,7 +73,7 @@ sys.exit(main(sys.argv[1:]))
 
 
 @pytest.mark.parametrize(
-    ("words", "status", "said"),
+    ("words", "status", "output"),
     [
         (["list"], 0, "traffic"),
         (["schema", "dlq"], 0, "Table letters"),
@@ -83,7 +83,7 @@ sys.exit(main(sys.argv[1:]))
     ],
 )
 def test_the_noun_works_where_spark_cannot_be_imported(
-    words: list[str], status: int, said: str
+    words: list[str], status: int, output: str
 ) -> None:
     done = subprocess.run(
         [sys.executable, "-c", PROGRAM, "pipeline", *words],
@@ -93,5 +93,5 @@ def test_the_noun_works_where_spark_cannot_be_imported(
         check=False,
     )
     assert done.returncode == status, done.stderr
-    assert said in done.stdout + done.stderr
+    assert output in done.stdout + done.stderr
     assert "Traceback" not in done.stderr

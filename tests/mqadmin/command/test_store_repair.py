@@ -91,9 +91,9 @@ def test_a_clean_store_needs_nothing(mqadmin: Run, golden_store) -> None:
 
 
 def test_messages_come_out_of_single_files(mqadmin: Run, store: Path, tmp_path: Path) -> None:
-    lone = tmp_path / "lone"
-    shutil.copy(store / "commitlog" / f"{0:020d}", lone)
-    done = mqadmin("store", "recover", str(lone), "-o", "ndjson", "--body", "text")
+    single = tmp_path / "single"
+    shutil.copy(store / "commitlog" / f"{0:020d}", single)
+    done = mqadmin("store", "recover", str(single), "-o", "ndjson", "--body", "text")
     assert done.status == 7  # one record is lost
     rows = [json.loads(line) for line in done.out.splitlines()]
     assert len(rows) > 50
@@ -123,11 +123,11 @@ def test_a_new_store_can_be_of_one_topic(mqadmin: Run, store: Path, tmp_path: Pa
     assert mqadmin(*words, "--body", "text").status == 2
     assert not new.exists()
     done = mqadmin(*words, "--topic", "OrdersA", "-o", "json")
-    assert done.status == 7  # something is lost, which is said
-    told = json.loads(mqadmin("store", "inspect", str(new), "--summary", "-o", "json").out)
-    assert {row["topic"] for row in told["topics"]} == {"OrdersA"}
+    assert done.status == 7  # a loss is a failure
+    summary = json.loads(mqadmin("store", "inspect", str(new), "--summary", "-o", "json").out)
+    assert {row["topic"] for row in summary["topics"]} == {"OrdersA"}
     rows = mqadmin("store", "recover", str(store), "--topic", "OrdersA", "-o", "ndjson").out
-    assert told["messages"] == json.loads(done.out)["messages"] == len(rows.splitlines()) > 0
+    assert summary["messages"] == json.loads(done.out)["messages"] == len(rows.splitlines()) > 0
 
 
 def test_nothing_to_recover_is_reported(mqadmin: Run, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""A line of progress: shown to a person who waits, to nobody else."""
+"""The progress line: printed on a terminal only."""
 
 import pytest
 

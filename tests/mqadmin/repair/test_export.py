@@ -13,12 +13,12 @@ import pytest
 
 from broker.errors import ConfigError, DiskFullError, StoreLockedError
 from mqadmin.inspector.directory import Query, StoreDirectory
-from mqadmin.repair import export as surgery
+from mqadmin.repair import export as export_module
 from mqadmin.repair.export import export
 
 
 class Killed(BaseException):
-    """What stands for a kill: nothing catches it on the way."""
+    """Stands for SIGKILL: no handler catches it."""
 
 
 def places(root: Path, query: Query | None = None) -> list[tuple[int, int]]:
@@ -62,7 +62,7 @@ def test_a_second_run_resumes_where_the_first_stopped(base_store, tmp_path: Path
     first = export(StoreDirectory(root), Query(), path, "ndjson")
     assert not first.resumed
     last.write_bytes(kept)
-    # A crash left half a line behind the last state.
+    # A crash left half a line after the last saved state.
     with path.open("ab") as file:
         file.write(b'{"half')
     second = export(StoreDirectory(root), Query(), path, "ndjson")
@@ -134,7 +134,7 @@ def test_parquet_can_be_narrowed(golden_store, tmp_path: Path) -> None:
 
 
 def tree(path: Path) -> dict[str, bytes]:
-    """What an export consists of, its state apart."""
+    """The files of an export without its state."""
     files = [path] if path.is_file() else sorted(path.iterdir())
     return {file.name: file.read_bytes() for file in files if not file.name.endswith(".json")}
 
@@ -152,14 +152,14 @@ def test_an_export_that_is_killed_anywhere_comes_to_the_same(
     root = golden_store("normal-stop-533") / "store"
     store, query = StoreDirectory(root), Query(body="base64")
     # Small pieces, so that there is something between two states.
-    monkeypatch.setattr(surgery, "STATE_BYTES", 4000)
-    monkeypatch.setattr(surgery, "PART_ROWS", 40)
-    monkeypatch.setattr(surgery, "GROUP_ROWS", 15)
+    monkeypatch.setattr(export_module, "STATE_BYTES", 4000)
+    monkeypatch.setattr(export_module, "PART_ROWS", 40)
+    monkeypatch.setattr(export_module, "GROUP_ROWS", 15)
     monkeypatch.setattr("mqadmin.inspector.export.PIECE_ROWS", 7)
     monkeypatch.setattr("broker.store.format.columns.scan_columns.__kwdefaults__", _small_batches())
     export(store, query, tmp_path / "whole", form)
 
-    said: list[str] = []
+    killed: list[str] = []
     real = os.fsync
 
     def fsync(fd: int) -> None:
@@ -172,15 +172,15 @@ def test_an_export_that_is_killed_anywhere_comes_to_the_same(
     path = tmp_path / "cut"
     for _ in range(500):
         with monkeypatch.context() as patched:
-            patched.setattr(surgery.os, "fsync", fsync)
+            patched.setattr(export_module.os, "fsync", fsync)
             try:
                 result = export(store, query, path, form)
                 break
             except Killed:
-                said.append("killed")
+                killed.append("killed")
     else:
         pytest.fail("never came to the end")
-    assert said
+    assert killed
     assert result.total_rows == len(places(root))
     assert list(tree(path).values()) == list(tree(tmp_path / "whole").values())
 
@@ -232,7 +232,7 @@ def test_one_export_at_a_time(golden_store, form: str, tmp_path: Path) -> None:
         pytest.importorskip("pyarrow")
     root = golden_store("normal-stop-533") / "store"
     path = tmp_path / "x"
-    first = (surgery._Parquet if form == "parquet" else surgery._Lines)(
+    first = (export_module._Parquet if form == "parquet" else export_module._Lines)(
         StoreDirectory(root), Query(), path, form, []
     )
     with first.locked(), pytest.raises(StoreLockedError, match="another export"):
@@ -253,7 +253,7 @@ def test_a_full_disk_is_reported_and_recovered_from(
         raise OSError(errno.ENOSPC, "No space left on device")
 
     with monkeypatch.context() as patched:
-        patched.setattr(surgery.os, "fsync", full)
+        patched.setattr(export_module.os, "fsync", full)
         with pytest.raises(DiskFullError, match="No space left"):
             export(StoreDirectory(root), Query(), path, form)
     assert export(StoreDirectory(root), Query(), path, form).total_rows == len(places(root))
@@ -279,9 +279,9 @@ def test_parquet_contains_corruption_and_marks_changed_bodies(base_store, tmp_pa
     assert {row.kind for row in found} == {"crc", "gap"}
     table = parquet.read_table(tmp_path / "p")
     assert table.num_rows == result.rows == text.rows
-    said = [row["crcOk"] for row in read(tmp_path / "x")]
-    assert table.column("crc_ok").to_pylist() == said
-    assert said.count(False) == 1
+    crc_flags = [row["crcOk"] for row in read(tmp_path / "x")]
+    assert table.column("crc_ok").to_pylist() == crc_flags
+    assert crc_flags.count(False) == 1
 
 
 def test_keys_within_inner_batches_are_found_in_every_form(golden_store, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Recovery: what is still a record is found, wherever it stands; what is lost is counted."""
+"""Recovery: valid records are found at any position; lost ones are counted."""
 
 import random
 import shutil
@@ -70,7 +70,7 @@ def test_zeroed_pages_and_flipped_bits_lose_only_the_records_they_touch(
     for item in good:
         if not any(begin < item.end and item.start < end for begin, end in touched):
             assert item.data in bodies
-    # Nothing is made up: every record that came out stood there, or differs where it was touched.
+    # Nothing is invented: every recovered record was there, or differs where it was changed.
     assert all(decode_record(item.data) for item in found.records)
 
 

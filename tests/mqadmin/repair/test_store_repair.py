@@ -124,7 +124,7 @@ def test_a_lost_message_leaves_a_bridge_and_its_bytes(base_store, kept, tmp_path
     assert result.summary.kinds == {"bridge": 1}
     after = {item.start: item.data for item in kept(tmp_path / "out")}
     assert after == {item.start: item.data for item in before if item.start != lost.start}
-    # What was covered is kept, and the filler is a record that every scanner walks over.
+    # The covered bytes are kept, and the filler is a record that every scanner skips.
     (saved,) = (tmp_path / "out" / "damaged").iterdir()
     assert saved.name == f"{lost.start}-{lost.end - lost.start}.bin"
     assert saved.read_bytes()[8:] == lost.data[8:]
@@ -337,7 +337,7 @@ def test_a_time_that_is_damaged_for_good_leaves_a_sound_index(
         INDEX_HEAD.unpack_from(path.read_bytes()) for path in (tmp_path / "out" / "index").iterdir()
     ]
     assert any(begin > end for begin, end, *_ in heads)
-    # Without the record that tells it the same header is no longer believed.
+    # Without the record that proves it the same header is no longer trusted.
     first = min((tmp_path / "out" / "index").iterdir())
     data = first.read_bytes()
     poke(first, 8, (struct.unpack_from(">q", data, 0)[0] - 5).to_bytes(8, "big"))
@@ -349,7 +349,7 @@ def test_a_time_that_is_damaged_for_good_leaves_a_sound_index(
 def test_a_record_without_the_end_of_its_properties_is_not_whole(
     base_store, kept, tmp_path: Path, where: str
 ) -> None:
-    """No checksum says so: its body is what was stored."""
+    """Without a checksum the body counts as stored."""
     root = base_store("normal-stop-533")
     good = kept(root)
     at = len(good) - 1 if where == "end" else len(good) // 2
@@ -357,7 +357,7 @@ def test_a_record_without_the_end_of_its_properties_is_not_whole(
     start = item.start // LOG_FILE * LOG_FILE
     gone = [item]
     poke(log_file(root, start), item.end - start - 20, bytes(20))
-    if where == "middle":  # with a lost page behind it
+    if where == "middle":  # with a lost page after it
         following = good[at + 1 : at + 4]
         assert following[-1].end < start + LOG_FILE
         poke(log_file(root, start), item.end - start, bytes(following[-1].end - item.end))
@@ -503,7 +503,7 @@ def test_of_two_repairs_at_once_one_gets_the_directory(base_store, tmp_path: Pat
 def test_the_output_of_a_killed_repair_is_restarted(
     base_store, fingerprint, tmp_path: Path
 ) -> None:
-    """The source stays as it was; nobody holds the claim on the output any more."""
+    """The source is unchanged, and the claim on the output is released."""
     root = base_store("normal-stop-533")
     shutil.rmtree(root / "consumequeue")
     before = fingerprint(root)

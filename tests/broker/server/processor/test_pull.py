@@ -143,7 +143,7 @@ class TestChecks:
 
 
 class TestSubscription:
-    """Without its own subscription a pull uses what heartbeats said."""
+    """Without its own subscription a pull uses the subscription of the heartbeats."""
 
     def code(self, desk, **fields) -> int:
         fields = {"sysFlag": 0, "subVersion": 1, **fields}
@@ -277,19 +277,19 @@ class TestLongPolling:
     """Nothing there: the request waits for a message, its deadline, or the end."""
 
     @pytest.fixture
-    def parked(self, desk):
+    def suspended(self, desk):
         desk.topic("Orders")
         desk.send(properties={"TAGS": "A"})
         assert desk.pull(queue_offset=1, sysFlag=SUSPEND) is None
         assert len(desk.context.holds) == 1
         return desk
 
-    def test_arrival_answers(self, parked, records) -> None:
-        parked.send(body=b"second")
-        (answer,) = parked.connection.commands
+    def test_arrival_answers(self, suspended, records) -> None:
+        suspended.send(body=b"second")
+        (answer,) = suspended.connection.commands
         assert (answer.code, answer.ext_fields["nextBeginOffset"]) == (0, "2")
         assert [m.body for m in records(answer)] == [b"second"]
-        assert len(parked.context.holds) == 0
+        assert len(suspended.context.holds) == 0
 
     def test_only_the_replayed_parts_of_a_request_are_kept(self, desk, records) -> None:
         desk.topic("Orders")
@@ -321,16 +321,16 @@ class TestLongPolling:
         answer = desk.pull(queue_offset=1, sysFlag=SUSPEND)
         assert answer.code == ResponseCode.PULL_NOT_FOUND
 
-    def test_arrival_in_another_queue_does_not(self, parked) -> None:
-        parked.send(queue_id=1)
-        assert parked.connection.sent == []
+    def test_arrival_in_another_queue_does_not(self, suspended) -> None:
+        suspended.send(queue_id=1)
+        assert suspended.connection.sent == []
 
-    def test_all_messages_of_a_turn_come_in_one_answer(self, parked, records) -> None:
-        parked.deferred = True
-        parked.send(body=b"2")
-        parked.send(body=b"3")
-        parked.end_turn()
-        (answer,) = parked.connection.commands
+    def test_all_messages_of_a_turn_come_in_one_answer(self, suspended, records) -> None:
+        suspended.deferred = True
+        suspended.send(body=b"2")
+        suspended.send(body=b"3")
+        suspended.end_turn()
+        (answer,) = suspended.connection.commands
         assert [m.body for m in records(answer)] == [b"2", b"3"]
 
     def test_message_the_filter_rejects_does_not_wake(self, desk) -> None:
@@ -350,12 +350,12 @@ class TestLongPolling:
         desk.send(properties={"n": "1"})
         assert len(desk.connection.sent) == 1
 
-    def test_deadline_answers_not_found(self, parked) -> None:
-        parked.clock.advance(14_999)
-        assert parked.context.holds.expire(parked.clock.monotonic_ms()) == []
-        parked.clock.advance(1)
-        parked.pulls.resume(parked.context.holds.expire(parked.clock.monotonic_ms()))
-        (answer,) = parked.connection.commands
+    def test_deadline_answers_not_found(self, suspended) -> None:
+        suspended.clock.advance(14_999)
+        assert suspended.context.holds.expire(suspended.clock.monotonic_ms()) == []
+        suspended.clock.advance(1)
+        suspended.pulls.resume(suspended.context.holds.expire(suspended.clock.monotonic_ms()))
+        (answer,) = suspended.connection.commands
         assert answer.code == ResponseCode.PULL_NOT_FOUND
         assert answer.ext_fields["nextBeginOffset"] == "1"
 
@@ -393,32 +393,32 @@ class TestLongPolling:
         desk.send()
         assert desk.context.offsets.query("G1", "Orders", 0) == 9
 
-    def test_closed_connection_gets_nothing(self, parked) -> None:
-        parked.connection.closed = True
-        parked.send()
-        assert parked.connection.sent == []
+    def test_closed_connection_gets_nothing(self, suspended) -> None:
+        suspended.connection.closed = True
+        suspended.send()
+        assert suspended.connection.sent == []
 
-    def test_pull_that_fails_does_not_take_the_others_along(self, parked, monkeypatch) -> None:
+    def test_pull_that_fails_does_not_take_the_others_along(self, suspended, monkeypatch) -> None:
         """Whatever a suspended pull raises is the answer to its own client."""
-        assert parked.pull(queue_offset=0, queue_id=1, sysFlag=SUSPEND) is None
-        read = parked.store.get_message
+        assert suspended.pull(queue_offset=0, queue_id=1, sysFlag=SUSPEND) is None
+        read = suspended.store.get_message
 
         def fail_on_queue_0(topic, queue_id, *rest, **how):
             if queue_id == 0:
                 raise KeyError("broken")
             return read(topic, queue_id, *rest, **how)
 
-        monkeypatch.setattr(parked.store, "get_message", fail_on_queue_0)
-        parked.pulls.resume(parked.context.holds.take_all())
-        failed, answered = parked.connection.commands
+        monkeypatch.setattr(suspended.store, "get_message", fail_on_queue_0)
+        suspended.pulls.resume(suspended.context.holds.take_all())
+        failed, answered = suspended.connection.commands
         assert failed.code == ResponseCode.SYSTEM_ERROR
         assert "KeyError" in failed.remark
         assert answered.code == ResponseCode.PULL_NOT_FOUND
 
-    def test_a_topic_deleted_meanwhile_is_reported(self, parked) -> None:
-        parked.context.topics.delete("Orders")
-        parked.pulls.resume(parked.context.holds.take_all())
-        (answer,) = parked.connection.commands
+    def test_a_topic_deleted_meanwhile_is_reported(self, suspended) -> None:
+        suspended.context.topics.delete("Orders")
+        suspended.pulls.resume(suspended.context.holds.take_all())
+        (answer,) = suspended.connection.commands
         assert answer.code == ResponseCode.TOPIC_NOT_EXIST
 
 

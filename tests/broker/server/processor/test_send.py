@@ -274,15 +274,15 @@ class TestDelay:
         answer = desk.send(queue_id=3, properties={"DELAY": "2"})
         assert (answer.code, answer.ext_fields["queueId"]) == (0, "3")
         assert desk.messages("Orders", 3) == []
-        (parked,) = desk.messages(SCHEDULE_TOPIC, 1)
-        assert parked.properties["REAL_TOPIC"] == "Orders"
-        assert parked.properties["REAL_QID"] == "3"
+        (scheduled,) = desk.messages(SCHEDULE_TOPIC, 1)
+        assert scheduled.properties["REAL_TOPIC"] == "Orders"
+        assert scheduled.properties["REAL_QID"] == "3"
 
     def test_level_above_the_highest_counts_as_it(self, desk) -> None:
         desk.topic("Orders")
         desk.send(properties={"DELAY": "99"})
-        (parked,) = desk.messages(SCHEDULE_TOPIC, 17)
-        assert parked.properties["DELAY"] == "18"
+        (scheduled,) = desk.messages(SCHEDULE_TOPIC, 17)
+        assert scheduled.properties["DELAY"] == "18"
 
     @pytest.mark.parametrize("level", ["0", "-1", "soon"])
     def test_without_a_level_there_is_no_delay(self, desk, level) -> None:
@@ -293,8 +293,8 @@ class TestDelay:
     def test_delay_level_wins_over_timer_properties(self, desk) -> None:
         desk.topic("Orders")
         assert desk.send(properties={"DELAY": "1", "TIMER_DELAY_SEC": "5"}).code == 0
-        (parked,) = desk.messages(SCHEDULE_TOPIC, 0)
-        assert "TIMER_DELAY_SEC" not in parked.properties
+        (scheduled,) = desk.messages(SCHEDULE_TOPIC, 0)
+        assert "TIMER_DELAY_SEC" not in scheduled.properties
 
 
 class TestBatch:

@@ -99,7 +99,7 @@ def test_every_message_equals_that_of_the_java_client(
             assert message.offset_msg_id == seen["offsetMsgId"]
             assert message.total_size == seen["storeSize"]
             assert message.body_crc == seen["storedBodyCrc"]
-            # A client clears the flags of what it has decompressed.
+            # A client clears the flags of bodies that it has decompressed.
             assert message.sys_flag & ~0x701 == seen["sysFlag"] & ~0x701
         # A client adds these two, so the recording left them out even where they are stored.
         added = {"MIN_OFFSET", "MAX_OFFSET"}
@@ -146,15 +146,15 @@ def test_every_checkpoint_equals_that_of_java(
     name: str, golden_store: Unpack, golden_expect: Callable[[str], dict]
 ) -> None:
     folder = golden_store(name)
-    told = golden_expect(name)["store"]
+    expected = golden_expect(name)["store"]
     for root in roots(folder):
-        said = told if "checkpoint" in told else told[root.name]
+        of_root = expected if "checkpoint" in expected else expected[root.name]
         data = (root / "checkpoint").read_bytes()
         value = decode_checkpoint(data)
-        assert list(value) == said["checkpoint"]
+        assert list(value) == of_root["checkpoint"]
         assert encode_checkpoint(value) == data
         assert len(data) == CHECKPOINT_SIZE
-        assert (root / "abort").exists() == said["abort"]
+        assert (root / "abort").exists() == of_root["abort"]
 
 
 def test_every_config_file_encodes_back_to_the_same_bytes(name: str, golden_store: Unpack) -> None:

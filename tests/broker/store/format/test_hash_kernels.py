@@ -23,8 +23,8 @@ WAYS = [False, True] if compiled() else [False]
 
 
 def words(rng: random.Random, count: int) -> list[str]:
-    letters = "abcXYZ019%-_|"
-    return ["".join(rng.choices(letters, k=rng.choice([0, 1, 5, 40]))) for _ in range(count)]
+    alphabet = "abcXYZ019%-_|"
+    return ["".join(rng.choices(alphabet, k=rng.choice([0, 1, 5, 40]))) for _ in range(count)]
 
 
 @pytest.mark.parametrize("use_compiled", WAYS)

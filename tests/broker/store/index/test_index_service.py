@@ -145,7 +145,7 @@ def test_known_messages_are_not_put_again(tmp_path):
 
 
 def test_messages_of_a_full_file_are_not_put_into_the_next_one_again(tmp_path):
-    """Dispatch begins anew behind a crash; a Java broker would show such messages twice."""
+    """Dispatch restarts after a crash; a Java broker would index such messages twice."""
     index = service(tmp_path)
     messages = [(b"k%d" % n, 100 * n, 1_700_000_000_000) for n in range(6)]
     for key, offset, time in messages:

@@ -123,7 +123,7 @@ def test_ranges_of_data_pass_over_reserved_space(disk, tmp_path):
 
 
 def test_pages_read_ahead_are_not_requested_again(disk, tmp_path, monkeypatch):
-    """Reserved space that was read ahead into counts as data; reading it would go on for ever."""
+    """Reserved space that was read ahead into counts as data; reading it would never end."""
     path = tmp_path / "f"
     path.write_bytes(bytes(64 << 20))
     known = 3 << 20

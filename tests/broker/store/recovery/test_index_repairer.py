@@ -1,4 +1,4 @@
-"""An index file behind a power cut: the proven prefix stays, everything else follows from it."""
+"""An index file after a power cut: the validated prefix is kept, the rest is rebuilt."""
 
 import pytest
 

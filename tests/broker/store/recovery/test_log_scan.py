@@ -1,4 +1,4 @@
-"""The reading of the log at recovery: what it tells on the way. (Damages: test_recovery.py.)"""
+"""The log scan of recovery: its reports. (Corruption: test_store_recovery.py.)"""
 
 import logging
 

@@ -1,4 +1,4 @@
-"""Long work tells how far it is: not at every step, with the time that is left."""
+"""Long work reports its progress, not at every step, with the remaining time."""
 
 import logging
 

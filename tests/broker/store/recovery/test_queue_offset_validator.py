@@ -21,7 +21,7 @@ def queue(tmp_path):
 
 @pytest.fixture
 def offer(taken, queue):
-    """``offer(physical, offset)``; what comes out is in ``taken`` as (physical, place, right)."""
+    """``offer(physical, offset)``; ``taken`` lists the accepted (physical, place, right)."""
 
     def place(entry, code):
         taken.append((entry[0], entry[4], True))
@@ -75,7 +75,7 @@ def test_at_the_end_a_jump_is_real_only_if_something_was_lost(offer, taken, lost
 
 @pytest.mark.parametrize(("log_min", "right"), [(1000, True), (301, True), (300, False)])
 def test_records_cleaned_away_count_as_lost(offer, taken, queue, log_min, right):
-    """The queue's last unit leads to where the log has been deleted: more may have stood there."""
+    """The queue's last unit refers to a deleted part of the log, which may have contained more."""
     for number in range(3):
         queue.append(number, number * 100, 100, 7)
     offer(1000, 4)

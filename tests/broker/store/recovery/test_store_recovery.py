@@ -149,7 +149,7 @@ def test_a_start_that_changes_nothing_leaves_no_mark(stores, filled):
 
 
 def test_without_a_log_the_list_of_queues_is_empty(stores, filled, inner):
-    """As Java has it, where nobody noted that there was a log."""
+    """As in Java, if no file records that a log existed."""
     shutil.rmtree(stores.root / "commitlog")
     (stores.root / QUEUE_ENDS).unlink()
     store = stores.start()
@@ -230,7 +230,7 @@ def test_a_kill_right_after_a_roll(stores, inner):
 @pytest.mark.parametrize("cut", [False, True], ids=["killed", "power-cut"])
 @pytest.mark.parametrize("count", [20, 21, 40, 45])
 def test_the_newest_file_of_a_queue_that_is_missing_comes_back(stores, inner, cut, count):
-    """A queue that ends where a file ends may have had one more: the log tells."""
+    """A queue that ends where a file ends may have had one more: the log decides."""
     store = stores.start()
     for n in range(count + 60):
         stores.clock.advance(5000)
@@ -390,7 +390,7 @@ def test_a_missing_file_in_the_middle_costs_its_records_only(stores, filled):
 
 
 def test_records_left_from_before_a_cut_do_not_come_back(stores, inner):
-    """A log that was cut and goes on: old records behind its new end look whole."""
+    """A truncated log that was continued: old records past its new end look valid."""
     store = stores.start()
     old = [store.put_message(inner(body=b"%04d" % n)) for n in range(10)]
     stores.close(store)
@@ -403,7 +403,7 @@ def test_records_left_from_before_a_cut_do_not_come_back(stores, inner):
     store.reput.offset = old[3].physical_offset
     stores.clock.advance(60_000)
     store.start()
-    # Longer than the record it replaces: its end lies within an old one.
+    # Longer than the record it replaces: its end is inside an old one.
     store.put_message(inner(body=b"0100" * 8))
     stores.close(store)
     crash(stores)
@@ -449,7 +449,7 @@ def test_the_next_life_of_a_topic_wins(stores, inner):
 
 
 def test_entries_past_the_end_of_a_log_after_a_power_cut_are_dropped(stores, inner):
-    """The log begins anew below deletions, damages and entries: none of them is about it."""
+    """The log restarts below deletions, damaged regions and entries: none applies to it."""
     store = stores.start()
     for n in range(6):
         store.put_message(inner(body=b"%04d" % n, properties={"KEYS": f"k{n}"}))
@@ -505,7 +505,7 @@ def test_abort_contains_pid_boot_id_and_folder(stores):
 
 
 def test_a_copy_of_a_killed_store_is_read_closely(stores, inner, tmp_path: Path):
-    """A copy is not made at one moment: what the kernel remembers says nothing about it."""
+    """A copy is not made at one moment: the boot id of the checkpoint does not apply to it."""
     store = stores.start()
     for n in range(40):
         store.put_message(inner(queue_id=n % 3, body=b"%04d" % n * 60))
@@ -590,7 +590,7 @@ def test_a_body_that_changed_after_a_kill_is_not_served(stores, inner, number):
     offset = number // 2
     result = store.get_message("TopicA", number % 2, offset, 1)
     assert result.message_count == 0
-    # The others keep their places, and so does what comes next.
+    # The others keep their places, and so does the next message.
     for other in set(range(20)) - {number}:
         found = store.get_message("TopicA", other % 2, other // 2, 1)
         assert found.message_count == 1, other
@@ -610,7 +610,7 @@ def test_after_a_kill_only_data_past_the_checkpoint_is_checked(stores, inner, mo
     store = stores.start()
     assert not store.report.clean
     assert store.report.scanned_bytes < 200
-    # 5 after the checkpoint, the one that it names, and the place behind the last one.
+    # 5 after the checkpoint, the one that it names, and the place after the last one.
     assert len(checked) <= 7
     assert store.get_max_offset("TopicA", 0) == 10
 
@@ -621,4 +621,4 @@ def test_bodies_are_not_checked_if_that_is_switched_off(stores, inner):
     store = stores.start(stores.config(check_crc_on_recover=False))
     assert store.report.damages == []
     stores.close(store)
-    flip_body(stores, b"body 0w")  # back to what it was
+    flip_body(stores, b"body 0w")  # back to the original value
