@@ -237,8 +237,8 @@ def _decode_tail(
     return topic, bytes(buffer[topic_end + 2 : end])
 
 
-def _broken(position: int, what: str) -> RemoteProtocolError:
-    return RemoteProtocolError(f"message record, byte {position}, {what}", position=position)
+def _broken(position: int, cause: str) -> RemoteProtocolError:
+    return RemoteProtocolError(f"message record, byte {position}, {cause}", position=position)
 
 
 def peek_properties(record: Buffer, position: int = 0) -> bytes:

@@ -154,7 +154,7 @@ def findings(store: Path) -> list[dict[str, object]]:
 
 
 @pytest.mark.parametrize("episode", range(EPISODES))
-def test_a_broker_under_hostile_bytes_serves_others_and_keeps_what_it_acknowledged(
+def test_a_broker_under_hostile_bytes_serves_others_and_keeps_acknowledged_messages(
     tmp_path: Path, rng: random.Random, episode: int, show: Callable[[str], None]
 ) -> None:
     flush = rng.choice(("SYNC_FLUSH", "ASYNC_FLUSH"))

@@ -120,7 +120,7 @@ def test_push_consumer_gets_old_and_new_messages_once(
     second = peer.messages(consumer, 10)
     assert bodies(first + second) == Counter(f"body-{index}".encode() for index in range(20))
     peer.ask("stop", consumer=consumer)
-    # what was consumed stays consumed: the next member starts behind it
+    # consumed messages stay consumed: the next member starts after them
     peer.produce(namesrv=namesrv, topic=topic, count=5, first=20)
     peer.ask("consume", consumer=consumer + "-again", namesrv=namesrv, topic=topic, group=group)
     third = peer.messages(consumer + "-again", 5)
@@ -204,7 +204,7 @@ def test_the_queues_of_a_member_that_dies_go_to_the_others_at_once(
     until: Callable[..., Any],
     go_member: Callable[..., Any],
 ) -> None:
-    """Without a word: the broker sees the connection break and tells the rest of the group."""
+    """Without unregistering: the broker detects the closed connection and notifies the group."""
     namesrv, _ = our_cluster
     words = {"namesrv": namesrv, "topic": topic, "group": f"dies-{topic}"}
     name = f"stays-{topic}-{peer.version}"
@@ -239,7 +239,7 @@ def test_orderly_consumer_keeps_the_order_of_each_queue(
         mode="orderly",
         failTimes=fail_times,
     )
-    # a message that fails is tried again in its place: everything behind it waits
+    # a failed message is retried in its place: all later ones wait
     seen = peer.messages(consumer, 40 * (1 + fail_times))
     for queue_id in range(4):
         offsets = [event["queueOffset"] for event in seen if event["queueId"] == queue_id]
@@ -473,7 +473,7 @@ def test_other_protocols_are_recognised_and_clients_are_served(
                 assert stranger.recv(1) == b""
             except ConnectionResetError:
                 pass
-        until(lambda name=name: name in broker.text(), f"a line in the log that says {name}")
+        until(lambda name=name: name in broker.text(), f"a log line that contains {name}")
     sent = peer_533.produce(namesrv=namesrv, topic="Open", count=2)
     assert [event["status"] for event in sent] == ["SEND_OK"] * 2
     peer_533.ask("forget", namesrv=namesrv)

@@ -121,11 +121,11 @@ def frames() -> Callable[..., bytes]:
 def turns() -> Callable[[], Coroutine]:
     """Let everything that is due in the loop happen."""
 
-    async def settle() -> None:
+    async def run_pending() -> None:
         for _ in range(10):
             await asyncio.sleep(0)
 
-    return settle
+    return run_pending
 
 
 def echo(_: Connection, command: RemotingCommand) -> RemotingCommand:

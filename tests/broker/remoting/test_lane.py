@@ -28,7 +28,7 @@ def test_no_job_overtakes_a_waiting_one() -> None:
     assert it.free
 
 
-def test_the_queue_is_bounded_and_counts_what_it_refused() -> None:
+def test_the_queue_is_bounded_and_counts_refusals() -> None:
     it = lane()
     assert it.park("a", 0)
     assert it.park("b", 0)

@@ -158,7 +158,7 @@ def test_a_reference_in_a_header_is_text():
     assert command.extra == {"zone": {"$ref": "$"}}
 
 
-def test_a_header_of_references_to_references_costs_what_its_length_costs(monkeypatch):
+def test_a_header_of_nested_references_costs_time_in_proportion_to_its_length(monkeypatch):
     def fail(*_):
         raise AssertionError("references of a header are resolved")
 

@@ -285,7 +285,7 @@ class TestDelay:
         assert scheduled.properties["DELAY"] == "18"
 
     @pytest.mark.parametrize("level", ["0", "-1", "soon"])
-    def test_without_a_level_there_is_no_delay(self, desk, level) -> None:
+    def test_a_message_without_level_is_not_delayed(self, desk, level) -> None:
         desk.topic("Orders")
         assert desk.send(properties={"DELAY": level}).code == 0
         assert len(desk.messages("Orders")) == 1
