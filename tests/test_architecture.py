@@ -134,8 +134,6 @@ MAY_IMPORT: dict[str, set[str]] = {
 IMPORT_EXCEPTIONS = {
     # the vectorized check shares its result types with the check it replaces
     ("broker.store.index.vectorized", "broker.store.recovery.index_repairer"),
-    # belongs to broker.store.logfile: the reserve of file descriptors that the disk opens with
-    ("broker.store.logfile.disk", "broker.store.descriptors"),
     # the length of the blank record that closes a file
     ("broker.store.consumequeue.multi_dispatch", "broker.store.commitlog"),
 }
@@ -151,8 +149,6 @@ CYCLES: list[set[str]] = [
     {"broker.store.recovery.queue_offset_validator", "broker.store.reput"},
     # loaded when numba is there; shares its result types with the slow path
     {"broker.store.index.vectorized", "broker.store.recovery.index_repairer"},
-    # types only: cleaning asks the store for the space and the oldest offset
-    {"broker.store.clean", "broker.store.message_store"},
     # types only: context and persistence name each other
     {"broker.server.context", "broker.server.persistence"},
     # the session creates one object per noun when it is asked for; each names the session

@@ -42,9 +42,11 @@ class Role(Protocol):
 async def serve_until(role: Role, settings: Settings, stop: asyncio.Event) -> int:
     """Run ``role`` until ``stop`` is set; return the exit status."""
     raise_file_limit(settings.broker.max_connections + OPEN_FILES_SPARE)
+    gc.freeze()
+    gc.enable()  # main() disabled it while modules were loaded
     await role.start()
     try:
-        settle()
+        freeze_start_objects()
         daemon.ready(ready_line(settings, role.address))
         await stop.wait()
     finally:
@@ -62,7 +64,7 @@ def ready_line(settings: Settings, address: str) -> str:
     return line
 
 
-def settle() -> None:
+def freeze_start_objects() -> None:
     """Freeze the objects created at start: they are permanent, so gc need not scan them again."""
     gc.collect()
     gc.freeze()

@@ -15,15 +15,15 @@ file stay valid.
 
 import logging
 import time
-from typing import TYPE_CHECKING
 
 import msgspec
 
 from broker.errors import StoreError
-from broker.store.config import delete_hours
-
-if TYPE_CHECKING:
-    from broker.store.message_store import MessageStore
+from broker.store.commitlog import CommitLog
+from broker.store.config import MessageStoreConfig, delete_hours
+from broker.store.derived_flush import FlushConsumeQueueService
+from broker.store.logfile.disk import Disk
+from broker.store.reput import ReputService
 
 _log = logging.getLogger(__name__)
 
@@ -47,68 +47,102 @@ def disk_ratio(used: int, usable: int) -> int:
     return -(-used * 100 // total) if total > 0 else 0
 
 
-def run_cleaning(store: "MessageStore", now_ms: int, *, manual: bool) -> CleanReport:
-    """Run one round; delete at most deleteFileBatchMax CommitLog files."""
-    config = store.config
-    folder = config.commit_log_folder
-    report = CleanReport()
-    if store.disk.exists(folder):
-        report.disk_ratio = disk_ratio(*store.disk.space(folder))
-    forcibly = config.clean_file_forcibly_enable and (
-        report.disk_ratio > config.disk_space_clean_forcibly_ratio
-    )
-    due = (
-        manual
-        or forcibly
-        or report.disk_ratio > config.disk_max_used_space_ratio
-        or time.localtime(now_ms / 1000).tm_hour in delete_hours(config)
-    )
-    files = store.log.files
-    reserved_ms = config.file_reserved_time * 3_600_000
-    while due and len(files.files) > 1:
-        if forcibly and report.removed_commit_log_files:
-            # Java deletes a whole batch; here deletion stops once the disk is below the ratio.
-            report.disk_ratio = disk_ratio(*store.disk.space(folder))
-            forcibly = report.disk_ratio > config.disk_space_clean_forcibly_ratio
-        first = files.files[0]
-        if len(report.removed_commit_log_files) >= config.delete_file_batch_max:
-            break
-        # A file that is not fully dispatched and flushed is needed, whatever its age.
-        if first.start + first.size > min(store.reput.offset, store.log.flushed_where):
-            break
-        if not forcibly and store.disk.modified_ms(first.path) + reserved_ms > now_ms:
-            break
-        if not store.sync_before_delete(first.start + first.size):
-            break
-        try:
-            files.remove_first()
-        except (OSError, StoreError) as error:
-            _log.error("%s: not deleted: %s", first.path, error)
-            break
-        report.removed_commit_log_files.append(first.path)
-    report.over_warning_level = report.disk_ratio > config.disk_space_warning_level_ratio
-    if store.followed_log_min != store.log.min_offset:
-        _follow(store, report)
-    if report.removed_commit_log_files:
-        _log.info(
-            "deleted %d CommitLog files up to %s, %d ConsumeQueue files, %d index files; "
-            "the disk is %d %% full",
-            len(report.removed_commit_log_files),
-            report.removed_commit_log_files[-1],
-            report.removed_consume_queue_files,
-            report.removed_index_files,
-            report.disk_ratio,
+class CleanService:
+    """Cleaning rounds of one store; :meth:`run` is called every cleanResourceInterval."""
+
+    def __init__(
+        self,
+        config: MessageStoreConfig,
+        disk: Disk,
+        log: CommitLog,
+        reput: ReputService,
+        queue_flush: FlushConsumeQueueService,
+    ) -> None:
+        self._config = config
+        self._disk = disk
+        self._log = log
+        self._reput = reput
+        self._queue_flush = queue_flush
+        # Start of the log up to which queues and index have been cleaned; -1: not yet.
+        self._cleaned_to = -1
+
+    def set_config(self, config: MessageStoreConfig) -> None:
+        """Apply changed settings from the next round on."""
+        self._config = config
+
+    def run(self, now_ms: int, *, manual: bool) -> CleanReport:
+        """Run one round; delete at most deleteFileBatchMax CommitLog files.
+
+        With ``manual`` expired files are deleted at any hour.
+        """
+        config = self._config
+        report = CleanReport()
+        if self._disk.exists(config.commit_log_folder):
+            report.disk_ratio = self._disk_ratio()
+        forcibly = config.clean_file_forcibly_enable and (
+            report.disk_ratio > config.disk_space_clean_forcibly_ratio
         )
-    return report
+        if (
+            manual
+            or forcibly
+            or report.disk_ratio > config.disk_max_used_space_ratio
+            or time.localtime(now_ms / 1000).tm_hour in delete_hours(config)
+        ):
+            self._delete_log_files(report, now_ms, forcibly=forcibly)
+        report.over_warning_level = report.disk_ratio > config.disk_space_warning_level_ratio
+        if self._cleaned_to != self._log.min_offset:
+            self._clean_derived_files(report)
+        if report.removed_commit_log_files:
+            _log.info(
+                "deleted %d CommitLog files up to %s, %d ConsumeQueue files, %d index files; "
+                "the disk is %d %% full",
+                len(report.removed_commit_log_files),
+                report.removed_commit_log_files[-1],
+                report.removed_consume_queue_files,
+                report.removed_index_files,
+                report.disk_ratio,
+            )
+        return report
 
+    def _disk_ratio(self) -> int:
+        return disk_ratio(*self._disk.space(self._config.commit_log_folder))
 
-def _follow(store: "MessageStore", report: CleanReport) -> None:
-    """Remove the parts of queues and index that refer to records before the start of the log."""
-    log_min = store.log.min_offset
-    for queue in store.queue_table.all():
-        queue.correct_min_offset(log_min)
-    for queue in store.queue_table.all():
-        report.removed_consume_queue_files += queue.delete_expired(log_min)
-    if store.index is not None:
-        report.removed_index_files = store.index.delete_expired(log_min)
-    store.followed_log_min = log_min
+    def _delete_log_files(self, report: CleanReport, now_ms: int, *, forcibly: bool) -> None:
+        """Delete the oldest CommitLog files that are expired, with ``forcibly`` any."""
+        config = self._config
+        files = self._log.files
+        reserved_ms = config.file_reserved_time * 3_600_000
+        while len(files.files) > 1:
+            if forcibly and report.removed_commit_log_files:
+                # Java deletes a whole batch; here deletion stops once the disk is below the ratio.
+                report.disk_ratio = self._disk_ratio()
+                forcibly = report.disk_ratio > config.disk_space_clean_forcibly_ratio
+            first = files.files[0]
+            end = first.start + first.size
+            if len(report.removed_commit_log_files) >= config.delete_file_batch_max:
+                return
+            # A file that is not fully dispatched and flushed is needed, whatever its age.
+            if end > min(self._reput.offset, self._log.flushed_where):
+                return
+            if not forcibly and self._disk.modified_ms(first.path) + reserved_ms > now_ms:
+                return
+            if not self._queue_flush.sync_before_delete(end):
+                return
+            try:
+                files.remove_first()
+            except (OSError, StoreError) as error:
+                _log.error("%s: not deleted: %s", first.path, error)
+                return
+            report.removed_commit_log_files.append(first.path)
+
+    def _clean_derived_files(self, report: CleanReport) -> None:
+        """Remove the parts of queues and index that refer to records before the log's start."""
+        log_min = self._log.min_offset
+        queues, index = self._reput.queues, self._reput.index
+        for queue in queues.all():
+            queue.correct_min_offset(log_min)
+        for queue in queues.all():
+            report.removed_consume_queue_files += queue.delete_expired(log_min)
+        if index is not None:
+            report.removed_index_files = index.delete_expired(log_min)
+        self._cleaned_to = log_min

@@ -35,6 +35,8 @@ _log = logging.getLogger(__name__)
 
 FlushCallback = Callable[[PutMessageStatus], None]
 Notify = Callable[[Callable[[], None]], None]
+# (physical end, deadline in monotonic seconds, callback)
+WaitingPut = tuple[int, float, FlushCallback]
 
 # Interval of the timeout check of waiting puts; syncFlushTimeout is usually several seconds.
 _WATCH_SECONDS: Final = 0.5
@@ -66,7 +68,7 @@ class StoreCheckpoint:
         try:
             self.value = self._stored = decode_checkpoint(self._disk.read(self._path))
         except Exception as error:
-            notes.append(f"{self._path}: {error}; taken as empty")
+            notes.append(f"{self._path}: {error}; treated as empty")
 
     def set_physic(self, timestamp: int) -> None:
         """Record that the log is on the disk up to the record with this storeTimestamp."""
@@ -131,9 +133,9 @@ class FlushService:
         self.on_flushed: Callable[[], None] | None = None
         self._sync_lock = threading.Lock()
         self._lock = threading.Lock()
-        self._waiting: list[tuple[int, float, FlushCallback]] = []
+        self._waiting: list[WaitingPut] = []
         # The waiting puts that the running sync serves.
-        self._served: list[tuple[int, float, FlushCallback]] = []
+        self._served: list[WaitingPut] = []
         self._clock_seconds: Callable[[], float] = time.monotonic
         self._wake = threading.Event()
         self._stopping = threading.Event()
@@ -292,21 +294,24 @@ class FlushService:
             self.config.sync_flush and self._announced < flushed
         )
 
-    def _complete(self, waiting: list[tuple[int, float, FlushCallback]]) -> None:
+    def _complete(self, waiting: list[WaitingPut]) -> None:
+        """Call ``on_flushed``, then the callbacks of ``waiting``, through ``notify``."""
         flushed = self._announced = self._log.flushed_where
         on_flushed = self.on_flushed
 
-        def answer() -> None:
+        def respond() -> None:
             if on_flushed is not None:
-                on_flushed()
-            for physical_end, _, callback in waiting:
-                callback(_PUT_OK if physical_end <= flushed else _TIMEOUT)
+                try:
+                    on_flushed()
+                except Exception:
+                    # The waiting puts are flushed all the same: their callbacks must be called.
+                    _log.exception("the listener of flushes failed")
+            _call_back(waiting, flushed)
 
         if self._notify is not None:
-            self._notify(answer)
+            self._notify(respond)
         else:
-            for physical_end, _, callback in waiting:
-                callback(_PUT_OK if physical_end <= flushed else _TIMEOUT)
+            _call_back(waiting, flushed)
 
     def _watch(self) -> None:
         while not self._stopping.wait(_WATCH_SECONDS):
@@ -326,3 +331,12 @@ class FlushService:
                 self._served = [entry for entry in self._served if entry[1] > now]
         if late:
             self._complete(late)
+
+
+def _call_back(waiting: list[WaitingPut], flushed: int) -> None:
+    """Call every callback, also after one that fails."""
+    for physical_end, _, callback in waiting:
+        try:
+            callback(_PUT_OK if physical_end <= flushed else _TIMEOUT)
+        except Exception:
+            _log.exception("the flush callback of physical offset %d failed", physical_end)

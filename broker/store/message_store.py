@@ -10,21 +10,23 @@ store flush, do background work and monitor the directory; they never append or 
 
 import logging
 import os
-from collections.abc import Callable, Container, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 
 import msgspec
 
 from broker.common.clock import Clock, SystemClock
-from broker.errors import DescriptorLimitError, DiskFullError, StoreError, StoreStateError
+from broker.errors import DiskFullError, StoreError, StoreStateError
 from broker.store import config as settings
-from broker.store.clean import CleanReport, run_cleaning
+from broker.store.clean import CleanReport, CleanService
 from broker.store.commitlog import CommitLog
 from broker.store.config import DEFAULTS, MessageStoreConfig, parse_delay_levels
 from broker.store.consumequeue.consume_queue import Topic
 from broker.store.consumequeue.consume_queue_store import ConsumeQueueStore
+from broker.store.derived_flush import FlushConsumeQueueService
 from broker.store.directory_monitor import DirectoryMonitor
-from broker.store.file_sizes import detect_file_sizes
-from broker.store.flush import FlushCallback, FlushService, Notify, StoreCheckpoint
+from broker.store.dispatch_scheduler import Defer, DispatchScheduler
+from broker.store.faults import FaultHandler
+from broker.store.flush import FlushService, Notify, StoreCheckpoint
 from broker.store.flush_barrier import FlushBarrier
 from broker.store.format.state import (
     ABORT,
@@ -34,13 +36,13 @@ from broker.store.format.state import (
     INDEX_DIR,
     LOCK,
 )
-from broker.store.index.index_file import IndexFile
 from broker.store.index.index_service import IndexService
 from broker.store.logfile.disk import Disk, StoreLock, make_durable_folder
 from broker.store.logfile.mapped_file import FilePreparer, MappedFileQueue
 from broker.store.reader import StoreReader
+from broker.store.recovery.file_sizes import detect_file_sizes
 from broker.store.recovery.store_recovery import Recovery, StoreParts, abort_content, same_kernel
-from broker.store.reput import ArrivingListener, ReputService
+from broker.store.reput import ReputService
 from broker.store.results import (
     ConsumeQueueUnitView,
     GetMessageResult,
@@ -51,8 +53,9 @@ from broker.store.results import (
     QueryMessageResult,
     RecoveryReport,
 )
+from broker.store.running_flags import RunningFlags
 from broker.store.store_manifest import Bounds, StoreManifest
-from broker.store.worker import Worker, WorkerTimer
+from broker.store.worker import Worker
 from broker.store.writer import StoreWriter
 
 __all__ = [
@@ -69,15 +72,26 @@ __all__ = [
 
 _log = logging.getLogger(__name__)
 
-Defer = Callable[[Callable[[], None]], None]
 
-
-class MessageStore(StoreReader, StoreWriter):
-    """The engine over one store directory.
+class MessageStore:
+    """The engine over one store directory: its parts, their life cycle, and one entry point.
 
     ``defer(fn)`` schedules ``fn`` at the end of the caller's event-loop turn; without it each put
     dispatches. ``notify(fn)`` schedules ``fn`` in the caller's thread
     (``loop.call_soon_threadsafe``); without it flush callbacks run in the flushing thread.
+
+    ==============  =======================================================================
+    ``writer``      StoreWriter: puts and their limits
+    ``reader``      StoreReader: pulls, key queries, searches by time
+    ``scheduler``   DispatchScheduler: when appended records are flushed and dispatched
+    ``reput``       ReputService: from the log to queues, index and listeners
+    ``flusher``     FlushService: sync of the log; ``queue_flush``: of the derived files
+    ``cleaner``     CleanService: deletion of expired files
+    ``flags``       RunningFlags: the causes for which puts are refused; ``faults`` sets them
+    ==============  =======================================================================
+
+    The operations of the parts that callers need are bound here once, as attributes, so that a
+    put or a pull takes no call more than on the part itself.
     """
 
     def __init__(
@@ -99,64 +113,107 @@ class MessageStore(StoreReader, StoreWriter):
             if delay_levels is not None
             else parse_delay_levels(config.message_delay_level)
         )
-        self._defer = defer
-        self._flush_requested = False
+        self.boot_timestamp = self.clock.now_ms()
+        self.monitor: DirectoryMonitor | None = None
         self._lock: StoreLock | None = None
-        self._monitor: DirectoryMonitor | None = None
-        # Start of the log up to which queues and index have been cleaned; -1: not yet.
-        self.followed_log_min = -1
-        self._noted_queues = 0
+        # Number of queues in the manifest.
+        self._recorded_queues = 0
         self._open = False
         self._started = False
-        self.boot_timestamp = self.clock.now_ms()
-        self._build(notify)
+        self._build_files()
+        self._build_services(defer, notify)
+        self._bind()
 
-    def _build(self, notify: Notify | None) -> None:
-        config = self.config
-        disk = self.disk
-        root = config.root
-        self._worker = Worker("store-worker", self._background_failed, self._background_died)
-        self._queue_flush = WorkerTimer(self._worker, self._flush_queues)
-        self._log_files = MappedFileQueue(
+    def _build_files(self) -> None:
+        """Create the log, the queues and the index; nothing is opened yet."""
+        config, disk, root = self.config, self.disk, self.config.root
+        self.flags = RunningFlags()
+        self.faults = FaultHandler(disk, root, self.clock, self.flags)
+        self.worker = Worker(
+            "store-worker", self.faults.background_failed, self.faults.background_died
+        )
+        log_files = MappedFileQueue(
             disk, config.commit_log_folder, config.mapped_file_size_commit_log, keep_open=True
         )
-        self.log = CommitLog(self._log_files, FilePreparer(self._log_files, self._worker.run))
+        self.log = CommitLog(log_files, FilePreparer(log_files, self.worker.run))
         self.queue_table = ConsumeQueueStore(
             disk,
             (os.path.join(root, CONSUMEQUEUE_DIR), os.path.join(root, BATCH_CONSUMEQUEUE_DIR)),
             (config.mapped_file_size_consume_queue, config.mapper_file_size_batch_consume_queue),
         )
-        self.queue_table.on_first_dirty = self._schedule_queue_flush
         self.index: IndexService | None = None
         if config.message_index_enable:
             self.index = IndexService(
                 disk, os.path.join(root, INDEX_DIR), config.max_hash_slot_num, config.max_index_num
             )
-            self.index.on_full = self._index_full
             self.index.now_ms = self.clock.now_ms
         self.checkpoint = StoreCheckpoint(disk, os.path.join(root, CHECKPOINT))
+        self.manifest = StoreManifest(disk, root)
+
+    def _build_services(self, defer: Defer | None, notify: Notify | None) -> None:
+        """Create the parts that work on the files, lower ones first."""
+        config, log, flags, faults = self.config, self.log, self.flags, self.faults
         self.reput = ReputService(
-            self.log,
+            log,
             self.queue_table,
             self.index,
             self.delay_levels,
             lmq_enabled=config.enable_multi_dispatch,
         )
         self.flusher = FlushService(
-            self.log,
+            log,
             config,
             self.checkpoint,
-            on_failed=self._flush_failed,
-            on_died=self._background_died,
+            on_failed=faults.sync_failed,
+            on_died=faults.background_died,
             notify=notify,
         )
-        self.flusher.on_flushed = self._dispatch_slice
-        self.flush_barrier = FlushBarrier(self.log, self.flusher)
-        self._notified = notify is not None
-        StoreReader.__init__(self)
-        StoreWriter.__init__(self)
-        self._ends = StoreManifest(disk, root)
-        self._last_thorough = 0.0
+        self.scheduler = DispatchScheduler(
+            log,
+            self.reput,
+            self.flusher,
+            flags=flags,
+            faults=faults,
+            sync_flush=self.sync_flush,
+            defer=defer,
+        )
+        self.flusher.on_flushed = self.scheduler.dispatch_slice
+        self.flush_barrier = FlushBarrier(log, self.flusher)
+        self.queue_flush = FlushConsumeQueueService(
+            config,
+            self.clock,
+            self.reput,
+            worker=self.worker,
+            checkpoint=self.checkpoint,
+            barrier=self.flush_barrier,
+            faults=faults,
+        )
+        self.cleaner = CleanService(config, self.disk, log, self.reput, self.queue_flush)
+        self.writer = StoreWriter(
+            config, self.clock, log, self.reput, self.scheduler, flags=flags, faults=faults
+        )
+        self.reader = StoreReader(config, log, self.queue_table, self.index, self.manifest.damaged)
+
+    def _bind(self) -> None:
+        """Bind the operations of the parts; see there for their documentation."""
+        writer, reader, scheduler = self.writer, self.reader, self.scheduler
+        self.put_message = writer.put_message
+        self.put_messages = writer.put_messages
+        self.why_illegal_place = writer.why_illegal_place
+        self.get_message = reader.get_message
+        self.get_record_at = reader.get_record_at
+        self.get_max_offset = reader.get_max_offset
+        self.get_min_offset = reader.get_min_offset
+        self.is_damaged = reader.is_damaged
+        self.query_message = reader.query_message
+        self.offset_by_time = reader.offset_by_time
+        self.store_timestamp_at = reader.store_timestamp_at
+        self.earliest_message_time = reader.earliest_message_time
+        self.consume_queue_units = reader.consume_queue_units
+        self.queues = reader.queues
+        self.dispatch = scheduler.dispatch
+        self.await_flush = scheduler.await_flush
+        self.add_arriving_listener = self.reput.add_listener
 
     def set_config(self, config: MessageStoreConfig) -> None:
         """Apply the settings that may change while the store is open; others are ignored.
@@ -171,6 +228,8 @@ class MessageStore(StoreReader, StoreWriter):
         }
         self.config = msgspec.structs.replace(self.config, **live)
         self.flusher.set_config(self.config)
+        self.writer.set_config(self.config)
+        self.cleaner.set_config(self.config)
 
     # --- life cycle ---------------------------------------------------------------------------
 
@@ -189,18 +248,17 @@ class MessageStore(StoreReader, StoreWriter):
             make_durable_folder(self.disk, root)
             self._lock = self.disk.lock(os.path.join(root, LOCK))
             notes: list[str] = []
-            self._ends.load()
-            detect_file_sizes(self._log_files, self.queue_table, self._ends, notes)
+            self.manifest.load()
+            detect_file_sizes(self.log.files, self.queue_table, self.manifest, notes)
             self._load_files(notes)
             parts = StoreParts(
                 self.log,
                 self.queue_table,
                 self.index,
                 self.reput,
-                (self.checkpoint, self._ends),
+                (self.checkpoint, self.manifest),
             )
             report = Recovery(self.disk, self.config, parts).run()
-            self.damaged = self._ends.damaged
         except OSError as error:
             self._close_files()
             path = str(error.filename or root)
@@ -218,9 +276,9 @@ class MessageStore(StoreReader, StoreWriter):
 
     def _load_files(self, notes: list[str]) -> None:
         """Check all files before any of them is changed, then open them."""
-        ends, config = self._ends, self.config
+        ends, config = self.manifest, self.config
         crashed = self.disk.exists(os.path.join(config.root, ABORT))
-        log, queues, index = self._log_files, self.queue_table, self.index
+        log, queues, index = self.log.files, self.queue_table, self.index
         log.survey(crashed=crashed, known=ends.size(0) == log.file_size)
         killed = crashed and same_kernel(self.disk, config.root)
         queues.survey(crashed=crashed, killed=killed, noted=(ends.size(1), ends.size(2)))
@@ -259,7 +317,7 @@ class MessageStore(StoreReader, StoreWriter):
         try:
             self.disk.write(abort, abort_content(self.disk, root))
             # Syncs the folder, and thereby the entries of lock, abort and manifest.
-            self._note_ends()
+            self.write_manifest()
         except DiskFullError as error:
             # A full disk must not prevent reads. An empty abort file suffices to detect a crash.
             if not self.disk.exists(abort):
@@ -267,17 +325,17 @@ class MessageStore(StoreReader, StoreWriter):
             self.disk.sync_folder(root)
             _log.warning("not written, the next start looks more closely: %s", error.message)
         if self.index is not None:
-            self.index.on_no_space = self._disk_full
-            self.index.on_new = self._note_files
-        self._worker.start()
+            self.index.on_no_space = self.faults.disk_full
+            self.index.on_new = self._try_write_manifest
+        self.worker.start()
         self.flusher.start()
         assert self._lock is not None
-        self._monitor = DirectoryMonitor(self.disk, self._lock, self._log_files, self._store_lost)
-        self._monitor.start()
+        self.monitor = DirectoryMonitor(self.disk, self._lock, self.log.files, self._directory_lost)
+        self.monitor.start()
         try:
             self.log.ready()
         except DiskFullError as error:
-            self._disk_full(error)
+            self.faults.disk_full(error)
         self.flags.started()
         self._started = True
 
@@ -292,11 +350,11 @@ class MessageStore(StoreReader, StoreWriter):
             return
         self._open = False
         self.flags.make_shutting_down()
-        if self._monitor is not None:
-            self._monitor.stop()
+        if self.monitor is not None:
+            self.monitor.stop()
         if self._started:
             self.flusher.stop()
-            self._worker.stop()
+            self.worker.stop()
             clean_stop = self._flush_everything()
             self.log.preparer.discard()
             if clean_stop:
@@ -306,7 +364,7 @@ class MessageStore(StoreReader, StoreWriter):
 
     def _leave_clean(self) -> None:
         try:
-            self._note_ends()
+            self.write_manifest()
             self.disk.unlink(os.path.join(self.config.root, ABORT))
         except (OSError, StoreError) as error:
             _log.error("%s stays, the next start looks closely: %s", ABORT, error)
@@ -316,13 +374,13 @@ class MessageStore(StoreReader, StoreWriter):
             if not self.flusher.flush():
                 return False
             self.reput.run(self.log.max_offset)
-            self._sync_queues(thorough=True)
+            self.queue_flush.sync(thorough=True)
             if self.index is not None:
                 self.index.catch_up()
                 self.index.sync()
             self.checkpoint.flush()
         except (OSError, StoreError) as error:
-            self._flush_failed(f"sync at the stop failed: {error}")
+            self.faults.sync_failed(f"sync at the stop failed: {error}")
             return False
         return self.reput.offset >= self.log.max_offset
 
@@ -330,80 +388,12 @@ class MessageStore(StoreReader, StoreWriter):
         if self.index is not None:
             self.index.close()
         self.queue_table.close()
-        self._log_files.close()
+        self.log.files.close()
         if self._lock is not None:
             self._lock.release()
             self._lock = None
 
-    # --- flush and dispatch -------------------------------------------------------------------
-
-    def _schedule_flush(self) -> None:
-        """Schedule dispatch and flush of the appended messages."""
-        if self._defer is not None:
-            self._deferred = True
-            self._defer(self._end_of_turn)
-        else:
-            self._end_of_turn()
-
-    def _end_of_turn(self) -> None:
-        self._deferred = False
-        if self._flush_requested:
-            self._flush_requested = False
-            self.flusher.wake()
-        else:
-            self.flusher.touched()
-        if not self.sync_flush:
-            self._dispatch_slice()
-
-    def dispatch(self, most: int | None = None) -> None:
-        """Make appended messages visible (queues, index, listeners); with SYNC_FLUSH flushed ones.
-
-        At most ``most`` messages; None for all. Errors do not raise: a full disk and other errors
-        make the store refuse writes; without a file descriptor a later call tries again.
-
-        **Source:** RocketMQ DefaultMessageStore.ReputMessageService#doReput.
-        """
-        limit = self._dispatch_limit
-        if self.reput.offset >= limit and not self.reput.pending:
-            return
-        try:
-            self.reput.run(limit, most)
-        except DiskFullError as error:
-            self._disk_full(error)
-        except DescriptorLimitError as error:
-            _log.warning("dispatch waits for a file descriptor: %s", error)
-        except Exception as error:
-            # The event loop would only log it: messages would be acknowledged but never visible.
-            _log.exception("dispatch failed")
-            self._dispatch_failed(f"dispatch failed: {error}")
-
-    def add_arriving_listener(
-        self, listener: ArrivingListener, topics: Container[str] | None = None
-    ) -> None:
-        """Call ``listener(topic, queue_id, max_queue_offset, tags_code, store_timestamp, raw)``.
-
-        Called for each dispatched message in the caller's thread; ``raw``: its encoded properties.
-        With ``topics`` only for topics it contains at dispatch: pass a live container, such as the
-        table of suspended pulls.
-        """
-        self.reput.add_listener(listener, topics)
-
-    def await_flush(self, physical_end: int, callback: FlushCallback) -> None:
-        """Call ``callback(status)`` once everything below ``physical_end`` is on the disk.
-
-        ``status`` is PUT_OK, or FLUSH_DISK_TIMEOUT after syncFlushTimeout or a failed sync. All
-        waiting puts of one event-loop turn share one sync. If the result is already known, the
-        callback runs within this call; otherwise through ``notify``, if the store has one.
-        """
-        if self.flusher.wait_for(physical_end, callback):
-            self._flush_requested = True
-            if self._defer is None:
-                self._flush_requested = False
-                self.flusher.wake()
-            elif not self._deferred:
-                self._schedule_flush()
-            if not self.sync_flush:
-                self.flusher.wake()
+    # --- state --------------------------------------------------------------------------------
 
     def flush(self) -> bool:
         """Flush the log and dispatch it; False if the log could not be flushed."""
@@ -426,72 +416,29 @@ class MessageStore(StoreReader, StoreWriter):
         """Physical offset of the first byte kept."""
         return self.log.min_offset
 
-    # --- background work ----------------------------------------------------------------------
+    @property
+    def dispatch_behind_bytes(self) -> int:
+        """Bytes of the log not yet dispatched."""
+        return max(0, self.log.max_offset - self.reput.offset)
 
-    def _background_failed(self, error: Exception) -> None:
-        if isinstance(error, (DiskFullError, DescriptorLimitError)):
-            return
-        if isinstance(error, (StoreError, OSError)):
-            self._flush_failed(f"sync of a derived file failed: {error}")
-        else:
-            self._background_died(f"background work failed: {type(error).__name__}: {error}")
+    @property
+    def dispatch_failed(self) -> int:
+        """Number of records not dispatched to all of their queues since load()."""
+        return self.reput.quarantined
 
-    def _schedule_queue_flush(self) -> None:
-        self._queue_flush.schedule(self.config.flush_interval_consume_queue)
+    @property
+    def writable(self) -> bool:
+        """Whether puts are accepted."""
+        return self.flags.writable
 
-    def _flush_queues(self) -> None:
-        """Flush queues with enough dirty pages, then the checkpoint.
+    @property
+    def not_writable_reason(self) -> str:
+        """Reason why puts are refused, empty while they are accepted."""
+        return self.flags.refusal or ""
 
-        Every flushConsumeQueueThoroughInterval all dirty queues are flushed; only then does the
-        checkpoint's time for queues advance.
-        """
-        now = self.clock.monotonic_ms()
-        thorough = now - self._last_thorough >= self.config.flush_consume_queue_thorough_interval
-        try:
-            self._sync_queues(thorough=thorough)
-            if thorough:
-                self._last_thorough = now
-            self.checkpoint.flush()
-        finally:
-            if self.queue_table.dirty:
-                self._schedule_queue_flush()
-
-    def _sync_queues(self, *, thorough: bool) -> None:
-        timestamp = self.reput.last_store_timestamp
-        self.queue_table.sync(0 if thorough else self.config.flush_consume_queue_least_pages)
-        if thorough:
-            self.flush_barrier.before(lambda: self.checkpoint.set_logics(timestamp))()
-
-    def sync_before_delete(self, log_min: int) -> bool:
-        """Sync the units of records before ``log_min``, which are about to be deleted.
-
-        Those units cannot be rebuilt from the log afterwards. False if a sync fails: the files
-        must not be deleted then, and the store refuses writes.
-        """
-        try:
-            self.queue_table.secure(log_min)
-        except (OSError, StoreError) as error:
-            self._flush_failed(f"sync of the queues failed: {error}")
-            return False
-        return True
-
-    def _index_full(self, index: IndexFile) -> None:
-        assert self.index is not None
-        files = self.index.files
-        set_index = self.flush_barrier.before(
-            lambda: self.checkpoint.set_index(index.end_timestamp)
-        )
-
-        def job() -> None:
-            # Sync earlier files too: the checkpoint covers all index files up to this one.
-            for file in list(files):
-                file.sync()
-                if file is index:
-                    break
-            set_index()
-            self.checkpoint.flush()
-
-        self._worker.run(job)
+    def _directory_lost(self, reason: str) -> None:
+        """Stop writing and acknowledging; called in the monitor's thread."""
+        self.flusher.fail(self.faults.directory_lost(reason))
 
     # --- administration -----------------------------------------------------------------------
 
@@ -512,12 +459,12 @@ class MessageStore(StoreReader, StoreWriter):
         if gone:
             # Recorded before the removal: after a kill in between the next start completes it. If
             # the write fails, a later write must not record it: the topics are still in use.
-            deleted = self._ends.deleted
-            self._ends.deleted = {**deleted, **dict.fromkeys(gone, self.log.max_offset)}
+            deleted = self.manifest.deleted
+            self.manifest.deleted = {**deleted, **dict.fromkeys(gone, self.log.max_offset)}
             try:
-                self._note_ends()
+                self.write_manifest()
             except (OSError, StoreError):
-                self._ends.deleted = deleted
+                self.manifest.deleted = deleted
                 raise
             # With SYNC_FLUSH records may be waiting for a flush; they must not recreate the queue.
             self.reput.forget(gone)
@@ -525,7 +472,8 @@ class MessageStore(StoreReader, StoreWriter):
                 self.queue_table.delete_topic(name)
         return gone
 
-    def _note_ends(self) -> None:
+    def write_manifest(self) -> None:
+        """Record the current files and ends for the next start; OSError or StoreError."""
         log, table, index = self.log, self.queue_table, self.index
         bounds = Bounds(
             log_min=log.min_offset,
@@ -536,52 +484,48 @@ class MessageStore(StoreReader, StoreWriter):
             bounds.indexed = index.end_physical_offset
             bounds.index = [file.name for file in index.files]
             bounds.sizes += [index.slots, index.entries]
-        self._ends.write(bounds, table)
+        self.manifest.write(bounds, table)
 
     def clean_expired(self, now_ms: int | None = None, *, manual: bool = False) -> CleanReport:
         """Delete expired files, on a full disk the oldest; call every cleanResourceInterval.
 
         With ``manual`` expired files are deleted at any hour.
         """
-        report = run_cleaning(
-            self, self.clock.now_ms() if now_ms is None else now_ms, manual=manual
-        )
+        now = self.clock.now_ms() if now_ms is None else now_ms
+        report = self.cleaner.run(now, manual=manual)
         queues = sum(len(topic.queues) for topic in self.queue_table.topics.values())
         if (
             report.removed_commit_log_files
             or report.removed_index_files
-            or queues != self._noted_queues
+            or queues != self._recorded_queues
         ):
-            self._noted_queues = queues
-            self._note_files()
+            self._recorded_queues = queues
+            self._try_write_manifest()
         if report.over_warning_level:
             reason = (
                 f"{self.config.commit_log_folder}: {report.disk_ratio} % of the disk used,"
                 f" limit {self.config.disk_space_warning_level_ratio} %"
             )
-            if not self._disk_full_reported:
-                _log.error("disk full, the store takes no writes for now: %s", reason)
-            self._disk_full_reported = True
-            self.flags.make_disk_over_limit(reason)
+            self.faults.disk_over_limit(reason)
         else:
             self.flags.disk_below_limit()
             # Without puts there is no other retry, and stored messages may still need dispatch.
-            self._may_retry()
+            self.scheduler.retry_allocation()
         if self.dispatch_behind_bytes:
             self.dispatch()  # retry: without puts there is no other trigger
-        self._report_space_recovered()
+        self.faults.report_recovered_space()
         return report
 
-    def _note_files(self) -> None:
+    def _try_write_manifest(self) -> None:
         """Record the current files, so that the next start misses neither deleted nor new ones.
 
         After a failed write the next start may read the log unnecessarily, or fail to detect the
         loss of a new file; neither justifies refusing writes.
         """
         try:
-            self._note_ends()
+            self.write_manifest()
         except (OSError, StoreError) as error:
-            _log.warning("%s: not written: %s", self._ends.path, error)
+            _log.warning("%s: not written: %s", self.manifest.path, error)
 
     def topic(self, name: str) -> Topic | None:
         """The state of a topic, None if the store does not know it."""

@@ -46,21 +46,27 @@ def properties_of(record: memoryview) -> bytes:
 
 
 class StoreReader:
-    """The read side of a store; counts gets and transferred messages."""
+    """The read side of a store.
 
-    config: MessageStoreConfig
-    log: CommitLog
-    queue_table: ConsumeQueueStore
-    index: IndexService | None
+    ``damaged``: damaged regions of the log, (start, end) physical offsets, hidden from readers.
+    The list is shared with the store's manifest, which recovery fills.
+    """
 
-    def __init__(self) -> None:
-        # Damaged regions of the log, (start, end) physical offsets: readers skip them.
-        self.damaged: list[tuple[int, int]] = []
-        self.get_found = 0
-        self.get_missed = 0
-        self.transferred = 0
+    def __init__(
+        self,
+        config: MessageStoreConfig,
+        log: CommitLog,
+        queues: ConsumeQueueStore,
+        index: IndexService | None,
+        damaged: list[tuple[int, int]],
+    ) -> None:
+        self.damaged = damaged
+        self._config = config
+        self._log = log
+        self._queues = queues
+        self._index = index
         memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-        self._memory_bytes = memory * self.config.access_message_in_memory_max_ratio // 100
+        self._memory_bytes = memory * config.access_message_in_memory_max_ratio // 100
 
     def get_message(
         self,
@@ -80,9 +86,8 @@ class StoreReader:
 
         **Source:** RocketMQ DefaultMessageStore#getMessage.
         """
-        queue = self.queue_table.find(topic, queue_id)
+        queue = self._queues.find(topic, queue_id)
         if queue is None:
-            self.get_missed += 1
             return GetMessageResult(_S.NO_MATCHED_LOGIC_QUEUE)
         low, high = queue.min_offset, queue.max_offset
         if high == 0:
@@ -99,13 +104,7 @@ class StoreReader:
                 self._collect_batches(result, queue, (max_count, max_bytes), matcher)
             else:
                 self._collect(result, queue, (max_count, max_bytes), matcher, record_matcher)
-            if result.message_count:
-                self.get_found += 1
-                self.transferred += result.message_count
-            else:
-                self.get_missed += 1
             return result
-        self.get_missed += 1
         return GetMessageResult(status, next_offset, low, high)
 
     def _collect(
@@ -128,7 +127,7 @@ class StoreReader:
             result.next_begin_offset = queue.next_file_offset(start)
             return
         max_count, max_bytes = self._limits(units[0][0], max_count, max_bytes)
-        log = self.log
+        log = self._log
         log_min = log.min_offset
         damaged = self.damaged
         buffers = result.buffers
@@ -210,7 +209,7 @@ class StoreReader:
             result.next_begin_offset = base + number
             if matcher is not None and not matcher(code):
                 continue
-            record = self.log.read(physical_offset, size)
+            record = self._log.read(physical_offset, size)
             if record is None or self.is_damaged(physical_offset):
                 continue
             result.buffers.append(record)
@@ -226,8 +225,8 @@ class StoreReader:
 
         **Source:** RocketMQ DefaultMessageStore#isTheBatchFull, #checkInDiskByCommitOffset.
         """
-        config = self.config
-        if self.log.max_offset - physical_offset > self._memory_bytes:
+        config = self._config
+        if self._log.max_offset - physical_offset > self._memory_bytes:
             count = config.max_transfer_count_on_message_in_disk
             size = config.max_transfer_bytes_on_message_in_disk
         else:
@@ -245,12 +244,12 @@ class StoreReader:
 
         **Source:** RocketMQ DefaultMessageStore#queryMessage.
         """
-        index = self.index
+        index = self._index
         if index is None:
             return QueryMessageResult([])
-        entry = self.queue_table.topics.get(topic)
+        entry = self._queues.topics.get(topic)
         prefix = entry.key_prefix if entry else string_hash(topic + "#") & 0xFFFFFFFF
-        limit = min(max_num, self.config.max_msgs_num_batch)
+        limit = min(max_num, self._config.max_msgs_num_batch)
         data = key.encode("utf-8", "replace")
         result = QueryMessageResult([])
         for _ in range(_QUERY_ROUNDS):
@@ -260,13 +259,13 @@ class StoreReader:
             if not found:
                 break
             for physical_offset in sorted(set(found)):
-                record = self.log.record_at(physical_offset)
+                record = self._log.record_at(physical_offset)
                 if record is not None and not self.is_damaged(physical_offset):
                     result.buffers.append(record)
             if result.buffers:
                 break
             # No record could be read: search again up to the time of the oldest one.
-            end = self.log.store_timestamp_at(min(found))
+            end = self._log.store_timestamp_at(min(found))
             if end < begin:
                 break
         return result
@@ -281,7 +280,7 @@ class StoreReader:
 
         **Source:** RocketMQ ConsumeQueue#binarySearchInQueueByTime (5.1.1 and later).
         """
-        queue = self.queue_table.find(topic, queue_id)
+        queue = self._queues.find(topic, queue_id)
         if queue is None:
             return 0
         low, high = queue.min_offset, queue.max_offset
@@ -289,7 +288,7 @@ class StoreReader:
         while low < high:
             middle = (low + high) // 2
             unit = queue.unit(middle)
-            stored = self.log.store_timestamp_at(unit[0]) if unit is not None else -1
+            stored = self._log.store_timestamp_at(unit[0]) if unit is not None else -1
             if stored < timestamp or (upper and stored == timestamp):
                 low = middle + 1
             else:
@@ -298,24 +297,24 @@ class StoreReader:
 
     def store_timestamp_at(self, topic: str, queue_id: int, queue_offset: int) -> int:
         """storeTimestamp (ms) of the message at a queue offset, -1 if there is none."""
-        queue = self.queue_table.find(topic, queue_id)
+        queue = self._queues.find(topic, queue_id)
         unit = queue.unit(queue_offset) if queue is not None else None
         if unit is None or unit[1] == PRE_BLANK_SIZE:
             return -1
-        return self.log.store_timestamp_at(unit[0])
+        return self._log.store_timestamp_at(unit[0])
 
     def earliest_message_time(self, topic: str = "", queue_id: int = 0) -> int:
         """storeTimestamp (ms) of a queue's first message, without a topic of the log's; or -1."""
         if not topic:
-            return self.log.store_timestamp_at(self.log.min_offset)
-        queue = self.queue_table.find(topic, queue_id)
+            return self._log.store_timestamp_at(self._log.min_offset)
+        queue = self._queues.find(topic, queue_id)
         return -1 if queue is None else self.store_timestamp_at(topic, queue_id, queue.min_offset)
 
     def consume_queue_units(
         self, topic: str, queue_id: int, from_offset: int, count: int
     ) -> list[ConsumeQueueUnitView]:
         """Up to ``count`` units of a queue from ``from_offset`` on, across files."""
-        queue = self.queue_table.find(topic, queue_id)
+        queue = self._queues.find(topic, queue_id)
         if queue is None:
             return []
         units: list[ConsumeQueueUnitView] = []
@@ -336,7 +335,7 @@ class StoreReader:
 
         Also None for a record in a damaged region. ``size`` None accepts any size.
         """
-        record = self.log.record_at(physical_offset)
+        record = self._log.record_at(physical_offset)
         if record is not None and self.is_damaged(physical_offset):
             return None
         if record is not None and size is not None and len(record) != size:
@@ -349,19 +348,19 @@ class StoreReader:
 
     def get_max_offset(self, topic: str, queue_id: int) -> int:
         """Queue offset after the last message, 0 for an unknown queue."""
-        queue = self.queue_table.find(topic, queue_id)
+        queue = self._queues.find(topic, queue_id)
         return queue.max_offset if queue is not None else 0
 
     def get_min_offset(self, topic: str, queue_id: int) -> int:
         """Queue offset of the first message still in the log, -1 for an unknown queue."""
-        queue = self.queue_table.find(topic, queue_id)
+        queue = self._queues.find(topic, queue_id)
         return queue.min_offset if queue is not None else -1
 
     def queues(self) -> dict[str, list[int]]:
         """Queue ids by topic, sorted; topics without queues are left out."""
         return {
             topic.name: sorted(topic.queues)
-            for topic in self.queue_table.topics.values()
+            for topic in self._queues.topics.values()
             if topic.queues
         }
 

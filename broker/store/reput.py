@@ -183,8 +183,15 @@ class ReputService:
         )
         self._listeners: list[tuple[ArrivingListener, Container[str] | None]] = []
 
-    def add_listener(self, listener: ArrivingListener, topics: Container[str] | None) -> None:
-        """Call ``listener`` for each dispatched message; with ``topics``, only for these topics."""
+    def add_listener(
+        self, listener: ArrivingListener, topics: Container[str] | None = None
+    ) -> None:
+        """Call ``listener(topic, queue_id, max_queue_offset, tags_code, store_timestamp, raw)``.
+
+        Called for each dispatched message in the appending thread; ``raw``: its encoded
+        properties. With ``topics`` only for topics it contains at dispatch: pass a live container,
+        such as the table of suspended pulls.
+        """
         self._listeners.append((listener, topics))
 
     def tags_code(self, properties: bytes) -> int:

@@ -43,7 +43,10 @@ class Bounds(msgspec.Struct, kw_only=True):
 
 
 class StoreManifest:
-    """Content of the file; ``found``: whether load() found a valid one."""
+    """Content of the file; ``found``: whether load() found a valid one.
+
+    ``damaged`` is one list for the life of the object: StoreReader shares it.
+    """
 
     def __init__(self, disk: Disk, root: str) -> None:
         self._disk = disk
@@ -75,8 +78,7 @@ class StoreManifest:
     def load(self) -> None:
         """Read the file; a missing or invalid one is ignored.
 
-        OSError if it exists and cannot be read: its content must not be ignored then. Rebinds
-        ``damaged`` and the other attributes; do not keep references to the earlier ones.
+        OSError if it exists and cannot be read: its content must not be ignored then.
         """
         try:
             data = self._disk.read(self.path)
@@ -98,7 +100,7 @@ class StoreManifest:
         except (ValueError, TypeError, KeyError, AttributeError):
             return
         self.bounds, self.queues, self.begins = bounds, queues, begins
-        self.damaged, self.deleted = damaged, deleted
+        self.damaged[:], self.deleted = damaged, deleted
         self.reread = bool(content.get("reread"))
         self._content = content
         self.found = True
@@ -120,7 +122,6 @@ class StoreManifest:
             files = queue.files.files
             if files and files[0].start > 0:
                 self.begins.setdefault(name, {})[queue_id] = files[0].start
-        # In place: StoreReader.damaged is this list (MessageStore.load shares it after recovery).
         self.damaged[:] = sorted(place for place in self.damaged if place[1] > bounds.log_min)
         self.deleted = {topic: end for topic, end in self.deleted.items() if end > bounds.log_min}
         self.reread = False

@@ -1,11 +1,9 @@
-"""StoreWriter: appends — puts, their limits, and the conditions under which puts are refused.
+"""StoreWriter: append messages after checking their limits and the store's RunningFlags.
 
-**Source:** RocketMQ CommitLog#asyncPutMessage, HookUtils#checkBeforePutMessage, RunningFlags.
+**Source:** RocketMQ CommitLog#asyncPutMessage, HookUtils#checkBeforePutMessage.
 """
 
-import logging
-import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 from broker.common.clock import Clock
@@ -16,88 +14,55 @@ from broker.message.record import TOPIC_MAX_SIZE
 from broker.store.commitlog import MAX_PROPERTIES, CommitLog, RecordTooLargeError
 from broker.store.config import MessageStoreConfig
 from broker.store.consumequeue.consume_queue import ConsumeQueue, Topic
-from broker.store.consumequeue.consume_queue_store import ConsumeQueueStore
 from broker.store.consumequeue.multi_dispatch import (
     MULTI_DISPATCH,
     check_names,
     draw_offsets,
     return_offsets,
 )
-from broker.store.flush import FlushService
+from broker.store.dispatch_scheduler import DispatchScheduler
+from broker.store.faults import FaultHandler
 from broker.store.format.consumequeue import is_queue_name
-from broker.store.format.state import ABORT
-from broker.store.index.index_service import IndexService
-from broker.store.logfile.disk import Disk
-from broker.store.recovery.store_recovery import SYNC_FAILED, abort_content
 from broker.store.reput import ReputService, inner_count
 from broker.store.results import MessageExtBrokerInner, PutMessageResult, PutMessageStatus
 from broker.store.running_flags import RunningFlags
-
-_log = logging.getLogger(__name__)
 
 _PUT_OK: Final = PutMessageStatus.PUT_OK
 _REFUSED: Final = PutMessageStatus.SERVICE_NOT_AVAILABLE
 _ILLEGAL: Final = PutMessageStatus.MESSAGE_ILLEGAL
 _SPECIAL: Final = TRANSACTION_MASK | INNER_BATCH
-# Time without a failed allocation after which "disk full" is reported as over.
-_ROOM_MS: Final = 10_000
-# Minimum time between two attempts to allocate after "disk full".
-_RETRY_SPACE_MS: Final = 1_000
-
-
-# Records dispatched in one turn of the loop, about 10 ms.
-DISPATCH_SLICE: Final = 2_048
 
 
 class StoreWriter:
     """The write side of a store; counts puts, bytes and refusals."""
 
-    config: MessageStoreConfig
-    clock: Clock
-    disk: Disk
-    log: CommitLog
-    queue_table: ConsumeQueueStore
-    index: IndexService | None
-    reput: ReputService
-    flusher: FlushService
-    sync_flush: bool
-    _defer: Callable[[Callable[[], None]], None] | None
-
-    def __init__(self) -> None:
-        # Reasons why puts are refused; checked by every put.
-        self.flags = RunningFlags()
-        # Time of the last allocation attempt after "disk full", and whether that was logged.
-        self._full_since = 0.0
-        self._disk_full_reported = False
-        self._told_error = ""
-        self._deferred = False
-        self._multi_dispatch = self.config.enable_multi_dispatch
+    def __init__(
+        self,
+        config: MessageStoreConfig,
+        clock: Clock,
+        log: CommitLog,
+        reput: ReputService,
+        scheduler: DispatchScheduler,
+        *,
+        flags: RunningFlags,
+        faults: FaultHandler,
+    ) -> None:
+        self._config = config
+        self._clock = clock
+        self._log = log
+        self._reput = reput
+        self._queues = reput.queues
+        self._scheduler = scheduler
+        self._flags = flags
+        self._faults = faults
+        self._multi_dispatch = config.enable_multi_dispatch
         self.put_count = 0
         self.put_bytes = 0
         self.put_failed = 0
 
-    def _dispatch_slice(self) -> None:
-        """Dispatch; a large backlog in several event-loop turns, with other work in between."""
-        if self._defer is None:
-            self.dispatch()
-            return
-        before = self.reput.offset
-        self.dispatch(DISPATCH_SLICE)
-        if before < self.reput.offset < self._dispatch_limit:
-            self._defer(self._dispatch_slice)
-
-    @property
-    def _dispatch_limit(self) -> int:
-        """Physical offset up to which records may become visible."""
-        return self.log.flushed_where if self.sync_flush else self.log.max_offset
-
-    def dispatch(self, most: int | None = None) -> None:
-        """Make appended messages visible, at most ``most`` of them."""
-        raise NotImplementedError
-
-    def _schedule_flush(self) -> None:
-        """Schedule dispatch and flush of the appended messages."""
-        raise NotImplementedError
+    def set_config(self, config: MessageStoreConfig) -> None:
+        """Apply a changed maxMessageSize."""
+        self._config = config
 
     def put_message(self, inner: MessageExtBrokerInner) -> PutMessageResult:
         """Append one message. PUT_OK means that it is in the log, not that it is flushed.
@@ -107,21 +72,21 @@ class StoreWriter:
 
         **Source:** RocketMQ CommitLog#asyncPutMessage.
         """
-        if self.flags.refusal is not None and not self._may_retry():
-            return self._refuse(_REFUSED, self.not_writable_reason)
-        topic = self.queue_table.topics.get(inner.topic)
+        if self._flags.refusal is not None and not self._scheduler.retry_allocation():
+            return self._refuse(_REFUSED, self._flags.refusal or "")
+        topic = self._queues.topics.get(inner.topic)
         if (
             topic is None
             or len(inner.properties) > MAX_PROPERTIES
-            or (len(inner.body) > self.config.max_message_size)
+            or (len(inner.body) > self._config.max_message_size)
         ):
             reason = self._illegal(inner)
             if reason is not None:
                 return self._refuse(*reason)
-            topic = self.queue_table.topic(inner.topic)
+            topic = self._queues.topic(inner.topic)
         queue = topic.queues.get(inner.queue_id)
         if queue is None:
-            queue = self.queue_table.queue(topic, inner.queue_id)
+            queue = self._queues.queue(topic, inner.queue_id)
         sys_flag = inner.sys_flag
         queue_offset = queue.next_offset
         taken = 1
@@ -136,16 +101,18 @@ class StoreWriter:
                     queue_offset = 0
             if queue_offset >= queue.room:
                 queue.ensure_capacity(queue_offset)
-            physical_offset, size = self.log.append(inner, topic, queue_offset, self.clock.now_ms())
+            physical_offset, size = self._log.append(
+                inner, topic, queue_offset, self._clock.now_ms()
+            )
         except Exception as error:
             return_offsets(drawn)
             return self._append_failed(error)
         if taken:
             queue.next_offset = queue_offset + taken
-        store_timestamp = self.log.last_store_timestamp
+        store_timestamp = self._log.last_store_timestamp
         self.put_count += 1
         self.put_bytes += size
-        self.reput.note(
+        self._reput.note(
             (
                 physical_offset,
                 size,
@@ -157,8 +124,8 @@ class StoreWriter:
                 inner.tags_code,
             )
         )
-        if not self._deferred:
-            self._schedule_flush()
+        if not self._scheduler.scheduled:
+            self._scheduler.schedule()
         return PutMessageResult(_PUT_OK, queue_offset, physical_offset, size, store_timestamp)
 
     def put_messages(self, inners: Sequence[MessageExtBrokerInner]) -> list[PutMessageResult]:
@@ -169,62 +136,63 @@ class StoreWriter:
 
         **Source:** RocketMQ CommitLog#asyncPutMessages.
         """
-        if self.flags.refusal is not None and not self._may_retry():
-            return [self._refuse(_REFUSED, self.not_writable_reason)]
+        if self._flags.refusal is not None and not self._scheduler.retry_allocation():
+            return [self._refuse(_REFUSED, self._flags.refusal or "")]
         for inner in inners:
             reason = self._illegal(inner)
             if reason is not None:
                 return [self._refuse(*reason)]
         first = inners[0]
-        topic = self.queue_table.topic(first.topic)
-        queue = self.queue_table.queue(topic, first.queue_id)
+        topic = self._queues.topic(first.topic)
+        queue = self._queues.queue(topic, first.queue_id)
         try:
-            self.log.ensure_capacity(sum([self.log.record_size(inner, topic) for inner in inners]))
+            self._log.ensure_capacity(
+                sum([self._log.record_size(inner, topic) for inner in inners])
+            )
             if queue.next_offset + len(inners) > queue.room:
                 queue.ensure_capacity(queue.next_offset + len(inners) - 1)
         except (DiskFullError, RecordTooLargeError, StoreError, OSError) as error:
             return [self._append_failed(error)]
-        deferred = self._deferred
-        self._deferred = True  # one dispatch and flush for all of them
+        scheduled = self._scheduler.pause()  # one dispatch and flush for all of them
         try:
             if self._multi_dispatch or first.sys_flag & _SPECIAL:
-                results = [self.put_message(inner) for inner in inners]
-            else:
-                results = self._put_plain(inners, topic, queue)
+                return [self.put_message(inner) for inner in inners]
+            return self._put_plain(inners, topic, queue)
         finally:
-            self._deferred = deferred
-        if not deferred:
-            self._schedule_flush()
-        return results
+            self._scheduler.resume(scheduled)
 
     def _put_plain(
         self, inners: Sequence[MessageExtBrokerInner], topic: Topic, queue: ConsumeQueue
     ) -> list[PutMessageResult]:
         """Append plain messages after their checks and reservations, as :meth:`put_message`."""
-        append, note = self.log.append, self.reput.note
-        now = self.clock.now_ms()
+        append, note = self._log.append, self._reput.note
+        now = self._clock.now_ms()
         queue_offset = queue.next_offset
         results = []
-        for inner in inners:
-            physical_offset, size = append(inner, topic, queue_offset, now)
-            stored = self.log.last_store_timestamp
-            note(
-                (
-                    physical_offset,
-                    size,
-                    stored,
-                    inner.sys_flag,
-                    queue_offset,
-                    queue,
-                    inner.properties,
-                    inner.tags_code,
+        try:
+            for inner in inners:
+                physical_offset, size = append(inner, topic, queue_offset, now)
+                stored = self._log.last_store_timestamp
+                note(
+                    (
+                        physical_offset,
+                        size,
+                        stored,
+                        inner.sys_flag,
+                        queue_offset,
+                        queue,
+                        inner.properties,
+                        inner.tags_code,
+                    )
                 )
-            )
-            results.append(PutMessageResult(_PUT_OK, queue_offset, physical_offset, size, stored))
-            queue_offset += 1
-            self.put_bytes += size
-        queue.next_offset = queue_offset
-        self.put_count += len(results)
+                result = PutMessageResult(_PUT_OK, queue_offset, physical_offset, size, stored)
+                results.append(result)
+                queue_offset += 1
+                self.put_bytes += size
+        finally:
+            # Also after an error in the middle: the offsets of stored records are taken.
+            queue.next_offset = queue_offset
+            self.put_count += len(results)
         return results
 
     def _illegal(self, inner: MessageExtBrokerInner) -> tuple[PutMessageStatus, str] | None:
@@ -232,13 +200,13 @@ class StoreWriter:
 
         **Source:** RocketMQ HookUtils#checkBeforePutMessage, MessageExtEncoder#encode.
         """
-        if inner.topic not in self.queue_table.topics or inner.queue_id < 0:
+        if inner.topic not in self._queues.topics or inner.queue_id < 0:
             reason = self.why_illegal_place(inner.topic, inner.queue_id)
             if reason is not None:
                 return _ILLEGAL, reason
-        if len(inner.body) > self.config.max_message_size:
+        if len(inner.body) > self._config.max_message_size:
             return _ILLEGAL, (
-                f"body of {len(inner.body)} bytes, at most {self.config.max_message_size}"
+                f"body of {len(inner.body)} bytes, at most {self._config.max_message_size}"
             )
         if len(inner.properties) > MAX_PROPERTIES:
             return PutMessageStatus.PROPERTIES_SIZE_EXCEEDED, (
@@ -266,7 +234,7 @@ class StoreWriter:
         if inner.sys_flag & TRANSACTION_MASK not in (0, TRANSACTION_COMMIT):
             return ""
         if inner.sys_flag & INNER_BATCH:
-            topic = self.queue_table.topics.get(inner.topic)
+            topic = self._queues.topics.get(inner.topic)
             if inner_count(inner.properties) is None or topic is None or not topic.batch:
                 return "inner batch without INNER_NUM, or no BatchCQ topic"
         elif self._multi_dispatch and MULTI_DISPATCH in inner.properties:
@@ -284,11 +252,9 @@ class StoreWriter:
         if not isinstance(error, (StoreError, OSError)):
             raise error
         if isinstance(error, DiskFullError):
-            self._disk_full(error)
+            self._faults.disk_full(error)
             return self._refuse(_REFUSED, error.message)
-        if str(error) != self._told_error:
-            self._told_error = str(error)
-            _log.error("a file for the next message cannot be made: %s", error)
+        self._faults.allocation_failed(error)
         return self._refuse(PutMessageStatus.CREATE_MAPPED_FILE_FAILED, str(error))
 
     def _special(
@@ -309,97 +275,6 @@ class StoreWriter:
             inner.properties = set_property(inner.properties, b"INNER_BASE", base)
             return inner_count(inner.properties) or 1, ()
         if self._multi_dispatch and MULTI_DISPATCH in inner.properties:
-            inner.properties, drawn = draw_offsets(self.queue_table, inner)
+            inner.properties, drawn = draw_offsets(self._queues, inner)
             return 1, drawn
         return 1, ()
-
-    @property
-    def dispatch_behind_bytes(self) -> int:
-        """Bytes of the log not yet dispatched."""
-        return max(0, self.log.max_offset - self.reput.offset)
-
-    @property
-    def dispatch_failed(self) -> int:
-        """Number of records not dispatched to all of their queues since load()."""
-        return self.reput.quarantined
-
-    # --- writable or not ----------------------------------------------------------------------
-
-    @property
-    def writable(self) -> bool:
-        """Whether puts are accepted."""
-        return self.flags.writable
-
-    @property
-    def not_writable_reason(self) -> str:
-        """Reason why puts are refused, empty while they are accepted."""
-        return self.flags.refusal or ""
-
-    def _dispatch_failed(self, reason: str) -> None:
-        if self.flags.writable:
-            _log.error("the store takes no more writes: %s", reason)
-        self.flags.make_dispatch_failed(reason)
-
-    def _background_died(self, reason: str) -> None:
-        _log.critical("the store takes no more writes: %s", reason)
-        self.flags.make_background_failed(reason)
-
-    def _flush_failed(self, reason: str) -> None:
-        """Refuse writes until the store is opened again: a sync has failed.
-
-        The mark in ``abort`` makes the next start rewrite and sync all data.
-        """
-        if self.disk.refusal:
-            # The directory is lost and already reported; its abort file may be another broker's.
-            return
-        self.flags.make_sync_failed(reason)
-        _log.critical("the store takes no more writes: %s", reason)
-        abort = os.path.join(self.config.root, ABORT)
-        try:
-            self.disk.write(
-                abort, abort_content(self.disk, self.config.root) + SYNC_FAILED, sync=False
-            )
-        except (OSError, StoreError) as error:
-            _log.error("%s: the failed sync cannot be noted: %s", abort, error)
-
-    def _store_lost(self, reason: str) -> None:
-        """Refuse writes and file changes permanently: another broker may use the directory."""
-        reason += ": stop this broker, restore the directory, then start it"
-        self.disk.revoke(reason)
-        self.flags.make_directory_lost(reason)
-        self.flusher.fail(reason)
-        _log.critical("the store takes no more writes: %s", reason)
-
-    def _disk_full(self, error: DiskFullError) -> None:
-        if not self._disk_full_reported and not self.flags.sync_failed:
-            _log.error("disk full, the store takes no writes for now: %s", error.message)
-        self._disk_full_reported = True
-        self._full_since = self.clock.monotonic_ms()
-        self.flags.make_disk_full(error.message)
-
-    def _may_retry(self) -> bool:
-        """Retry the allocation after a full disk, at most once a second; True if now writable."""
-        flags = self.flags
-        if not flags.disk_full or self.clock.monotonic_ms() - self._full_since < _RETRY_SPACE_MS:
-            return False
-        self._full_since = self.clock.monotonic_ms()
-        try:
-            self.log.ready()
-            if self.index is not None:
-                self.index.catch_up()
-        except DiskFullError as error:
-            self._disk_full(error)
-            return False
-        except (StoreError, OSError) as error:
-            _log.error("the disk was full and cannot be used again: %s", error)
-            return False
-        flags.disk_has_space()
-        self.dispatch()
-        return flags.writable
-
-    def _report_space_recovered(self) -> None:
-        """Log that a full disk is over, after a quiet time: on a nearly full disk it alternates."""
-        quiet_ms = self.clock.monotonic_ms() - self._full_since
-        if self._disk_full_reported and self.flags.writable and quiet_ms >= _ROOM_MS:
-            self._disk_full_reported = False
-            _log.warning("there is room on the disk again: the store takes writes")

@@ -29,7 +29,7 @@ class Ran:
         """Stop the threads of a store whose disk is gone."""
         store = self.store
         store.flusher.stop()
-        store._worker.stop()
+        store.worker.stop()
 
     def put(self, message, rng, *, flush) -> None:
         for _ in range(rng.randrange(1, 5)):
@@ -85,7 +85,7 @@ def test_sync_flush_loses_nothing_acknowledged(simulated, small, message, rng, r
         for _ in range(rng.randrange(30)):
             ran.put(message, rng, flush=rng.random() < 0.8)
             if rng.random() < 0.1:
-                store._sync_queues(thorough=True)
+                store.queue_flush.sync(thorough=True)
                 store.checkpoint.flush()
         if rng.random() < 0.2:
             store.shutdown()

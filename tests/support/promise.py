@@ -338,7 +338,7 @@ def check_units(store: MessageStore) -> None:
             for offset in range(max(0, store.get_min_offset(topic, queue_id)), queue.max_offset):
                 unit = queue.unit(offset)
                 assert unit is not None, (topic, queue_id, offset)
-                if any(start <= unit[0] < end for start, end in store.damaged):
+                if any(start <= unit[0] < end for start, end in store.reader.damaged):
                     continue  # its header is valid, its body is not: readers skip it
                 record = store.get_record_at(unit[0], unit[1])
                 assert record is not None, (topic, queue_id, offset, unit)

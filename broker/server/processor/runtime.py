@@ -82,12 +82,12 @@ def store_figures(context: BrokerContext) -> dict[str, str]:
     used, free = store.disk.space(store.config.root)
     total = used + free
     ratio = str(round(used / total, 2)) if total else "0.0"
-    puts = store.put_count
+    puts = store.writer.put_count
     return {
         "putMessageTimesTotal": str(puts),
-        "putMessageFailedTimes": str(store.put_failed),
-        "putMessageSizeTotal": str(store.put_bytes),
-        "putMessageAverageSize": str(store.put_bytes / puts if puts else 0.0),
+        "putMessageFailedTimes": str(store.writer.put_failed),
+        "putMessageSizeTotal": str(store.writer.put_bytes),
+        "putMessageAverageSize": str(store.writer.put_bytes / puts if puts else 0.0),
         "dispatchMaxBuffer": "0",
         "dispatchBehindBytes": str(store.dispatch_behind_bytes),
         "dispatchFailedTimes": str(store.dispatch_failed),

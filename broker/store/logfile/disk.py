@@ -26,7 +26,7 @@ from broker.errors import (
     StoreLockedError,
     StoreStateError,
 )
-from broker.store.descriptors import LIMIT_ERRORS, DescriptorReserve
+from broker.store.logfile.descriptors import LIMIT_ERRORS, DescriptorReserve
 
 _log = logging.getLogger(__name__)
 

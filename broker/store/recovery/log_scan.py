@@ -36,7 +36,7 @@ from broker.store.results import FoundDamage, RecoveryReport
 from broker.store.store_manifest import StoreManifest
 
 if TYPE_CHECKING:
-    from broker.store.vectorized_dispatcher import VectorizedDispatcher
+    from broker.store.recovery.vectorized_dispatcher import VectorizedDispatcher
 
 _log = logging.getLogger(__name__)
 
@@ -63,7 +63,7 @@ def _column_lane(reput: ReputService) -> "VectorizedDispatcher | None":
     """
     if reput.lmq_enabled or importlib.util.find_spec("numba") is None:
         return None
-    from broker.store.vectorized_dispatcher import VectorizedDispatcher
+    from broker.store.recovery.vectorized_dispatcher import VectorizedDispatcher
 
     return VectorizedDispatcher(reput)
 

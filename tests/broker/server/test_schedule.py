@@ -194,7 +194,7 @@ class TestQuarantine:
     def test_message_above_the_limit_of_now(self, orders, caplog) -> None:
         """maxMessageSize was lowered since the message was accepted."""
         self.suspend(orders, encode_properties(PLACE), b"x" * 200)
-        orders.store.config = msgspec.structs.replace(orders.store.config, max_message_size=100)
+        orders.store.set_config(msgspec.structs.replace(orders.store.config, max_message_size=100))
         (line,) = self.deliver(orders, caplog)
         assert "at most 100" in line
 

@@ -40,7 +40,7 @@ def test_ready_line_is_javas() -> None:
 def test_the_ready_line_follows_the_start_and_close_follows_the_stop(
     monkeypatch, capsys, run
 ) -> None:
-    monkeypatch.setattr(serving, "settle", lambda: None)
+    monkeypatch.setattr(serving, "freeze_start_objects", lambda: None)
     role = FakeRole()
 
     async def serve() -> int:

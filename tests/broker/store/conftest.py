@@ -95,13 +95,13 @@ class Stores:
         """End a store as a kill does: nothing is flushed, ``abort`` stays, the lock is free."""
         self.open.remove(store)
         store.flusher.stop()
-        store._worker.stop()
-        if store._monitor is not None:
-            store._monitor.stop()
+        store.worker.stop()
+        if store.monitor is not None:
+            store.monitor.stop()
         store._open = store._started = False
         store.flags.make_shutting_down()
         # Bytes written to mappings by a killed process stay in the page cache.
-        for file in store._log_files.files:
+        for file in store.log.files.files:
             file.close()
         for queue in store.queue_table.all():
             queue.close()

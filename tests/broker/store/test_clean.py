@@ -81,7 +81,7 @@ def test_deleted_files_are_reported(store, caplog):
 def test_at_most_a_batch_goes_at_once(store):
     import msgspec
 
-    store.config = msgspec.structs.replace(store.config, delete_file_batch_max=2)
+    store.set_config(msgspec.structs.replace(store.config, delete_file_batch_max=2))
     now = noon_of(4)
     age(store, now - 2 * HOUR_MS)
     assert len(store.clean_expired(now).removed_commit_log_files) == 2

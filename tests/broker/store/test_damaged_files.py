@@ -323,7 +323,7 @@ def test_units_past_a_truncation_do_not_reappear(stores, filled):
     # Lost again for the check at the end: the next start fills it from the log.
     assert store.get_max_offset("TopicA", 0) == 3
     (stores.root / QUEUE_ENDS).unlink()
-    store._note_ends = lambda: None
+    store.write_manifest = lambda: None
 
 
 # --- what cannot be opened stays as it is ---------------------------------------------------------

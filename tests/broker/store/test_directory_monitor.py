@@ -1,4 +1,4 @@
-"""A store whose directory, lock or log was taken away refuses puts and touches nothing there."""
+"""A store whose directory, lock or log was taken away refuses puts and changes no file in it."""
 
 import os
 import shutil
@@ -51,13 +51,13 @@ LOSSES = [remove_store, replace_store, remove_lock, replace_lock, remove_log, re
 def lost(monkeypatch):
     """An event that is set after a monitor has notified the store of a loss."""
     notified = threading.Event()
-    original = MessageStore._store_lost
+    original = MessageStore._directory_lost
 
     def store_lost(self, reason):
         original(self, reason)
         notified.set()
 
-    monkeypatch.setattr(MessageStore, "_store_lost", store_lost)
+    monkeypatch.setattr(MessageStore, "_directory_lost", store_lost)
     return notified
 
 
@@ -72,12 +72,12 @@ def listing(root):
 @pytest.mark.parametrize("loss", LOSSES)
 def test_a_loss_is_noticed_and_writes_are_refused(stores, inner, lost, loss):
     store = stores.start()
-    store._worker.drain()
+    store.worker.drain()
     assert store.put_message(inner()).status is P.PUT_OK
-    store._worker.drain()
+    store.worker.drain()
     # The last file counts: the one prepared after it is not a loss.
     store.log.preparer.discard()
-    assert store._monitor.check() == ""
+    assert store.monitor.check() == ""
     loss(stores.root)
     assert lost.wait(30)
     result = store.put_message(inner())
@@ -109,11 +109,11 @@ def test_rolling_and_cleaning_lose_no_messages(stores, inner):
     store = stores.start(stores.config(file_reserved_time=1))
     for _ in range(20):
         store.put_message(inner(body=bytes(3000)))
-        assert store._monitor.check() == ""
+        assert store.monitor.check() == ""
     store.flush()
     store.clean_expired(store.clock.now_ms() + 10**13, manual=True)
     assert len(store.log.files.files) < 20
-    assert store._monitor.check() == ""
+    assert store.monitor.check() == ""
 
 
 def test_an_error_without_a_loss_counts_no_loss(stores, inner, monkeypatch, caplog):
@@ -125,7 +125,7 @@ def test_an_error_without_a_loss_counts_no_loss(stores, inner, monkeypatch, capl
 
     with monkeypatch.context() as patch:
         patch.setattr(store.disk, "identity", fail)
-        assert store._monitor.check() == store._monitor.check() == ""
+        assert store.monitor.check() == store.monitor.check() == ""
     assert store.writable
     assert caplog.text.count("cannot be checked") == 1
 

@@ -96,7 +96,7 @@ def sync_store(stores, gated):
 
 def test_an_answer_follows_the_flush(sync_store, inner, waits, gated):
     result = sync_store.put_message(inner())
-    sync_store._worker.drain()
+    sync_store.worker.drain()
     gated.gate.clear()
     gated.syncing.clear()
     sync_store.await_flush(result.physical_end, waits)
@@ -116,7 +116,7 @@ def test_a_flushed_put_is_answered_at_once(sync_store, inner, waits):
 
 def test_one_sync_serves_all_that_wait(sync_store, inner, waits, gated):
     first = sync_store.put_message(inner())
-    sync_store._worker.drain()  # the next file is synced when it is made
+    sync_store.worker.drain()  # the next file is synced when it is made
     gated.gate.clear()
     gated.syncing.clear()
     sync_store.await_flush(first.physical_end, waits)
@@ -174,7 +174,7 @@ def test_puts_without_a_waiter_share_a_sync(stores, inner, gated, group_commit):
     config = stores.config(flush_disk_type="SYNC_FLUSH")
     store = stores.start(config, disk=gated, notify=posted)
     store.put_message(inner(body=bytes(10)))
-    store._worker.drain()
+    store.worker.drain()
     posted.run_one()
     gated.gate.clear()
     gated.syncing.clear()
@@ -246,10 +246,45 @@ def test_callbacks_run_through_notify_after_dispatch(stores, inner, gated):
     assert seen == [(P.PUT_OK, 1)]
 
 
+def test_a_listener_that_raises_loses_no_callback(stores, inner, gated, caplog):
+    calls = queue.Queue()
+    store = stores.start(stores.config(flush_disk_type="SYNC_FLUSH"), disk=gated, notify=calls.put)
+    waits = Waits()
+
+    def fail() -> None:
+        raise ValueError("listener")
+
+    store.flusher.on_flushed = fail
+    store.await_flush(store.put_message(inner()).physical_end, waits)
+    while not waits.got:
+        calls.get(timeout=WAIT)()
+    assert waits.got == [P.PUT_OK]
+    assert "the listener of flushes failed" in caplog.text
+
+
+def test_a_callback_that_raises_loses_no_other_callback(stores, inner, gated, caplog):
+    calls = queue.Queue()
+    store = stores.start(stores.config(flush_disk_type="SYNC_FLUSH"), disk=gated, notify=calls.put)
+    waits = Waits()
+
+    def fail(status: PutMessageStatus) -> None:
+        raise ValueError("callback")
+
+    end = store.put_message(inner()).physical_end
+    gated.gate.clear()
+    store.await_flush(end, fail)
+    store.await_flush(end, waits)
+    gated.gate.set()
+    while not waits.got:
+        calls.get(timeout=WAIT)()
+    assert waits.got == [P.PUT_OK]
+    assert f"the flush callback of physical offset {end} failed" in caplog.text
+
+
 def test_a_roll_syncs_the_old_file_first(stores, inner, gated):
     store = stores.start(stores.config(flush_disk_type="SYNC_FLUSH"), disk=gated)
     store.put_message(inner(body=bytes(3000)))
-    store._worker.drain()
+    store.worker.drain()
     result = store.put_message(inner(body=bytes(3000)))
     old, new = store.log.files.files
     fds = [old._fd, new._fd]
@@ -298,7 +333,7 @@ def test_nothing_lifts_the_refusal_of_a_failed_sync(stores, inner, faulty_disk, 
     """Not the end of a full disk either, whenever the sync fails."""
     store = stores.start(disk=faulty_disk)
     store.put_message(inner(body=bytes(3000)))
-    store._worker.drain()
+    store.worker.drain()
     store.log.preparer.discard()
     faulty_disk.fail["reserve"] = DiskFullError("commitlog/x: No space left on device")
     assert store.put_message(inner(body=bytes(3000))).status is P.SERVICE_NOT_AVAILABLE
@@ -361,7 +396,7 @@ def test_a_flush_thread_that_dies_ends_all_acknowledgements(
 
 def test_a_flush_that_hangs_is_a_timeout(sync_store, inner, waits, gated):
     first = sync_store.put_message(inner())
-    sync_store._worker.drain()
+    sync_store.worker.drain()
     gated.gate.clear()
     gated.syncing.clear()
     sync_store.await_flush(first.physical_end, waits)
@@ -392,7 +427,7 @@ def test_a_stop_answers_those_who_wait(stores, inner, waits, gated):
 
 def test_an_idle_store_syncs_nothing(stores, gated):
     store = stores.start(disk=gated)
-    store._worker.drain()
+    store.worker.drain()
     before = gated.syncs
     assert not store.flusher._wake.is_set()
     assert store.flusher._awake is False
@@ -412,7 +447,7 @@ def test_queue_flushes_have_one_timer(stores, inner, monkeypatch):
     """Whoever asks while one is pending, and whatever becomes dirty during a flush."""
     store = stores.load()
     timers = []
-    monkeypatch.setattr(store._worker, "run_later", lambda delay_ms, job: timers.append(job))
+    monkeypatch.setattr(store.worker, "run_later", lambda delay_ms, job: timers.append(job))
     store.start()
     for number in range(50):
         stores.clock.advance(60_000)  # every flush is a thorough one: no queue stays dirty
@@ -435,9 +470,9 @@ def test_queue_flushes_have_one_timer(stores, inner, monkeypatch):
 def test_a_shorter_interval_takes_effect_at_once(stores, inner, gated):
     config = stores.config(flush_interval_commit_log=3_600_000, flush_commit_log_least_pages=0)
     store = stores.start(config, disk=gated)
-    store._worker.drain()
+    store.worker.drain()
     store.put_message(inner())
-    store._worker.drain()  # the next file is synced when it is made
+    store.worker.drain()  # the next file is synced when it is made
     gated.syncing.clear()
     store.set_config(msgspec.structs.replace(config, flush_interval_commit_log=1))
     assert gated.syncing.wait(WAIT)
@@ -464,7 +499,7 @@ def test_the_index_time_is_that_of_the_last_full_file(stores, inner):
     for n in range(60):
         store.put_message(inner(properties={"KEYS": f"k{n}"}))
         stores.clock.advance(10)
-    store._worker.drain()
+    store.worker.drain()
     assert store.checkpoint.value.index_msg_timestamp == store.index.files[0].end_timestamp
     stores.close(store)
     assert checkpoint_of(stores.root).index_msg_timestamp == store.index.files[0].end_timestamp
@@ -478,7 +513,7 @@ def test_the_checkpoint_is_never_ahead_of_the_disk(stores, inner):
     store.put_message(inner())
     assert store.checkpoint.value.physic_msg_timestamp == first
     assert store.checkpoint.value.logics_msg_timestamp == 0
-    store._sync_queues(thorough=True)
+    store.queue_flush.sync(thorough=True)
     assert store.checkpoint.value.logics_msg_timestamp == first + 1000
 
 

@@ -197,6 +197,6 @@ def test_a_flipped_bit_costs_no_neighbour(recorded, name):
     store = open_store(found.config())
     try:
         assert store.report.clean
-        assert [start for start, _ in store.damaged] == [at]
+        assert [start for start, _ in store.reader.damaged] == [at]
     finally:
         store.shutdown()

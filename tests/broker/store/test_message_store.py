@@ -37,7 +37,7 @@ def test_a_clean_stop_removes_abort_and_the_unused_next_file(stores, inner):
     store = stores.start()
     store.put_message(inner())
     assert (stores.root / "abort").read_text().split()[0] == str(os.getpid())
-    store._worker.drain()
+    store.worker.drain()
     assert sorted(os.listdir(stores.root / "commitlog")) == ["0" * 20, f"{4096:020d}"]
     stores.close(store)
     assert not (stores.root / "abort").exists()
@@ -60,7 +60,7 @@ def test_the_prepared_file_is_used(stores, inner):
     store = stores.start()
     for n in range(10):
         store.put_message(inner(body=b"%04d" % n * 200))
-        store._worker.drain()
+        store.worker.drain()
     assert len(store.log.files.files) == 3
 
 
@@ -73,7 +73,7 @@ def test_a_second_store_on_the_directory_is_refused(stores):
 def test_a_refused_store_touches_nothing(stores, inner):
     store = stores.start()
     store.put_message(inner())
-    store._worker.drain()
+    store.worker.drain()
     before = {p: p.stat().st_mtime_ns for p in stores.root.rglob("*")}
     with pytest.raises(StoreLockedError):
         MessageStore(store.config).load()
@@ -170,7 +170,7 @@ def test_a_deletion_that_cannot_be_noted_deletes_nothing_later(stores, inner, fa
     del faulty_disk.fail["rename"]
     assert store.put_message(inner()).queue_offset == 1
     store.delete_topics(["TopicB"])
-    store._note_files()
+    store._try_write_manifest()
     stores.kill(store)
     store = stores.start()
     assert store.get_max_offset("TopicA", 0) == 2

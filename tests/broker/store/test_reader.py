@@ -126,7 +126,7 @@ def test_records_of_a_deleted_file_were_removed(stores, inner):
 def test_damaged_records_are_never_handed_out(stores, inner):
     store = stores.start()
     places = [store.put_message(inner(body=b"%d" % n)).physical_offset for n in range(3)]
-    store.damaged.append((places[1], places[2]))
+    store.reader.damaged.append((places[1], places[2]))
     assert store.get_record_at(places[1]) is None
     result = store.get_message("TopicA", 0, 0, 32)
     assert bodies(result) == [b"0", b"2"]

@@ -7,7 +7,7 @@ import pytest
 from broker.common.java import string_hash
 from broker.errors import DiskFullError
 from broker.message.properties import peek_property
-from broker.store import reput, writer
+from broker.store import dispatch_scheduler, reput
 from broker.store.config import parse_delay_levels
 from broker.store.reput import message_keys, schedule_code, tags_of
 
@@ -140,7 +140,7 @@ def test_after_an_overflow_the_quick_lane_takes_over_again(stores, inner, monkey
 @pytest.mark.parametrize("pending", [100, 3])
 def test_a_large_backlog_is_dispatched_in_several_turns(stores, inner, monkeypatch, pending):
     """Both by what puts left and, after an overflow, by reading the log."""
-    monkeypatch.setattr(writer, "DISPATCH_SLICE", 4)
+    monkeypatch.setattr(dispatch_scheduler, "DISPATCH_SLICE", 4)
     monkeypatch.setattr(reput, "MAX_PENDING", pending)
     turn = []
     store = stores.start(defer=turn.append)
@@ -158,7 +158,7 @@ def test_a_large_backlog_is_dispatched_in_several_turns(stores, inner, monkeypat
 
 
 def test_a_dispatch_that_cannot_continue_is_not_rescheduled(stores, inner, monkeypatch):
-    monkeypatch.setattr(writer, "DISPATCH_SLICE", 4)
+    monkeypatch.setattr(dispatch_scheduler, "DISPATCH_SLICE", 4)
     turn = []
     store = stores.start(defer=turn.append)
     store.put_messages([inner() for _ in range(10)])

@@ -38,7 +38,7 @@ def test_written_data_is_read(stores, inner):
     store = stores.start()
     for n in range(5):
         store.put_message(inner(queue_id=n % 2))
-    store.damaged.append((100, 200))
+    store.reader.damaged.append((100, 200))
     store.delete_topics(["Nobody"])
     stores.close(store)
     content = json.loads((stores.root / "queueEnds.json").read_text())
@@ -55,16 +55,16 @@ def test_state_below_the_start_of_the_log_is_dropped(stores, inner):
     store = stores.start()
     for _ in range(10):
         store.put_message(inner(body=bytes(2000)))
-    store._ends.damaged += [(0, 100), (9000, 9100)]
-    store._ends.deleted = {"old": 50, "new": 9000}
+    store.manifest.damaged += [(0, 100), (9000, 9100)]
+    store.manifest.deleted = {"old": 50, "new": 9000}
     store.flush()
     store.log.files.remove_first()
-    store._note_ends()
-    assert store._ends.damaged == [(9000, 9100)]
-    assert store._ends.deleted == {"new": 9000}
-    assert store._ends.is_deleted("new", 8999)
-    assert not store._ends.is_deleted("new", 9000)
-    assert not store._ends.is_deleted("other", 0)
+    store.write_manifest()
+    assert store.manifest.damaged == [(9000, 9100)]
+    assert store.manifest.deleted == {"new": 9000}
+    assert store.manifest.is_deleted("new", 8999)
+    assert not store.manifest.is_deleted("new", 9000)
+    assert not store.manifest.is_deleted("other", 0)
 
 
 def test_queues_are_noted_as_far_as_the_log_is_flushed(stores, inner):
@@ -73,10 +73,10 @@ def test_queues_are_noted_as_far_as_the_log_is_flushed(stores, inner):
         store.put_message(inner(queue_id=n % 2))
         if n == 24:
             assert store.flush()
-    store._note_ends()
+    store.write_manifest()
     content = json.loads((stores.root / "queueEnds.json").read_text())
     assert content["queues"] == {"TopicA": {"0": 13, "1": 12}}
     assert store.flush()
-    store._note_ends()
+    store.write_manifest()
     content = json.loads((stores.root / "queueEnds.json").read_text())
     assert content["queues"] == {"TopicA": {"0": 25, "1": 25}}

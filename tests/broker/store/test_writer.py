@@ -72,7 +72,7 @@ def test_a_value_out_of_range_is_refused_and_nothing_is_written(stores, inner, c
     assert result.status is status
     assert result.remark
     assert store.max_physical_offset == 0
-    assert store.put_failed == 1
+    assert store.writer.put_failed == 1
 
 
 def test_the_limits_themselves_fit(stores, inner):
@@ -158,7 +158,7 @@ def test_dispatch_is_put_off_to_the_end_of_the_turn(stores, inner):
 def test_a_full_disk_is_an_answer_and_ends_by_itself(stores, inner, faulty_disk):
     store = stores.start(disk=faulty_disk)
     store.put_message(inner(body=bytes(3000)))
-    store._worker.drain()
+    store.worker.drain()
     store.log.preparer.discard()
     faulty_disk.fail["reserve"] = DiskFullError("commitlog/x: No space left on device")
     end = store.max_physical_offset
@@ -177,10 +177,10 @@ def test_a_full_disk_is_an_answer_and_ends_by_itself(stores, inner, faulty_disk)
 
 
 def test_a_full_disk_and_its_end_are_each_reported_once(stores, inner, faulty_disk, caplog):
-    caplog.set_level("WARNING", "broker.store.writer")
+    caplog.set_level("WARNING", "broker.store.faults")
     store = stores.start(disk=faulty_disk)
     store.put_message(inner(body=bytes(3000)))
-    store._worker.drain()
+    store.worker.drain()
     store.log.preparer.discard()
     faulty_disk.fail["reserve"] = DiskFullError("commitlog/x: No space left on device")
     for _ in range(5):
@@ -192,8 +192,8 @@ def test_a_full_disk_and_its_end_are_each_reported_once(stores, inner, faulty_di
         store.put_message(inner(body=bytes(3000)))
         store.clean_expired()
     first, second = [record.getMessage() for record in caplog.records]
-    assert "takes no writes for now" in first
-    assert "room on the disk again" in second
+    assert "writes are refused until there is space" in first
+    assert "writes are accepted" in second
 
 
 def test_a_queue_without_room_refuses_the_message(stores, inner, faulty_disk):
@@ -268,7 +268,7 @@ def test_a_limit_on_file_size_raises_no_signal(stores, inner, tmp_path: Path):
 
     store = stores.start()
     store.put_message(inner(body=bytes(3000)))
-    store._worker.drain()
+    store.worker.drain()
     store.log.preparer.discard()
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (1000, hard))

@@ -132,7 +132,7 @@ class Script:
         elif roll < 0.75:
             self.flush()
         elif roll < 0.85:
-            self.store._worker.fire()
+            self.store.worker.fire()
         elif roll < 0.90:
             self.save_config()
         elif roll < 0.93:
@@ -203,12 +203,10 @@ class Script:
             self.flush()
             limit = self.store.log.files.files[1].start
             self.disk.mark("cleaning", limit)
-            config, self.store.config = (
-                self.store.config,
-                msgspec.structs.replace(self.store.config, delete_file_batch_max=1),
-            )
+            config = self.store.config
+            self.store.set_config(msgspec.structs.replace(config, delete_file_batch_max=1))
             self.store.clean_expired(self.clock.now_ms() + 10**11, manual=True)
-            self.store.config = config
+            self.store.set_config(config)
 
     def restart(self) -> None:
         store, self.store = self.store, None
@@ -332,7 +330,7 @@ def check_derived(store: MessageStore) -> None:
             for offset in range(store.get_min_offset(topic, queue_id), queue.max_offset):
                 unit = queue.unit(offset)
                 assert unit is not None, (topic, queue_id, offset)
-                if any(start <= unit[0] < end for start, end in store.damaged):
+                if any(start <= unit[0] < end for start, end in store.reader.damaged):
                     continue  # its head is whole, its body is not: readers are kept from it
                 record = store.get_record_at(unit[0], unit[1])
                 assert record is not None, (topic, queue_id, offset, unit)

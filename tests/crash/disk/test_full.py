@@ -46,7 +46,7 @@ def fill_and_free(script: Any) -> None:
         script.clock.advance(script.rng.choice((10, 700)))
         if script.rng.random() < 0.3:
             script.flush()
-            script.store._worker.fire()
+            script.store.worker.fire()
     refused = script.statuses[PutMessageStatus.SERVICE_NOT_AVAILABLE]
     if not script.store.writable:
         assert refused or script.store.dispatch_behind_bytes

@@ -396,7 +396,7 @@ class TestBatch:
         turns: list[int] = []
 
         async def noting_sleep(_):
-            turns.append(desk.store.put_count)
+            turns.append(desk.store.writer.put_count)
 
         monkeypatch.setattr(slices.asyncio, "sleep", noting_sleep)
         answer = self.batch(desk, self.three() * 2)
@@ -417,7 +417,7 @@ class TestBatch:
         monkeypatch.setattr(slices.asyncio, "sleep", shrink)
         answer = self.batch(desk, self.three())
         assert answer.code == ResponseCode.INVALID_PARAMETER
-        assert desk.store.put_count == 0
+        assert desk.store.writer.put_count == 0
 
     def test_shared_properties_do_not_multiply(self, desk) -> None:
         desk.topic("Orders")
@@ -425,7 +425,7 @@ class TestBatch:
         answer = self.batch(desk, messages, header={"k": "v" * 30_000})
         assert answer.code == ResponseCode.MESSAGE_ILLEGAL
         assert "shared properties" in answer.remark
-        assert desk.store.put_count == 0
+        assert desk.store.writer.put_count == 0
 
     def test_empty_batch(self, desk) -> None:
         desk.topic("Orders")
@@ -605,7 +605,7 @@ def test_sends_are_counted(desk) -> None:
     desk.send()
     desk.send()
     assert desk.context.stats.find("TOPIC_PUT_NUMS", "Orders").value == 2
-    assert desk.context.stats.find("TOPIC_PUT_SIZE", "Orders").value == desk.store.put_bytes
+    assert desk.context.stats.find("TOPIC_PUT_SIZE", "Orders").value == desk.store.writer.put_bytes
     assert desk.context.stats.put.value == 2
 
 

@@ -218,7 +218,7 @@ def test_others_cannot_read_a_store(no_umask, stores, inner):
     store = stores.start()
     for number in range(60):
         store.put_message(inner(topic=f"T{number % 3}", properties={"KEYS": f"k{number}"}))
-    store._worker.drain()
+    store.worker.drain()
     assert modes(stores.root) == {"0o640"}
     assert folder_modes(stores.root) == {"0o750"}
     stores.close(store)

@@ -1,4 +1,4 @@
-"""The log scan of recovery: its reports. (Corruption: test_store_recovery.py.)"""
+"""The scan of the log at recovery: its progress lines. (Damaged logs: test_store_recovery.py.)"""
 
 import logging
 

@@ -1,4 +1,4 @@
-"""Long work reports its progress, not at every step, with the remaining time."""
+"""Progress of long work: not logged at every step, and with the remaining time."""
 
 import logging
 

@@ -218,7 +218,7 @@ def test_a_torn_last_record_is_cut_off(stores, inner):
 def test_a_kill_right_after_a_roll(stores, inner):
     store = stores.start()
     store.put_message(inner(body=b"0000" * 500))
-    store._worker.drain()
+    store.worker.drain()
     store.log.ensure_capacity(3000)
     stores.kill(store)
     store = stores.start()

@@ -34,33 +34,33 @@ def by_columns(store: MadeStore, start: int = 0, *, crc: bool = True) -> tuple[A
 
     walk = ColumnWalk(StoreDirectory(store.root), take, start=start, check_crc=crc)
     items = list(walk)
-    damages = [item.damage for item in items if item.damage is not None]
+    corruption = [item.damage for item in items if item.damage is not None]
     blanks = [item.blank for item in items if item.blank is not None]
-    return records, untrusted, damages, blanks, walk.end
+    return records, untrusted, corruption, blanks, walk.end
 
 
 def by_records(store: MadeStore, start: int = 0, *, crc: bool = True) -> tuple[Any, ...]:
     """The same from a scan record by record."""
     walk = LogWalk(StoreDirectory(store.root), start=start, check_crc=crc)
-    records, untrusted, damages, blanks = [], set(), [], []
+    records, untrusted, corruption, blanks = [], set(), [], []
     for item in walk:
         if item.record is not None:
             records.append(item.record.physical_offset)
         if item.damage is not None:
-            damages.append(item.damage)
+            corruption.append(item.damage)
             if item.damage.kind in UNTRUSTED:
                 untrusted.add(item.damage.physical_offset)
         if item.blank is not None:
             blanks.append(item.blank)
-    return records, untrusted, damages, blanks, walk.end
+    return records, untrusted, corruption, blanks, walk.end
 
 
 @needs_numpy
 def test_a_sound_log_is_scanned_alike(sound: MadeStore) -> None:
     assert by_columns(sound) == by_records(sound)
-    records, untrusted, damages, blanks, end = by_columns(sound)
+    records, untrusted, corruption, blanks, end = by_columns(sound)
     assert records == [offset for offset, _ in sound.places]
-    assert (untrusted, damages, end) == (set(), [], sound.end)
+    assert (untrusted, corruption, end) == (set(), [], sound.end)
     assert [blank.physical_offset + blank.length for blank in blanks] == [4096, 8192, 12288]
 
 

@@ -91,7 +91,7 @@ def test_a_run_stored_before_the_first_good_unit_shows_a_recreation() -> None:
     ],
     ids=["tags only", "stored after the first unit", "before the minOffset"],
 )
-def test_other_runs_are_no_recreation(run: Run, first: int) -> None:
+def test_other_runs_do_not_show_a_recreation(run: Run, first: int) -> None:
     found = Recreations(table())
     one = queue(run)
     current = state(5, 20)

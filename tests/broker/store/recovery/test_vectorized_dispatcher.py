@@ -12,8 +12,8 @@ from broker.store.recovery.log_scan import LogScan
 
 pytest.importorskip("numba", reason="the column lane needs the extra 'fast'")
 
-from broker.store import vectorized_dispatcher as column_lane
 from broker.store.index import vectorized as index_columns
+from broker.store.recovery import vectorized_dispatcher as column_lane
 
 PREPARED, COMMIT, ROLLBACK = 4, 8, 12
 TOPICS = ["TopicA", "TopicB", "%RETRY%group", SCHEDULE_TOPIC, "Größe"]

@@ -6,8 +6,8 @@ import resource
 import pytest
 
 from broker.errors import DescriptorLimitError
-from broker.store.descriptors import DescriptorReserve
 from broker.store.logfile import disk as files
+from broker.store.logfile.descriptors import DescriptorReserve
 from broker.store.logfile.disk import Disk
 from broker.store.message_store import PutMessageStatus as P
 
@@ -60,7 +60,7 @@ def test_a_call_without_a_descriptor_gets_one_of_the_reserve(reserve, descriptor
     for fd in fds:
         reserve.close(fd)
     assert reserve.spare == size
-    # Closed descriptors return to the reserve.
+    # Closed descriptors went back into the reserve, not to another caller.
     with pytest.raises(OSError, match="Too many open files"):
         os.dup(0)
 
@@ -94,9 +94,9 @@ def test_everything_is_flushed_while_no_descriptor_is_left(stores, inner, descri
         result = store.put_message(inner(queue_id=number % 8))
         assert result.status is P.PUT_OK
     assert store.flush()
-    store._sync_queues(thorough=True)
+    store.queue_flush.sync(thorough=True)
     store.checkpoint.flush()
-    store._note_ends()
+    store.write_manifest()
     assert store.writable
     assert files._reserve.spare > 0
     stores.close(store)
@@ -116,7 +116,7 @@ def test_a_put_that_needs_a_file_is_refused_and_taken_once_there_is_one(stores, 
     assert store.writable
     assert store.flush()
     # Mappings of new files have not taken all of the reserve.
-    store._sync_queues(thorough=True)
+    store.queue_flush.sync(thorough=True)
     store.checkpoint.flush()
     descriptors.give_back()
     for topic in refused:
@@ -136,15 +136,15 @@ def test_a_sync_that_found_no_descriptor_is_repeated(stores, inner, faulty_disk,
     end = store.max_physical_offset
     assert store.flush() is False
     with pytest.raises(DescriptorLimitError):
-        store._sync_queues(thorough=True)
-    store._background_failed(DescriptorLimitError("no descriptor"))
+        store.queue_flush.sync(thorough=True)
+    store.faults.background_failed(DescriptorLimitError("no descriptor"))
     assert (store.writable, store.flusher.failed) == (True, "")
     del faulty_disk.fail["sync_folder"], faulty_disk.fail["sync_data"]
     assert store.flush() is True
     assert store.flushed_where == end
     dirty = set(store.queue_table.dirty)
     assert dirty == set(store.queue_table.all())
-    store._sync_queues(thorough=True)
+    store.queue_flush.sync(thorough=True)
     assert all(queue.flushed_bytes == 40 and queue.named for queue in dirty)
 
 
