@@ -134,8 +134,6 @@ MAY_IMPORT: dict[str, set[str]] = {
 IMPORT_EXCEPTIONS = {
     # the vectorized check shares its result types with the check it replaces
     ("broker.store.index.vectorized", "broker.store.recovery.index_repairer"),
-    # the length of the blank record that closes a file
-    ("broker.store.consumequeue.multi_dispatch", "broker.store.commitlog"),
 }
 
 # Modules that import each other in a circle, counting imports inside functions and under
@@ -146,7 +144,7 @@ CYCLES: list[set[str]] = [
     # types only: the endpoint creates connections, a connection names its endpoint
     {"broker.remoting.connection", "broker.remoting.endpoint"},
     # types only: the dispatcher names the validator that recovery puts in front of it
-    {"broker.store.recovery.queue_offset_validator", "broker.store.reput"},
+    {"broker.store.recovery.queue_offset_validator", "broker.store.dispatch.reput"},
     # loaded when numba is there; shares its result types with the slow path
     {"broker.store.index.vectorized", "broker.store.recovery.index_repairer"},
     # types only: context and persistence name each other

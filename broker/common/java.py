@@ -32,18 +32,6 @@ def to_int64(number: int) -> int:
     return ((number + 0x8000000000000000) & 0xFFFFFFFFFFFFFFFF) - 0x8000000000000000
 
 
-def java_div(dividend: int, divisor: int) -> int:
-    """Divide as Java does: the quotient is rounded to zero. ZeroDivisionError for divisor 0."""
-    quotient = abs(dividend) // abs(divisor)
-    return quotient if (dividend < 0) == (divisor < 0) else -quotient
-
-
-def java_mod(dividend: int, divisor: int) -> int:
-    """Remainder as Java's ``%``, with the dividend's sign. ZeroDivisionError for divisor 0."""
-    remainder = abs(dividend) % abs(divisor)
-    return -remainder if dividend < 0 else remainder
-
-
 def parse_number(
     text: str | bytes, minimum: int = INT64_MIN, maximum: int = INT64_MAX
 ) -> int | None:

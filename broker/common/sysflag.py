@@ -43,11 +43,6 @@ def with_transaction_type(sys_flag: int, kind: int) -> int:
     return (sys_flag & ~TRANSACTION_MASK) | kind
 
 
-def clear_compressed(sys_flag: int) -> int:
-    """Return ``sys_flag`` without compressed bit and compression type, after decompression."""
-    return sys_flag & ~(COMPRESSED | COMPRESSION_MASK)
-
-
 _MESSAGE_FLAG_NAMES = (
     (COMPRESSED, "COMPRESSED"),
     (MULTI_TAGS, "MULTI_TAGS"),

@@ -6,6 +6,7 @@ limit. lz4 and zstd are imported at first use.
 **Source:** RocketMQ CompressorFactory, CompressionType (sysFlag bits 0x700).
 """
 
+import zlib
 from collections.abc import Callable
 from typing import Any, Protocol
 
@@ -54,8 +55,6 @@ def _zstd() -> Any:
 def _decompressor_factory(name: str) -> Callable[[], _Decompressor]:
     factory: Any
     if name == "zlib":
-        import zlib
-
         factory = zlib.decompressobj
     elif name == "lz4":
         import lz4.frame
@@ -110,8 +109,6 @@ def compress(body: bytes, name: str = "zlib", level: int = DEFAULT_LEVEL) -> byt
     """Compress a body with ``zlib``, ``lz4`` or ``zstd``; LocalProtocolError for other names."""
     bits = compression_bits(name)
     if bits == COMPRESSION_ZLIB:
-        import zlib
-
         return zlib.compress(body, level)
     if bits == COMPRESSION_LZ4:
         import lz4.frame

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from broker.common import sysflag
 from broker.common.address import decode_host
 from broker.common.java import INT32_MAX, parse_number
+from broker.message.compression import decompress
 from broker.message.properties import decode_properties, peek_property
 
 # Property names as stored. Set by: (p) producer, (b) broker, (c) consumer client.
@@ -297,8 +298,6 @@ class MessageExt:
         """
         if not self.sys_flag & sysflag.COMPRESSED:
             return self.body
-        from broker.message.compression import decompress
-
         return decompress(self.body, self.sys_flag, limit_bytes)
 
     def __repr__(self) -> str:

@@ -57,13 +57,16 @@ RECORD_LAYOUT: tuple[FieldSpec, ...] = (
 
 FIXED_FIELD_COUNT = 15  # totalSize .. bodyLength
 HOST_SHAPES = 4  # (sysFlag >> 4) & 3: bit 0 = born host IPv6, bit 1 = store host IPv6
+HOST_SHAPE_SHIFT = 4
+BODY_CRC_MASK = 0x7FFFFFFF
+HOST_V6_SIZE = 20  # address 16, port 4
 
 
 def _shape(fields: tuple[FieldSpec, ...], shape: int) -> tuple[FieldSpec, ...]:
     """Return ``fields`` with the host widths of one of the four shapes."""
     wide = {"bornHost": shape & 1, "storeHost": shape & 2}
     return tuple(
-        FieldSpec(f.name, f.type, 20 if wide.get(f.name) else f.width, f.meaning, f.since)
+        FieldSpec(f.name, f.type, HOST_V6_SIZE if wide.get(f.name) else f.width, f.meaning, f.since)
         for f in fields
     )
 
@@ -102,7 +105,7 @@ def body_crc(body: Buffer) -> int:
 
     **Source:** RocketMQ UtilAll#crc32.
     """
-    return crc32(body) & 0x7FFFFFFF if body else 0
+    return crc32(body) & BODY_CRC_MASK if body else 0
 
 
 class RecordHead(NamedTuple):

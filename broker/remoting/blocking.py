@@ -19,6 +19,7 @@ after GO_AWAY, which means that the peer did not execute it.
 """
 
 import errno
+import os
 import selectors
 import socket
 import time
@@ -139,8 +140,6 @@ class _Channel:
         """Try the host's next address; raise ConnectError after the last one."""
         if self.addresses:
             return self._dial()
-        import os
-
         hint = (
             "nothing listens there: is the process up, is the port right?"
             if status == errno.ECONNREFUSED

@@ -241,9 +241,20 @@ def shown_host(host: str) -> str:
     """Return a bound host as peers can reach it: a wildcard becomes this machine's address."""
     if host not in _ANY_HOSTS:
         return host
-    from broker.remoting.server import own_address
-
     return own_address()
+
+
+def own_address(towards: tuple[str, int] = ("192.0.2.1", 9)) -> str:
+    """Return this machine's IP address on the route to a peer; 127.0.0.1 without a network.
+
+    No packet is sent: connecting a datagram socket only selects the route.
+    """
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        try:
+            probe.connect(towards)
+        except OSError:
+            return "127.0.0.1"
+        return str(probe.getsockname()[0])
 
 
 # ---- readiness
@@ -264,7 +275,7 @@ def notify(state: str) -> bool:
     the state was sent; never raises.
     """
     address = os.environ.get("NOTIFY_SOCKET", "")
-    if not address or not hasattr(socket, "AF_UNIX"):
+    if not address:
         return False
     if address.startswith("@"):
         address = "\0" + address[1:]

@@ -174,7 +174,7 @@ class Endpoint:
                 return self._encode(command, refusal)
         lane = route.lane
         if lane.queue or lane.running >= lane.limits.concurrency:
-            return self._park(connection, command, route)
+            return self._enqueue(connection, command, route)
         return self._begin(connection, command, route)
 
     def _begin(
@@ -320,14 +320,14 @@ class Endpoint:
 
     # ---- lanes
 
-    def _park(
+    def _enqueue(
         self, connection: Connection, command: RemotingCommand, route: Route
     ) -> Encoded | None:
         lane = route.lane
         held = _held_bytes(command)
         if not self.memory.reserve(connection, held):
             reason = f"{self.memory.total_bytes} bytes are held for peers"
-        elif not lane.park((connection, command, route), self.clock.monotonic_ms()):
+        elif not lane.enqueue((connection, command, route), self.clock.monotonic_ms()):
             self.memory.release(connection, held)
             reason = f"the {lane.name} lane is full: {len(lane.queue)} requests wait"
         else:

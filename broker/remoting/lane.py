@@ -21,7 +21,7 @@ class Lane(Generic[Job]):
     """Bounded concurrency, a bounded queue and an age limit for one request family.
 
     The owner starts a job immediately while the queue is empty and ``running`` is below the limit,
-    else it calls ``park``. After a job has ended it takes jobs to start from ``next_job``.
+    else it calls ``enqueue``. After a job has ended it takes jobs to start from ``next_job``.
     ``expire`` drops jobs that waited too long.
     """
 
@@ -35,12 +35,7 @@ class Lane(Generic[Job]):
         self.overloaded = 0
         self.expired = 0
 
-    @property
-    def free(self) -> bool:
-        """Whether a job may start now without overtaking a queued one."""
-        return not self.queue and self.running < self.limits.concurrency
-
-    def park(self, job: Job, now_ms: float) -> bool:
+    def enqueue(self, job: Job, now_ms: float) -> bool:
         """Queue ``job``; False when the queue is full (counted in ``overloaded``)."""
         if len(self.queue) >= self.limits.queue_limit:
             self.overloaded += 1
@@ -61,9 +56,9 @@ class Lane(Generic[Job]):
             return
         queue = self.queue
         while queue and now_ms - queue[0][0] >= limit:
-            parked_ms, job = queue.popleft()
+            queued_ms, job = queue.popleft()
             self.expired += 1
-            drop(job, now_ms - parked_ms)
+            drop(job, now_ms - queued_ms)
 
     def next_deadline_ms(self) -> float | None:
         """Return the clock time (ms) at which the oldest queued job expires; None if never."""

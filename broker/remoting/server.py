@@ -14,6 +14,7 @@ import asyncio
 import errno
 import logging
 import os
+import resource
 import socket
 from collections.abc import Sequence
 
@@ -141,8 +142,6 @@ async def _pass_turns() -> None:
 
 def raise_file_limit(wanted: int) -> int:
     """Raise the soft limit of open files towards ``wanted``; returns the limit in force."""
-    import resource
-
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     target = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
     if soft != resource.RLIM_INFINITY and soft < target:
@@ -157,8 +156,6 @@ def connections_that_fit(wanted: int) -> int:
     Open descriptors are subtracted, and a quarter of the rest (at most ``FILES_SPARE``) is
     reserved for files: each ConsumeQueue file created later needs one.
     """
-    import resource
-
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft == resource.RLIM_INFINITY:
         return wanted
@@ -167,19 +164,6 @@ def connections_that_fit(wanted: int) -> int:
     except OSError:  # listing needs a descriptor itself
         left = 0
     return max(1, min(wanted, left - min(FILES_SPARE, left // 4)))
-
-
-def own_address(towards: tuple[str, int] = ("192.0.2.1", 9)) -> str:
-    """Return this machine's IP address on the route to a peer; 127.0.0.1 without a network.
-
-    No packet is sent: connecting a datagram socket only selects the route.
-    """
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-        try:
-            probe.connect(towards)
-        except OSError:
-            return "127.0.0.1"
-        return str(probe.getsockname()[0])
 
 
 _BIND_HINTS = {

@@ -204,7 +204,7 @@ SETTINGS: Final[dict[str, Setting]] = {
     "max_held_pulls": Setting(
         "maxHeldPulls",
         "requests",
-        "pulls parked at once; further ones are answered at once",
+        "pulls suspended at once; further ones are answered at once",
         bounds=(0, 10_000_000),
     ),
     "max_connections": Setting(

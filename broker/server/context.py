@@ -68,7 +68,7 @@ class BrokerContext:
         "memory",
         "offsets",
         "on_config_change",
-        "on_park",
+        "on_suspend",
         "on_wake",
         "producers",
         "server",
@@ -103,7 +103,7 @@ class BrokerContext:
         self.files: ConfigStore | None = None
         self.server: RemotingServer | None = None
         self.on_config_change: list[Callable[[], None]] = []
-        self.on_park: Callable[[], None] | None = None
+        self.on_suspend: Callable[[], None] | None = None
         self.on_wake: Callable[[list[SuspendedPull]], None] | None = None
         self.address = ""
         self.store_host = b""

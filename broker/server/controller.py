@@ -89,7 +89,7 @@ class BrokerController:
         )
         self._pulls = PullMessageProcessor(self.context)
         self.context.on_wake = self._pulls.arrived
-        self.context.on_park = self._arm_pull_timer
+        self.context.on_suspend = self._arm_pull_timer
         self._server = RemotingServer(
             make_handlers(self.context, self._pulls),
             limits=_limits(config),
@@ -381,8 +381,6 @@ def report_recovery(report: RecoveryReport) -> None:
         )
     for path in report.removed_files:
         log.warning("recovery removed %s", path)
-    for queue in report.rebuilt_queues:
-        log.warning("recovery rebuilt the queue %s", queue)
     for note in report.notes:
         log.info("%s", note)
 

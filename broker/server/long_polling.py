@@ -38,11 +38,11 @@ class SuspendedPull:
         "connection",
         "deadline_ms",
         "held_bytes",
-        "parked",
         "properties_match",
         "queue_id",
         "queue_offset",
         "request",
+        "suspended",
         "tag_match",
         "topic",
     )
@@ -59,7 +59,7 @@ class SuspendedPull:
         self.tag_match: TagMatcher | None = None
         self.properties_match: PropertyMatcher | None = None
         self.held_bytes = SUSPENDED_PULL_BYTES
-        self.parked = False
+        self.suspended = False
 
 
 class PullRequestHold:
@@ -87,7 +87,7 @@ class PullRequestHold:
         """True if no further pull may be suspended."""
         return self._size >= self._limit
 
-    def park(self, pull: SuspendedPull) -> bool:
+    def suspend(self, pull: SuspendedPull) -> bool:
         """Suspend a pull until its deadline; False if a limit is reached (count or memory)."""
         if self._size >= self._limit or not self._memory.reserve(pull.connection, pull.held_bytes):
             return False
@@ -95,7 +95,7 @@ class PullRequestHold:
         self._of_connection.setdefault(pull.connection, set()).add(pull)
         self._sequence += 1
         heapq.heappush(self._deadlines, (pull.deadline_ms, self._sequence, pull))
-        pull.parked = True
+        pull.suspended = True
         self._size += 1
         self._compact()
         return True
@@ -134,7 +134,7 @@ class PullRequestHold:
 
     def next_deadline_ms(self) -> float | None:
         """Return when :meth:`expire` must be called next, None if no pull is suspended."""
-        while self._deadlines and not self._deadlines[0][2].parked:
+        while self._deadlines and not self._deadlines[0][2].suspended:
             heapq.heappop(self._deadlines)
         return self._deadlines[0][0] if self._deadlines else None
 
@@ -155,14 +155,14 @@ class PullRequestHold:
 
     def take_all(self) -> list[SuspendedPull]:
         """Remove and return all pulls, when the broker stops."""
-        everything = [pull for _, _, pull in self._deadlines if pull.parked]
+        everything = [pull for _, _, pull in self._deadlines if pull.suspended]
         for pull in everything:
             self._remove(pull)
         self._deadlines.clear()
         return everything
 
     def _remove(self, pull: SuspendedPull) -> None:
-        pull.parked = False
+        pull.suspended = False
         self._size -= 1
         self._memory.release(pull.connection, pull.held_bytes)
         queues = self._queues[pull.topic]
@@ -181,7 +181,7 @@ class PullRequestHold:
         # Removing a pull leaves its heap entry. Rebuilding the heap when most entries are stale
         # keeps it within twice the live entries, at constant amortised cost per pull.
         if len(self._deadlines) > 64 and len(self._deadlines) > 2 * self._size:
-            self._deadlines = [entry for entry in self._deadlines if entry[2].parked]
+            self._deadlines = [entry for entry in self._deadlines if entry[2].suspended]
             heapq.heapify(self._deadlines)
 
 

@@ -14,6 +14,7 @@ import msgspec
 
 from broker.common.subscription import SubscriptionData, build_subscription, is_tag_type
 from broker.errors import RemoteProtocolError
+from broker.message.properties import decode_properties
 from broker.remoting.budget import MemoryBudget
 
 MAX_EXPRESSION_CHARS: Final = 16 * 1024
@@ -99,7 +100,6 @@ def compile_filter(data: SubscriptionData) -> Matcher:
 def _compile_sql(expression: str) -> Callable[[bytes], bool]:
     # Imported on the first SQL92 subscription: most brokers never receive one.
     from broker.filter.sql92 import compile_sql
-    from broker.message.properties import decode_properties
 
     evaluate = compile_sql(expression)
 

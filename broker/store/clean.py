@@ -22,8 +22,8 @@ from broker.errors import StoreError
 from broker.store.commitlog import CommitLog
 from broker.store.config import MessageStoreConfig, delete_hours
 from broker.store.derived_flush import FlushConsumeQueueService
+from broker.store.dispatch.reput import ReputService
 from broker.store.logfile.disk import Disk
-from broker.store.reput import ReputService
 
 _log = logging.getLogger(__name__)
 

@@ -7,41 +7,33 @@ written, so other threads may read up to it at any time.
 """
 
 from collections.abc import Sequence
-from struct import Struct
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
+from broker.common.checksum import crc32
 from broker.common.sysflag import BORNHOST_V6, STOREHOST_V6
 from broker.message.record import (
+    BODY_CRC_MASK,
     FIXED_SIZES,
     FIXED_STRUCTS,
-    MAGIC_BLANK,
-    MAGIC_V1,
-    MAGIC_V2,
+    HOST_SHAPE_SHIFT,
+    HOST_V6_SIZE,
 )
-from broker.store.format.commitlog import BLANK_SIZE, check_record, own_offset, store_timestamp
+from broker.store.consumequeue.consume_queue import Topic
+from broker.store.format.commitlog import (
+    BLANK_SIZE,
+    PROPERTIES_LENGTH_SIZE,
+    check_record,
+    encode_blank,
+    own_offset,
+    peek_store_timestamp,
+)
 from broker.store.logfile.mapped_file import FilePreparer, MappedFile, MappedFileQueue
+from broker.store.results import MessageExtBrokerInner, RecordTooLargeError
 
-if TYPE_CHECKING:
-    from broker.store.consumequeue.consume_queue import Topic
-    from broker.store.results import MessageExtBrokerInner
-
-try:
-    from isal.isal_zlib import crc32
-except ImportError:
-    from zlib import crc32
-
-MAX_PROPERTIES: Final = 32_767
-# Bytes of a record in addition to the body: topic, properties, fixed fields. Source:
-# MessageExtEncoder.
-MAX_OVERHEAD: Final = 64 * 1024
-
-_BLANK: Final = Struct(">II")
 _V6_BITS: Final = BORNHOST_V6 | STOREHOST_V6
+# Bytes of a record besides body, topic (with its length) and properties, per host shape.
+_SIZES: Final = tuple(size + PROPERTIES_LENGTH_SIZE for size in FIXED_SIZES)
 _PACKS: Final = tuple(fixed.pack for fixed in FIXED_STRUCTS)
-
-
-class RecordTooLargeError(ValueError):
-    """A record that is longer than a CommitLog file."""
 
 
 class CommitLog:
@@ -92,7 +84,7 @@ class CommitLog:
                 self._limit = last.size - BLANK_SIZE
 
     def append(
-        self, inner: "MessageExtBrokerInner", topic: "Topic", queue_offset: int, now: int
+        self, inner: MessageExtBrokerInner, topic: Topic, queue_offset: int, now: int
     ) -> tuple[int, int]:
         """Append one message; (physical offset, size of its record in bytes).
 
@@ -106,8 +98,8 @@ class CommitLog:
         store_host = inner.store_host
         body_size = len(body)
         properties_size = len(properties)
-        shape = (len(born_host) == 20) | (len(store_host) == 20) << 1
-        size = FIXED_SIZES[shape] + body_size + topic.stored_size + properties_size + 2
+        shape = (len(born_host) == HOST_V6_SIZE) | (len(store_host) == HOST_V6_SIZE) << 1
+        size = _SIZES[shape] + body_size + topic.stored_size + properties_size
         file = self._file
         if file is None or file.written + size > self._limit:
             file = self._roll(size)
@@ -124,12 +116,12 @@ class CommitLog:
                 _PACKS[shape](
                     size,
                     topic.magic,
-                    crc32(body) & 0x7FFFFFFF,
+                    crc32(body) & BODY_CRC_MASK,
                     inner.queue_id,
                     inner.flag,
                     queue_offset,
                     physical_offset,
-                    inner.sys_flag & ~_V6_BITS | shape << 4,
+                    inner.sys_flag & ~_V6_BITS | shape << HOST_SHAPE_SHIFT,
                     inner.born_timestamp,
                     born_host,
                     self.last_store_timestamp,
@@ -140,7 +132,7 @@ class CommitLog:
                 ),
                 body,
                 topic.stored,
-                properties_size.to_bytes(2, "big"),
+                properties_size.to_bytes(PROPERTIES_LENGTH_SIZE, "big"),
                 properties,
             )
         )
@@ -172,10 +164,11 @@ class CommitLog:
         self.max_offset = file.start + position + size
         return file.start + position
 
-    def record_size(self, inner: "MessageExtBrokerInner", topic: "Topic") -> int:
+    def record_size(self, inner: MessageExtBrokerInner, topic: Topic) -> int:
         """Length of a message's record, bytes."""
-        shape = (len(inner.born_host) == 20) | (len(inner.store_host) == 20) << 1
-        return FIXED_SIZES[shape] + len(inner.body) + topic.stored_size + len(inner.properties) + 2
+        born, store = inner.born_host, inner.store_host
+        shape = (len(born) == HOST_V6_SIZE) | (len(store) == HOST_V6_SIZE) << 1
+        return _SIZES[shape] + len(inner.body) + topic.stored_size + len(inner.properties)
 
     def read(self, physical_offset: int, size: int) -> memoryview | None:
         """``size`` bytes at ``physical_offset``; None outside the log or across two files.
@@ -223,21 +216,7 @@ class CommitLog:
         file = self.files.find(physical_offset)
         if file is None:
             return -1
-        position = physical_offset - file.start
-        if position + FIXED_SIZES[3] > file.size:
-            return -1
-        mapping = file.mapping
-        magic = int.from_bytes(mapping[position + 4 : position + 8], "big")
-        if magic != MAGIC_V1 and magic != MAGIC_V2:
-            return -1
-        return store_timestamp(mapping, position)
-
-    def roll_start(self, physical_offset: int) -> int:
-        """Physical offset of the first byte of the file after the one with ``physical_offset``.
-
-        **Source:** RocketMQ CommitLog#rollNextFile.
-        """
-        return physical_offset + self.file_size - physical_offset % self.file_size
+        return peek_store_timestamp(file.mapping, physical_offset - file.start)
 
     def rest_of_file(self, physical_offset: int) -> memoryview | None:
         """Bytes from ``physical_offset`` to the end of the data in its file; None past the end.
@@ -269,7 +248,8 @@ class CommitLog:
         # Before the blank record is written: after a DiskFullError the log must be unchanged.
         new = self.preparer.take(start)
         if old is not None and old.written < old.size:
-            _BLANK.pack_into(old.mapping, old.written, old.size - old.written, MAGIC_BLANK)
+            blank = encode_blank(old.size - old.written)
+            old.mapping[old.written : old.written + BLANK_SIZE] = blank
             old.written = old.size
         files.files.append(new)
         self._file = new

@@ -11,11 +11,11 @@ from broker.common.clock import Clock
 from broker.errors import StoreError
 from broker.store.config import MessageStoreConfig
 from broker.store.consumequeue.consume_queue_store import ConsumeQueueStore
-from broker.store.faults import FaultHandler
+from broker.store.dispatch.reput import ReputService
+from broker.store.faults.handler import FaultHandler
 from broker.store.flush import StoreCheckpoint
 from broker.store.flush_barrier import FlushBarrier
 from broker.store.index.index_file import IndexFile
-from broker.store.reput import ReputService
 from broker.store.worker import Worker, WorkerTimer
 
 

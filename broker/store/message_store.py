@@ -20,12 +20,13 @@ from broker.store import config as settings
 from broker.store.clean import CleanReport, CleanService
 from broker.store.commitlog import CommitLog
 from broker.store.config import DEFAULTS, MessageStoreConfig, parse_delay_levels
-from broker.store.consumequeue.consume_queue import Topic
 from broker.store.consumequeue.consume_queue_store import ConsumeQueueStore
 from broker.store.derived_flush import FlushConsumeQueueService
-from broker.store.directory_monitor import DirectoryMonitor
-from broker.store.dispatch_scheduler import Defer, DispatchScheduler
-from broker.store.faults import FaultHandler
+from broker.store.dispatch.reput import ReputService
+from broker.store.dispatch.scheduler import Defer, DispatchScheduler
+from broker.store.faults.directory_monitor import DirectoryMonitor
+from broker.store.faults.handler import FaultHandler
+from broker.store.faults.running_flags import RunningFlags
 from broker.store.flush import FlushService, Notify, StoreCheckpoint
 from broker.store.flush_barrier import FlushBarrier
 from broker.store.format.state import (
@@ -41,8 +42,8 @@ from broker.store.logfile.disk import Disk, StoreLock, make_durable_folder
 from broker.store.logfile.mapped_file import FilePreparer, MappedFileQueue
 from broker.store.reader import StoreReader
 from broker.store.recovery.file_sizes import detect_file_sizes
+from broker.store.recovery.store_manifest import Bounds, StoreManifest
 from broker.store.recovery.store_recovery import Recovery, StoreParts, abort_content, same_kernel
-from broker.store.reput import ReputService
 from broker.store.results import (
     ConsumeQueueUnitView,
     GetMessageResult,
@@ -53,8 +54,6 @@ from broker.store.results import (
     QueryMessageResult,
     RecoveryReport,
 )
-from broker.store.running_flags import RunningFlags
-from broker.store.store_manifest import Bounds, StoreManifest
 from broker.store.worker import Worker
 from broker.store.writer import StoreWriter
 
@@ -113,7 +112,6 @@ class MessageStore:
             if delay_levels is not None
             else parse_delay_levels(config.message_delay_level)
         )
-        self.boot_timestamp = self.clock.now_ms()
         self.monitor: DirectoryMonitor | None = None
         self._lock: StoreLock | None = None
         # Number of queues in the manifest.
@@ -526,7 +524,3 @@ class MessageStore:
             self.write_manifest()
         except (OSError, StoreError) as error:
             _log.warning("%s: not written: %s", self.manifest.path, error)
-
-    def topic(self, name: str) -> Topic | None:
-        """The state of a topic, None if the store does not know it."""
-        return self.queue_table.topics.get(name)

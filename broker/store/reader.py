@@ -9,14 +9,14 @@ import os
 from collections.abc import Callable
 from typing import Final
 
-from broker.common.java import string_hash
-from broker.message.record import FIXED_SIZES, FIXED_STRUCTS, MAGIC_V1
+from broker.message.record import peek_properties
 from broker.store.commitlog import CommitLog
 from broker.store.config import MessageStoreConfig
 from broker.store.consumequeue.batch_consume_queue import BatchConsumeQueue
 from broker.store.consumequeue.consume_queue import ConsumeQueue, Unit
 from broker.store.consumequeue.consume_queue_store import ConsumeQueueStore
 from broker.store.format.consumequeue import PRE_BLANK_SIZE, UNIT_SIZE
+from broker.store.format.indexfile import topic_prefix
 from broker.store.index.index_service import IndexService
 from broker.store.results import (
     ConsumeQueueUnitView,
@@ -32,17 +32,6 @@ _MAX_BYTES: Final = 128 << 20
 _BLANKED: Final[Unit] = (-1, PRE_BLANK_SIZE, 0)
 
 _S = GetMessageStatus
-
-
-def properties_of(record: memoryview) -> bytes:
-    """The encoded properties of a whole record."""
-    shape = record[39] >> 4 & 3
-    at = FIXED_SIZES[shape] + FIXED_STRUCTS[shape].unpack_from(record)[14]
-    if FIXED_STRUCTS[shape].unpack_from(record)[1] == MAGIC_V1:
-        at += 1 + record[at]
-    else:
-        at += 2 + int.from_bytes(record[at : at + 2], "big")
-    return bytes(record[at + 2 :])
 
 
 class StoreReader:
@@ -162,7 +151,7 @@ class StoreReader:
                 continue
             if record_matcher is not None:
                 at = physical_offset - base
-                if not record_matcher(properties_of(view[at : at + size])):  # type: ignore[index]
+                if not record_matcher(peek_properties(view, at)):  # type: ignore[arg-type]
                     continue
             if physical_offset != run_end:
                 if run_end > run_start:
@@ -248,7 +237,7 @@ class StoreReader:
         if index is None:
             return QueryMessageResult([])
         entry = self._queues.topics.get(topic)
-        prefix = entry.key_prefix if entry else string_hash(topic + "#") & 0xFFFFFFFF
+        prefix = entry.key_prefix if entry else topic_prefix(topic)
         limit = min(max_num, self._config.max_msgs_num_batch)
         data = key.encode("utf-8", "replace")
         result = QueryMessageResult([])

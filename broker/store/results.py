@@ -11,6 +11,10 @@ from enum import Enum
 import msgspec
 
 
+class RecordTooLargeError(ValueError):
+    """A record that is longer than a CommitLog file."""
+
+
 class PutMessageStatus(Enum):
     """Outcome of a put; with FLUSH_… and SLAVE_NOT_AVAILABLE the message is in the log."""
 
@@ -138,7 +142,6 @@ class RecoveryReport(msgspec.Struct, kw_only=True):
     log_end: int = 0
     dispatched: int = 0
     removed_files: list[str] = msgspec.field(default_factory=list)
-    rebuilt_queues: list[str] = msgspec.field(default_factory=list)
     damages: list[FoundDamage] = msgspec.field(default_factory=list)
     notes: list[str] = msgspec.field(default_factory=list)
     milliseconds: float = 0.0

@@ -9,9 +9,9 @@ from typing import Final
 from broker.common.clock import Clock
 from broker.common.sysflag import INNER_BATCH, TRANSACTION_COMMIT, TRANSACTION_MASK
 from broker.errors import DiskFullError, FileNameError, StoreError
-from broker.message.properties import set_property
+from broker.message.properties import PROPERTIES_MAX_SIZE, set_property
 from broker.message.record import TOPIC_MAX_SIZE
-from broker.store.commitlog import MAX_PROPERTIES, CommitLog, RecordTooLargeError
+from broker.store.commitlog import CommitLog
 from broker.store.config import MessageStoreConfig
 from broker.store.consumequeue.consume_queue import ConsumeQueue, Topic
 from broker.store.consumequeue.multi_dispatch import (
@@ -20,12 +20,17 @@ from broker.store.consumequeue.multi_dispatch import (
     draw_offsets,
     return_offsets,
 )
-from broker.store.dispatch_scheduler import DispatchScheduler
-from broker.store.faults import FaultHandler
-from broker.store.format.consumequeue import is_queue_name
-from broker.store.reput import ReputService, inner_count
-from broker.store.results import MessageExtBrokerInner, PutMessageResult, PutMessageStatus
-from broker.store.running_flags import RunningFlags
+from broker.store.dispatch.reput import ReputService
+from broker.store.dispatch.scheduler import DispatchScheduler
+from broker.store.faults.handler import FaultHandler
+from broker.store.faults.running_flags import RunningFlags
+from broker.store.format.consumequeue import is_queue_name, peek_inner_count
+from broker.store.results import (
+    MessageExtBrokerInner,
+    PutMessageResult,
+    PutMessageStatus,
+    RecordTooLargeError,
+)
 
 _PUT_OK: Final = PutMessageStatus.PUT_OK
 _REFUSED: Final = PutMessageStatus.SERVICE_NOT_AVAILABLE
@@ -77,7 +82,7 @@ class StoreWriter:
         topic = self._queues.topics.get(inner.topic)
         if (
             topic is None
-            or len(inner.properties) > MAX_PROPERTIES
+            or len(inner.properties) > PROPERTIES_MAX_SIZE
             or (len(inner.body) > self._config.max_message_size)
         ):
             reason = self._illegal(inner)
@@ -208,9 +213,9 @@ class StoreWriter:
             return _ILLEGAL, (
                 f"body of {len(inner.body)} bytes, at most {self._config.max_message_size}"
             )
-        if len(inner.properties) > MAX_PROPERTIES:
+        if len(inner.properties) > PROPERTIES_MAX_SIZE:
             return PutMessageStatus.PROPERTIES_SIZE_EXCEEDED, (
-                f"properties of {len(inner.properties)} bytes, at most {MAX_PROPERTIES}"
+                f"properties of {len(inner.properties)} bytes, at most {PROPERTIES_MAX_SIZE}"
             )
         if inner.sys_flag & _SPECIAL or self._multi_dispatch:
             reason = self._illegal_special(inner)
@@ -235,7 +240,7 @@ class StoreWriter:
             return ""
         if inner.sys_flag & INNER_BATCH:
             topic = self._queues.topics.get(inner.topic)
-            if inner_count(inner.properties) is None or topic is None or not topic.batch:
+            if peek_inner_count(inner.properties) is None or topic is None or not topic.batch:
                 return "inner batch without INNER_NUM, or no BatchCQ topic"
         elif self._multi_dispatch and MULTI_DISPATCH in inner.properties:
             return check_names(inner.topic, inner.properties)
@@ -273,7 +278,7 @@ class StoreWriter:
         if inner.sys_flag & INNER_BATCH:
             base = str(queue_offset).encode()
             inner.properties = set_property(inner.properties, b"INNER_BASE", base)
-            return inner_count(inner.properties) or 1, ()
+            return peek_inner_count(inner.properties) or 1, ()
         if self._multi_dispatch and MULTI_DISPATCH in inner.properties:
             inner.properties, drawn = draw_offsets(self._queues, inner)
             return 1, drawn

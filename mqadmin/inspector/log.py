@@ -10,6 +10,8 @@ from msgspec import structs
 from broker.errors import StoreError
 from broker.store.format.commitlog import (
     BLANK_SIZE,
+    MAGIC_AT,
+    MAGIC_PREFIX,
     Blank,
     Damage,
     LogRecord,
@@ -41,8 +43,8 @@ def torn_record(data: bytes, base_offset: int, position: int) -> LogRecord | Non
         return None
     least = max(position - _LONGEST, 0)
     at = position
-    while (at := data.rfind(b"\xda\xa3\x20", least, at)) >= least + 4:
-        begin = at - 4
+    while (at := data.rfind(MAGIC_PREFIX, least, at)) >= least + MAGIC_AT:
+        begin = at - MAGIC_AT
         whole = check_record(data, begin, check_crc=False) == position - begin
         if whole and own_offset(data, begin) == base_offset + begin:
             record = read_record(data, begin, base_offset)

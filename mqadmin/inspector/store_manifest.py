@@ -1,7 +1,7 @@
 """Read ``queueEnds.json``, in which our broker records facts about a store.
 
 Only the keys that inspection uses are read; a Java broker does not write the file. The format is
-documented in :mod:`broker.store.store_manifest`, which inspection must not import: it writes.
+documented in :mod:`broker.store.recovery.store_manifest`; inspection must not import it: it writes.
 """
 
 import json

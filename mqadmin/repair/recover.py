@@ -14,7 +14,6 @@ Theory of operation
     accepted even if its physical offset is wrong, because that field may be the corrupt one.
 """
 
-import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
@@ -29,6 +28,8 @@ from broker.store.format.commitlog import (
     BAD_CRC,
     BAD_PROPERTY_CRC,
     BLANK_HERE,
+    MAGIC_AT,
+    RECORD_MAGICS,
     check_record,
     file_start,
     own_offset,
@@ -50,7 +51,6 @@ from mqadmin.message_row import MessageRow
 from mqadmin.repair.filler import TOPIC as FILLER_TOPIC
 from mqadmin.repair.survey import arrange
 
-_MAGIC: Final = re.compile(rb"\xda\xa3\x20[\xa7\xab]")
 LOST: Final = "lost"
 _FILLER_WORDS: Final = b"mqadmin store repair:"
 
@@ -200,7 +200,7 @@ def _begins_at(data: bytes, position: int, base: int) -> bool:
 
 def _likely_base(data: bytes, named: int) -> int | None:
     """Return the start in a file's name if any record in it matches that start, else None."""
-    if any(_begins_at(data, hit.start() - 4, named) for hit in _MAGIC.finditer(data)):
+    if any(_begins_at(data, hit.start() - MAGIC_AT, named) for hit in RECORD_MAGICS.finditer(data)):
         return named
     return None
 
@@ -213,9 +213,9 @@ def _next(file: FileBytes, start: int, base: int | None) -> tuple[int, int | Non
     """Return the position of the next acceptable record and the start it implies; -1 if none."""
     data = file.data
     other = -1
-    at = start + 4
-    while (hit := _MAGIC.search(data, at, file.data_end)) is not None:
-        position = hit.start() - 4
+    at = start + MAGIC_AT
+    while (hit := RECORD_MAGICS.search(data, at, file.data_end)) is not None:
+        position = hit.start() - MAGIC_AT
         at = hit.start() + 1
         if check_record(data, position) <= 0:
             continue

@@ -249,13 +249,13 @@ class Promise:
             assert self.crashes > 1 or not twice or self._may_be_delayed(found, twice), twice
 
     def _may_be_delayed(self, found: "dict[Queue, list[MessageExt]]", numbers: list[int]) -> bool:
-        scheduled = {
+        suspended = {
             int(message.body[:6])
             for (topic, _), messages in found.items()
             if topic == SCHEDULE_TOPIC
             for message in messages
         }
-        return scheduled >= set(numbers)
+        return suspended >= set(numbers)
 
     def _check_sent_back(self, broker: SimBroker, found: "dict[Queue, list[MessageExt]]") -> None:
         """A message below the committed offset that was sent back has its copy."""

@@ -60,10 +60,6 @@ CODES: Final = {
     GetMessageStatus.OFFSET_TOO_SMALL: ResponseCode.PULL_OFFSET_MOVED,
     GetMessageStatus.OFFSET_RESET: ResponseCode.PULL_OFFSET_MOVED,
 }
-EMPTY_QUEUE: Final = {
-    GetMessageStatus.NO_MATCHED_LOGIC_QUEUE,
-    GetMessageStatus.NO_MESSAGE_IN_QUEUE,
-}
 REMARKS: Final = {status: b'"%b"' % status.name.encode() for status in GetMessageStatus}
 
 EXECUTED_FIELDS: Final = (
@@ -191,7 +187,9 @@ class PullMessageProcessor:
             )
         if code == ResponseCode.PULL_NOT_FOUND and held is None:
             context.stats.get_missed.add(1)
-            if header.sys_flag & PULL_SUSPEND and self._park(connection, request, header, matcher):
+            if header.sys_flag & PULL_SUSPEND and self._suspend(
+                connection, request, header, matcher
+            ):
                 return None
         return self._reply(request, result, code, group, topic)
 
@@ -252,7 +250,7 @@ class PullMessageProcessor:
             max_offset=store.get_max_offset(header.topic, header.queue_id),
         )
 
-    def _park(
+    def _suspend(
         self,
         connection: "Connection",
         request: RemotingCommand,
@@ -271,10 +269,10 @@ class PullMessageProcessor:
         pull.tag_match = matcher.tags
         pull.properties_match = matcher.properties
         pull.held_bytes += len(header.subscription or "") + matcher.held_bytes
-        if not context.holds.park(pull):
+        if not context.holds.suspend(pull):
             return False
-        if context.on_park is not None:
-            context.on_park()
+        if context.on_suspend is not None:
+            context.on_suspend()
         return True
 
     # ---- filters and refusals

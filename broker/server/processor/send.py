@@ -17,7 +17,10 @@ broker properties sent by a client) takes the slow path, which decodes them into
 import random
 import struct
 from collections.abc import Awaitable, Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, Final, NamedTuple
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+from msgspec import json
 
 from broker.common import sysflag
 from broker.common import topic as names
@@ -29,6 +32,11 @@ from broker.message.properties import decode_properties, encode_properties, peek
 from broker.remoting.protocol.codes import RequestCode, ResponseCode
 from broker.remoting.protocol.command import RemotingCommand, response
 from broker.remoting.protocol.framing import encode_reply_json
+from broker.remoting.protocol.header.fields import wire_names
+from broker.remoting.protocol.header.send import (
+    SendMessageRequestHeader,
+    SendMessageRequestHeaderV2,
+)
 from broker.server import stats as counted
 from broker.server.context import BrokerContext
 from broker.server.processor.batch_records import (
@@ -58,36 +66,30 @@ MAX_TARGETS: Final = 100_000
 PARSED_AT_ONCE_BYTES: Final = 64 * 1024  # longer batches are decoded in slices
 ITEMS_PER_SLICE: Final = 2_048  # about 4 ms
 
-V2_FIELD_NAMES: Final = {
-    "producerGroup": "a",
-    "topic": "b",
-    "defaultTopic": "c",
-    "defaultTopicQueueNums": "d",
-    "queueId": "e",
-    "sysFlag": "f",
-    "bornTimestamp": "g",
-    "flag": "h",
-    "properties": "i",
-    "reconsumeTimes": "j",
-    "unitMode": "k",
-    "maxReconsumeTimes": "l",
-    "batch": "m",
-    "brokerName": "n",
+# Wire names of the short header (V2), from its declaration: a send reads the fields it needs from
+# the dictionary, because building the header object costs as much as the rest of the request.
+_FIELDS: Final = wire_names(SendMessageRequestHeaderV2)
+TOPIC: Final = _FIELDS["topic"]
+DEFAULT_TOPIC: Final = _FIELDS["default_topic"]
+DEFAULT_QUEUES: Final = _FIELDS["default_topic_queue_nums"]
+QUEUE_ID: Final = _FIELDS["queue_id"]
+SYS_FLAG: Final = _FIELDS["sys_flag"]
+BORN_TIMESTAMP: Final = _FIELDS["born_timestamp"]
+FLAG: Final = _FIELDS["flag"]
+PROPERTIES: Final = _FIELDS["properties"]
+RECONSUME_TIMES: Final = _FIELDS["reconsume_times"]
+UNIT_MODE: Final = _FIELDS["unit_mode"]
+MAX_RECONSUME_TIMES: Final = _FIELDS["max_reconsume_times"]
+BATCH: Final = _FIELDS["batch"]
+# Long name -> short name of the fields that both forms have.
+SHORT_NAMES: Final = {
+    long_name: _FIELDS[name] for name, long_name in wire_names(SendMessageRequestHeader).items()
 }
 
 UNIQ_KEY: Final = b"UNIQ_KEY\x01"
+UNIQ_KEY_SIZE: Final = len(UNIQ_KEY)
 WAIT: Final = props.PROPERTY_WAIT_STORE_MSG_OK.encode()
 WAIT_FALSE: Final = WAIT + b"\x01false"  # only a hint: the found name may be longer, as in XWAIT
-
-
-class _SlowReply(NamedTuple):
-    """The values that the response to a slow-path message needs."""
-
-    connection: "Connection"
-    request: RemotingCommand
-    queue_id: int
-    uniq_key: str
-    wait: bool
 
 
 class SendMessageProcessor:
@@ -140,37 +142,36 @@ class SendMessageProcessor:
     def send_v1(self, connection: "Connection", request: RemotingCommand) -> Reply:
         """SEND_MESSAGE: the header with long field names."""
         ext = request.ext_fields
-        request.ext_fields = {V2_FIELD_NAMES.get(name, name): value for name, value in ext.items()}
+        request.ext_fields = {SHORT_NAMES.get(name, name): value for name, value in ext.items()}
         return self.send(connection, request)
 
     def send(self, connection: "Connection", request: RemotingCommand) -> Reply:
         """SEND_MESSAGE_V2: the header with one-letter field names."""
         ext = request.ext_fields
-        if ext.get("m") == "true":
+        if ext.get(BATCH) == "true":
             return self.send_batch(connection, request)
         try:
-            topic = ext["b"]
-            queue_id = int(ext["e"])
+            topic = ext[TOPIC]
+            queue_id = int(ext[QUEUE_ID])
             target = self._targets.get(topic)
             if target is None:
                 return self._first_send(connection, request, topic, self.send)
             if not 0 <= queue_id < target.queue_limit:
                 if queue_id >= 0:
                     return self._mark(bad_queue(request, queue_id, target.config))
-                # As in Java, a negative queue id selects a random queue.
-                queue_id = random.randrange(max(1, target.config.write_queue_nums))
-            raw = ext.get("i", "").encode()
+                queue_id = _random_queue(target)
+            raw = ext.get(PROPERTIES, "").encode()
             inner = MessageExtBrokerInner(
                 topic,
                 queue_id,
                 request.body,  # type: ignore[arg-type]
                 raw,
-                int(ext["h"]),
-                int(ext["f"]) | target.sys_flag,
-                int(ext["g"]),
+                int(ext[FLAG]),
+                int(ext[SYS_FLAG]) | target.sys_flag,
+                int(ext[BORN_TIMESTAMP]),
                 connection.remote_host,
                 self._store_host,
-                int(ext.get("j") or 0),
+                int(ext.get(RECONSUME_TIMES) or 0),
             )
         except (KeyError, ValueError) as error:
             return self._mark(bad_field(request, error))
@@ -180,52 +181,39 @@ class SendMessageProcessor:
         if at < 0 or (at and raw[at - 1] != 2) or target.slow or _is_special(raw):
             return self._send_slowly(connection, request, inner, target)
         end = raw.find(b"\x02", at)
-        uniq_key = raw[at + 9 : end] if end > 0 else raw[at + 9 :]
+        start = at + UNIQ_KEY_SIZE
+        uniq_key = raw[start:end] if end > 0 else raw[start:]
         if not uniq_key:
             return self._send_slowly(connection, request, inner, target)
         suffix = self._suffix
         inner.properties = raw + suffix if raw.endswith(b"\x02") else raw + b"\x02" + suffix
-        try:
-            result = self._store.put_message(inner)
-        except struct.error as error:  # a number in the header does not fit its field
-            return self._mark(bad_field(request, error))
-        if result.status is not PutMessageStatus.PUT_OK:
-            return self._mark(self._failed(request, result))
-        self._count(target, result.store_size, 1)
-        ext_json = self._reply % (
-            result.physical_offset,
-            queue_id,
-            result.queue_offset,
-            uniq_key if uniq_key.isalnum() else _in_json(uniq_key),
+        wait = self._sync and not (WAIT_FALSE in raw and peek_property(raw, WAIT) == b"false")
+        return self._store_one(
+            connection, request, inner, target, queue_id=queue_id, uniq_key=uniq_key, wait=wait
         )
-        if self._sync and not (WAIT_FALSE in raw and peek_property(raw, WAIT) == b"false"):
-            self._flushed.wait(connection, request, ext_json, result.physical_end)
-            return None
-        return encode_reply_json(request.opaque, 0, ext_json)
 
     def send_batch(self, connection: "Connection", request: RemotingCommand) -> Reply:
         """SEND_BATCH_MESSAGE: store one record per message, or one record for the whole batch."""
         ext = request.ext_fields
         try:
-            topic = ext["b"]
-            queue_id = int(ext["e"])
+            topic = ext[TOPIC]
+            queue_id = int(ext[QUEUE_ID])
             target = self._targets.get(topic)
             if target is None:
                 return self._first_send(connection, request, topic, self.send_batch)
             if not 0 <= queue_id < target.queue_limit:
                 if queue_id >= 0:
                     return self._mark(bad_queue(request, queue_id, target.config))
-                # As in Java, a negative queue id selects a random queue.
-                queue_id = random.randrange(max(1, target.config.write_queue_nums))
+                queue_id = _random_queue(target)
             head = BatchHead(
                 topic,
                 queue_id,
-                int(ext["h"]),
-                int(ext["f"]) | target.sys_flag,
-                int(ext["g"]),
+                int(ext[FLAG]),
+                int(ext[SYS_FLAG]) | target.sys_flag,
+                int(ext[BORN_TIMESTAMP]),
                 connection.remote_host,
                 self._store_host,
-                decode_properties(ext.get("i", "")),
+                decode_properties(ext.get(PROPERTIES, "")),
             )
         except (KeyError, ValueError) as error:
             return self._mark(bad_field(request, error))
@@ -364,12 +352,12 @@ class SendMessageProcessor:
     def _create_topic(self, request: RemotingCommand, topic: str) -> TopicConfig | None:
         ext = request.ext_fields
         topics = self._context.topics
-        flag = sysflag.TOPIC_UNIT if ext.get("k") == "true" else 0
+        flag = sysflag.TOPIC_UNIT if ext.get(UNIT_MODE) == "true" else 0
         if names.is_retry_topic(topic):
             flag = sysflag.TOPIC_UNIT_SUB if flag else 0
             return topics.ensure(topic, 1, sys_flag=flag)
         return topics.create_for_send(
-            topic, ext.get("c", names.TBW102), int(ext.get("d") or 0), flag
+            topic, ext.get(DEFAULT_TOPIC, names.TBW102), int(ext.get(DEFAULT_QUEUES) or 0), flag
         )
 
     def _send_slowly(
@@ -405,25 +393,41 @@ class SendMessageProcessor:
         if inner.topic != target.config.topic_name:
             target = self._counting(inner.topic, target)
         inner.properties = encode_properties(properties)
-        reply = _SlowReply(connection, request, queue_id, uniq_key, _waits(properties))
-        if persisted:
-            return self._store_slowly(reply, inner, target)
-        return self._store_persisted(reply, inner, target)
+        wait = self._sync and _waits(properties)
+        store = partial(
+            self._store_one,
+            connection,
+            request,
+            inner,
+            target,
+            queue_id=queue_id,
+            uniq_key=uniq_key.encode(),
+            wait=wait,
+        )
+        return store() if persisted else self._store_persisted(request, store)
 
     async def _store_persisted(
-        self, reply: "_SlowReply", inner: MessageExtBrokerInner, target: Target
+        self, request: RemotingCommand, store: Callable[[], Answer]
     ) -> Answer:
         """Store in a dead-letter queue that was just created: topics.json is written first."""
         try:
             await self._context.topics.persist()
         except (RocketMQError, OSError) as error:
-            return self._mark(not_written(reply.request, error))
-        return self._store_slowly(reply, inner, target)
+            return self._mark(not_written(request, error))
+        return store()
 
-    def _store_slowly(
-        self, reply: "_SlowReply", inner: MessageExtBrokerInner, target: Target
+    def _store_one(
+        self,
+        connection: "Connection",
+        request: RemotingCommand,
+        inner: MessageExtBrokerInner,
+        target: Target,
+        *,
+        queue_id: int,
+        uniq_key: bytes,
+        wait: bool,
     ) -> Answer:
-        connection, request, queue_id, uniq_key, wait = reply
+        """Store one message of either path; respond now, or with ``wait`` after the flush."""
         try:
             result = self._store.put_message(inner)
         except struct.error as error:  # a number in the header does not fit its field
@@ -435,9 +439,9 @@ class SendMessageProcessor:
             result.physical_offset,
             queue_id,
             result.queue_offset,
-            _in_json(uniq_key.encode()),
+            uniq_key if uniq_key.isalnum() else _in_json(uniq_key),
         )
-        if self._sync and wait:
+        if wait:
             self._flushed.wait(connection, request, ext_json, result.physical_end)
             return None
         return encode_reply_json(request.opaque, 0, ext_json)
@@ -500,7 +504,7 @@ class SendMessageProcessor:
 
     def _max_reconsume(self, request: RemotingCommand, config: SubscriptionGroupConfig) -> int:
         if request.version >= VERSION_WITH_MAX_RECONSUME:
-            text = request.ext_fields.get("l")
+            text = request.ext_fields.get(MAX_RECONSUME_TIMES)
             if text:
                 return int(text)
         return config.retry_max_times
@@ -544,6 +548,11 @@ class SendMessageProcessor:
         return self._mark(response(RemotingCommand(opaque=opaque), code, remark))
 
 
+def _random_queue(target: Target) -> int:
+    """Return the queue for a negative queue id: as in Java, a random one."""
+    return random.randrange(max(1, target.config.write_queue_nums))
+
+
 def _is_special(raw: bytes) -> bool:
     """Return whether a property string contains a name that needs the slow path.
 
@@ -568,8 +577,6 @@ def _waits(properties: Mapping[str, str]) -> bool:
 
 def _in_json(text: bytes) -> bytes:
     """Return text as encoded between the quotes of a JSON string."""
-    from msgspec import json
-
     return json.encode(text.decode("utf-8", "replace"))[1:-1]
 
 

@@ -10,16 +10,16 @@ A queue's units form an array: unit q is at byte 20 x q of its files. Only dispa
 from collections.abc import Callable
 from typing import Any, Final
 
-from broker.common.java import string_hash
 from broker.common.topic import SCHEDULE_TOPIC
 from broker.message.record import MAGIC_V1, MAGIC_V2, TOPIC_MAX_SIZE_V1
 from broker.store.format.consumequeue import (
-    PRE_BLANK,
     PRE_BLANK_SIZE,
     UNIT_SIZE,
     UNIT_STRUCT,
+    encode_fillers,
     is_queue_name,
 )
+from broker.store.format.indexfile import topic_prefix
 from broker.store.logfile.mapped_file import NOWHERE, PAGE, MappedFile, MappedFileQueue
 
 _PACK_INTO: Final = UNIT_STRUCT.pack_into
@@ -55,8 +55,7 @@ class Topic:
             self.magic = MAGIC_V1
             self.stored = bytes((len(self.data),)) + self.data
         self.stored_size = len(self.stored)
-        # Hash of "topic#", the common prefix of all index keys of the topic, unsigned.
-        self.key_prefix = string_hash(name + "#") & 0xFFFFFFFF
+        self.key_prefix = topic_prefix(name)
         # The schedule topic has delivery times in place of tags codes; a batch topic (attribute
         # queue.type=BatchCQ) has BatchConsumeQueues. ``special``: scheduled, batch or not usable;
         # dispatch then leaves its fast path.
@@ -429,7 +428,7 @@ class ConsumeQueue:
         file = self.files.create(start)
         fillers = (queue_offset * UNIT_SIZE - start) // UNIT_SIZE
         file.reserve_ahead(fillers * UNIT_SIZE)
-        file.mapping[: fillers * UNIT_SIZE] = PRE_BLANK * fillers
+        file.mapping[: fillers * UNIT_SIZE] = encode_fillers(fillers)
         self.min_offset = queue_offset
         next_offset = self.next_offset
         self._set_end(queue_offset)

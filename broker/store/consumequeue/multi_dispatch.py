@@ -13,14 +13,13 @@ from typing import TYPE_CHECKING, Final
 
 from broker.common.java import parse_number
 from broker.common.topic import SCHEDULE_TOPIC
-from broker.message.properties import peek_property, set_property
-from broker.store.commitlog import MAX_PROPERTIES, RecordTooLargeError
+from broker.message.properties import PROPERTIES_MAX_SIZE, peek_property, set_property
 from broker.store.format.consumequeue import is_queue_name
+from broker.store.results import MessageExtBrokerInner, RecordTooLargeError
 
 if TYPE_CHECKING:
     from broker.store.consumequeue.consume_queue import ConsumeQueue
     from broker.store.consumequeue.consume_queue_store import ConsumeQueueStore
-    from broker.store.results import MessageExtBrokerInner
 
 MULTI_DISPATCH: Final = b"INNER_MULTI_DISPATCH"
 QUEUE_OFFSETS: Final = b"INNER_MULTI_QUEUE_OFFSET"
@@ -77,7 +76,7 @@ def queue_of(queues: "ConsumeQueueStore", name: bytes, queue_id: int) -> "Consum
 
 
 def draw_offsets(
-    queues: "ConsumeQueueStore", inner: "MessageExtBrokerInner"
+    queues: "ConsumeQueueStore", inner: MessageExtBrokerInner
 ) -> "tuple[bytes, list[ConsumeQueue]]":
     """Allocate the next offset of each further queue; (properties with the offsets, queues).
 
@@ -98,10 +97,10 @@ def draw_offsets(
         properties = inner.properties
         if offsets:
             properties = set_property(properties, QUEUE_OFFSETS, ",".join(offsets).encode())
-        if len(properties) > MAX_PROPERTIES:
+        if len(properties) > PROPERTIES_MAX_SIZE:
             raise RecordTooLargeError(
                 f"properties of {len(properties)} bytes with their queue offsets,"
-                f" at most {MAX_PROPERTIES}"
+                f" at most {PROPERTIES_MAX_SIZE}"
             )
     except BaseException:
         return_offsets(drawn)

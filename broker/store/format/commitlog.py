@@ -31,6 +31,7 @@ from broker.message.message import MessageExt
 from broker.message.record import (
     FIXED_SIZES,
     HOST_SHAPES,
+    HOST_V6_SIZE,
     MAGIC_BLANK,
     MAGIC_V1,
     MAGIC_V2,
@@ -46,6 +47,9 @@ from broker.store.format.table import Layout, rows
 FILE_SIZE: Final = 1 << 30  # mappedFileSizeCommitLog
 NAME_DIGITS: Final = 20
 BLANK_SIZE: Final = 8
+PROPERTIES_LENGTH_SIZE: Final = next(
+    field.width for field in RECORD_LAYOUT if field.name == "propertiesLength"
+)
 
 RECORD: Final = Layout(
     name="record",
@@ -115,7 +119,14 @@ _KIND_OF = {
 
 # A run of zeros of this length ends the reported region of a torn write at the log's end.
 _PAGE = 4096
-_STARTS = re.compile(rb"\xda\xa3\x20[\xa7\xab]|\xcb\xd4\x31\x94")
+# Position of the magic code in records and blank records, and the codes as stored. A search for
+# records looks for the bytes that both codes share, then checks the whole record.
+MAGIC_AT: Final = RECORD.offset("magicCode")
+_MAGICS = (MAGIC_V1.to_bytes(4, "big"), MAGIC_V2.to_bytes(4, "big"))
+_BLANK_MAGIC = MAGIC_BLANK.to_bytes(4, "big")
+MAGIC_PREFIX: Final = _MAGICS[0][:3]
+RECORD_MAGICS: Final = re.compile(b"|".join(map(re.escape, _MAGICS)))
+_STARTS = re.compile(b"|".join(map(re.escape, (*_MAGICS, _BLANK_MAGIC))))
 _NOT_ZERO = re.compile(rb"[^\0]")
 _BLOCK = 1 << 16
 _ZEROS = bytes(_BLOCK)
@@ -128,12 +139,12 @@ class Shape:
 
     def __init__(self, shape: int) -> None:
         """Compute the positions for ``shape``: bit 0 is an IPv6 born host, bit 1 store host."""
-        wide = {"bornHost": 20 if shape & 1 else 8, "storeHost": 20 if shape & 2 else 8}
+        wide = {"bornHost": shape & 1, "storeHost": shape & 2}
         layout = Layout(
             name="record",
             title="",
             fields=tuple(
-                structs.replace(field, width=wide.get(field.name, field.width))
+                structs.replace(field, width=HOST_V6_SIZE if wide.get(field.name) else field.width)
                 for field in RECORD.fields
             ),
         )
@@ -160,6 +171,7 @@ class Shape:
 
 SHAPES = tuple(Shape(shape) for shape in range(HOST_SHAPES))
 RECORD_LEAST: Final = MIN_RECORD_SIZE
+LARGEST_HEAD: Final = max(FIXED_SIZES)
 
 
 class LogRecord(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -319,6 +331,13 @@ def store_timestamp(buf: Buffer, position: int) -> int:
     return int.from_bytes(buf[at : at + 8], "big", signed=True)
 
 
+def peek_store_timestamp(buf: Buffer, position: int) -> int:
+    """:func:`store_timestamp`, or -1 if neither a magic code nor a whole header is there."""
+    if len(buf) - position < LARGEST_HEAD or not RECORD_MAGICS.match(buf, position + MAGIC_AT):
+        return -1
+    return store_timestamp(buf, position)
+
+
 def read_record(
     buf: Buffer, position: int, base_offset: int = 0, message: MessageExt | None = None
 ) -> LogRecord:
@@ -370,8 +389,7 @@ def resync(buf: Buffer, start: int, base_offset: int, end: int | None = None) ->
     """
     if end is None:
         end = len(buf)
-    # The magic code follows the 4 bytes of the length.
-    search = start + 4
+    search = start + MAGIC_AT
     while search < end:
         stop = min(search + _BLOCK, end)
         # Skip zeros without the regex: the unused rest of a file may be a GiB of them.
@@ -383,8 +401,8 @@ def resync(buf: Buffer, start: int, base_offset: int, end: int | None = None) ->
         if hit is None:
             search = stop
             continue
-        position = hit.start() - 4
-        if hit[0][0] == 0xCB:
+        position = hit.start() - MAGIC_AT
+        if hit[0] == _BLANK_MAGIC:
             if _HEAD.unpack_from(buf, position)[0] == len(buf) - position:
                 return position
         elif is_plausible(buf, position, base_offset):

@@ -16,8 +16,10 @@ does not fit into tagsCode; tagsCode is then their address.
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
-from broker.common.java import string_hash
+from broker.common.java import INT16_MAX, parse_number, string_hash
 from broker.errors import LocalProtocolError, RemoteProtocolError
+from broker.message.message import PROPERTY_INNER_NUM, PROPERTY_TAGS
+from broker.message.properties import peek_property
 from broker.message.record import Buffer
 from broker.store.format.commitlog import Damage, file_name
 from broker.store.format.table import Layout, rows
@@ -97,6 +99,11 @@ EXT_END: Final = b"\xff\xff"
 EXT_END_LEFT: Final = 4
 EXT_LARGEST_UNIT: Final = 32_767
 _EXT_HEAD = EXT_UNIT.packer()
+_TAGS: Final = PROPERTY_TAGS.encode()
+_TAGS_MARK: Final = _TAGS + b"\x01"
+_LATER_TAGS_MARK: Final = b"\x02" + _TAGS_MARK  # not the first property
+_LATER_TAGS_SIZE: Final = len(_LATER_TAGS_MARK)
+_INNER_NUM: Final = PROPERTY_INNER_NUM.encode()
 # A tagsCode at or below this is an extension address: no 32-bit hash is that low.
 EXT_ADDRESS_MAX: Final = -(1 << 31) - 1
 
@@ -135,11 +142,27 @@ def tags_code(tags: str | bytes | None) -> int:
 
     **Source:** RocketMQ ``MessageExtBrokerInner#tagsString2tagsCode`` (Java ``String#hashCode``).
     """
-    if not tags:
-        return 0
-    if isinstance(tags, bytes):
-        tags = tags.decode("utf-8", "replace")
-    return string_hash(tags)
+    return string_hash(tags) if tags else 0
+
+
+def peek_tags(properties: bytes) -> bytes:
+    """The TAGS of an encoded property string, empty without; faster than peek_property."""
+    at = properties.rfind(_LATER_TAGS_MARK) + _LATER_TAGS_SIZE
+    if at >= _LATER_TAGS_SIZE or (at := properties.startswith(_TAGS_MARK) * len(_TAGS_MARK)):
+        end = properties.find(b"\x02", at)
+        if end > at:
+            return properties[at:end]
+        return peek_property(properties, _TAGS) or b""
+    return b""
+
+
+def peek_inner_count(properties: bytes) -> int | None:
+    """Number of messages in an inner batch record; None if INNER_NUM is not 1 to 32767.
+
+    **Source:** RocketMQ CommitLog#getMessageNum (a short).
+    """
+    text = peek_property(properties, _INNER_NUM)
+    return None if text is None else parse_number(text, 1, INT16_MAX)
 
 
 def place_of(queue_offset: int, file_size: int = FILE_SIZE) -> tuple[str, int]:

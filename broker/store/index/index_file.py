@@ -10,7 +10,7 @@ not count: see :func:`repair_slots`.
 from array import array
 from typing import Any, Final
 
-from broker.common.java import extend_hash
+from broker.common.java import INT32_MAX
 from broker.store.format.indexfile import (
     ENTRY_SIZE,
     ENTRY_STRUCT,
@@ -20,46 +20,15 @@ from broker.store.format.indexfile import (
     SLOT_STRUCT,
     IndexHeader,
     decode_header,
+    key_hash,
     overlaps,
     walk_chain,
 )
 from broker.store.logfile.mapped_file import MappedFile
 
-MAX_INT32: Final = (1 << 31) - 1
-_MASK: Final = 0xFFFFFFFF
 _READ_SLOT: Final = SLOT_STRUCT.unpack_from
 _WRITE_SLOT: Final = SLOT_STRUCT.pack_into
 _WRITE_ENTRY: Final = ENTRY_STRUCT.pack_into
-
-# The hash is a number in base 31 whose digits are the characters. int() parses base 31 at C speed,
-# but only digits below 31, so each character c is split into c // 31 and c % 31:
-# hash = 31 * int(quotients) + int(remainders). Three to four times faster than sum(map(mul)).
-_DIGITS: Final = b"0123456789abcdefghijklmnopqrstu"
-_QUOTIENTS: Final = bytes(_DIGITS[c // 31] for c in range(256))
-_REMAINDERS: Final = bytes(_DIGITS[c % 31] for c in range(256))
-_LONGEST_DIRECT: Final = 1024  # int() rejects more than 4300 digits
-_POWERS: Final = tuple(pow(31, n, 1 << 32) for n in range(_LONGEST_DIRECT + 1))
-
-
-def key_hash(prefix: int, key: bytes) -> int:
-    """Index hash of a key, never negative; ``prefix`` is the unsigned hash of ``topic#``.
-
-    **Source:** RocketMQ IndexFile#indexKeyHashMethod.
-    """
-    size = len(key)
-    if 0 < size <= _LONGEST_DIRECT and key.isascii():
-        value = (
-            prefix * _POWERS[size]
-            + 31 * int(key.translate(_QUOTIENTS), 31)
-            + int(key.translate(_REMAINDERS), 31)
-        ) & _MASK
-    else:
-        value = extend_hash(prefix, key) & _MASK
-    if value > MAX_INT32:
-        value = _MASK + 1 - value
-        if value > MAX_INT32:
-            return 0  # -2^31 has no absolute value as an int
-    return value
 
 
 class IndexFile:
@@ -139,7 +108,7 @@ class IndexFile:
         if self.count == 2 or first[1] == last[1]:
             return self.begin_timestamp == self.end_timestamp
         begin, end = self.begin_timestamp, self.end_timestamp
-        return bool(last[2] == (min((end - begin) // 1000, MAX_INT32) if 0 < begin <= end else 0))
+        return bool(last[2] == (min((end - begin) // 1000, INT32_MAX) if 0 < begin <= end else 0))
 
     def open_for_writing(self) -> None:
         """Reserve the file's disk space and map it; required before :meth:`put_keys`."""
@@ -151,8 +120,8 @@ class IndexFile:
     ) -> int:
         """Add an entry for each key of one message; return the number of entries that fitted.
 
-        ``prefix`` is the unsigned hash of ``topic#``. Hash, entry and slot are inlined instead of
-        calling functions: this loop is the most expensive part of a dispatch.
+        ``prefix`` is the unsigned hash of ``topic#``. Entry and slot are inlined instead of calling
+        functions: this loop is the most expensive part of a dispatch.
 
         **Source:** RocketMQ IndexFile#putKey.
         """
@@ -163,25 +132,13 @@ class IndexFile:
         entry_at = self._entries_at + count * ENTRY_SIZE
         begin = self.begin_timestamp
         seconds = (store_timestamp - begin) // 1000 if 0 < begin <= store_timestamp else 0
-        if seconds > MAX_INT32:
-            seconds = MAX_INT32
+        if seconds > INT32_MAX:
+            seconds = INT32_MAX
         first = count
         for key in keys:
             if count >= most:
                 break
-            size = len(key)
-            if size <= _LONGEST_DIRECT and key.isascii():
-                hashed = (
-                    prefix * _POWERS[size]
-                    + 31 * int(key.translate(_QUOTIENTS), 31)
-                    + int(key.translate(_REMAINDERS), 31)
-                ) & _MASK
-                if hashed > MAX_INT32:
-                    hashed = _MASK + 1 - hashed
-                    if hashed > MAX_INT32:
-                        hashed = 0
-            else:
-                hashed = key_hash(prefix, key)
+            hashed = key_hash(prefix, key)
             slot_at = HEADER_SIZE + hashed % slots * SLOT_SIZE
             previous = _READ_SLOT(mapping, slot_at)[0]
             if previous <= 0 or previous >= count:

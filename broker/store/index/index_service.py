@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 from typing import Final
 
+from broker.common.java import INT32_MAX
 from broker.errors import DiskFullError, StoreError
 from broker.store.format.indexfile import (
     ENTRY_SIZE,
@@ -19,9 +20,10 @@ from broker.store.format.indexfile import (
     SLOT_SIZE,
     IndexHeader,
     file_size,
+    key_hash,
     probe_slot_count,
 )
-from broker.store.index.index_file import MAX_INT32, IndexFile, cut_entries, key_hash
+from broker.store.index.index_file import IndexFile, cut_entries
 from broker.store.logfile.disk import Disk
 from broker.store.logfile.mapped_file import MappedFile
 
@@ -47,7 +49,7 @@ class IndexService:
         # Number of files before the first lost one, None if no file is known to be lost.
         self.whole_files: int | None = None
         # Position of the first file that must be validated because it was truncated.
-        self.doubtful = MAX_INT32
+        self.doubtful = INT32_MAX
         self.removed = False
         self._survey: list[tuple[str, int]] | None = None
         self.on_full: Callable[[IndexFile], None] | None = None
@@ -230,7 +232,7 @@ class IndexService:
         return [
             key
             for key in keys
-            if physical_offset not in full.find(key_hash(topic_prefix, key), 0, _EVER, MAX_INT32)
+            if physical_offset not in full.find(key_hash(topic_prefix, key), 0, _EVER, INT32_MAX)
         ]
 
     def settle(self) -> None:

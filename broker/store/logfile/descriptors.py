@@ -11,6 +11,7 @@ that no connection can take it in between.
 
 import errno
 import os
+import resource
 import threading
 from collections.abc import Callable
 from typing import Final, TypeVar
@@ -97,7 +98,5 @@ class DescriptorReserve:
 
 
 def _descriptor_limit() -> int:
-    import resource
-
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     return MAX_RESERVED * _SHARE if soft == resource.RLIM_INFINITY else soft

@@ -146,7 +146,7 @@ class Disk:
         A shorter file grows to ``length``; its data stays.
         """
         try:
-            if hasattr(os, "posix_fallocate"):
+            if sys.platform == "linux":
                 os.posix_fallocate(fd, start, length - start)
             else:
                 _fill(fd, start, length)
@@ -173,7 +173,7 @@ class Disk:
         Otherwise a scan of a large file would count as memory of this process from then on.
         """
         memory: object = mapping
-        if isinstance(memory, mmap.mmap) and hasattr(mmap, "MADV_DONTNEED"):
+        if isinstance(memory, mmap.mmap) and sys.platform == "linux":
             memory.madvise(mmap.MADV_DONTNEED)
 
     def sync_data(self, fd: int) -> None:

@@ -12,10 +12,10 @@ from broker.store.commitlog import CommitLog
 from broker.store.consumequeue import multi_dispatch
 from broker.store.consumequeue.consume_queue import ConsumeQueue, Topic
 from broker.store.consumequeue.consume_queue_store import ConsumeQueueStore
+from broker.store.dispatch.reput import ReputService
 from broker.store.format.commitlog import check_record
-from broker.store.reput import ReputService
+from broker.store.recovery.store_manifest import StoreManifest
 from broker.store.results import RecoveryReport
-from broker.store.store_manifest import StoreManifest
 
 # Bounds the recovery report of a store with many affected queues.
 MAX_NOTES: Final = 100
@@ -98,13 +98,13 @@ class ConsumeQueueValidator:
         position = physical_offset - file.start
         if check_record(file.mapping, position, file.size, check_crc=False) != size:
             return False
-        entry = self._reput.read(file.mapping, position, file.start)
-        owner = entry[5]
+        request = self._reput.read(file.mapping, position, file.start)
+        owner = request.queue
         if owner is queue:
-            return entry[4] == queue_offset
+            return request.queue_offset == queue_offset
         # The topic alone is not enough: the record may not be dispatched to this queue (a delayed
         # message in its schedule queue), or it replaced the unit's record after a power failure.
-        further = multi_dispatch.units(owner.topic.name, entry[6])
+        further = multi_dispatch.units(owner.topic.name, request.properties)
         return (queue.topic.data, queue_offset) in further
 
     def missing(self) -> bool:

@@ -7,7 +7,7 @@ settings to be repeated.
 from broker.store.config import DEFAULTS
 from broker.store.consumequeue.consume_queue_store import ConsumeQueueStore
 from broker.store.logfile.mapped_file import MappedFileQueue
-from broker.store.store_manifest import StoreManifest
+from broker.store.recovery.store_manifest import StoreManifest
 
 
 def detect_file_sizes(

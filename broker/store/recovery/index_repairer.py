@@ -17,6 +17,7 @@ from typing import Any, Final
 
 from broker.common.sysflag import TRANSACTION_MASK, TRANSACTION_ROLLBACK
 from broker.store.commitlog import CommitLog
+from broker.store.dispatch.reput import ReputService
 from broker.store.format.checkpoint import Checkpoint
 from broker.store.format.commitlog import check_record, own_offset
 from broker.store.format.indexfile import (
@@ -24,11 +25,12 @@ from broker.store.format.indexfile import (
     ENTRY_STRUCT,
     HEADER_SIZE,
     SLOT_SIZE,
+    key_hash,
+    peek_message_keys,
 )
-from broker.store.index.index_file import IndexFile, key_hash, repair_slots
+from broker.store.index.index_file import IndexFile, repair_slots
 from broker.store.index.index_service import IndexService
 from broker.store.recovery.progress import Progress, Unit
-from broker.store.reput import ReputService, message_keys
 from broker.store.results import RecoveryReport
 
 _MAX_SECONDS: Final = (1 << 31) - 1
@@ -172,13 +174,14 @@ class IndexValidator:
             or own_offset(mapping, position) != physical_offset
         ):
             return False
-        entry = self.reput.read(mapping, position, file.start)
+        request = self.reput.read(mapping, position, file.start)
         self._at = physical_offset
-        self._timestamp = entry[2]
+        self._timestamp = request.store_timestamp
         self._hashes = []
-        if entry[3] & TRANSACTION_MASK != TRANSACTION_ROLLBACK and entry[5].topic.usable:
-            prefix = entry[5].topic.key_prefix
-            self._hashes = [key_hash(prefix, key) for key in message_keys(entry[6])]
+        topic = request.queue.topic
+        if request.sys_flag & TRANSACTION_MASK != TRANSACTION_ROLLBACK and topic.usable:
+            keys = peek_message_keys(request.properties)
+            self._hashes = [key_hash(topic.key_prefix, key) for key in keys]
         return True
 
     def _zero_is_good(self) -> bool:

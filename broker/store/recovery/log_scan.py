@@ -15,11 +15,15 @@ from typing import TYPE_CHECKING, Final
 
 from broker.common.sysflag import TRANSACTION_MASK, TRANSACTION_PREPARED, TRANSACTION_ROLLBACK
 from broker.store.commitlog import CommitLog
+from broker.store.dispatch.reput import ReputService
+from broker.store.dispatch.request import DispatchRequest
 from broker.store.format.commitlog import (
     BAD_CRC,
     BAD_PROPERTY_CRC,
     BLANK_HERE,
     BLANK_SIZE,
+    MAGIC_AT,
+    MAGIC_PREFIX,
     NOT_WRITTEN,
     check_record,
     file_name,
@@ -31,17 +35,14 @@ from broker.store.logfile.disk import Disk
 from broker.store.logfile.mapped_file import NOWHERE, MappedFile
 from broker.store.recovery.progress import MIB, Progress
 from broker.store.recovery.queue_offset_validator import QueueOffsetValidator
-from broker.store.reput import Dispatch, ReputService
+from broker.store.recovery.store_manifest import StoreManifest
 from broker.store.results import FoundDamage, RecoveryReport
-from broker.store.store_manifest import StoreManifest
 
 if TYPE_CHECKING:
     from broker.store.recovery.vectorized_dispatcher import VectorizedDispatcher
 
 _log = logging.getLogger(__name__)
 
-# The bytes that the magic codes of v1 and v2 records share.
-_MAGIC_START: Final = b"\xda\xa3\x20"
 _SEARCH_BYTES: Final = 1 << 20
 # Bytes read between two calls that release mapped pages: bounds resident memory.
 _PAGE_OUT_BYTES: Final = 16 << 20
@@ -144,13 +145,14 @@ class LogScan:
                 position = max(known)
         return end
 
-    def _mismatched(self, entry: Dispatch, code: int, queue_offset: int) -> None:
+    def _mismatched(self, request: DispatchRequest, code: int, queue_offset: int) -> None:
         """Append a unit for a record with a corrupt queue offset and mark the record as damaged."""
-        self._reput.append_repaired(entry, code, queue_offset)
-        file = self._log.files.find(entry[0])
+        self._reput.append_repaired(request, code, queue_offset)
+        start = request.physical_offset
+        file = self._log.files.find(start)
         if file is not None:
-            reason = f"queue offset {entry[4]}, its place is {queue_offset}"
-            self._damaged(file, entry[0], entry[0] + entry[1], reason)
+            reason = f"queue offset {request.queue_offset}, expected {queue_offset}"
+            self._damaged(file, start, request.physical_end, reason)
 
     def _run(self, start: int) -> int:
         position = start
@@ -192,10 +194,10 @@ class LogScan:
                 continue
             size = check_record(mapping, position, file.size, check_crc=check_crc)
             if size > 0:
-                entry = reput.read(mapping, position, file.start)
-                reput.dispatch_record(entry)
-                self._previous_timestamp = entry[2]
-                self.last_timestamp = max(self.last_timestamp, entry[2])
+                request = reput.read(mapping, position, file.start)
+                reput.dispatch_record(request)
+                stored = self._previous_timestamp = request.store_timestamp
+                self.last_timestamp = max(self.last_timestamp, stored)
                 position += size
                 end = position
                 continue
@@ -281,14 +283,14 @@ class LogScan:
             at = start
             while at < stop:
                 end = min(stop, at + _SEARCH_BYTES)
-                # The magic code is located 4 bytes after the start of a record and may cross the
-                # end of the block.
-                hit = bytes(mapping[at : end + 8]).find(_MAGIC_START)
+                # The magic code may cross the end of the block.
+                block = bytes(mapping[at : end + BLANK_SIZE])
+                hit = block.find(MAGIC_PREFIX)
                 while hit >= 0:
-                    found = at + hit - 4
+                    found = at + hit - MAGIC_AT
                     if found >= position and is_plausible(mapping, found, file.start):
                         return found
-                    hit = bytes(mapping[at : end + 8]).find(_MAGIC_START, hit + 1)
+                    hit = block.find(MAGIC_PREFIX, hit + 1)
                 at = end
             position = stop
         return -1
@@ -309,11 +311,12 @@ class LogScan:
         # read is not the reference, because clocks may have been set back.
         if store_timestamp(mapping, position) < self._previous_timestamp:
             return False
-        entry = self._reput.read(mapping, position, file.start)
+        request = self._reput.read(mapping, position, file.start)
+        queue = request.queue
         return (
-            entry[3] & TRANSACTION_MASK in (TRANSACTION_PREPARED, TRANSACTION_ROLLBACK)
-            or entry[4] >= entry[5].max_offset
-            or entry[0] < entry[5].max_physical_offset
+            request.sys_flag & TRANSACTION_MASK in (TRANSACTION_PREPARED, TRANSACTION_ROLLBACK)
+            or request.queue_offset >= queue.max_offset
+            or request.physical_offset < queue.max_physical_offset
         )
 
     def _plausible_first(self, file: MappedFile) -> bool:

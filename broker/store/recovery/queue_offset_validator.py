@@ -20,46 +20,43 @@ units.
 """
 
 from collections.abc import Callable
-from typing import Final
 
 from broker.store.consumequeue.consume_queue import ConsumeQueue
-from broker.store.reput import Dispatch
+from broker.store.dispatch.request import DispatchRequest
+from broker.store.format.commitlog import RECORD_LEAST
 
-# Minimum record length: bounds how many records can be missing between two physical offsets.
-SHORTEST_RECORD: Final = 91
-
-Place = Callable[[Dispatch, int], None]
-MismatchedRecord = Callable[[Dispatch, int, int], None]
+Append = Callable[[DispatchRequest, int], None]
+MismatchedRecord = Callable[[DispatchRequest, int, int], None]
 
 
 class QueueOffsetValidator:
     """Validate the queue offsets of records passed in log order.
 
-    ``place(entry, tags code)`` receives the records with a valid offset,
-    ``misplaced(entry, tags code, queue offset)`` the others, with the offset they should have.
+    ``append(request, tags code)`` receives the records with a valid offset,
+    ``mismatched(request, tags code, queue offset)`` the others, with the offset they should have.
     """
 
-    def __init__(self, place: Place, misplaced: MismatchedRecord) -> None:
-        self._place = place
-        self._mismatched = misplaced
+    def __init__(self, append: Append, mismatched: MismatchedRecord) -> None:
+        self._append = append
+        self._mismatched = mismatched
         self._expected: dict[ConsumeQueue, int] = {}
-        self._held: dict[ConsumeQueue, tuple[Dispatch, int]] = {}
+        self._deferred: dict[ConsumeQueue, tuple[DispatchRequest, int]] = {}
 
-    def offer(self, entry: Dispatch, code: int) -> None:
+    def accept(self, request: DispatchRequest, code: int) -> None:
         """Validate the next record of the log and, first, the deferred record of its queue."""
-        queue, queue_offset = entry[5], entry[4]
-        if self._held and queue in self._held:
+        queue, queue_offset = request.queue, request.queue_offset
+        if self._deferred and queue in self._deferred:
             self._resolve(queue, queue_offset)
         expected = self._expected.get(queue)
         if expected is None:
-            expected = _next_of(queue, entry)
+            expected = _next_of(queue, request)
             self._expected[queue] = expected
         if queue_offset == expected or queue_offset == 0:
-            self._take(entry, code)
+            self._take(request, code)
         else:
-            self._held[queue] = (entry, code)
+            self._deferred[queue] = (request, code)
 
-    def offer_run(self, queue: ConsumeQueue, first: int, count: int, physical_offset: int) -> bool:
+    def accept_run(self, queue: ConsumeQueue, first: int, count: int, physical_offset: int) -> bool:
         """Return whether ``count`` records of a queue continue its sequence at offset ``first``.
 
         If so they count as accepted, and the caller writes their units. ``physical_offset`` is
@@ -70,7 +67,7 @@ class QueueOffsetValidator:
             expected = first
             if queue.max_offset > 0 and queue.max_physical_offset <= physical_offset:
                 expected = queue.max_offset
-        if queue in self._held or first not in (expected, 0):
+        if queue in self._deferred or first not in (expected, 0):
             return False
         self._expected[queue] = first + count
         return True
@@ -80,31 +77,34 @@ class QueueOffsetValidator:
 
         They were lost to corruption (``something_lost``) or expired before ``log_min``.
         """
-        for queue in list(self._held):
-            entry, code = self._held.pop(queue)
-            if (something_lost or self._end_before(queue) < log_min) and self._has_room(entry):
-                self._place(entry, code)
+        for queue in list(self._deferred):
+            request, code = self._deferred.pop(queue)
+            if (something_lost or self._end_before(queue) < log_min) and self._has_space(request):
+                self._append(request, code)
             else:
-                self._mismatched(entry, code, self._expected[queue])
+                self._mismatched(request, code, self._expected[queue])
 
     def _resolve(self, queue: ConsumeQueue, following: int) -> None:
-        entry, code = self._held.pop(queue)
+        request, code = self._deferred.pop(queue)
         expected = self._expected[queue]
-        if following != entry[4] + 1 and (following == expected + 1 or not self._has_room(entry)):
-            self._mismatched(entry, code, expected)
+        if following != request.queue_offset + 1 and (
+            following == expected + 1 or not self._has_space(request)
+        ):
+            self._mismatched(request, code, expected)
             self._expected[queue] = expected + 1
         else:
-            self._take(entry, code)
+            self._take(request, code)
 
-    def _take(self, entry: Dispatch, code: int) -> None:
-        self._expected[entry[5]] = entry[4] + 1
-        self._place(entry, code)
+    def _take(self, request: DispatchRequest, code: int) -> None:
+        self._expected[request.queue] = request.queue_offset + 1
+        self._append(request, code)
 
-    def _has_room(self, entry: Dispatch) -> bool:
+    def _has_space(self, request: DispatchRequest) -> bool:
         """Return whether the missing records fit between this record and its predecessor."""
-        end = self._end_before(entry[5])
-        lost = entry[4] - self._expected[entry[5]]
-        return lost * SHORTEST_RECORD <= entry[0] - (end if end <= entry[0] else 0)
+        start = request.physical_offset
+        end = self._end_before(request.queue)
+        lost = request.queue_offset - self._expected[request.queue]
+        return lost * RECORD_LEAST <= start - (end if end <= start else 0)
 
     def _end_before(self, queue: ConsumeQueue) -> int:
         """Physical end offset of the record before the expected one, 0 if there is none.
@@ -117,8 +117,8 @@ class QueueOffsetValidator:
         return before[0] + before[1] if before is not None else 0
 
 
-def _next_of(queue: ConsumeQueue, entry: Dispatch) -> int:
+def _next_of(queue: ConsumeQueue, request: DispatchRequest) -> int:
     """The expected queue offset of the first record read of a queue."""
-    if queue.max_offset > 0 and queue.max_physical_offset <= entry[0]:
+    if queue.max_offset > 0 and queue.max_physical_offset <= request.physical_offset:
         return queue.max_offset
-    return entry[4]
+    return request.queue_offset

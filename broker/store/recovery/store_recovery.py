@@ -34,11 +34,13 @@ import time
 from itertools import pairwise
 from typing import Any, Final
 
+from broker.common.java_json import loads
 from broker.errors import DiskFullError
 from broker.store.commitlog import CommitLog
 from broker.store.config import MessageStoreConfig
 from broker.store.config_file import ConfigFile
 from broker.store.consumequeue.consume_queue_store import ConsumeQueueStore
+from broker.store.dispatch.reput import ReputService
 from broker.store.flush import StoreCheckpoint
 from broker.store.format.commitlog import (
     BLANK_HERE,
@@ -48,7 +50,7 @@ from broker.store.format.commitlog import (
     store_timestamp,
 )
 from broker.store.format.consumequeue import PRE_BLANK_SIZE
-from broker.store.format.state import ABORT, CONFIG_DIR
+from broker.store.format.state import ABORT, CONFIG_DIR, encode_abort
 from broker.store.index.index_file import repair_slots
 from broker.store.index.index_service import IndexService
 from broker.store.logfile.disk import Disk
@@ -56,9 +58,8 @@ from broker.store.logfile.mapped_file import NOWHERE
 from broker.store.recovery.consume_queue_validator import MAX_NOTES, ConsumeQueueValidator
 from broker.store.recovery.index_repairer import IndexRepairer, IndexValidator
 from broker.store.recovery.log_scan import LogScan
-from broker.store.reput import ReputService
+from broker.store.recovery.store_manifest import StoreManifest
 from broker.store.results import FoundDamage, RecoveryReport
-from broker.store.store_manifest import StoreManifest
 
 _log = logging.getLogger(__name__)
 
@@ -71,7 +72,8 @@ def abort_content(disk: Disk, root: str) -> bytes:
     Java checks only whether the file exists; 5.x writes the pid.
     """
     device, inode = disk.identity(root)
-    return f"{os.getpid()}\nboot={disk.boot_id()} folder={device}:{inode}\n".encode()
+    identity = f"\nboot={disk.boot_id()} folder={device}:{inode}\n"
+    return encode_abort(os.getpid()) + identity.encode()
 
 
 def same_kernel(disk: Disk, root: str) -> bool:
@@ -390,8 +392,6 @@ class Recovery:
 
         Also registers the topics with batch queues.
         """
-        from broker.common.java_json import loads
-
         path = os.path.join(self._config.root, CONFIG_DIR, "topics.json")
         file = ConfigFile(path, self._disk)
         texts = [file.load(), file.load_backup()]

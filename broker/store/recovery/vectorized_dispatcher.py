@@ -17,6 +17,8 @@ import numpy as np
 
 from broker.common.sysflag import INNER_BATCH, TRANSACTION_MASK
 from broker.store.consumequeue.consume_queue import ConsumeQueue, Topic
+from broker.store.dispatch.reput import ReputService
+from broker.store.dispatch.request import DispatchRequest
 from broker.store.format import kernels
 from broker.store.format.columns import COLUMNS, ROWS, WITH_CRC, WITH_PROPERTIES, ScanBatch
 from broker.store.format.consumequeue import EXT_ADDRESS_MAX
@@ -27,10 +29,10 @@ from broker.store.format.hash_kernels import (
     key_seeds,
     key_slices,
 )
+from broker.store.format.indexfile import peek_message_keys
 from broker.store.index.vectorized import put_entries
 from broker.store.logfile.mapped_file import MappedFile
 from broker.store.recovery.queue_offset_validator import QueueOffsetValidator
-from broker.store.reput import Dispatch, ReputService, message_keys
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -97,7 +99,7 @@ class VectorizedDispatcher:
         self._reput.last_store_timestamp = int(batch.column("store_timestamp")[-1])
         self._reput.dispatched += batch.count - int(np.count_nonzero(slow))
 
-    def _read(self, file: MappedFile, batch: ScanBatch, row: int) -> Dispatch:
+    def _read(self, file: MappedFile, batch: ScanBatch, row: int) -> DispatchRequest:
         return self._reput.read(file.mapping, int(batch.column("position")[row]), file.start)
 
     # --- index --------------------------------------------------------------------------------
@@ -118,9 +120,14 @@ class VectorizedDispatcher:
         known = index.files[-1].end_physical_offset if index.files else -1
         for row in np.flatnonzero(~slow & (physical == known)).tolist():
             # The index may have only some keys of its last record: put_keys adds the missing ones.
-            entry = self._read(file, batch, row)
-            if keys := message_keys(entry[6]):
-                index.put_keys(entry[5].topic.key_prefix, keys, entry[0], entry[2])
+            request = self._read(file, batch, row)
+            if keys := peek_message_keys(request.properties):
+                index.put_keys(
+                    request.queue.topic.key_prefix,
+                    keys,
+                    request.physical_offset,
+                    request.store_timestamp,
+                )
         rows = np.flatnonzero(~slow & (physical > known))
         which, starts, lengths = key_slices(view, batch, rows)
         hashes = key_hashes(hash_slices(view, starts, lengths, seeds[which]))
@@ -197,7 +204,7 @@ class VectorizedDispatcher:
         new = units[there:]
         if len(new) and int(new["offset"][0] + new["size"][0]) <= queue.max_physical_offset:
             return False
-        if not order.offer_run(queue, first, count, int(physical[0])):
+        if not order.accept_run(queue, first, count, int(physical[0])):
             return False
         if len(new):
             end = int(new["offset"][-1]) + int(new["size"][-1])

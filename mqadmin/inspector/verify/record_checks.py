@@ -8,13 +8,7 @@ delayed messages, commit and op records, inner batches, LMQ, non-ASCII text.
 import re
 from typing import Final, NamedTuple
 
-from broker.common.java import (
-    INT32_MAX,
-    extend_hash,
-    key_hash_prefix,
-    parse_number,
-    string_hash,
-)
+from broker.common.java import INT32_MAX, parse_number
 from broker.common.sysflag import (
     INNER_BATCH,
     TRANSACTION_COMMIT,
@@ -24,7 +18,10 @@ from broker.common.sysflag import (
 )
 from broker.common.topic import SCHEDULE_TOPIC, TRANS_HALF_TOPIC, TRANS_OP_HALF_TOPIC
 from broker.message.properties import peek_property
+from broker.store.format import consumequeue
 from broker.store.format.commitlog import LogRecord
+from broker.store.format.consumequeue import peek_tags
+from broker.store.format.indexfile import key_hash, peek_message_keys, topic_prefix
 from mqadmin.inspector.damage import WARNING
 from mqadmin.inspector.files import FileBytes
 from mqadmin.inspector.log import LogReader
@@ -46,8 +43,7 @@ Key = tuple[int, int, int]  # physical offset, hash, storeTimestamp
 
 def tags_code(record: LogRecord) -> int:
     """Return the tags code of a record's unit: the hash of TAGS, 0 without tags."""
-    tags = peek_property(record.properties, b"TAGS")
-    return string_hash(tags) if tags else 0
+    return consumequeue.tags_code(peek_tags(record.properties))
 
 
 def key_hashes(record: LogRecord) -> list[int]:
@@ -57,15 +53,11 @@ def key_hashes(record: LogRecord) -> list[int]:
     """
     if record.sys_flag & TRANSACTION_MASK == TRANSACTION_ROLLBACK:
         return []
-    uniq_key = peek_property(record.properties, b"UNIQ_KEY")
-    keys = peek_property(record.properties, b"KEYS")
-    words = [uniq_key] if uniq_key else []
-    words += [word for word in (keys or b"").split(b" ") if word]
+    words = peek_message_keys(record.properties)
     if not words:
         return []
-    prefix = key_hash_prefix(record.topic.decode("utf-8", "replace"))
-    found = (abs(extend_hash(prefix, word)) for word in words)
-    return [0 if value > 0x7FFFFFFF else value for value in found]
+    prefix = topic_prefix(record.topic.decode("utf-8", "replace"))
+    return [key_hash(prefix, word) for word in words]
 
 
 class Delay(NamedTuple):

@@ -5,8 +5,6 @@ import pytest
 from broker.common.java import (
     double_text,
     extend_hash,
-    java_div,
-    java_mod,
     key_hash_prefix,
     parse_number,
     string_hash,
@@ -60,17 +58,6 @@ def test_wrap() -> None:
     for number, wrapped in ((5, 5), (1 << 63, -(1 << 63)), (-(1 << 63) - 1, (1 << 63) - 1)):
         assert to_int64(number) == wrapped
     assert to_int32((1 << 40) + 7) == 7
-
-
-def test_division_cuts_towards_zero_and_the_remainder_has_the_dividends_sign() -> None:
-    for dividend in (-7, -6, 0, 6, 7):
-        for divisor in (-3, 3):
-            quotient, remainder = java_div(dividend, divisor), java_mod(dividend, divisor)
-            assert quotient == int(dividend / divisor)
-            assert quotient * divisor + remainder == dividend
-    assert (java_div(-7, 2), java_mod(-7, 2)) == (-3, -1)
-    with pytest.raises(ZeroDivisionError):
-        java_mod(1, 0)
 
 
 @pytest.mark.parametrize(

@@ -9,10 +9,6 @@ def test_transaction_bits() -> None:
     assert sysflag.with_transaction_type(0xC, sysflag.TRANSACTION_NOT_TYPE) == 0
 
 
-def test_decompressed_flags_keep_the_rest() -> None:
-    assert sysflag.clear_compressed(0x301 | 0x30 | 0x8) == 0x38
-
-
 def test_names() -> None:
     assert sysflag.message_flag_names(0) == []
     assert sysflag.message_flag_names(0x301) == ["COMPRESSED", "ZLIB"]

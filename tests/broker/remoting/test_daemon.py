@@ -269,3 +269,7 @@ def test_the_status_of_the_role_is_the_status_of_the_process() -> None:
         return 5
 
     assert daemon.run(serve) == 5
+
+
+def test_the_machine_has_an_address() -> None:
+    assert len(daemon.own_address().split(".")) == 4

@@ -9,38 +9,29 @@ def lane(concurrency: int = 1, queue_limit: int = 2, wait_ms: int = 200) -> Lane
     return Lane("send", limits)
 
 
-def test_a_lane_is_free_until_its_concurrency_is_used() -> None:
-    it = lane(concurrency=2)
-    assert it.free
-    it.running = 1
-    assert it.free
-    it.running = 2
-    assert not it.free
-
-
-def test_no_job_overtakes_a_waiting_one() -> None:
+def test_a_queued_job_starts_before_a_later_one() -> None:
     it = lane()
     it.running = 1
-    assert it.park("a", 0)
+    assert it.enqueue("a", 0)
+    assert it.enqueue("b", 0)
+    assert it.next_job() is None
     it.running = 0
-    assert not it.free
     assert it.next_job() == "a"
-    assert it.free
 
 
 def test_the_queue_is_bounded_and_counts_refusals() -> None:
     it = lane()
-    assert it.park("a", 0)
-    assert it.park("b", 0)
-    assert not it.park("c", 0)
-    assert not it.park("d", 0)
+    assert it.enqueue("a", 0)
+    assert it.enqueue("b", 0)
+    assert not it.enqueue("c", 0)
+    assert not it.enqueue("d", 0)
     assert it.overloaded == 2
 
 
 def test_jobs_begin_in_order_of_arrival_and_only_while_there_is_room() -> None:
     it = lane(queue_limit=9)
     for job in "abc":
-        it.park(job, 0)
+        it.enqueue(job, 0)
     assert it.next_job() == "a"
     it.running = 1
     assert it.next_job() is None
@@ -50,8 +41,8 @@ def test_jobs_begin_in_order_of_arrival_and_only_while_there_is_room() -> None:
 
 def test_jobs_are_dropped_at_their_age_limit_oldest_first() -> None:
     it = lane(queue_limit=9)
-    it.park("a", 0)
-    it.park("b", 100)
+    it.enqueue("a", 0)
+    it.enqueue("b", 100)
     dropped: list[tuple[str, float]] = []
     it.expire(199, lambda job, waited_ms: dropped.append((job, waited_ms)))
     assert dropped == []
@@ -65,14 +56,14 @@ def test_jobs_are_dropped_at_their_age_limit_oldest_first() -> None:
 def test_the_next_deadline_is_the_oldest_jobs() -> None:
     it = lane(queue_limit=9)
     assert it.next_deadline_ms() is None
-    it.park("a", 50)
-    it.park("b", 100)
+    it.enqueue("a", 50)
+    it.enqueue("b", 100)
     assert it.next_deadline_ms() == 250
 
 
 def test_without_an_age_limit_nothing_expires() -> None:
     it = lane(wait_ms=0)
-    it.park("a", 0)
+    it.enqueue("a", 0)
     it.expire(10**9, lambda *_: (_ for _ in ()).throw(AssertionError))
     assert it.next_deadline_ms() is None
     assert it.next_job() == "a"

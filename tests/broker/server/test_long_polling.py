@@ -26,7 +26,7 @@ def test_arrival_wakes_pulls_below_the_new_end(pull) -> None:
     holds = PullRequestHold()
     below, beyond, other = pull(offset=4), pull(offset=5), pull(queue_id=1)
     for held in (below, beyond, other):
-        assert holds.park(held)
+        assert holds.suspend(held)
     assert holds.arrived("T", 0, 5) == [below]
     assert len(holds) == 2
     assert holds.arrived("T", 0, 6) == [beyond]
@@ -34,11 +34,11 @@ def test_arrival_wakes_pulls_below_the_new_end(pull) -> None:
     assert holds.arrived("Unknown", 0, 7) == []
 
 
-def test_order_of_parking_is_kept(pull) -> None:
+def test_order_of_suspension_is_kept(pull) -> None:
     holds = PullRequestHold()
     pulls = [pull() for _ in range(5)]
     for held in pulls:
-        holds.park(held)
+        holds.suspend(held)
     assert holds.arrived("T", 0, 1) == pulls
 
 
@@ -46,7 +46,7 @@ def test_tag_filter_decides(pull) -> None:
     holds = PullRequestHold()
     held = pull()
     held.tag_match = {7}.__contains__
-    holds.park(held)
+    holds.suspend(held)
     assert holds.arrived("T", 0, 1, 8, b"") == []
     assert holds.arrived("T", 0, 2, 7, b"") == [held]
 
@@ -55,7 +55,7 @@ def test_property_filter_decides(pull) -> None:
     holds = PullRequestHold()
     held = pull()
     held.properties_match = b"yes".__eq__
-    holds.park(held)
+    holds.suspend(held)
     assert holds.arrived("T", 0, 1, 0, b"no") == []
     assert holds.arrived("T", 0, 2, 0, b"yes") == [held]
 
@@ -64,15 +64,15 @@ def test_arrival_without_a_code_wakes_whatever_the_filter(pull) -> None:
     holds = PullRequestHold()
     held = pull()
     held.tag_match = set().__contains__
-    holds.park(held)
+    holds.suspend(held)
     assert holds.arrived("T", 0, 1) == [held]
 
 
 def test_deadlines_come_in_order(pull) -> None:
     holds = PullRequestHold()
     late, soon = pull(deadline=200.0), pull(deadline=100.0)
-    holds.park(late)
-    holds.park(soon)
+    holds.suspend(late)
+    holds.suspend(soon)
     assert holds.next_deadline_ms() == 100.0
     assert holds.expire(99.9) == []
     assert holds.expire(100.0) == [soon]
@@ -83,7 +83,7 @@ def test_deadlines_come_in_order(pull) -> None:
 
 def test_woken_pull_does_not_expire(pull) -> None:
     holds = PullRequestHold()
-    holds.park(pull(deadline=100.0))
+    holds.suspend(pull(deadline=100.0))
     holds.arrived("T", 0, 1)
     assert holds.next_deadline_ms() is None
     assert holds.expire(1000.0) == []
@@ -92,10 +92,10 @@ def test_woken_pull_does_not_expire(pull) -> None:
 def test_closed_connection_takes_its_pulls_along(pull, fake_connection) -> None:
     holds = PullRequestHold()
     peer = fake_connection()
-    holds.park(pull(connection=peer))
-    holds.park(pull(connection=peer, queue_id=1))
+    holds.suspend(pull(connection=peer))
+    holds.suspend(pull(connection=peer, queue_id=1))
     other = pull()
-    holds.park(other)
+    holds.suspend(other)
     holds.drop_connection(peer)
     holds.drop_connection(peer)
     assert len(holds) == 1
@@ -104,29 +104,29 @@ def test_closed_connection_takes_its_pulls_along(pull, fake_connection) -> None:
 
 def test_limit_is_kept(pull) -> None:
     holds = PullRequestHold(limit=2)
-    assert holds.park(pull())
-    assert holds.park(pull())
+    assert holds.suspend(pull())
+    assert holds.suspend(pull())
     assert holds.full
-    assert not holds.park(pull())
+    assert not holds.suspend(pull())
     holds.expire(1000.0)
-    assert holds.park(pull())
+    assert holds.suspend(pull())
 
 
 def test_view_of_topics_is_live(pull) -> None:
     holds = PullRequestHold()
     topics = holds.topics
     assert "T" not in topics
-    holds.park(pull())
+    holds.suspend(pull())
     assert "T" in topics
     holds.arrived("T", 0, 1)
     assert "T" not in topics
 
 
 def test_dead_heap_entries_do_not_pile_up(pull) -> None:
-    """A tailing consumer parks a thousand times a second with far deadlines."""
+    """A tailing consumer suspends a thousand times a second with far deadlines."""
     holds = PullRequestHold()
     for number in range(10_000):
-        holds.park(pull(offset=number, deadline=1e9))
+        holds.suspend(pull(offset=number, deadline=1e9))
         holds.arrived("T", 0, number + 1)
     assert len(holds) == 0
     assert len(holds._deadlines) < 200
@@ -148,7 +148,7 @@ def test_random_life_agrees_with_a_list(pull, fake_connection, rng: random.Rando
                 deadline=now + rng.randrange(1, 50),
                 connection=rng.choice(peers),
             )
-            if holds.park(held):
+            if holds.suspend(held):
                 model.append(held)
             assert len(model) <= 40
         elif action == 3:
@@ -182,12 +182,12 @@ def test_suspended_pulls_are_charged_to_their_connection_until_they_leave(
     ours = [pull(deadline=10 + n, connection=first) for n in range(3)]
     ours[0].held_bytes *= 2
     for one in ours:
-        assert hold.park(one)
+        assert hold.suspend(one)
     assert memory.held_bytes(first) == 4 * SUSPENDED_PULL_BYTES
     large = pull(connection=first)
     large.held_bytes *= 2
-    assert not hold.park(large), "above the limit of its connection"
-    assert hold.park(pull(connection=second))
+    assert not hold.suspend(large), "above the limit of its connection"
+    assert hold.suspend(pull(connection=second))
     assert hold.expire(10) == [ours[0]]
     assert memory.held_bytes(first) == 2 * SUSPENDED_PULL_BYTES
     hold.drop_connection(first)

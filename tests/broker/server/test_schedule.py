@@ -1,4 +1,4 @@
-"""Delay levels: stored, delivered at their time, continued after a restart."""
+"""Delay levels: scheduled, delivered at their time, continued after a restart."""
 
 import msgspec
 import pytest
@@ -48,7 +48,7 @@ def test_levels_do_not_delay_each_other(desk) -> None:
     assert [m.body for m in desk.messages("Orders")] == [b"fast"]
 
 
-def test_without_suspended_pulls_no_arrival_is_wanted(desk) -> None:
+def test_nothing_suspended_nothing_wanted(desk) -> None:
     assert desk.context.delays.deliver_due() is None
     assert not desk.context.delays.changed
 
@@ -173,7 +173,7 @@ class TestQuarantine:
         assert f"physical offset {stored.physical_offset}" in line
 
     def test_unit_that_names_another_queues_record(self, orders, caplog, monkeypatch) -> None:
-        """A message that was not suspended in this level's queue is not delivered from it."""
+        """A message that was not scheduled in this level's queue is not delivered from it."""
         other = orders.store.put_message(
             MessageExtBrokerInner("Orders", 1, b"o", encode_properties(PLACE))
         ).physical_offset

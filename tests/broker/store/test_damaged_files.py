@@ -14,8 +14,8 @@ from broker.message.record import decode_record
 from broker.store.logfile.disk import Disk
 from broker.store.message_store import MessageStore
 from broker.store.recovery.log_scan import LogScan
+from broker.store.recovery.store_manifest import NAME as QUEUE_ENDS
 from broker.store.recovery.store_recovery import abort_content
-from broker.store.store_manifest import NAME as QUEUE_ENDS
 
 MESSAGES = 120
 SHORT = 300

@@ -177,7 +177,7 @@ def test_a_full_disk_is_an_answer_and_ends_by_itself(stores, inner, faulty_disk)
 
 
 def test_a_full_disk_and_its_end_are_each_reported_once(stores, inner, faulty_disk, caplog):
-    caplog.set_level("WARNING", "broker.store.faults")
+    caplog.set_level("WARNING", "broker.store.faults.handler")
     store = stores.start(disk=faulty_disk)
     store.put_message(inner(body=bytes(3000)))
     store.worker.drain()

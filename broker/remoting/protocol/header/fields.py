@@ -73,7 +73,7 @@ def decode_header_fields(header: type[H], ext: Mapping[str, str]) -> H:
 def encode_header_fields(header: msgspec.Struct) -> dict[str, str]:
     """Encode a header as ext fields; omits fields that are None."""
     ext: dict[str, str] = {}
-    for name, wire in _wire_names(type(header)):
+    for name, wire in wire_names(type(header)).items():
         value = getattr(header, name)
         if value is None:
             continue
@@ -87,8 +87,9 @@ def encode_header_fields(header: msgspec.Struct) -> dict[str, str]:
 
 
 @cache
-def _wire_names(header: type[msgspec.Struct]) -> tuple[tuple[str, str], ...]:
-    return tuple(zip(header.__struct_fields__, header.__struct_encode_fields__, strict=True))
+def wire_names(header: type[msgspec.Struct]) -> Mapping[str, str]:
+    """Return attribute -> wire name of a header's fields, in the order of the declaration."""
+    return dict(zip(header.__struct_fields__, header.__struct_encode_fields__, strict=True))
 
 
 @cache
@@ -96,7 +97,7 @@ def _kinds(header: type[msgspec.Struct]) -> dict[str, str]:
     """Map each wire name to ``bool``, ``int``, ``float`` or ``str``."""
     kinds = {}
     hints = get_type_hints(header)
-    for name, wire in _wire_names(header):
+    for name, wire in wire_names(header).items():
         text = str(hints[name])
         kinds[wire] = next((kind for kind in ("bool", "int", "float") if kind in text), "str")
     return kinds
@@ -122,7 +123,7 @@ def _decode_slowly(header: type[H], ext: Mapping[str, str]) -> H:
 
 def _say(header: type[msgspec.Struct], reason: str, values: dict[str, Any]) -> str:
     """Rewrite ``Expected `int`, got `str` - at `$.queueId``` with the field name and its value."""
-    attributes = {wire: name for name, wire in _wire_names(header)}
+    attributes = {wire: name for name, wire in wire_names(header).items()}
     cause, _, where = reason.partition(" - at `$.")
     wire = where.rstrip("`")
     if wire in values:

@@ -74,7 +74,7 @@ class TestOnTheBroker:
         answer = reset(filled, group="Unknown")
         assert answer.code == ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST
 
-    def test_a_suspended_pull_is_answered_at_once(self, filled) -> None:
+    def test_suspended_pull_learns_at_once(self, filled) -> None:
         filled.pull(queue_offset=4, sysFlag=6)
         reset(filled, timestamp=0)
         (answer,) = filled.connection.commands

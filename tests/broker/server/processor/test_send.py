@@ -267,7 +267,7 @@ class TestAutomaticCreation:
 
 
 class TestDelay:
-    """A delay level parks the message in the schedule topic."""
+    """A delay level stores the message in the schedule topic."""
 
     def test_level_decides_the_queue(self, desk) -> None:
         desk.topic("Orders")

@@ -5,8 +5,8 @@ import errno
 import pytest
 
 from broker.common.java import string_hash
-from broker.store.format.indexfile import decode_header, index_key_hash
-from broker.store.index.index_file import key_hash, repair_slots
+from broker.store.format.indexfile import decode_header, index_key_hash, key_hash
+from broker.store.index.index_file import repair_slots
 from broker.store.index.index_service import IndexService, next_name
 from broker.store.logfile.disk import Disk
 

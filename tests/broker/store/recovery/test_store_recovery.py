@@ -12,7 +12,7 @@ from broker.store.format.checkpoint import Checkpoint, encode_checkpoint
 from broker.store.format.commitlog import check_record
 from broker.store.message_store import PutMessageStatus
 from broker.store.recovery import log_scan
-from broker.store.store_manifest import NAME as QUEUE_ENDS
+from broker.store.recovery.store_manifest import NAME as QUEUE_ENDS
 
 
 @pytest.fixture

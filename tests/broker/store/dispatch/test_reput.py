@@ -7,9 +7,11 @@ import pytest
 from broker.common.java import string_hash
 from broker.errors import DiskFullError
 from broker.message.properties import peek_property
-from broker.store import dispatch_scheduler, reput
 from broker.store.config import parse_delay_levels
-from broker.store.reput import message_keys, schedule_code, tags_of
+from broker.store.dispatch import reput, scheduler
+from broker.store.dispatch.reput import schedule_code
+from broker.store.format.consumequeue import peek_tags
+from broker.store.format.indexfile import peek_message_keys
 
 LEVELS = parse_delay_levels("1s 5s 10s")
 
@@ -41,10 +43,10 @@ def test_tags_and_keys_are_read_as_java_reads_properties(rng):
     ]
     for _ in range(3000):
         raw = b"\x02".join(rng.choices(pieces, k=rng.randrange(6))) + rng.choice([b"", b"\x02"])
-        assert tags_of(raw) == (peek_property(raw, b"TAGS") or b"")
+        assert peek_tags(raw) == (peek_property(raw, b"TAGS") or b"")
         expected = [peek_property(raw, b"UNIQ_KEY")]
         expected += (peek_property(raw, b"KEYS") or b"").split(b" ")
-        assert message_keys(raw) == [word for word in expected if word]
+        assert peek_message_keys(raw) == [word for word in expected if word]
 
 
 @pytest.mark.parametrize(
@@ -140,7 +142,7 @@ def test_after_an_overflow_the_quick_lane_takes_over_again(stores, inner, monkey
 @pytest.mark.parametrize("pending", [100, 3])
 def test_a_large_backlog_is_dispatched_in_several_turns(stores, inner, monkeypatch, pending):
     """Both by what puts left and, after an overflow, by reading the log."""
-    monkeypatch.setattr(dispatch_scheduler, "DISPATCH_SLICE", 4)
+    monkeypatch.setattr(scheduler, "DISPATCH_SLICE", 4)
     monkeypatch.setattr(reput, "MAX_PENDING", pending)
     turn = []
     store = stores.start(defer=turn.append)
@@ -158,7 +160,7 @@ def test_a_large_backlog_is_dispatched_in_several_turns(stores, inner, monkeypat
 
 
 def test_a_dispatch_that_cannot_continue_is_not_rescheduled(stores, inner, monkeypatch):
-    monkeypatch.setattr(dispatch_scheduler, "DISPATCH_SLICE", 4)
+    monkeypatch.setattr(scheduler, "DISPATCH_SLICE", 4)
     turn = []
     store = stores.start(defer=turn.append)
     store.put_messages([inner() for _ in range(10)])

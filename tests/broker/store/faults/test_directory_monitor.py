@@ -9,8 +9,8 @@ import threading
 import pytest
 
 from broker.errors import StoreLockedError, StoreStateError
-from broker.store import directory_monitor
 from broker.store.config_file import ConfigFile
+from broker.store.faults import directory_monitor
 from broker.store.message_store import MessageStore
 from broker.store.message_store import PutMessageStatus as P
 

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from broker.store.logfile.disk import Disk
-from broker.store.store_manifest import StoreManifest
+from broker.store.recovery.store_manifest import StoreManifest
 
 
 @pytest.fixture

@@ -2,7 +2,7 @@
 
 import pytest
 
-from broker.store.running_flags import RunningFlags
+from broker.store.faults.running_flags import RunningFlags
 
 
 @pytest.fixture

@@ -7,9 +7,9 @@ import pytest
 
 from broker.common.clock import ManualClock
 from broker.errors import DescriptorLimitError, DiskFullError, StoreError
-from broker.store.faults import FaultHandler
+from broker.store.faults.handler import FaultHandler
+from broker.store.faults.running_flags import RunningFlags
 from broker.store.logfile.disk import Disk
-from broker.store.running_flags import RunningFlags
 
 FULL = DiskFullError("commitlog/x: No space left on device")
 
@@ -76,7 +76,7 @@ def test_a_full_disk_is_retried_at_most_once_a_second(faults):
 
 
 def test_a_full_disk_and_its_end_are_logged_once(faults, caplog):
-    caplog.set_level(logging.WARNING, "broker.store.faults")
+    caplog.set_level(logging.WARNING, "broker.store.faults.handler")
     for _ in range(3):
         faults.disk_full(FULL)
         faults.disk_over_limit("95 % used")

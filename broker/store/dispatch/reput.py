@@ -12,9 +12,9 @@ CommitLogDispatcherBuildIndex.
 import logging
 from collections.abc import Callable, Container, Iterator, Mapping
 from itertools import islice
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from broker.common.java import INT16_MAX, INT32_MAX, parse_number, string_hash
+from broker.common.java import INT32_MAX, parse_number
 from broker.common.sysflag import (
     INNER_BATCH,
     TRANSACTION_COMMIT,
@@ -23,24 +23,33 @@ from broker.common.sysflag import (
 )
 from broker.errors import FileNameError, StoreError
 from broker.message.properties import peek_property
-from broker.message.record import FIXED_SIZES, FIXED_STRUCTS, MAGIC_V1, MAGIC_V2, Buffer
 from broker.store.commitlog import CommitLog
 from broker.store.consumequeue import multi_dispatch
 from broker.store.consumequeue.batch_consume_queue import BatchConsumeQueue
 from broker.store.consumequeue.consume_queue import ConsumeQueue, Topic, Unit
 from broker.store.consumequeue.consume_queue_store import ConsumeQueueStore
-from broker.store.format.commitlog import BLANK_HERE, check_record
-from broker.store.format.consumequeue import UNIT_SIZE, is_ext_address
+from broker.store.dispatch.request import DispatchRequest, PendingRecord
+from broker.store.format.commitlog import (
+    BLANK_HERE,
+    RECORD_LEAST,
+    Buffer,
+    check_record,
+    read_record,
+)
+from broker.store.format.consumequeue import (
+    UNIT_SIZE,
+    is_ext_address,
+    peek_inner_count,
+    peek_tags,
+    tags_code,
+)
+from broker.store.format.indexfile import peek_message_keys
 from broker.store.index.index_service import IndexService
 from broker.store.logfile.mapped_file import MappedFileQueue
-
-if TYPE_CHECKING:
-    from broker.store.recovery.queue_offset_validator import QueueOffsetValidator
+from broker.store.recovery.queue_offset_validator import QueueOffsetValidator
 
 _log = logging.getLogger(__name__)
 
-# (physical offset, size, storeTimestamp, sysFlag, queue offset, queue, properties, tags code)
-Dispatch = tuple[int, int, int, int, int, ConsumeQueue, bytes, int | None]
 ArrivingListener = Callable[[str, int, int, int, int, bytes], None]
 
 # One event-loop turn adds far fewer entries; above the limit dispatch reads the log instead.
@@ -50,8 +59,6 @@ MAX_QUARANTINE_LOGS: Final = 100
 # Bounds of the tags cache, which is cleared when full: clients can send arbitrary tags.
 MAX_TAGS: Final = 10_000
 MAX_KEPT_TAG_BYTES: Final = 256
-
-_UNPACKS: Final = tuple(fixed.unpack_from for fixed in FIXED_STRUCTS)
 
 
 class TagCodes:
@@ -67,10 +74,10 @@ class TagCodes:
         code = self.codes.get(tags)
         if code is None:
             if len(tags) > MAX_KEPT_TAG_BYTES:
-                return string_hash(tags)
+                return tags_code(tags)
             if len(self.codes) >= MAX_TAGS:
                 self.codes.clear()
-            code = self.codes[tags] = string_hash(tags)
+            code = self.codes[tags] = tags_code(tags)
         return code
 
 
@@ -88,55 +95,6 @@ def schedule_code(
         return None
     level = min(asked, max(delay_levels, default=0))
     return store_timestamp + delay_levels.get(level, 1000)
-
-
-def inner_count(properties: bytes) -> int | None:
-    """Number of messages in an inner batch record; None if INNER_NUM is not 1 to 32767.
-
-    **Source:** RocketMQ CommitLog#getMessageNum (a short).
-    """
-    text = peek_property(properties, b"INNER_NUM")
-    return None if text is None else parse_number(text, 1, INT16_MAX)
-
-
-def tags_of(properties: bytes) -> bytes:
-    """The TAGS of a property string, empty without; same result as peek_property, but faster."""
-    at = properties.rfind(b"\x02TAGS\x01") + 6
-    if at > 5 or (at := properties.startswith(b"TAGS\x01") * 5):
-        end = properties.find(b"\x02", at)
-        if end > at:
-            return properties[at:end]
-        return peek_property(properties, b"TAGS") or b""
-    return b""
-
-
-def message_keys(properties: bytes) -> list[bytes]:
-    """The index keys of a message: UNIQ_KEY, then each word of KEYS.
-
-    The fast path searches each property once and takes it if it is delimited on both sides;
-    otherwise peek_property decides.
-    """
-    uniq_key: bytes | None = None
-    at = properties.rfind(b"UNIQ_KEY\x01")
-    if at >= 0:
-        start = at + 9
-        end = properties.find(b"\x02", start)
-        if end > start and (at == 0 or properties[at - 1] == 2):
-            uniq_key = properties[start:end]
-        else:
-            uniq_key = peek_property(properties, b"UNIQ_KEY")
-    start = properties.rfind(b"\x02KEYS\x01") + 6
-    if start > 5:
-        end = properties.find(b"\x02", start)
-        keys = properties[start:end] if end > start else peek_property(properties, b"KEYS")
-    else:
-        keys = peek_property(properties, b"KEYS") if properties[:5] == b"KEYS\x01" else None
-    if not keys:
-        return [uniq_key] if uniq_key else []
-    if 32 in keys:
-        words = [word for word in keys.split(b" ") if word]
-        return [uniq_key, *words] if uniq_key else words
-    return [uniq_key, keys] if uniq_key else [keys]
 
 
 class ReputService:
@@ -157,7 +115,7 @@ class ReputService:
         lmq_enabled: bool = False,
     ) -> None:
         self.offset = 0
-        self.pending: list[Dispatch] = []
+        self.pending: list[PendingRecord] = []
         self.overflow = False
         self.recovering = False
         # Whether recovery replaces a unit whose tags code differs from the record's. Only after a
@@ -196,10 +154,10 @@ class ReputService:
 
     def tags_code(self, properties: bytes) -> int:
         """The tags code of a message's properties, 0 without TAGS."""
-        tags = tags_of(properties)
+        tags = peek_tags(properties)
         return self._tags.code(tags) if tags else 0
 
-    def note(self, entry: Dispatch) -> None:
+    def note(self, entry: PendingRecord) -> None:
         """Queue a newly appended record for the fast path; when full, switch to the slow path."""
         if len(self.pending) < MAX_PENDING:
             self.pending.append(entry)
@@ -209,22 +167,23 @@ class ReputService:
 
     def forget(self, topics: Container[str]) -> None:
         """Skip the pending records of these deleted topics: mark them as rolled back."""
+        requests = map(DispatchRequest._make, self.pending)
         self.pending = [
-            (*entry[:3], TRANSACTION_ROLLBACK, *entry[4:])
-            if entry[5].topic.name in topics
-            else entry
-            for entry in self.pending
+            request._replace(sys_flag=TRANSACTION_ROLLBACK)
+            if request.queue.topic.name in topics
+            else request
+            for request in requests
         ]
 
-    def run(self, limit: int, most: int | None = None) -> None:
-        """Dispatch up to physical offset ``limit``, at most ``most`` records.
+    def run(self, limit: int, max_count: int | None = None) -> None:
+        """Dispatch up to physical offset ``limit``, at most ``max_count`` records.
 
         DiskFullError or StoreError if a derived file cannot be created; ``offset`` is then the
         start of the record that needs it.
         """
         if self.overflow:
             self.pending.clear()
-            self.run_log(limit, most)
+            self.run_log(limit, max_count)
             if self.offset >= self._log.max_offset:
                 self.overflow = False
             return
@@ -238,7 +197,7 @@ class ReputService:
         rare = TRANSACTION_MASK | INNER_BATCH
         plain = not self.lmq_enabled
         try:
-            for entry in islice(pending, most):
+            for entry in islice(pending, max_count):
                 physical_offset, size, stored, sys_flag, queue_offset, queue, properties, code = (
                     entry
                 )
@@ -249,18 +208,18 @@ class ReputService:
                     # Inlined dispatch_record for a plain message: this loop is the hot path.
                     try:
                         if code is None:
-                            tags = tags_of(properties)
+                            tags = peek_tags(properties)
                             code = (codes.get(tags) or self._tags.code(tags)) if tags else 0
                         queue.append(queue_offset, physical_offset, size, code)
                         if listeners:
-                            self._tell(entry, code)
-                        if index is not None and (keys := message_keys(properties)):
+                            self._notify(queue, queue_offset, code, stored, properties)
+                        if index is not None and (keys := peek_message_keys(properties)):
                             index.put_keys(topic.key_prefix, keys, physical_offset, stored)
                     except Exception as error:
-                        self._quarantine(entry, error)
+                        self._quarantine(DispatchRequest._make(entry), error)
                     self.last_store_timestamp = stored
                 else:
-                    self.dispatch_record(entry)
+                    self.dispatch_record(DispatchRequest._make(entry))
                 done += 1
         finally:
             # Also after an error: the dispatched entries must not be dispatched twice.
@@ -274,32 +233,28 @@ class ReputService:
             if self.index is not None:
                 self.index.settle()
 
-    def run_log(self, limit: int, most: int | None = None) -> None:
-        """Dispatch up to ``limit``, at most ``most`` records, by reading the log from ``offset``.
+    def run_log(self, limit: int, max_count: int | None = None) -> None:
+        """Dispatch up to ``limit``, at most ``max_count`` records, by reading the log.
 
         Stops where no record can be read; recovery skips such damaged regions.
         """
         try:
-            for entry in islice(self._entries(limit), most):
-                self.dispatch_record(entry)
-                self.offset = entry[0] + entry[1]
+            for request in islice(self._requests(limit), max_count):
+                self.dispatch_record(request)
+                self.offset = request.physical_end
         finally:
             if self.index is not None:
                 self.index.settle()
 
-    def skip_to(self, physical_offset: int) -> None:
-        """Resume after bytes that are not a record."""
-        self.offset = max(self.offset, physical_offset)
-
-    def dispatch_record(self, entry: Dispatch) -> None:
+    def dispatch_record(self, request: DispatchRequest) -> None:
         """Add one record to its queues and the index; for recovery and for non-plain records."""
         try:
-            self._dispatch(entry)
+            self._dispatch(request)
         except Exception as error:
-            self._quarantine(entry, error)
-        self.last_store_timestamp = entry[2]
+            self._quarantine(request, error)
+        self.last_store_timestamp = request.store_timestamp
 
-    def _quarantine(self, entry: Dispatch, error: Exception) -> None:
+    def _quarantine(self, request: DispatchRequest, error: Exception) -> None:
         """Count and report a record that cannot be dispatched, so that dispatch continues after it.
 
         Called in the ``except`` block of ``error``. An error that would occur for every record (a
@@ -310,7 +265,7 @@ class ReputService:
         if every_record and not isinstance(error, FileNameError):
             raise error
         self.quarantined += 1
-        physical_offset, size, queue = entry[0], entry[1], entry[5]
+        physical_offset, size, queue = request.physical_offset, request.size, request.queue
         reason = f"{queue.topic.name!r:.80} queue {queue.queue_id}: {error}"
         if self.quarantined <= MAX_QUARANTINE_LOGS:
             _log.error(
@@ -321,73 +276,80 @@ class ReputService:
         if self.on_quarantined is not None:
             self.on_quarantined(physical_offset, size, reason)
 
-    def _dispatch(self, entry: Dispatch) -> None:
-        physical_offset, size, store_timestamp, sys_flag, queue_offset, queue, properties, code = (
-            entry
-        )
-        topic = queue.topic
-        kind = sys_flag & TRANSACTION_MASK
+    def _dispatch(self, request: DispatchRequest) -> None:
+        topic = request.queue.topic
+        properties = request.properties
+        kind = request.sys_flag & TRANSACTION_MASK
         if kind == 0 or kind == TRANSACTION_COMMIT:
-            if topic.scheduled:
-                code = schedule_code(properties, store_timestamp, self._delay_levels)
-            if code is None:
-                tags = tags_of(properties)
-                code = self._tags.code(tags) if tags else 0
+            code = self._unit_code(request)
             if self.recovering:
-                self._append_again(entry, code)
+                self._append_again(request, code)
             else:
-                if topic.batch:
-                    self._append_batch(entry, code)
-                else:
-                    queue.append(queue_offset, physical_offset, size, code)
-                if self.lmq_enabled:
-                    self._append_lmq(entry, code)
-                self._tell(entry, code)
+                self._append(request, code, request.queue_offset)
+                self._notify(
+                    request.queue, request.queue_offset, code, request.store_timestamp, properties
+                )
         elif kind == TRANSACTION_ROLLBACK:
             return
         index = self.index
         if index is not None and topic.usable:
-            keys = message_keys(properties)
+            keys = peek_message_keys(properties)
             if keys:
-                index.put_keys(topic.key_prefix, keys, physical_offset, store_timestamp)
+                index.put_keys(
+                    topic.key_prefix, keys, request.physical_offset, request.store_timestamp
+                )
         self.dispatched += 1
 
-    def _tell(self, entry: Dispatch, code: int) -> None:
+    def _unit_code(self, request: DispatchRequest) -> int:
+        """The tags code of a record's unit; in the schedule topic its delivery time."""
+        code = request.tags_code
+        if request.queue.topic.scheduled:
+            code = schedule_code(request.properties, request.store_timestamp, self._delay_levels)
+        return self.tags_code(request.properties) if code is None else code
+
+    def _append(self, request: DispatchRequest, code: int, queue_offset: int) -> None:
+        """Add the units of a record to its queue and its further queues."""
+        queue = request.queue
+        if queue.topic.batch:
+            self._append_batch(request, code)
+        else:
+            queue.append(queue_offset, request.physical_offset, request.size, code)
+        if self.lmq_enabled:
+            self._append_lmq(request, code)
+
+    def _notify(
+        self, queue: ConsumeQueue, queue_offset: int, code: int, stored: int, properties: bytes
+    ) -> None:
         """Call the listeners registered for the topic of a message."""
-        queue = entry[5]
         name = queue.topic.name
         for listener, topics in self._listeners:
             if topics is None or name in topics:
-                listener(name, queue.queue_id, entry[4] + 1, code, entry[2], entry[6])
+                listener(name, queue.queue_id, queue_offset + 1, code, stored, properties)
 
-    def _append_again(self, entry: Dispatch, code: int) -> None:
+    def _append_again(self, request: DispatchRequest, code: int) -> None:
         """During recovery: add a record's unit, unless its topic was deleted."""
-        queue, physical_offset = entry[5], entry[0]
-        topic = queue.topic
-        if not topic.usable or (self.skip is not None and self.skip(topic, physical_offset)):
+        topic = request.queue.topic
+        if not topic.usable:
+            return
+        if self.skip is not None and self.skip(topic, request.physical_offset):
             return
         if self.order is not None and not topic.batch:
-            self.order.offer(entry, code)
+            self.order.accept(request, code)
         else:
-            self.append_repaired(entry, code)
+            self.append_repaired(request, code)
 
-    def append_repaired(self, entry: Dispatch, code: int, queue_offset: int = -1) -> None:
+    def append_repaired(self, request: DispatchRequest, code: int, queue_offset: int = -1) -> None:
         """During recovery: store a record's unit in its queue, truncating the queue if needed.
 
         ``queue_offset`` -1 takes the record's own; another value replaces a damaged one.
         """
-        queue, physical_offset = entry[5], entry[0]
         if queue_offset < 0:
-            queue_offset = entry[4]
-        self._make_way(queue, queue_offset, (physical_offset, entry[1], code))
-        if queue.topic.batch:
-            self._append_batch(entry, code)
-        else:
-            queue.append(queue_offset, physical_offset, entry[1], code)
-        if self.lmq_enabled:
-            self._append_lmq(entry, code)
+            queue_offset = request.queue_offset
+        unit = (request.physical_offset, request.size, code)
+        self._truncate_at_mismatch(request.queue, queue_offset, unit)
+        self._append(request, code, queue_offset)
 
-    def _make_way(self, queue: ConsumeQueue, queue_offset: int, unit: Unit) -> None:
+    def _truncate_at_mismatch(self, queue: ConsumeQueue, queue_offset: int, unit: Unit) -> None:
         """During recovery: truncate a queue at a unit that differs from the log.
 
         The later units are dispatched again, since the log is read to its end. A unit differs if a
@@ -397,43 +359,51 @@ class ReputService:
         if queue_offset < queue.first_offset:
             queue.truncate_units(0)
         elif queue_offset < queue.max_offset:
-            there = queue.unit(queue_offset)
+            stored = queue.unit(queue_offset)
             if (
-                there is None
-                or there[:2] != unit[:2]
-                or (self.compare_codes and there[2] != unit[2] and not is_ext_address(there[2]))
+                stored is None
+                or stored[:2] != unit[:2]
+                or (self.compare_codes and stored[2] != unit[2] and not is_ext_address(stored[2]))
             ):
                 queue.truncate_units(queue_offset)
 
-    def _append_lmq(self, entry: Dispatch, code: int) -> None:
+    def _append_lmq(self, request: DispatchRequest, code: int) -> None:
         """Add the record's units in further queues; a failed one does not prevent the others."""
-        units = multi_dispatch.units(entry[5].topic.name, entry[6])
+        physical_offset, size = request.physical_offset, request.size
+        units = multi_dispatch.units(request.queue.topic.name, request.properties)
         for name, queue_offset in units:
             try:
-                queue = multi_dispatch.queue_of(self.queues, name, entry[5].queue_id)
+                queue = multi_dispatch.queue_of(self.queues, name, request.queue.queue_id)
                 lost = queue_offset - queue.max_offset
-                free_bytes = max(0, entry[0] - max(0, queue.max_physical_offset)) * len(units)
-                if lost * FIXED_SIZES[0] > free_bytes:
+                free_bytes = max(0, physical_offset - max(0, queue.max_physical_offset))
+                if lost * RECORD_LEAST > free_bytes * len(units):
                     raise ValueError(
                         f"offset {queue_offset} in queue {name[:40]!r}, which ends at"
                         f" {queue.max_offset}: so many records have no space in between"
                     )
                 if self.recovering:
-                    self._make_way(queue, queue_offset, (entry[0], entry[1], code))
-                queue.append(queue_offset, entry[0], entry[1], code)
+                    unit = (physical_offset, size, code)
+                    self._truncate_at_mismatch(queue, queue_offset, unit)
+                queue.append(queue_offset, physical_offset, size, code)
             except Exception as error:
-                self._quarantine(entry, error)
+                self._quarantine(request, error)
 
-    def _append_batch(self, entry: Dispatch, code: int) -> None:
+    def _append_batch(self, request: DispatchRequest, code: int) -> None:
         """Add the unit of a record, which may contain many messages, to a batch queue."""
-        physical_offset, size, store_timestamp, sys_flag, queue_offset, queue, properties, _ = entry
+        queue = request.queue
         count = 1
-        if sys_flag & INNER_BATCH:
-            count = inner_count(properties) or 1
+        if request.sys_flag & INNER_BATCH:
+            count = peek_inner_count(request.properties) or 1
         assert isinstance(queue, BatchConsumeQueue)
-        queue.append_batch(queue_offset, physical_offset, size, code, (store_timestamp, count))
+        queue.append_batch(
+            request.queue_offset,
+            request.physical_offset,
+            request.size,
+            code,
+            (request.store_timestamp, count),
+        )
 
-    def _entries(self, limit: int) -> Iterator[Dispatch]:
+    def _requests(self, limit: int) -> Iterator[DispatchRequest]:
         """Records from ``offset`` up to ``limit``, read from the log."""
         log = self._log
         while self.offset < limit:
@@ -456,33 +426,22 @@ class ReputService:
                 return
             self.offset = file.start + file.size
 
-    def read(self, mapping: Buffer, position: int, base: int) -> Dispatch:
+    def read(self, mapping: Buffer, position: int, base: int) -> DispatchRequest:
         """Decode the fields that dispatch needs from the valid record at ``position``.
 
         ``base`` is the physical offset of the file. The physical offset is computed from the
         record's position, not read from the record: a unit must never refer to other bytes.
         """
-        shape = mapping[position + 39] >> 4 & 3
-        fields = _UNPACKS[shape](mapping, position)
-        size, magic, queue_id, queue_offset = fields[0], fields[1], fields[3], fields[5]
-        at = position + FIXED_SIZES[shape] + fields[14]
-        if magic == MAGIC_V1:
-            topic_end = at + 1 + mapping[at]
-            data = bytes(mapping[at + 1 : topic_end])
-        else:
-            assert magic == MAGIC_V2
-            topic_end = at + 2 + int.from_bytes(mapping[at : at + 2], "big")
-            data = bytes(mapping[at + 2 : topic_end])
-        topic = self.queues.topic_of_data(data)
-        queue = self.queues.queue(topic, queue_id) if topic.usable else self._nowhere
-        properties = bytes(mapping[topic_end + 2 : position + size])
-        return (
-            base + position,
-            size,
-            fields[10],
-            fields[7],
-            queue_offset,
+        record = read_record(mapping, position, base)
+        topic = self.queues.topic_of_data(record.topic)
+        queue = self.queues.queue(topic, record.queue_id) if topic.usable else self._nowhere
+        return DispatchRequest(
+            record.physical_offset,
+            record.total_size,
+            record.store_timestamp,
+            record.sys_flag,
+            record.queue_offset,
             queue,
-            properties,
+            record.properties,
             None,
         )

@@ -17,10 +17,10 @@ from typing import Final
 
 from broker.errors import DescriptorLimitError, DiskFullError, StoreError
 from broker.store.commitlog import CommitLog
-from broker.store.faults import FaultHandler
+from broker.store.dispatch.reput import ReputService
+from broker.store.faults.handler import FaultHandler
+from broker.store.faults.running_flags import RunningFlags
 from broker.store.flush import FlushCallback, FlushService
-from broker.store.reput import ReputService
-from broker.store.running_flags import RunningFlags
 
 _log = logging.getLogger(__name__)
 

@@ -14,10 +14,10 @@ from typing import Final
 
 from broker.common.clock import Clock
 from broker.errors import DescriptorLimitError, DiskFullError, StoreError
+from broker.store.faults.running_flags import RunningFlags
 from broker.store.format.state import ABORT
 from broker.store.logfile.disk import Disk
 from broker.store.recovery.store_recovery import SYNC_FAILED, abort_content
-from broker.store.running_flags import RunningFlags
 
 _log = logging.getLogger(__name__)
 

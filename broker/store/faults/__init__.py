@@ -1,0 +1,1 @@
+"""Faults of an open store: detection of a lost directory, reactions, the resulting state."""
