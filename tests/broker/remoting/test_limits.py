@@ -8,7 +8,7 @@ from broker.remoting.limits import EndpointLimits, LaneLimits
 from broker.remoting.protocol.serialize import MAX_HEADER_BYTES
 
 
-def test_every_limit_has_a_unit_in_its_name_or_counts_things_and_is_positive() -> None:
+def test_every_limit_is_positive() -> None:
     numbers = {name: value for name, value in vars(limits).items() if name.isupper()}
     assert numbers
     assert all(value > 0 for value in numbers.values())
