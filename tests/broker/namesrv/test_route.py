@@ -360,8 +360,8 @@ def test_a_topic_is_deleted_everywhere_or_in_one_cluster(routes, make_registrati
 def test_a_topic_is_registered_on_known_brokers_only(routes, make_registration) -> None:
     routes.register(make_registration("T", "U"), "1")
     queues = QueueData(broker_name="a", read_queue_nums=2, write_queue_nums=2, perm=6)
-    stranger = QueueData(broker_name="b", read_queue_nums=2, write_queue_nums=2, perm=6)
-    assert not routes.register_topic("N", [queues, stranger])
+    unregistered = QueueData(broker_name="b", read_queue_nums=2, write_queue_nums=2, perm=6)
+    assert not routes.register_topic("N", [queues, unregistered])
     assert not routes.register_topic("N", [])
     assert routes.route("N") is None
     assert routes.register_topic("N", [queues])

@@ -116,7 +116,7 @@ def test_a_oneway_send_is_flushed_without_a_response(
 def test_a_failed_flush_is_answered_with_its_code(
     broker: Broker, answers: FlushedAnswers, status: PutMessageStatus
 ) -> None:
-    """If the message is stored all the same, the response has its ids and offsets."""
+    """If the message is stored anyway, the response has its ids and offsets."""
     peer = Connection()
     answers.wait(peer, asked(5), EXT, 300)
     broker.end_turn()
