@@ -52,11 +52,11 @@ def test_a_table_equals_a_model_across_restarts(path: Path, rng: random.Random) 
     table, model = opened(path), {}
     for _ in range(60):
         namespace, key = rng.choice("xy"), rng.choice(["a", "b", "ü \"'"])
-        what = rng.randrange(4)
-        if what == 0:
+        action = rng.randrange(4)
+        if action == 0:
             table.delete(namespace, key)
             model.get(namespace, {}).pop(key, None)
-        elif what == 1:
+        elif action == 1:
             table = opened(path)
         else:
             value = rng.choice(["", "1", "brök\u0001er:4;x"])
