@@ -1,15 +1,16 @@
 """The entry point of ``mqadmin``: selects the parser of a command line.
 
 ``--version`` and completion are handled before Typer is imported; correct command lines of known
-commands go through the quick parser; all others (help, usage errors) through Typer.
+commands go through the quick parser; all others (help, usage errors) through Typer. Each branch
+imports its modules when it is taken: this is where a run decides what it has to load.
 """
 
 import os
 import sys
 
-TYPE_CHECKING = False  # importing typing would take most of the time of `mqadmin --version`
-if TYPE_CHECKING:
-    from typing import Any
+from mqadmin.command.status import INTERRUPTED, PARTLY
+from mqadmin.command.version import version_line
+from mqadmin.output.stdio import end_interrupted_line, silence_closed_pipe, write_err, write_out
 
 COMPLETE_VARIABLE = "_MQADMIN_COMPLETE"
 
@@ -20,17 +21,14 @@ def main(argv: list[str] | None = None) -> int:
     try:
         return _run(words)
     except KeyboardInterrupt:
-        from mqadmin.command.session import report_interrupted
-
-        return report_interrupted()
+        end_interrupted_line()
+        return INTERRUPTED
+    except BrokenPipeError:
+        silence_closed_pipe()
+        return 0
     except OSError as error:  # the output of --version or a completion cannot be written
-        from mqadmin.output.stdio import silence_closed_pipe, write_err
-
-        if isinstance(error, BrokenPipeError):
-            silence_closed_pipe()
-            return 0
         write_err(f"error: cannot write the output: {error.strerror}\n")
-        return 5
+        return PARTLY
 
 
 def _run(words: list[str]) -> int:
@@ -39,39 +37,20 @@ def _run(words: list[str]) -> int:
 
         return answer(os.environ)
     if words == ["--version"]:
-        from mqadmin.command.version import version_line
-        from mqadmin.output.stdio import write_out
-
         write_out(version_line(), flush=True)
         return 0
-    _import_msgspec()
     from mqadmin.command.quick import parse
 
     parsed = parse(words)
-    if parsed is not None:
-        from mqadmin.command.session import run_verb
+    if parsed is None:
+        return run_typer(words)
+    from mqadmin.command.session import run_verb
 
-        return run_verb(*parsed)
-    return _full(words)
-
-
-def _import_msgspec() -> None:
-    """Import msgspec without typing_extensions, a third of a short command's start-up.
-
-    msgspec imports three names from typing_extensions, or from typing when it is absent; from
-    Python 3.11 on both are the same. So the module is hidden during this import.
-    """
-    if "msgspec" in sys.modules or "typing_extensions" in sys.modules:
-        return
-    modules: dict[str, Any] = sys.modules
-    modules["typing_extensions"] = None
-    try:
-        import msgspec  # noqa: F401
-    finally:
-        del modules["typing_extensions"]
+    return run_verb(*parsed)
 
 
-def _full(words: list[str]) -> int:
+def run_typer(words: list[str]) -> int:
+    """Run a command line with the Typer parser."""
     from mqadmin.command.typer_app import root_command
 
     try:

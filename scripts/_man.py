@@ -30,9 +30,9 @@ from broker.store import config as store_config
 from broker.store.format.layout import LAYOUTS, layout_troff
 from mqadmin.command.declare import Argument, Noun, Option, Parameter, Verb
 from mqadmin.command.declare import paragraphs as split
-from mqadmin.command.nouns import NOUNS
+from mqadmin.command.nouns import NOUNS, load_noun
 from mqadmin.command.options import GLOBALS
-from mqadmin.command.typer_app import ROOT_SENTENCE, ROOT_TEXT, load_noun
+from mqadmin.command.typer_app import ROOT_SENTENCE, ROOT_TEXT
 from mqadmin.pipeline.catalog import JOBS
 from mqadmin.pipeline.job import Job
 from mqadmin.settings import SETTINGS

@@ -149,44 +149,6 @@ CYCLES: list[set[str]] = [
     {"broker.store.index.vectorized", "broker.store.recovery.index_repairer"},
     # types only: context and persistence name each other
     {"broker.server.context", "broker.server.persistence"},
-    # the session creates one object per noun when it is asked for; each names the session
-    {
-        "mqadmin.admin.broker",
-        "mqadmin.admin.cluster",
-        "mqadmin.admin.consumer",
-        "mqadmin.admin.dlq",
-        "mqadmin.admin.group",
-        "mqadmin.admin.message",
-        "mqadmin.admin.message_index",
-        "mqadmin.admin.message_read",
-        "mqadmin.admin.message_send",
-        "mqadmin.admin.message_tail",
-        "mqadmin.admin.namesrv",
-        "mqadmin.admin.offset",
-        "mqadmin.admin.offset_target",
-        "mqadmin.admin.progress",
-        "mqadmin.admin.replay",
-        "mqadmin.admin.reset",
-        "mqadmin.admin.session",
-        "mqadmin.admin.topic",
-    },
-    # StoreDirectory is base type and facade at once: its methods load the queries
-    {
-        "mqadmin.inspector.configs",
-        "mqadmin.inspector.directory",
-        "mqadmin.inspector.dlq",
-        "mqadmin.inspector.find",
-        "mqadmin.inspector.index",
-        "mqadmin.inspector.log",
-        "mqadmin.inspector.messages",
-        "mqadmin.inspector.queues",
-        "mqadmin.inspector.summary",
-        "mqadmin.inspector.units",
-    },
-    # loaded when numpy is there
-    {"mqadmin.repair.build_columns", "mqadmin.repair.rebuild"},
-    # recovery into rows and recovery into a new store call each other
-    {"mqadmin.repair.new_store", "mqadmin.repair.recover"},
 ]
 
 # package -> top-level modules that it never imports

@@ -3,7 +3,7 @@
 Duty: turn one query about topics, groups, messages or offsets into requests to name servers and
 brokers, and the responses into values. The command line is one user of it, scripts are another::
 
-    from mqadmin.admin import MQAdmin
+    from mqadmin.admin.facade import MQAdmin
 
     with MQAdmin(["127.0.0.1:9876"]) as admin:
         for record in admin.topic.list().items:
@@ -18,7 +18,7 @@ without an event loop: commands often run from cron, and start-up is most of the
 same reason the module of a noun is loaded on first use.
 
 Most queries return a :class:`~mqadmin.admin.result.Listing`: the items found and the targets that
-failed; a message query returns a :class:`~mqadmin.admin.message_result.QueryResult`. A change
+failed; a message query returns a :class:`~mqadmin.admin.message.result.QueryResult`. A change
 always takes two calls: ``plan_…`` reads the present state and returns a
 :class:`~mqadmin.admin.result.Plan` (each target with before and after), ``admin.apply`` executes
 it, reads back and reports each target.
@@ -29,19 +29,3 @@ messages and reports when there were more; scans read at most ``scan_limit`` mes
 **Source:** RocketMQ ``tools.admin`` (DefaultMQAdminExtImpl) for the request behind each query;
 the design (fan-out, plan and apply, distinct kinds of empty results) is specific to this project.
 """
-
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from mqadmin.admin.session import MQAdmin
-
-__all__ = ["MQAdmin"]
-
-
-def __getattr__(name: str) -> object:
-    """Load the session on first access, so that importing a record stays cheap."""
-    if name == "MQAdmin":
-        from mqadmin.admin.session import MQAdmin
-
-        return MQAdmin
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

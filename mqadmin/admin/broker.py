@@ -1,20 +1,17 @@
 """Single brokers: runtime status and configuration."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TypeVar
 
 import msgspec
 
 from broker.client.caller import Reply, build_request
-from broker.common.properties import format_properties
-from broker.errors import ClientError, RocketMQError
+from broker.errors import RocketMQError
 from broker.remoting.protocol.codes import RequestCode
 from mqadmin.admin.failure import part_errors
-from mqadmin.admin.result import Change, Listing, Plan, Request
+from mqadmin.admin.result import Listing
+from mqadmin.admin.session import AdminSession
 from mqadmin.admin.topology import Target
-
-if TYPE_CHECKING:
-    from mqadmin.admin.session import MQAdmin
 
 R = TypeVar("R")
 
@@ -41,9 +38,9 @@ class BrokerConfigRecord(msgspec.Struct, frozen=True, kw_only=True, rename="came
 
 
 class BrokerAdmin:
-    """Queries and changes of single brokers."""
+    """Queries about single brokers."""
 
-    def __init__(self, admin: "MQAdmin") -> None:
+    def __init__(self, admin: AdminSession) -> None:
         self._admin = admin
 
     def status(
@@ -79,52 +76,6 @@ class BrokerAdmin:
 
         return self._each(RequestCode.GET_BROKER_CONFIG, broker, cluster, record)
 
-    def plan_config(
-        self,
-        settings: Mapping[str, str],
-        *,
-        broker: str | None = None,
-        cluster: str | None = None,
-    ) -> Plan:
-        """Plan to set configuration keys; ClientError for keys a broker does not know.
-
-        A broker accepts unknown keys with SUCCESS and discards them, so they are refused here.
-        """
-        listing = self.config(broker=broker, cluster=cluster)
-        changes: list[Change] = []
-        for record in listing.items:
-            label = record.broker_name or record.address
-            unknown = sorted(key for key in settings if key not in record.config)
-            if unknown:
-                raise ClientError(
-                    f"broker {label} knows no setting {', '.join(unknown)}",
-                    "mqadmin broker config show lists them",
-                )
-            before = {key: record.config[key] for key in settings}
-            after = dict(settings)
-            changes.append(
-                Change(
-                    target=f"{label}:{record.broker_id}" if record.broker_id else label,
-                    address=record.address,
-                    action="update",
-                    before=before,
-                    after=after,
-                    request=None
-                    if before == after
-                    else Request(
-                        address=record.address,
-                        code=RequestCode.UPDATE_BROKER_CONFIG,
-                        body=format_properties(after).encode("utf-8"),
-                    ),
-                )
-            )
-        return Plan(
-            kind="broker.config",
-            subject=broker or cluster or "all brokers",
-            changes=changes,
-            errors=listing.errors,
-        )
-
     def _each(
         self,
         code: int,
@@ -151,21 +102,3 @@ class BrokerAdmin:
             return self._admin.topology.named(address)
         except RocketMQError:
             return [Target(address=address)]
-
-
-def read_states(admin: "MQAdmin", plan: Plan) -> Sequence[Mapping[str, Any] | RocketMQError | None]:
-    """Return the present values of the planned keys on each target."""
-    states: list[Mapping[str, Any] | RocketMQError | None] = []
-    answers = admin.call_all(
-        [
-            (change.address, build_request(RequestCode.GET_BROKER_CONFIG, {}))
-            for change in plan.changes
-        ]
-    )
-    for change, answer in zip(plan.changes, answers, strict=True):
-        if isinstance(answer, RocketMQError):
-            states.append(answer)
-            continue
-        config = answer.properties
-        states.append({key: config.get(key) for key in change.after or {}})
-    return states

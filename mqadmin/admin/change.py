@@ -5,12 +5,11 @@ and the request that leads there. A user may take a minute to confirm a plan, so
 read again first; a target whose state is no longer ``before`` is left unchanged (``moved``).
 After the last step every target is read once more: a state other than ``after`` is ``differs``.
 
-The read depends on the noun: the module of the plan's noun provides ``read_states(admin, plan)``,
-which returns one state, None (does not exist) or error per change.
+The read depends on the noun and is passed in: a function of the plan that returns one state, None
+(does not exist) or error per change.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from importlib import import_module
 from typing import Any
 
 from broker.client.caller import Caller
@@ -20,28 +19,20 @@ from mqadmin.admin.failure import describe
 from mqadmin.admin.result import Change, ChangeResult, Outcome, Plan, TargetError
 
 State = Mapping[str, Any] | None
-ReadStates = Callable[[Caller, Plan], Sequence["State | RocketMQError"]]
+ReadStates = Callable[[Plan], Sequence[State | RocketMQError]]
 
 
-def reader_of(plan: Plan) -> ReadStates:
-    """Return the function that reads the present state of a plan's targets, by the plan's noun."""
-    noun = plan.kind.partition(".")[0]
-    found: ReadStates = import_module(f"mqadmin.admin.{noun}").read_states
-    return found
-
-
-def apply_plan(admin: Caller, plan: Plan, read: ReadStates | None = None) -> Outcome:
+def apply_plan(admin: Caller, plan: Plan, read: ReadStates) -> Outcome:
     """Apply ``plan``; a target that fails does not raise, its result carries the error."""
-    read = read or reader_of(plan)
     results: dict[int, ChangeResult] = {
         index: _result(change, "unchanged", read_back=change.before)
         for index, change in enumerate(plan.changes)
         if change.unchanged
     }
     if not plan.empty:
-        _refuse_moved(plan, read(admin, plan), results)
+        _refuse_moved(plan, read(plan), results)
         _send_steps(admin, plan, results)
-        _read_back(plan, read(admin, plan), results)
+        _read_back(plan, read(plan), results)
     return Outcome(
         kind=plan.kind,
         subject=plan.subject,
@@ -121,8 +112,8 @@ def _read_back(
             error = TargetError(
                 kind="differs",
                 message=(
-                    f"{plan.subject} ({change.target}): the target said yes, "
-                    f"but {_difference(now, change.after)}"
+                    f"{plan.subject} ({change.target}): the target accepted the "
+                    f"change, but {_difference(now, change.after)}"
                 ),
                 hint="an old broker may ignore fields it does not know",
                 address=change.address,
@@ -140,9 +131,9 @@ def _agrees(now: State, wanted: State) -> bool:
 
 def _difference(now: State, wanted: State) -> str:
     if now is None:
-        return "it is not there"
+        return "it does not exist"
     if wanted is None:
-        return "it is still there"
+        return "it still exists"
     return ", ".join(
         f"{name} is {now.get(name)!r} instead of {value!r}"
         for name, value in wanted.items()

@@ -1,7 +1,6 @@
 """Clusters: their brokers and the status of each."""
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -10,10 +9,8 @@ from broker.errors import RocketMQError
 from broker.remoting.protocol.codes import RequestCode, version_name
 from mqadmin.admin.failure import describe
 from mqadmin.admin.result import Listing, TargetError
+from mqadmin.admin.session import AdminSession
 from mqadmin.admin.topology import Target
-
-if TYPE_CHECKING:
-    from mqadmin.admin.session import MQAdmin
 
 
 class ClusterRecord(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -39,7 +36,7 @@ class ClusterRecord(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 class ClusterAdmin:
     """Queries about clusters."""
 
-    def __init__(self, admin: "MQAdmin") -> None:
+    def __init__(self, admin: AdminSession) -> None:
         self._admin = admin
 
     def list(self, *, cluster: str | None = None, status: bool = True) -> Listing[ClusterRecord]:

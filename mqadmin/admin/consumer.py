@@ -1,7 +1,7 @@
 """Consumers: groups, their lag and their connected clients."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
@@ -10,21 +10,23 @@ from broker.common.group import is_system_group
 from broker.common.message_queue import MessageQueue
 from broker.errors import BrokerError, RocketMQError
 from broker.remoting.protocol.codes import RequestCode, ResponseCode, version_name
+from mqadmin.admin.connections import (
+    ConsumerConnections,
+    ask_groups,
+    consumer_connections,
+    is_offline,
+)
 from mqadmin.admin.failure import describe, part_errors
-from mqadmin.admin.progress import (
+from mqadmin.admin.group import group_tables
+from mqadmin.admin.offset.progress import (
     GroupProgress,
     QueueProgress,
     committed_offsets,
     group_progress,
 )
 from mqadmin.admin.result import Listing, TargetError
+from mqadmin.admin.session import AdminSession
 from mqadmin.admin.topology import Target
-
-if TYPE_CHECKING:
-    from mqadmin.admin.session import MQAdmin
-
-#: Requests sent at once; more would only wait in the brokers' admin queues.
-FAN_OUT = 256
 
 
 class ConsumerRecord(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -68,52 +70,21 @@ class LagRecord(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     state: str
 
 
-class Connection(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """One client of a group; ``brokers`` are the brokers it is connected to."""
-
-    client_id: str
-    client_addr: str
-    language: str
-    version: str
-    brokers: Sequence[str]
-
-
-class Subscription(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """One subscription of a group."""
-
-    topic: str
-    sub_string: str
-    expression_type: str
-    sub_version: int
-
-
-class ConsumerConnections(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """The connected clients of a group over all brokers; no connections: no client is online."""
-
-    group: str
-    consume_type: str | None
-    message_model: str | None
-    consume_from_where: str | None
-    connections: Sequence[Connection]
-    subscriptions: Sequence[Subscription]
-    errors: Sequence[TargetError] = ()
-
-
 class ConsumerAdmin:
     """Queries about consumers."""
 
-    def __init__(self, admin: "MQAdmin") -> None:
+    def __init__(self, admin: AdminSession) -> None:
         self._admin = admin
 
     def list(self, *, include_system: bool = False, lag: bool = True) -> Listing[ConsumerRecord]:
         """Return one record per group of any broker; ``lag`` False saves half of the requests."""
         targets = self._admin.topology.readers()
-        good, errors = part_errors(targets, self._admin.group.tables(targets))
+        good, errors = part_errors(targets, group_tables(self._admin, targets))
         alive = [target for target, _ in good]
         groups = {group for _, table in good for group in table}
         names = sorted(group for group in groups if include_system or not is_system_group(group))
-        online = self._ask(names, alive, RequestCode.GET_CONSUMER_CONNECTION_LIST)
-        stats = self._ask(names, alive, RequestCode.GET_CONSUME_STATS) if lag else {}
+        online = ask_groups(self._admin, names, alive, RequestCode.GET_CONSUMER_CONNECTION_LIST)
+        stats = ask_groups(self._admin, names, alive, RequestCode.GET_CONSUME_STATS) if lag else {}
         for target, name, answer in _by_target(alive, online, stats):
             if isinstance(answer, RocketMQError) and not _is_no_data(answer):
                 errors.append(
@@ -213,64 +184,7 @@ class ConsumerAdmin:
 
     def connections(self, group: str) -> ConsumerConnections:
         """Return clients and subscriptions of a group from every broker, merged by client id."""
-        targets = self._admin.topology.readers()
-        seen: dict[str, tuple[Any, list[str]]] = {}
-        subscriptions: dict[str, Subscription] = {}
-        errors: list[TargetError] = []
-        first: Any = None
-        answers = self._ask([group], targets, RequestCode.GET_CONSUMER_CONNECTION_LIST)[group]
-        for target, answer in zip(targets, answers, strict=True):
-            if isinstance(answer, RocketMQError):
-                if not _is_offline(answer):
-                    errors.append(describe(answer, address=target.address, target=target.label))
-                continue
-            found = answer.value
-            first = first or found
-            for client in found.connection_set:
-                seen.setdefault(client.client_id, (client, []))[1].append(target.label)
-            for topic, data in found.subscription_table.items():
-                subscriptions[topic] = Subscription(
-                    topic=topic,
-                    sub_string=data.sub_string,
-                    expression_type=data.expression_type,
-                    sub_version=data.sub_version,
-                )
-        return ConsumerConnections(
-            group=group,
-            consume_type=first.consume_type if first else None,
-            message_model=first.message_model if first else None,
-            consume_from_where=first.consume_from_where if first else None,
-            connections=[
-                Connection(
-                    client_id=client.client_id,
-                    client_addr=client.client_addr,
-                    language=str(client.language or ""),
-                    version=version_name(client.version),
-                    brokers=brokers,
-                )
-                for _, (client, brokers) in sorted(seen.items())
-            ],
-            subscriptions=[subscriptions[topic] for topic in sorted(subscriptions)],
-            errors=errors,
-        )
-
-    def _ask(
-        self, groups: Sequence[str], targets: Sequence[Target], code: int
-    ) -> dict[str, Sequence[Reply | RocketMQError]]:
-        """Send one request per group and target; return group → one response per target."""
-        requests = [
-            (target.address, build_request(code, {"consumer_group": group}))
-            for group in groups
-            for target in targets
-        ]
-        answers: list[Reply | RocketMQError] = []
-        for begin in range(0, len(requests), FAN_OUT):
-            answers += self._admin.call_all(requests[begin : begin + FAN_OUT])
-        width = len(targets)
-        return {
-            group: answers[index * width : (index + 1) * width]
-            for index, group in enumerate(groups)
-        }
+        return consumer_connections(self._admin, group)
 
     def _owners(self, group: str) -> tuple[Mapping[MessageQueue, str], Sequence[TargetError]]:
         """Return queue → client id from the clients' running info, and the clients that failed."""
@@ -325,7 +239,7 @@ def _record(
         if isinstance(answer, Reply):
             first = first or answer.value
             clients |= {one.client_id: one.version for one in answer.value.connection_set}
-        elif not _is_offline(answer):
+        elif not is_offline(answer):
             unknown = True
     rates = [answer.value.consume_tps for answer in stats if isinstance(answer, Reply)]
     return ConsumerRecord(
@@ -352,8 +266,3 @@ _NO_DATA_CODES = frozenset(
         ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST,
     }
 )
-
-
-def _is_offline(error: RocketMQError) -> bool:
-    """True for the response code that means that no client of the group is connected."""
-    return isinstance(error, BrokerError) and error.code == ResponseCode.CONSUMER_NOT_ONLINE

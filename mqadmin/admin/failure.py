@@ -6,21 +6,13 @@ that cannot be decoded (ProtocolError). A call to several targets returns each f
 """
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
-from broker.errors import (
-    BrokerError,
-    ClientError,
-    ProtocolError,
-    RemotingError,
-    RequestTimeoutError,
-    RocketMQError,
-)
+from broker.errors import BrokerError, ClientError, RocketMQError
 from broker.remoting.protocol.codes import RequestCode, ResponseCode, request_name, response_name
+from mqadmin.admin.error_kind import LOOPBACK_ONLY, is_about_access, kind_of
 from mqadmin.admin.result import TargetError
-
-if TYPE_CHECKING:
-    from mqadmin.admin.topology import Target
+from mqadmin.admin.topology import Target
 
 Answer = TypeVar("Answer")
 
@@ -55,16 +47,14 @@ _NO_ACL = (
     "or ask its owner for this permission"
 )
 
-# The remark of this project's broker and name server for admin requests from other hosts.
-_LOOPBACK_ONLY = "to loopback peers only"
 _FROM_ITS_HOST = "run the command on that host, or set allowRemoteAdmin=true there"
 
 
 def hint_for(request_code: int, response_code: int, remark: str = "") -> str:
     """Return the next step after a refusal; empty when the remark is all that is known."""
-    if _LOOPBACK_ONLY in remark:
+    if LOOPBACK_ONLY in remark:
         return _FROM_ITS_HOST
-    if _about_access(response_code, remark):
+    if is_about_access(response_code, remark):
         return _NO_ACL
     specific = _HINTS.get((request_code, response_code))
     return specific if specific is not None else _HINTS.get((None, response_code), "")
@@ -108,8 +98,8 @@ def describe(error: RocketMQError, *, address: str = "", target: str | None = No
 
 
 def part_errors(
-    targets: "Iterable[Target]", answers: Iterable[Answer | RocketMQError]
-) -> tuple[list[tuple["Target", Answer]], list[TargetError]]:
+    targets: Iterable[Target], answers: Iterable[Answer | RocketMQError]
+) -> tuple[list[tuple[Target, Answer]], list[TargetError]]:
     """Split into (target, result) pairs and the errors of the other targets as records."""
     good: list[tuple[Target, Answer]] = []
     errors: list[TargetError] = []
@@ -122,54 +112,13 @@ def part_errors(
 
 
 def having(
-    targets: Sequence["Target"],
+    targets: Sequence[Target],
     answers: Iterable[Answer | RocketMQError | None],
     missing: ClientError,
-) -> tuple[Sequence[tuple["Target", Answer]], Sequence[TargetError]]:
+) -> tuple[Sequence[tuple[Target, Answer]], Sequence[TargetError]]:
     """Return the targets with a result, and the errors; raise ``missing`` if all are None."""
     good, errors = part_errors(targets, answers)
     found = [(target, answer) for target, answer in good if answer is not None]
     if not found and not errors:
         raise missing
     return found, errors
-
-
-def kind_of(error: RocketMQError) -> str:
-    """Return the ``kind`` of an error record."""
-    if isinstance(error, BrokerError):
-        if _about_access(error.code, error.remark):
-            return "notPermitted"
-        return "refused"
-    if isinstance(error, RequestTimeoutError):
-        return "timeout"
-    if isinstance(error, RemotingError):
-        return "unreachable"
-    if isinstance(error, ProtocolError):
-        return "protocol"
-    return "client"
-
-
-def _about_access(response_code: int, remark: str) -> bool:
-    """True for a refusal by access control rather than by the state of a topic or group.
-
-    **Source:** RocketMQ ``AclException`` (1.0: SYSTEM_ERROR with its class name in the remark)
-    and ``AuthenticationException``, ``AuthorizationException`` (2.0: NO_PERMISSION with these
-    words; other NO_PERMISSION responses are about the state of a topic or group).
-    """
-    if response_code == ResponseCode.SYSTEM_ERROR:
-        return "AclException" in remark
-    if response_code != ResponseCode.NO_PERMISSION:
-        return False
-    text = remark.lower()
-    return any(
-        word in text
-        for word in (
-            "authentic",
-            "authoriz",
-            "has no permission to access",
-            "signature",
-            "username cannot be null",
-            "user:",
-            _LOOPBACK_ONLY,
-        )
-    )

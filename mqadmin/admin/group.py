@@ -5,7 +5,7 @@ name, and a query must not change anything.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
@@ -17,14 +17,15 @@ from broker.common.group import (
     group_config_to_wire,
     is_system_group,
 )
+from broker.common.java_json import dumps
 from broker.errors import ClientError, ConfigError, RocketMQError
 from broker.remoting.protocol.codes import RequestCode
+from mqadmin.admin.change import State, apply_plan
+from mqadmin.admin.connections import consumer_connections
 from mqadmin.admin.failure import having, part_errors
-from mqadmin.admin.result import Change, Listing, Plan, Request, TargetError
+from mqadmin.admin.result import Change, Listing, Outcome, Plan, Request, TargetError
+from mqadmin.admin.session import AdminSession
 from mqadmin.admin.topology import Target
-
-if TYPE_CHECKING:
-    from mqadmin.admin.session import MQAdmin
 
 #: The identity of a group, and the fields that only 5.x brokers report: not settable.
 _NOT_SETTABLE = frozenset({"groupName", "attributes", "subscriptionDataSet"})
@@ -54,7 +55,7 @@ class GroupRecord(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 class GroupAdmin:
     """Queries and changes of subscription groups."""
 
-    def __init__(self, admin: "MQAdmin") -> None:
+    def __init__(self, admin: AdminSession) -> None:
         self._admin = admin
 
     def list(
@@ -62,7 +63,7 @@ class GroupAdmin:
     ) -> Listing[GroupRecord]:
         """Return one record per group and broker, sorted by group and broker name."""
         targets = self._admin.topology.readers(cluster=cluster)
-        good, errors = part_errors(targets, self.tables(targets))
+        good, errors = part_errors(targets, group_tables(self._admin, targets))
         records = [
             _record(config, target)
             for target, table in good
@@ -172,7 +173,7 @@ class GroupAdmin:
             )
             for target, config in found
         ]
-        connections = self._admin.consumer.connections(group).connections
+        connections = consumer_connections(self._admin, group).connections
         warnings = []
         if connections:
             warnings.append(
@@ -183,31 +184,13 @@ class GroupAdmin:
             kind="group.delete", subject=group, changes=changes, errors=errors, warnings=warnings
         )
 
-    def tables(
-        self, targets: Sequence[Target]
-    ) -> Sequence[Mapping[str, SubscriptionGroupConfig] | RocketMQError]:
-        """Return the group table of each target."""
-        return [
-            answer if isinstance(answer, RocketMQError) else answer.value.subscription_group_table
-            for answer in self.replies(targets)
-        ]
-
-    def replies(self, targets: Sequence[Target]) -> Sequence[Reply | RocketMQError]:
-        """Return the response of each target to the request for its group table."""
-        return self._admin.call_all(
-            [
-                (target.address, build_request(RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG, {}))
-                for target in targets
-            ]
-        )
-
     def configs(
         self, targets: Sequence[Target], group: str
     ) -> Sequence[SubscriptionGroupConfig | RocketMQError | None]:
         """Return the group's configuration on each target, None where it does not exist."""
         return [
             table if isinstance(table, RocketMQError) else table.get(group)
-            for table in self.tables(targets)
+            for table in group_tables(self._admin, targets)
         ]
 
     def _existing(
@@ -221,14 +204,40 @@ class GroupAdmin:
         )
         return having(asked, self.configs(asked, group), missing)
 
+    def apply(self, plan: Plan) -> Outcome:
+        """Apply a plan of this noun; see :func:`~mqadmin.admin.change.apply_plan`."""
+        self._admin.renew()
+        return apply_plan(self._admin, plan, self._states)
 
-def read_states(admin: "MQAdmin", plan: Plan) -> Sequence[Mapping[str, Any] | RocketMQError | None]:
-    """Return the present configuration of the group on each target."""
-    targets = [Target(address=change.address) for change in plan.changes]
+    def _states(self, plan: Plan) -> Sequence[State | RocketMQError]:
+        """Return the present configuration of the group on each target."""
+        targets = [Target(address=change.address) for change in plan.changes]
+        return [
+            _state(config) if isinstance(config, SubscriptionGroupConfig) else config
+            for config in self.configs(targets, plan.subject)
+        ]
+
+
+def group_tables(
+    admin: AdminSession, targets: Sequence[Target]
+) -> Sequence[Mapping[str, SubscriptionGroupConfig] | RocketMQError]:
+    """Return the group table of each target."""
     return [
-        _state(config) if isinstance(config, SubscriptionGroupConfig) else config
-        for config in admin.group.configs(targets, plan.subject)
+        answer if isinstance(answer, RocketMQError) else answer.value.subscription_group_table
+        for answer in group_replies(admin, targets)
     ]
+
+
+def group_replies(
+    admin: AdminSession, targets: Sequence[Target]
+) -> Sequence[Reply | RocketMQError]:
+    """Return the response of each target to the request for its group table."""
+    return admin.call_all(
+        [
+            (target.address, build_request(RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG, {}))
+            for target in targets
+        ]
+    )
 
 
 def patched(
@@ -304,8 +313,6 @@ def _change(
 
 def _body(config: SubscriptionGroupConfig) -> bytes:
     """Encode the request body. Attributes are sent as signed changes, so {} keeps them."""
-    from broker.common.java_json import dumps
-
     wire = group_config_to_wire(config)
     wire["attributes"] = {}
     return dumps(wire).encode("utf-8")

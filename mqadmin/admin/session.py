@@ -1,9 +1,12 @@
-"""The session: connections, deadline, name servers, targets, and one facade per noun."""
+"""The session: connections, deadline, name servers and the brokers registered there.
+
+The modules of the nouns take a session as an argument; it knows none of them.
+"""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import Any, Self
 
 from broker.client.caller import Caller
 from broker.client.route_cache import RouteCache
@@ -15,22 +18,12 @@ from broker.errors import (
     RequestTimeoutError,
     RocketMQError,
 )
+from broker.remoting.blocking import BlockingClient
 from broker.remoting.protocol.codes import RequestCode
 from broker.remoting.protocol.command import RemotingCommand
 from mqadmin.admin.failure import refusal
-
-if TYPE_CHECKING:
-    from mqadmin.admin.broker import BrokerAdmin
-    from mqadmin.admin.cluster import ClusterAdmin
-    from mqadmin.admin.consumer import ConsumerAdmin
-    from mqadmin.admin.dlq import DlqAdmin
-    from mqadmin.admin.group import GroupAdmin
-    from mqadmin.admin.message import MessageAdmin
-    from mqadmin.admin.namesrv import NamesrvAdmin
-    from mqadmin.admin.offset import OffsetAdmin
-    from mqadmin.admin.result import Outcome, Plan, Scope
-    from mqadmin.admin.topic import TopicAdmin
-    from mqadmin.admin.topology import Topology
+from mqadmin.admin.result import Scope
+from mqadmin.admin.topology import Topology
 
 DEFAULT_TIMEOUT_MS = 10_000
 
@@ -43,8 +36,8 @@ PHASE_SHARE = 0.5
 MIN_PHASE_MS = 500
 
 
-class MQAdmin(Caller):
-    """A session with one cluster: name servers, a total deadline, and one facade per noun.
+class AdminSession(Caller):
+    """A session with one cluster: name servers and a total deadline.
 
     ``namesrv`` are addresses ``host:port``. ``timeout_ms`` bounds the whole session from its
     creation on, except following a topic and sending a replay. It is divided: each phase gets a
@@ -82,17 +75,15 @@ class MQAdmin(Caller):
         self._silent: dict[str, RemotingError] = {}
 
     def _connect(self, *, total_ms: int | None) -> Any:
-        from broker.remoting.blocking import BlockingClient
-
         return BlockingClient(timeout_ms=self.timeout_ms, total_ms=total_ms, **self._network)
 
-    def without_deadline(self, call_ms: int | None = None) -> "MQAdmin":
+    def without_deadline(self, call_ms: int | None = None) -> "AdminSession":
         """Return a second session to the same cluster, with a deadline per call instead of a total.
 
         ``call_ms`` bounds each call, ``timeout_ms`` if None. For following a topic and for
         replays, whose duration is not known beforehand.
         """
-        session = MQAdmin.__new__(MQAdmin)
+        session = AdminSession.__new__(AdminSession)
         session.timeout_ms = min(self.timeout_ms, call_ms or self.timeout_ms)
         session._network = self._network
         session._given_client = self._given_client
@@ -165,10 +156,8 @@ class MQAdmin(Caller):
         if bounded and isinstance(error, (ConnectError, RequestTimeoutError)):
             self._silent.setdefault(address, error)
 
-    def scope(self, addresses: Iterable[str]) -> "Scope":
+    def scope(self, addresses: Iterable[str]) -> Scope:
         """Return the scope of a change: name servers, clusters and names of broker addresses."""
-        from mqadmin.admin.result import Scope
-
         wanted = set(addresses)
         targets = [target for target in self.topology.targets if target.address in wanted]
         labels = {target.address: target.label for target in targets}
@@ -182,7 +171,7 @@ class MQAdmin(Caller):
         """Build the error for a response code that is not accepted, with the next step as hint."""
         return refusal(address, code, answer.code, answer.remark)
 
-    def __enter__(self) -> "MQAdmin":
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(
@@ -201,86 +190,7 @@ class MQAdmin(Caller):
         return RouteCache(self)
 
     @cached_property
-    def topology(self) -> "Topology":
+    def topology(self) -> Topology:
         """The cluster table of the name server, queried once per session."""
-        from mqadmin.admin.topology import Topology
-
         table = self.ask_namesrv(RequestCode.GET_BROKER_CLUSTER_INFO).value
         return Topology(table.cluster_addr_table, table.broker_addr_table)
-
-    # --- changing -------------------------------------------------------------------------
-
-    def apply(self, plan: "Plan") -> "Outcome":
-        """Apply a plan: check that nothing moved, send step by step, read back.
-
-        The deadline restarts, because a plan may have waited for the user's confirmation.
-        """
-        from mqadmin.admin.change import apply_plan
-
-        self.renew()
-        return apply_plan(self, plan)
-
-    # --- nouns ----------------------------------------------------------------------------
-
-    @cached_property
-    def topic(self) -> "TopicAdmin":
-        """Topics: create, update, list, show, route, status, perm, delete."""
-        from mqadmin.admin.topic import TopicAdmin
-
-        return TopicAdmin(self)
-
-    @cached_property
-    def cluster(self) -> "ClusterAdmin":
-        """Clusters and their brokers."""
-        from mqadmin.admin.cluster import ClusterAdmin
-
-        return ClusterAdmin(self)
-
-    @cached_property
-    def broker(self) -> "BrokerAdmin":
-        """Single brokers: runtime status, configuration."""
-        from mqadmin.admin.broker import BrokerAdmin
-
-        return BrokerAdmin(self)
-
-    @cached_property
-    def group(self) -> "GroupAdmin":
-        """Subscription groups."""
-        from mqadmin.admin.group import GroupAdmin
-
-        return GroupAdmin(self)
-
-    @cached_property
-    def message(self) -> "MessageAdmin":
-        """Messages: query, send, tail, decode-id."""
-        from mqadmin.admin.message import MessageAdmin
-
-        return MessageAdmin(self)
-
-    @cached_property
-    def consumer(self) -> "ConsumerAdmin":
-        """Consumers: list, lag, connections."""
-        from mqadmin.admin.consumer import ConsumerAdmin
-
-        return ConsumerAdmin(self)
-
-    @cached_property
-    def offset(self) -> "OffsetAdmin":
-        """Consumer offsets: show, reset, export."""
-        from mqadmin.admin.offset import OffsetAdmin
-
-        return OffsetAdmin(self)
-
-    @cached_property
-    def dlq(self) -> "DlqAdmin":
-        """Dead letters."""
-        from mqadmin.admin.dlq import DlqAdmin
-
-        return DlqAdmin(self)
-
-    @cached_property
-    def namesrv(self) -> "NamesrvAdmin":
-        """Name servers: configuration, KV, write permission."""
-        from mqadmin.admin.namesrv import NamesrvAdmin
-
-        return NamesrvAdmin(self)

@@ -1,7 +1,7 @@
 """Topics: create, update as a patch, list, show, route, status, perm, delete."""
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
@@ -17,12 +17,11 @@ from broker.common.topic import (
 )
 from broker.errors import BrokerError, ClientError, ConfigError, RemotingError, RocketMQError
 from broker.remoting.protocol.codes import RequestCode, ResponseCode
+from mqadmin.admin.change import State, apply_plan
 from mqadmin.admin.failure import describe, having, part_errors
-from mqadmin.admin.result import Change, Listing, Plan, Request, TargetError
+from mqadmin.admin.result import Change, Listing, Outcome, Plan, Request, TargetError
+from mqadmin.admin.session import AdminSession
 from mqadmin.admin.topology import Target
-
-if TYPE_CHECKING:
-    from mqadmin.admin.session import MQAdmin
 
 #: Queues of a new topic. **Source:** UpdateTopicSubCommand.
 DEFAULT_QUEUES = 8
@@ -84,7 +83,7 @@ class TopicStatus(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 class TopicAdmin:
     """Queries and changes of topics."""
 
-    def __init__(self, admin: "MQAdmin") -> None:
+    def __init__(self, admin: AdminSession) -> None:
         self._admin = admin
 
     def list(
@@ -421,11 +420,9 @@ class TopicAdmin:
             )
         return changes, errors
 
-    def routed(
-        self, topic: str, addresses: Sequence[str]
-    ) -> Sequence[Mapping[str, Any] | RocketMQError | None]:
+    def routed(self, topic: str, addresses: Sequence[str]) -> Sequence[State | RocketMQError]:
         """Return the topic's broker names on each name server, None without a route."""
-        states: list[Mapping[str, Any] | RocketMQError | None] = []
+        states: list[State | RocketMQError] = []
         for answer in self._admin.call_all(
             [
                 (
@@ -467,18 +464,21 @@ class TopicAdmin:
             own |= {cluster, f"{cluster}_REPLY_TOPIC"}
         return own
 
+    def apply(self, plan: Plan) -> Outcome:
+        """Apply a plan of this noun; see :func:`~mqadmin.admin.change.apply_plan`."""
+        self._admin.renew()
+        return apply_plan(self._admin, plan, self._states)
 
-def read_states(admin: "MQAdmin", plan: Plan) -> Sequence[Mapping[str, Any] | RocketMQError | None]:
-    """Return the present state of each target of a topic plan."""
-    brokers = [change for change in plan.changes if change.step == 0]
-    servers = [change for change in plan.changes if change.step == 1]
-    targets = [Target(address=change.address) for change in brokers]
-    states: list[Mapping[str, Any] | RocketMQError | None] = [
-        _state(config) if isinstance(config, TopicConfig) else config
-        for config in admin.topic.configs(targets, plan.subject)
-    ]
-    states += admin.topic.routed(plan.subject, [change.address for change in servers])
-    return states
+    def _states(self, plan: Plan) -> Sequence[State | RocketMQError]:
+        """Return the present state of each target of a plan."""
+        brokers = [change for change in plan.changes if change.step == 0]
+        servers = [change for change in plan.changes if change.step == 1]
+        targets = [Target(address=change.address) for change in brokers]
+        states: Sequence[State | RocketMQError] = [
+            _state(config) if isinstance(config, TopicConfig) else config
+            for config in self.configs(targets, plan.subject)
+        ]
+        return [*states, *self.routed(plan.subject, [change.address for change in servers])]
 
 
 def merged_attributes(present: Mapping[str, str], words: Sequence[str]) -> dict[str, str]:

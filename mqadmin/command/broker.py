@@ -1,15 +1,21 @@
 """``mqadmin broker``: status, config show."""
 
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 from mqadmin.command.declare import Argument, Noun, Option
-from mqadmin.command.failure import NO
+from mqadmin.command.online import brokers
 from mqadmin.command.session import Session
+from mqadmin.command.status import NO
+from mqadmin.output.values import plain
 from mqadmin.output.view import View
+
+if TYPE_CHECKING:
+    from mqadmin.admin.broker import BrokerConfigRecord, BrokerStatus
+    from mqadmin.admin.result import Listing
 
 NOUN = Noun(
     "broker",
-    """Look at single brokers: status and configuration.
+    """Show the status and configuration of brokers.
 
     A broker stores messages and serves them. It is named by its brokerName (all members of a
     pair share it) or by its address HOST:PORT (one process). Its runtime status holds rates,
@@ -20,14 +26,12 @@ NOUN = Noun(
 
 BROKER_STATUS = View(
     "broker.status",
-    "mqadmin.admin.broker:BrokerStatus",
     ("brokerName", "brokerId", "address", "key", "value"),
     wide=("clusterName", "brokerName", "brokerId", "address", "key", "value"),
     keep=("value",),
 )
 BROKER_CONFIG = View(
     "broker.config.show",
-    "mqadmin.admin.broker:BrokerConfigRecord",
     ("brokerName", "brokerId", "address", "key", "value"),
     wide=("clusterName", "brokerName", "brokerId", "address", "version", "key", "value"),
     keep=("value",),
@@ -52,7 +56,7 @@ def status(
     keys: Annotated[list[str] | None, Option("--key", "-k", metavar="TEXT", help=KEY_HELP)] = None,
 ) -> None:
     """Show the runtime status of brokers, in RocketMQ's own keys."""
-    listing = session.admin.broker.status(broker=broker, cluster=cluster)
+    listing = brokers(session.admin).status(broker=broker, cluster=cluster)
     _emit_maps(session, BROKER_STATUS, listing, "runtime", keys or [])
 
 
@@ -70,39 +74,33 @@ def config_show(
     keys: Annotated[list[str] | None, Option("--key", "-k", metavar="TEXT", help=KEY_HELP)] = None,
 ) -> None:
     """Show the effective configuration of brokers, every key with its value."""
-    listing = session.admin.broker.config(broker=broker, cluster=cluster)
+    listing = brokers(session.admin).config(broker=broker, cluster=cluster)
     _emit_maps(session, BROKER_CONFIG, listing, "config", keys or [])
 
 
-def _emit_maps(session: Session, view: View, listing: Any, field: str, keys: list[str]) -> None:
+def _emit_maps(
+    session: Session,
+    view: View,
+    listing: "Listing[BrokerStatus] | Listing[BrokerConfigRecord]",
+    field: str,
+    keys: list[str],
+) -> None:
     """Print the map of each broker: one row per key in tables and CSV, the map itself in JSON."""
-    from msgspec.structs import replace
-
     wanted = [key.lower() for key in keys]
-    items = []
-    for item in listing.items:
-        pairs = {
+    items = [plain(item) for item in listing.items]
+    for item in items:
+        item[field] = {
             key: value
-            for key, value in getattr(item, field).items()
+            for key, value in item[field].items()
             if not wanted or any(word in key.lower() for word in wanted)
         }
-        items.append(replace(item, **{field: pairs}))
-    if wanted and items and not any(getattr(item, field) for item in items):
-        session.say(NO, "notFound", f"no key contains {' or '.join(keys)}")
+    if wanted and items and not any(item[field] for item in items):
+        session.report(NO, "notFound", f"no key contains {' or '.join(keys)}")
+    rows = items
     if session.form in ("table", "wide", "csv"):
-        rows: list[Any] = [
-            {
-                "clusterName": item.cluster_name,
-                "brokerName": item.broker_name,
-                "brokerId": item.broker_id,
-                "address": item.address,
-                "version": getattr(item, "version", None),
-                "key": key,
-                "value": value,
-            }
+        rows = [
+            {**item, "key": key, "value": value}
             for item in items
-            for key, value in getattr(item, field).items()
+            for key, value in item[field].items()
         ]
-    else:
-        rows = items
-    session.emit_listing(view, replace(listing, items=rows))
+    session.emit_listing(view, listing, items=rows)

@@ -1,43 +1,53 @@
 """The sequence of every change: plan, show, ask, apply, read back."""
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-from mqadmin.command.failure import MOVED, NO, PARTLY, target_status
+from mqadmin.command.failure import target_report, target_status
 from mqadmin.command.session import Session
+from mqadmin.command.status import MOVED, NO, PARTLY
+from mqadmin.output.values import cell
 from mqadmin.output.view import Outcome, View
 
 if TYPE_CHECKING:
-    from mqadmin.admin.result import Change, Plan
+    from mqadmin.admin.result import Change, ChangeResult, Plan
     from mqadmin.admin.result import Outcome as Applied
+    from mqadmin.admin.session import AdminSession
 
 COLUMNS = ("target", "address", "action", "change", "status", "note")
 KEEP = ("target", "action", "change", "status")
-ROW = "mqadmin.command.change:ChangeRow"
-
-
-def __getattr__(name: str) -> Any:
-    """Import the row type, which needs msgspec, only when its schema is requested."""
-    if name == "ChangeRow":
-        from mqadmin.command.change_row import ChangeRow
-
-        return ChangeRow
-    raise AttributeError(name)
 
 
 def change_view(name: str) -> View:
     """Declare the output of a command that changes something: one row per target."""
-    return View(name, ROW, COLUMNS, keep=KEEP)
+    return View(name, COLUMNS, keep=KEEP)
 
 
-def run_change(session: Session, make_plan: Callable[[], "Plan"], question: str) -> None:
+class Library(Protocol):
+    """The library of a noun whose objects can be changed."""
+
+    def apply(self, plan: "Plan") -> "Applied":
+        """Apply a plan."""
+        ...
+
+
+L = TypeVar("L", bound=Library)
+
+
+def run_change(
+    session: Session,
+    library_of: Callable[["AdminSession"], L],
+    make_plan: Callable[[L], "Plan"],
+    question: str,
+) -> None:
     """Run a change from plan to read-back; ``question`` is asked on a terminal.
 
     Status 0 when every target is as planned, 5 when some are, 8 when the state moved or the
     read-back differs, else the status of the error.
     """
     session.require_consent()
-    plan = make_plan()
+    library = library_of(session.admin)
+    plan = make_plan(library)
     # Step 0 only: the addresses of later steps are name servers, not brokers.
     session.announce(change.address for change in plan.changes if change.step == 0)
     for warning in plan.warnings:
@@ -57,14 +67,12 @@ def run_change(session: Session, make_plan: Callable[[], "Plan"], question: str)
             session.note(f"{row['target']}: {row['action']} {row['change']}")
         if not session.consent(question):
             return
-    applied = session.admin.apply(plan)
+    applied = library.apply(plan)
     _show(session, [_result(item) for item in applied.items], applied.errors)
     session.status = _status(applied)
 
 
 def _show(session: Session, rows: list[dict[str, Any]], errors: Sequence[Any]) -> None:
-    from mqadmin.command.failure import target_report
-
     view = session.verb.views[0]
     if not session.is_table:
         rows = [{name: row[name] for name in row if name != "change"} for row in rows]
@@ -87,7 +95,7 @@ def _planned(change: "Change") -> dict[str, Any]:
     }
 
 
-def _result(item: Any) -> dict[str, Any]:
+def _result(item: "ChangeResult") -> dict[str, Any]:
     return {
         "target": item.target,
         "address": item.address,
@@ -116,8 +124,6 @@ def difference(before: Any, after: Any) -> str:
 
 
 def _short(value: Any) -> str:
-    from mqadmin.output.values import cell
-
     return cell(value)
 
 

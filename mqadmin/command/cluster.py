@@ -3,6 +3,7 @@
 from typing import Annotated
 
 from mqadmin.command.declare import Noun, Option
+from mqadmin.command.online import clusters
 from mqadmin.command.session import Session
 from mqadmin.output.view import View
 
@@ -19,7 +20,6 @@ NOUN = Noun(
 
 CLUSTER_LIST = View(
     "cluster.list",
-    "mqadmin.admin.cluster:ClusterRecord",
     (
         "clusterName",
         "brokerName",
@@ -49,7 +49,7 @@ def list_clusters(
     ] = True,
 ) -> None:
     """List the brokers of each cluster, one line per broker process."""
-    listing = session.admin.cluster.list(cluster=cluster, status=status)
+    listing = clusters(session.admin).list(cluster=cluster, status=status)
     where = f"cluster {cluster}" if cluster else "the cluster"
     session.emit_listing(
         CLUSTER_LIST, listing, nothing=f"no broker of {where} is registered at the name server"

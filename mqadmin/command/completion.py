@@ -6,16 +6,15 @@ last; the output is one candidate per line (with a tab and its help for zsh and 
 cluster with a short deadline; there are no candidates when it does not respond.
 """
 
+import shlex
 from collections.abc import Iterator, Mapping
-from importlib import import_module
 from typing import Any
 
 from mqadmin.command.declare import Noun, Option, Parameter
-from mqadmin.command.nouns import NOUNS
+from mqadmin.command.nouns import NOUNS, load_noun
 from mqadmin.command.options import GLOBALS
 from mqadmin.output.stdio import flush_out, silence_closed_pipe, write_out
 
-LIVE_TIMEOUT_MS = 500  # the user is waiting after pressing the completion key
 LIVE_LIMIT = 1_000  # matching names; a longer list is of no use
 
 FILES = ":files"
@@ -80,20 +79,6 @@ complete --command mqadmin --no-files --arguments '(__mqadmin_complete)'
 SCRIPTS = {"bash": BASH, "zsh": ZSH, "fish": FISH}
 
 
-def emit_script(shell: str) -> int:
-    """Print the completion script of a shell; status 2 for an unsupported shell."""
-    script = SCRIPTS.get(shell)
-    if script is None:
-        from mqadmin.command.failure import USAGE
-        from mqadmin.output.errors import ErrorReport, emit_error
-
-        hint = "one of " + ", ".join(SCRIPTS)
-        emit_error(ErrorReport("usage", f"no completion script for {shell!r}", hint))
-        return USAGE
-    write_out(script, flush=True)
-    return 0
-
-
 def answer(environ: Mapping[str, str]) -> int:
     """Print the candidates for the last word of ``_MQADMIN_WORDS``."""
     shell = environ["_MQADMIN_COMPLETE"].removeprefix("complete_")
@@ -123,8 +108,6 @@ def _words(environ: Mapping[str, str]) -> list[str]:
         if "_MQADMIN_CURRENT" in environ:  # fish trims newlines, so the last word is separate
             raw.append(environ["_MQADMIN_CURRENT"])
     else:  # the variables set by the scripts of click and typer
-        import shlex
-
         raw = shlex.split(environ.get("COMP_WORDS", "mqadmin").replace("\n", " "))
         place = int(environ.get("COMP_CWORD") or len(raw))
         raw = [*raw[: place + 1], *([""] * (place + 1 - len(raw)))]
@@ -161,13 +144,18 @@ def candidates(words: list[str], environ: Mapping[str, str]) -> list[Candidate]:
     if current.startswith("-") and not place.only_places:
         return _begun(current, _option_names(place))
     if place.noun is None:
-        return _begun(current, ((name, text) for name, (_, text) in NOUNS.items()))
+        return _begun(current, _summaries())
     if not place.at_verb:
         return _begun(current, _verb_words(place))
     argument = place.argument()
     if argument is None:
         return []
     return _begun(current, _values(argument, place, environ, current))
+
+
+def _summaries() -> Iterator[Candidate]:
+    for name, entry in NOUNS.items():
+        yield name, entry.summary
 
 
 def _begun(current: str, found: Iterator[Candidate]) -> list[Candidate]:
@@ -205,7 +193,7 @@ class _Place:
                 self.waiting = parameter
         elif self.noun is None:
             if word in NOUNS:
-                self.noun = import_module(NOUNS[word][0]).NOUN
+                self.noun = load_noun(word)
         elif not self.at_verb:
             self._verb_word(word)
         else:
@@ -280,27 +268,10 @@ def _live(
     The limit counts matching names only, so it does not hide a match among 5,000 topics.
     """
     try:
-        names = _names(source, given, environ)
+        from mqadmin.command.live_names import live_names
+
+        names = live_names(source, given, environ)
     except Exception:
         return
     for name in sorted(name for name in names if name.startswith(begun))[:LIVE_LIMIT]:
         yield name, ""
-
-
-def _names(source: str, given: dict[str, Any], environ: Mapping[str, str]) -> set[str]:
-    from mqadmin.settings import config_path, load_contexts, resolve
-
-    if source == "context":
-        return set(load_contexts(config_path(environ)).named)
-    from mqadmin.command.session import connect
-
-    settings = resolve(given, environ)
-    settings.effective["timeout"].value = f"{LIVE_TIMEOUT_MS}ms"
-    with connect(settings, None) as admin:
-        if source == "topic":
-            return {item.topic for item in admin.topic.list().items}
-        if source == "group":
-            return {item.group for item in admin.group.list(include_system=False).items}
-        if source == "broker":
-            return {item.broker_name for item in admin.cluster.list(status=False).items}
-    return set()

@@ -3,13 +3,14 @@
 from typing import Annotated
 
 from mqadmin.command.declare import Argument, Noun, Option
-from mqadmin.command.failure import NO
+from mqadmin.command.online import consumers
 from mqadmin.command.session import Session
+from mqadmin.command.status import NO
 from mqadmin.output.view import View
 
 NOUN = Noun(
     "consumer",
-    """See consumers: who is online, how far behind.
+    """Show consumers: connected clients and lag.
 
     Consumers of one group share its message queues. For each queue the group commits a consumer
     offset: the next message it will ask for. Lag is the max offset of the queue minus the
@@ -20,12 +21,10 @@ NOUN = Noun(
 
 CONSUMER_LIST = View(
     "consumer.list",
-    "mqadmin.admin.consumer:ConsumerRecord",
     ("group", "clients", "consumeType", "messageModel", "version", "consumeTps", "lag"),
 )
 CONSUMER_LAG = View(
     "consumer.lag",
-    "mqadmin.admin.consumer:LagRecord",
     (
         "topic",
         "brokerName",
@@ -43,7 +42,6 @@ CONSUMER_LAG = View(
 )
 CONSUMER_CONNECTIONS = View(
     "consumer.connections",
-    "mqadmin.admin.consumer:ConsumerConnections",
     (
         "group",
         "consumeType",
@@ -71,7 +69,7 @@ def list_consumers(
     system: Annotated[bool, Option("--system", help="Show system groups too.")] = False,
 ) -> None:
     """List consumer groups with their online clients and total lag."""
-    listing = session.admin.consumer.list(include_system=system, lag=lag)
+    listing = consumers(session.admin).list(include_system=system, lag=lag)
     session.emit_listing(CONSUMER_LIST, listing)
 
 
@@ -100,7 +98,7 @@ def show_lag(
     the queue, 'belowMin' one whose messages are already deleted; their lag needs that word beside
     it to be understood.
     """
-    listing = session.admin.consumer.lag(group, topic=topic, clients=clients)
+    listing = consumers(session.admin).lag(group, topic=topic, clients=clients)
     found = session.emit_listing(
         CONSUMER_LAG,
         listing,
@@ -122,9 +120,9 @@ def show_lag(
 )
 def connections(session: Session, group: Group) -> None:
     """Show the clients of a group and what they subscribe to."""
-    found = session.admin.consumer.connections(group)
+    found = consumers(session.admin).connections(group)
     if not found.connections and not found.errors:
-        session.say(
+        session.report(
             NO,
             "notFound",
             f"nobody of group {group} is online",

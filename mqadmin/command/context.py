@@ -5,12 +5,15 @@ from typing import Annotated, Any
 
 from mqadmin.command.declare import Argument, Noun, Option
 from mqadmin.command.failure import NoResults, UsageFault
+from mqadmin.command.online import check_namesrv
 from mqadmin.command.session import Session
 from mqadmin.command.values import pair
-from mqadmin.output.view import View
+from mqadmin.output.view import FORMATS, View
 from mqadmin.settings import (
     CONTEXT_WORDS,
     SETTINGS,
+    Effective,
+    Settings,
     config_path,
     load_contexts,
     save_contexts,
@@ -18,7 +21,7 @@ from mqadmin.settings import (
 
 NOUN = Noun(
     "context",
-    """Keep named settings for several clusters.
+    """Manage named settings for several clusters.
 
     A context is a name for a set of global options, kept in $XDG_CONFIG_HOME/mqadmin/config.toml.
     --context NAME (or MQADMIN_CONTEXT) selects one for a command, 'context use' for all that
@@ -30,13 +33,11 @@ NOUN = Noun(
 
 CONTEXT_LIST = View(
     "context.list",
-    "mqadmin.command.context_row:ContextRow",
     ("current", "name", "namesrv", "settings"),
     keep=("current",),
 )
 CONTEXT_SHOW = View(
     "context.show",
-    "mqadmin.command.context_row:SettingRow",
     ("setting", "value"),
     wide=("setting", "value", "origin"),
     keep=("value",),
@@ -175,8 +176,6 @@ def set_context(
 
 def _put(pair_: list[str]) -> tuple[str, str | bool]:
     """Parse a setting and its value from ``--set``; UsageFault for an invalid one."""
-    from mqadmin.output.emit import FORMATS
-
     word, text = pair_
     setting = next((s for s in SETTINGS if s.word == word and s.in_context), None)
     if setting is None:
@@ -194,9 +193,6 @@ def _put(pair_: list[str]) -> tuple[str, str | bool]:
 
 def _check(session: Session, settings: dict[str, Any]) -> None:
     """Refuse invalid values, for example a duration or an address, before they are saved."""
-    from mqadmin.command.session import check_namesrv
-    from mqadmin.settings import Effective, Settings
-
     effective = {word: Effective(settings.get(word), "option") for word in CONTEXT_WORDS}
     probe = Settings(effective, "", "default")
     if "timeout" in settings:

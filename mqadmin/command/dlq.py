@@ -4,16 +4,22 @@ from collections.abc import Iterator, Sequence
 from typing import Annotated, Any, Literal
 
 from mqadmin.command.declare import Argument, Noun, Option
-from mqadmin.command.failure import NO, PARTLY, UsageFault, target_status
+from mqadmin.command.failure import UsageFault, target_status
 from mqadmin.command.found import DEFAULT_LIMIT, Limit, body_view, emit_found
+from mqadmin.command.online import body_form, dead_letters, dead_letters_of, read_dead_letters
 from mqadmin.command.session import Session
+from mqadmin.command.status import NO, PARTLY
 from mqadmin.command.values import count, per_second, time_ms
 from mqadmin.command.window import Begin, End, Time, window
+from mqadmin.inspector.directory import StoreDirectory
+from mqadmin.inspector.dlq import dlq_rows
+from mqadmin.output.stdio import read_input
 from mqadmin.output.view import View
+from mqadmin.settings import read_file
 
 NOUN = Noun(
     "dlq",
-    """Look at dead letters, and send them again.
+    """List, show and replay dead letters.
 
     A message that a consumer group could not process is tried again through the group's retry
     topic; after retryMaxTimes deliveries it is put into the topic %DLQ%group, where nobody reads
@@ -27,12 +33,10 @@ REPLAY_LIMIT_BYTES = 1 << 30  # the input of a replay is read into memory; split
 
 DLQ_LIST = View(
     "dlq.list",
-    "mqadmin.admin.dlq:DlqRecord",
     ("group", "topic", "messages", "oldestTime", "newestTime", "growthPerHour"),
 )
 DLQ_SHOW = View(
     "dlq.show",
-    "mqadmin.message_row:MessageRow",
     (
         "topic",
         "brokerName",
@@ -48,7 +52,6 @@ DLQ_SHOW = View(
 )
 DLQ_REPLAY = View(
     "dlq.replay",
-    "mqadmin.admin.replay:ReplayItem",
     (
         "group",
         "offsetMsgId",
@@ -85,12 +88,10 @@ def list_dead_letters(
     """
     nothing = f"group {group} has no dead letters" if group else ""
     if store is not None:
-        from mqadmin.inspector.directory import StoreDirectory
-
-        rows = StoreDirectory(store).dead_letters(group=group, now_ms=time_ms("now"))
+        rows = dlq_rows(StoreDirectory(store), group=group, now_ms=time_ms("now"))
         session.emit(DLQ_LIST, rows, nothing=nothing)
         return
-    session.emit_listing(DLQ_LIST, session.admin.dlq.list(group=group), nothing=nothing)
+    session.emit_listing(DLQ_LIST, dead_letters(session.admin).list(group=group), nothing=nothing)
 
 
 @NOUN.verb(
@@ -116,7 +117,7 @@ def show(
     """Show the dead letters of a group, oldest first."""
     view = body_view(body, raw)
     begin, end = window(session, begin, end, time)
-    result = session.admin.dlq.show(
+    result = dead_letters(session.admin).show(
         group,
         max_items=limit or DEFAULT_LIMIT,
         begin_ms=begin or 0,
@@ -203,7 +204,7 @@ def replay(
     if letters is None:
         return
     kept = ledger or _ledger_name(group, source)
-    plan = session.admin.dlq.plan_replay(letters, to=to, ledger=kept)
+    plan = dead_letters(session.admin).plan_replay(letters, to=to, ledger=kept)
     session.announce(plan.addresses)
     for topic, (new, old) in plan.targets().items():
         before = f", {old} sent before" if old else ""
@@ -234,30 +235,22 @@ def _dead_letters(
     session: Session, group: str | None, source: str | None, limit: int | None
 ) -> list[Any] | None:
     """Read dead letters from a file or a DLQ; None if there are none, which is reported."""
-    from mqadmin.admin.dead_letters import dead_letter_of, read_dead_letters
-
     if source is None:
-        from mqadmin.admin.message import BodyView
-
         assert group is not None
-        found = session.admin.dlq.show(
-            group, max_items=limit or REPLAY_LIMIT, body=BodyView(encoding="base64", raw=False)
+        found = dead_letters(session.admin).show(
+            group, max_items=limit or REPLAY_LIMIT, body=body_form("base64")
         )
         if found.kind != "found":
             emit_found(session, DLQ_REPLAY, found)
             return None
         if found.truncated and limit is None:
             reason = f"only the first {len(found.items)} dead letters of the group"
-            session.say(PARTLY, "truncated", reason, "raise --limit")
+            session.report(PARTLY, "truncated", reason, "raise --limit")
         session.report_targets(found.errors, some_worked=True)
-        return [dead_letter_of(row) for row in found.items]
+        return dead_letters_of(found.items)
     if source == "-":
-        from mqadmin.output.stdio import read_input
-
         data = read_input()
     else:
-        from mqadmin.settings import read_file
-
         data = read_file(source, REPLAY_LIMIT_BYTES)
     letters = [
         letter for letter in read_dead_letters(data, source) if group in (None, letter.group)
@@ -266,7 +259,7 @@ def _dead_letters(
         return letters
     whose = f" of group {group}" if group else ""
     session.emit(DLQ_REPLAY, [], quiet=True)
-    session.say(NO, "notFound", f"{source} holds no dead letters{whose}")
+    session.report(NO, "notFound", f"{source} holds no dead letters{whose}")
     return None
 
 
@@ -275,7 +268,7 @@ def _send(session: Session, plan: Any, rate: float | None) -> list[Any]:
     done: list[Any] = []
 
     def items() -> Iterator[Any]:
-        for item in session.admin.dlq.apply_replay(plan, rate=rate):
+        for item in dead_letters(session.admin).apply_replay(plan, rate=rate):
             done.append(item)
             yield item
 
@@ -294,7 +287,7 @@ def _conclude(session: Session, items: Sequence[Any]) -> None:
         return
     first = failed[0]
     some = any(item.status in ("planned", "sent", "found", "alreadySent") for item in items)
-    session.say(
+    session.report(
         PARTLY if some else target_status(first.error.kind, first.error.response_code),
         first.error.kind,
         f"{len(failed)} of {len(items)} messages cannot be sent; the first"

@@ -1,39 +1,23 @@
-"""Exit statuses and error reports: the only table that maps errors to both.
-
-========  =====================================================================
-status    meaning
-========  =====================================================================
-0         done
-1         no result: nothing found, gate not met, files differ
-2         usage error; a change without ``--yes`` and without a terminal
-3         unreachable or timed out
-4         refused: the peer responded with an error code, or a lock is taken
-5         partial: some targets failed, or the result was truncated
-6         not authenticated or not permitted
-7         a store file is damaged or unreadable
-8         the state moved since the plan was made, or the read-back differs
-70        a defect of the program itself
-130       interrupted
-========  =====================================================================
-"""
+"""Errors to exit statuses and reports: the only table that maps errors to both."""
 
 from typing import Any
 
 from broker import errors
+from mqadmin.admin.error_kind import kind_of
+from mqadmin.command.status import (
+    DAMAGED,
+    DEFECT,
+    INTERRUPTED,
+    MOVED,
+    NO,
+    NOT_PERMITTED,
+    PARTLY,
+    REFUSED,
+    UNREACHABLE,
+    USAGE,
+)
 from mqadmin.output.errors import ErrorReport
 from mqadmin.output.stdio import OutputError
-
-DONE = 0
-NO = 1
-USAGE = 2
-UNREACHABLE = 3
-REFUSED = 4
-PARTLY = 5
-NOT_PERMITTED = 6
-DAMAGED = 7
-MOVED = 8
-DEFECT = 70
-INTERRUPTED = 130
 
 
 class UsageFault(errors.RocketMQError):
@@ -91,25 +75,18 @@ def status_of(error: BaseException) -> int:
     if isinstance(error, OutputError):
         return PARTLY
     if isinstance(error, errors.BrokerError):
-        return target_status(_refusal_kind(error), error.code)
+        return target_status(kind_of(error), error.code)
     for kind, _, status in FAILURES:
         if isinstance(error, kind):
             return status
     return DAMAGED if isinstance(error, OSError) else DEFECT
 
 
-def _refusal_kind(error: errors.BrokerError) -> str:
-    """Return notPermitted for a refusal by access control, else refused."""
-    from mqadmin.admin.failure import kind_of
-
-    return kind_of(error)
-
-
 def report_of(error: BaseException) -> ErrorReport:
     """Build the report of an error."""
     if isinstance(error, errors.BrokerError):
         return ErrorReport(
-            _refusal_kind(error),
+            kind_of(error),
             error.message,
             error.hint,
             address=error.address,

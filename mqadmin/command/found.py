@@ -1,23 +1,21 @@
 """Printing the result of a message query; an empty result always names its reason."""
 
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from mqadmin.command.declare import Option
-from mqadmin.command.failure import (
-    NO,
-    NOT_PERMITTED,
-    PARTLY,
-    REFUSED,
-    UNREACHABLE,
-    USAGE,
-    UsageFault,
-    target_report,
-)
+from mqadmin.command.failure import UsageFault, target_report
+from mqadmin.command.online import body_form
 from mqadmin.command.session import Session
+from mqadmin.command.status import NO, NOT_PERMITTED, PARTLY, REFUSED, UNREACHABLE, USAGE
 from mqadmin.command.values import count
+from mqadmin.output.errors import ErrorReport, emit_error
 from mqadmin.output.view import Outcome, View
 
-# mqadmin.admin.message.QueryResult.kind → exit status; "found" is 0
+if TYPE_CHECKING:
+    from mqadmin.admin.message.record import BodyView
+    from mqadmin.admin.message.result import QueryResult
+
+# mqadmin.admin.message.query.QueryResult.kind → exit status; "found" is 0
 KINDS: dict[str, int] = {
     "notInIndex": NO,
     "outsideWindow": NO,
@@ -51,16 +49,16 @@ Limit = Annotated[
 ]
 
 
-def body_view(encoding: str, raw: bool) -> Any:
+def body_view(encoding: str, raw: bool) -> "BodyView":
     """Return the body options of a query; UsageFault for --raw without a body."""
-    from mqadmin.admin.message import BodyView
-
     if raw and encoding == "none":
         raise UsageFault("--raw is about the body, and no body is shown", "add --body text")
-    return BodyView(encoding=encoding, raw=raw)
+    return body_form(encoding, raw=raw)
 
 
-def emit_found(session: Session, view: View, result: Any, limit: int | None = None) -> None:
+def emit_found(
+    session: Session, view: View, result: "QueryResult", limit: int | None = None
+) -> None:
     """Print the messages of a ``QueryResult``, or the reason of an empty one.
 
     ``limit`` is the value of --limit: a result truncated there is complete as requested.
@@ -78,7 +76,7 @@ def emit_found(session: Session, view: View, result: Any, limit: int | None = No
     _conclude(session, result, errors, cut=outcome.truncated and not outcome.asked)
 
 
-def emit_one_found(session: Session, view: View, result: Any) -> None:
+def emit_one_found(session: Session, view: View, result: "QueryResult") -> None:
     """Print the requested message; report how many others have the same id."""
     if result.items:
         session.emit_one(view, result.items[0])
@@ -91,9 +89,7 @@ def emit_one_found(session: Session, view: View, result: Any) -> None:
     _conclude(session, result, [target_report(error) for error in result.errors], cut=False)
 
 
-def _conclude(session: Session, result: Any, errors: list[Any], *, cut: bool) -> None:
-    from mqadmin.output.errors import ErrorReport, emit_error
-
+def _conclude(session: Session, result: "QueryResult", errors: list[Any], *, cut: bool) -> None:
     for text in dict.fromkeys(report.message for report in errors):
         # a broker that does not respond fails every queue with the same message: report it once
         emit_error(next(one for one in errors if one.message == text), form=session.form)

@@ -4,6 +4,7 @@ from typing import Annotated, Any
 
 from mqadmin.command.change import change_view, run_change
 from mqadmin.command.declare import Argument, Noun, Option
+from mqadmin.command.online import groups
 from mqadmin.command.session import Session
 from mqadmin.command.values import count, whole
 from mqadmin.output.view import View
@@ -30,10 +31,9 @@ GROUP_COLUMNS = (
     "retryQueueNums",
     "retryMaxTimes",
 )
-GROUP_LIST = View("group.list", "mqadmin.admin.group:GroupRecord", GROUP_COLUMNS)
+GROUP_LIST = View("group.list", GROUP_COLUMNS)
 GROUP_SHOW = View(
     "group.show",
-    "mqadmin.admin.group:GroupRecord",
     (*GROUP_COLUMNS, "consumeTimeoutMinute", "attributes"),
 )
 
@@ -129,7 +129,8 @@ def create(
     )
     run_change(
         session,
-        lambda: session.admin.group.plan_create(
+        groups,
+        lambda groups: groups.plan_create(
             group,
             settings=settings,
             cluster=cluster,
@@ -176,9 +177,8 @@ def update(
     )
     run_change(
         session,
-        lambda: session.admin.group.plan_update(
-            group, settings=settings, cluster=cluster, broker=broker
-        ),
+        groups,
+        lambda groups: groups.plan_update(group, settings=settings, cluster=cluster, broker=broker),
         f"update group {group}?",
     )
 
@@ -192,14 +192,14 @@ def list_groups(
     user: Annotated[bool, Option("--user", help="Leave out system groups.")] = False,
 ) -> None:
     """List consumer groups, one line per group and broker."""
-    listing = session.admin.group.list(cluster=cluster, include_system=not user)
+    listing = groups(session.admin).list(cluster=cluster, include_system=not user)
     session.emit_listing(GROUP_LIST, listing)
 
 
 @NOUN.verb("show", view=GROUP_SHOW, examples=["mqadmin group show billing -o json"])
 def show(session: Session, group: Group) -> None:
     """Show the configuration of a consumer group on each of its brokers."""
-    listing = session.admin.group.show(group)
+    listing = groups(session.admin).show(group)
     session.emit_listing(
         GROUP_SHOW,
         listing,
@@ -226,7 +226,8 @@ def delete(
     """Delete a consumer group's configuration; its retry and DLQ topics stay."""
     run_change(
         session,
-        lambda: session.admin.group.plan_delete(
+        groups,
+        lambda groups: groups.plan_delete(
             group, remove_offset=remove_offset, cluster=cluster, broker=broker
         ),
         f"delete group {group}?",

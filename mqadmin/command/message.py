@@ -1,16 +1,24 @@
 """``mqadmin msg``: query, show, send, tail, decode-id."""
 
+from collections.abc import Iterator
 from itertools import islice
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from mqadmin.command.declare import Argument, Noun, Option
 from mqadmin.command.failure import UsageFault, target_report
 from mqadmin.command.found import DEFAULT_LIMIT, Limit, body_view, emit_found, emit_one_found
+from mqadmin.command.online import decoded_id, message_queries, messages
 from mqadmin.command.session import Session
 from mqadmin.command.values import count, pair, whole
 from mqadmin.command.values import message_id as checked_id
 from mqadmin.command.window import Begin, End, Time, window
+from mqadmin.output.stdio import read_input
 from mqadmin.output.view import Outcome, View
+from mqadmin.settings import read_file
+
+if TYPE_CHECKING:
+    from mqadmin.admin.result import TargetError
+    from mqadmin.message_row import MessageRow
 
 NOUN = Noun(
     "msg",
@@ -37,16 +45,14 @@ MESSAGE_COLUMNS = (
     "offsetMsgId",
     "body",
 )
-MESSAGE_ROW = "mqadmin.message_row:MessageRow"
-MSG_QUERY = View("msg.query", MESSAGE_ROW, MESSAGE_COLUMNS)
-MSG_SHOW = View("msg.show", MESSAGE_ROW, single=True)
+MSG_QUERY = View("msg.query", MESSAGE_COLUMNS)
+MSG_SHOW = View("msg.show", single=True)
 MSG_TAIL = View(
     "msg.tail",
-    MESSAGE_ROW,
     ("storeTime", "brokerName", "queueId", "queueOffset", "tags", "keys", "body"),
 )
-MSG_SEND = View("msg.send", "mqadmin.admin.message:SendRecord", single=True)
-MSG_DECODE = View("msg.decode-id", "mqadmin.admin.message:DecodedId", single=True)
+MSG_SEND = View("msg.send", single=True)
+MSG_DECODE = View("msg.decode-id", single=True)
 
 Body = Literal["none", "text", "hex", "base64"]
 
@@ -155,15 +161,15 @@ def query(
         }
     )
     view = body_view(body, raw)
-    messages = session.admin.message
+    library = message_queries(session.admin)
     if message_id is not None:
-        found = messages.query_id(message_id, topic=topic, body=view)
+        found = library.query_id(message_id, topic=topic, body=view)
         emit_found(session, MSG_QUERY, found)
         return
     assert topic is not None, "checked by _question"
     if offset is not None:
         assert queue is not None, "checked by _question"
-        found = messages.query_offset(
+        found = library.query_offset(
             topic, queue, offset, broker=broker, count=number or 1, body=view
         )
         emit_found(session, MSG_QUERY, found)
@@ -172,9 +178,9 @@ def query(
     narrow: dict[str, Any] = {"queue_id": queue, "broker": broker, "tags": tags or "*"}
     at_most = limit or DEFAULT_LIMIT
     if question == "window":
-        found = messages.query_time(topic, begin, end, max_items=at_most, body=view, **narrow)
+        found = library.query_time(topic, begin, end, max_items=at_most, body=view, **narrow)
     else:
-        found = messages.query_key(
+        found = library.query_key(
             topic,
             key if key is not None else uniq_key or "",
             begin_ms=begin or 0,
@@ -246,7 +252,9 @@ def show(
     raw: Raw = False,
 ) -> None:
     """Show everything about one message, its body included."""
-    result = session.admin.message.query_id(message_id, topic=topic, body=body_view(body, raw))
+    result = message_queries(session.admin).query_id(
+        message_id, topic=topic, body=body_view(body, raw)
+    )
     emit_one_found(session, MSG_SHOW, result)
 
 
@@ -317,21 +325,18 @@ def send(
         "create": create,
     }
     if session.dry_run:
-        plan = session.admin.message.plan_send(topic, data, **message)
+        plan = messages(session.admin).plan_send(topic, data, **message)
         session.announce(plan.addresses)
         session.note(f"would send {len(data)} bytes to topic {topic}")
         session.emit_one(MSG_SEND, plan.record)
         session.end_dry_run()
         return
-    session.emit_one(MSG_SEND, session.admin.message.send(topic, data, **message))
+    session.emit_one(MSG_SEND, messages(session.admin).send(topic, data, **message))
 
 
 def _read(path: str) -> bytes:
     if path == "-":
-        from mqadmin.output.stdio import read_input
-
         return read_input()
-    from mqadmin.settings import read_file
 
     return read_file(path)
 
@@ -379,13 +384,13 @@ def tail(
             "use -o ndjson, or end it with --limit, --timeout or --no-follow",
         )
     topic = _one_topic("msg tail", place, topic)
-    failed: list[Any] = []
+    failed: list[TargetError] = []
 
-    def report(error: Any) -> None:
+    def report(error: "TargetError") -> None:
         failed.append(error)
         session.report_targets([error], some_worked=True)
 
-    messages = session.admin.message.tail(
+    rows: Iterator[MessageRow] = messages(session.admin).tail(
         topic,
         last=last,
         follow=follow,
@@ -397,14 +402,14 @@ def tail(
         report=report,
     )
     if limit is not None:
-        messages = islice(messages, limit)
+        rows = islice(rows, limit)
     outcome = Outcome()
-    session.emit(
-        MSG_TAIL, _with_errors(messages, failed, outcome), outcome, live=follow, quiet=True
-    )
+    session.emit(MSG_TAIL, _with_errors(rows, failed, outcome), outcome, live=follow, quiet=True)
 
 
-def _with_errors(messages: Any, failed: list[Any], outcome: Outcome) -> Any:
+def _with_errors(
+    messages: "Iterator[MessageRow]", failed: "list[TargetError]", outcome: Outcome
+) -> "Iterator[MessageRow]":
     """Yield the messages, then add the brokers that failed meanwhile to the outcome."""
     yield from messages
     outcome.errors = [target_report(error).fields() for error in failed]
@@ -423,6 +428,4 @@ def decode_id(
 
     Nothing is asked over the network. The two kinds can look alike; both readings are given.
     """
-    from mqadmin.admin.message import decode_id as decode
-
-    session.emit_one(MSG_DECODE, decode(text))
+    session.emit_one(MSG_DECODE, decoded_id(text))

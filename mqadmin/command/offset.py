@@ -1,10 +1,13 @@
 """``mqadmin offset``: show, reset."""
 
+from shlex import quote
 from typing import Annotated, Any
 
 from mqadmin.command.declare import Argument, Noun, Option
-from mqadmin.command.failure import MOVED, PARTLY, target_report, target_status
+from mqadmin.command.failure import target_report, target_status
+from mqadmin.command.online import offsets
 from mqadmin.command.session import Session
+from mqadmin.command.status import MOVED, PARTLY
 from mqadmin.command.values import whole
 from mqadmin.command.window import local_time
 from mqadmin.output.view import Outcome, View
@@ -21,7 +24,6 @@ NOUN = Noun(
 
 OFFSET_SHOW = View(
     "offset.show",
-    "mqadmin.admin.offset:OffsetRecord",
     (
         "topic",
         "brokerName",
@@ -37,7 +39,6 @@ OFFSET_SHOW = View(
 )
 OFFSET_RESET = View(
     "offset.reset",
-    "mqadmin.admin.offset:ResetItem",
     (
         "topic",
         "brokerName",
@@ -86,7 +87,7 @@ def show(
     ] = None,
 ) -> None:
     """Show the committed offsets of a group beside the range of each queue."""
-    listing = session.admin.offset.show(group, topic=topic)
+    listing = offsets(session.admin).show(group, topic=topic)
     session.emit_listing(
         OFFSET_SHOW,
         listing,
@@ -145,7 +146,7 @@ def reset(
     Works for groups that are online (their clients are told) and for those that are not.
     """
     session.require_consent()
-    plan = session.admin.offset.plan_reset(group, topic, to, queue_id=queue, broker=broker)
+    plan = offsets(session.admin).plan_reset(group, topic, to, queue_id=queue, broker=broker)
     session.announce(item.address for item in plan.items)
     if plan.to_timestamp is not None:
         session.note(f"to the first message stored at {local_time(plan.to_timestamp)} or later")
@@ -164,13 +165,11 @@ def reset(
         _tell(session, plan)
         if not session.consent(f"reset {len(plan.items)} queues of {topic} for group {group}?"):
             return
-    done = session.admin.offset.apply_reset(plan, undo_path=undo_file)
+    done = offsets(session.admin).apply_reset(plan, undo_path=undo_file)
     _show(session, done)
     for warning in done.warnings[len(plan.warnings) :]:
         session.note(f"warning: {warning}")
     if done.undo_path and any(item.status in UNDONE_BY_FILE for item in done.items):
-        from shlex import quote
-
         place = quote(f"file:{done.undo_path}")
         session.note(
             f"undo: mqadmin offset reset {quote(group)} --topic {quote(topic)} --to {place}"

@@ -3,16 +3,18 @@
 from typing import Annotated, Any
 
 from mqadmin.command.declare import Argument, Noun, Option
-from mqadmin.command.failure import NO, PARTLY, UsageFault
+from mqadmin.command.failure import UsageFault
 from mqadmin.command.session import Session
+from mqadmin.command.status import NO, PARTLY
 from mqadmin.command.values import count, heap_size, pair, time_ms
+from mqadmin.output.stdio import stderr_is_terminal, write_err, write_out
 from mqadmin.output.view import Outcome, View
-from mqadmin.pipeline.catalog import JOBS, find_job
-from mqadmin.pipeline.job import Job, Table, camel, row_class
+from mqadmin.pipeline.catalog import JOBS, find_job, job_page, job_row, page_text
+from mqadmin.pipeline.job import Job, Table, camel, output_name
 
 NOUN = Noun(
     "pipeline",
-    """Ask the history in store files, on Spark.
+    """Analyse the history in store files with Spark.
 
     The files of any number of store directories, live or copied, of this broker or of a Java one,
     are read as tables: no consumer group, no broker. A job is a question with an answer in rows:
@@ -22,8 +24,6 @@ NOUN = Noun(
     clusters. It needs the extra: pip install 'mqadmin[spark]', which brings a Java as well.
     """,
 )
-
-CATALOG = "mqadmin.pipeline.catalog"
 
 
 def shown(table: Table) -> tuple[str, ...]:
@@ -39,18 +39,16 @@ def shown(table: Table) -> tuple[str, ...]:
 
 def table_view(job: Job, table: Table) -> View:
     """Return the view of a table of a job."""
-    name = f"pipeline.run.{job.name}"
-    name = name if table is job.tables[0] else f"{name}.{table.name}"
-    return View(name, row_class(table, job), shown(table))
+    return View(output_name(job, table), shown(table))
 
 
 VIEWS = {
     (job.name, table.name): table_view(job, table) for job in JOBS.values() for table in job.tables
 }
-WRITTEN = View("pipeline.run.written", "mqadmin.pipeline.job:WrittenTable")
-LIST = View("pipeline.list", f"{CATALOG}:JobRow", ("job", "summary"))
-SCHEMA = View("pipeline.schema", f"{CATALOG}:JobPage", single=True)
-WARMUP = View("pipeline.warmup", "mqadmin.pipeline.spark.archive:Archive", single=True)
+WRITTEN = View("pipeline.run.written")
+LIST = View("pipeline.list", ("job", "summary"))
+SCHEMA = View("pipeline.schema", single=True)
+WARMUP = View("pipeline.warmup", single=True)
 
 JobName = Annotated[str, Argument("JOB", help="A job; 'mqadmin pipeline list' shows them.")]
 
@@ -58,8 +56,6 @@ JobName = Annotated[str, Argument("JOB", help="A job; 'mqadmin pipeline list' sh
 @NOUN.verb("list", view=LIST, examples=["mqadmin pipeline list"])
 def list_jobs(session: Session) -> None:
     """List the jobs, what each answers, and their tables."""
-    from mqadmin.pipeline.catalog import job_row
-
     session.emit(LIST, [job_row(job) for job in JOBS.values()])
 
 
@@ -74,12 +70,8 @@ def schema(session: Session, job: JobName) -> None:
     Column names are those of the files and DataFrames. On the command line they are written in
     camelCase, and a time is given as …Timestamp in milliseconds and …Time in words.
     """
-    from mqadmin.pipeline.catalog import job_page, page_text
-
     found = find_job(job)
     if session.is_table:
-        from mqadmin.output.stdio import write_out
-
         write_out(page_text(found))
         return
     session.emit_one(SCHEMA, job_page(found))
@@ -244,7 +236,7 @@ def _show(session: Session, job: Job, result: Any) -> None:
         session.note("no rows")
     if damages.count:
         place = "" if damages.physical_offset is None else f" at {damages.physical_offset}"
-        session.say(
+        session.report(
             PARTLY,
             "damaged",
             f"{damages.count} damages in the log were passed; the first ({damages.store}{place}):"
@@ -252,9 +244,9 @@ def _show(session: Session, job: Job, result: Any) -> None:
             "mqadmin store verify DIR shows each, with what to do",
         )
     if result.found and job.name == "audit":
-        session.say(PARTLY, "damaged", f"{result.found} findings are no notices")
+        session.report(PARTLY, "damaged", f"{result.found} findings are no notices")
     elif result.found:
-        session.say(NO, "differs", f"the stores differ: {result.found} rows say where")
+        session.report(NO, "differs", f"the stores differ: {result.found} rows say where")
 
 
 def _damage_fields(damages: Any) -> dict[str, Any]:
@@ -295,8 +287,6 @@ class Bar:
     WIDTH = 30
 
     def __init__(self, session: Session) -> None:
-        from mqadmin.output.stdio import stderr_is_terminal
-
         self._active = stderr_is_terminal() and not session.is_machine
         self._drawn = 0
 
@@ -304,7 +294,6 @@ class Bar:
         """Draw the progress of a run."""
         if not self._active:
             return
-        from mqadmin.output.stdio import write_err
 
         text = progress.what
         if progress.total:
@@ -317,8 +306,6 @@ class Bar:
     def clear(self) -> None:
         """Clear the line."""
         if self._drawn:
-            from mqadmin.output.stdio import write_err
-
             write_err("\r" + " " * self._drawn + "\r")
             self._drawn = 0
 

@@ -8,11 +8,10 @@ them on random command lines.
 """
 
 from collections.abc import Sequence
-from importlib import import_module
 from typing import Any
 
 from mqadmin.command.declare import Option, Parameter, Verb
-from mqadmin.command.nouns import NOUNS
+from mqadmin.command.nouns import NOUNS, load_noun
 from mqadmin.command.options import GLOBALS, merged
 
 
@@ -36,7 +35,7 @@ def _parse(words: list[str]) -> Parsed:
     rest = before.read(words, stop_at_place=True)
     if not rest or rest[0] not in NOUNS:
         raise Declined
-    noun = import_module(NOUNS[rest[0]][0]).NOUN
+    noun = load_noun(rest[0], rest[1] if len(rest) > 1 else "")
     found = noun.find(rest[1:])
     if found is None:
         raise Declined

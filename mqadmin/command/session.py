@@ -2,80 +2,33 @@
 
 import os
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from mqadmin.command.declare import Verb
-from mqadmin.command.failure import (
-    DEFECT,
-    DONE,
-    INTERRUPTED,
-    NO,
-    PARTLY,
-    UsageFault,
-    report_of,
-    status_of,
-    target_report,
-    target_status,
+from mqadmin.command.failure import UsageFault, report_of, status_of, target_report, target_status
+from mqadmin.command.online import connect
+from mqadmin.command.status import DEFECT, DONE, INTERRUPTED, NO, PARTLY
+from mqadmin.output.errors import ErrorReport, emit_error, emit_note
+from mqadmin.output.stdio import (
+    flush_out,
+    read_answer,
+    silence_closed_pipe,
+    stdin_is_terminal,
+    write_out,
 )
-from mqadmin.output.stdio import flush_out, silence_closed_pipe, write_err
-from mqadmin.output.view import Outcome, View
+from mqadmin.output.view import FORMATS, Outcome, View
 from mqadmin.settings import Settings, resolve
 
 if TYPE_CHECKING:
-    from mqadmin.admin import MQAdmin
+    from mqadmin.admin.result import Listing, TargetError
+    from mqadmin.admin.session import AdminSession
 
 
-def connect(settings: Settings, trace: Callable[..., None] | None) -> "MQAdmin":
-    """Open a session with the cluster of the settings; tests replace this function."""
-    from mqadmin.admin.session import MQAdmin
-
-    network: dict[str, Any] = {}
-    access_key = settings.text("access-key")
-    if access_key:
-        secret = settings.secret()
-        if not secret:
-            raise UsageFault(
-                f"access key {access_key!r} is given, but no secret",
-                "set MQADMIN_SECRET_KEY or name a file with --secret-key-file",
-            )
-        from mqadmin.admin.access import signer
-
-        network["signer"] = signer(access_key, secret)
-    files = {word: settings.text(f"tls-{word}") for word in ("ca", "cert", "key")}
-    if settings.flag("tls") or any(files.values()):
-        from mqadmin.admin.access import tls_context
-
-        network["tls"] = tls_context(**files)
-    namesrv = settings.namesrv
-    check_namesrv(settings, namesrv)
-    if namesrv[0].startswith(("http://", "https://")):
-        from mqadmin.admin.access import discover_namesrv
-
-        namesrv = discover_namesrv(namesrv[0], timeout_ms=settings.timeout_ms)
-    return MQAdmin(
-        namesrv,
-        timeout_ms=settings.timeout_ms,
-        address_map=settings.address_map,
-        trace=trace,
-        **network,
-    )
-
-
-def check_namesrv(settings: Settings, addresses: list[str]) -> None:
-    """UsageFault, with the origin of the setting, for an invalid address, before connecting."""
-    from broker.common.address import parse_address
-    from broker.errors import LocalProtocolError
-
-    origin = settings.effective["namesrv"].origin
-    if not addresses:
-        raise UsageFault(f"namesrv ({origin}): no address", "write host:port, several with ;")
-    for address in addresses:
-        if not address.startswith(("http://", "https://")):
-            try:
-                parse_address(address)
-            except LocalProtocolError as error:
-                raise UsageFault(f"namesrv ({origin}): {error.message}", error.hint) from error
+def trace_line(name: str, code: int | None, address: str, elapsed_ms: float) -> None:
+    """Print one request (``-v``): name, address, response code (None: no response), duration."""
+    answer = "no answer" if code is None else f"code {code}"
+    emit_note(f"{name} {address}: {answer}, {elapsed_ms:.1f} ms")
 
 
 class Session:
@@ -87,18 +40,14 @@ class Session:
         self.options = options
         self.status = DONE
         self.form = str(settings.text("output") or "table")
-        self._admin: MQAdmin | None = None
+        self._admin: AdminSession | None = None
         self._place = ""  # context, clusters and name servers of a change, for the question
 
     @property
-    def admin(self) -> "MQAdmin":
+    def admin(self) -> "AdminSession":
         """The online library, connected on first access."""
         if self._admin is None:
-            trace = None
-            if self.options.get("verbose"):
-                from mqadmin.command.trace import trace_line
-
-                trace = trace_line
+            trace = trace_line if self.options.get("verbose") else None
             self._admin = connect(self.settings, trace)
         return self._admin
 
@@ -152,21 +101,27 @@ class Session:
         from mqadmin.output.emit import emit
 
         outcome = outcome or Outcome()
-        count = emit(view, rows, form=self.form, outcome=outcome, color=self.color, live=live)
+        count = emit(
+            view,
+            rows,
+            form=self.form,
+            outcome=outcome,
+            color=self.color,
+            live=live,
+            row_type=_row_type(view) if self.form == "csv" and not view.wide else None,
+        )
         if outcome.truncated:
             status = DONE if outcome.asked else PARTLY
-            self.say(status, "truncated", outcome.reason or "more rows were left out", hint)
+            self.report(status, "truncated", outcome.reason or "more rows were left out", hint)
         elif not count and not outcome.errors and not quiet:
             if nothing:
-                self.say(NO, "notFound", nothing, hint)
+                self.report(NO, "notFound", nothing, hint)
             elif self.is_table:
-                self.note("nothing there")
+                self.note("no results")
         return count
 
-    def say(self, status: int, kind: str, message: str, hint: str = "") -> None:
+    def report(self, status: int, kind: str, message: str, hint: str = "") -> None:
         """Report why the status is not 0, as text or as one JSON object; keep an earlier status."""
-        from mqadmin.output.errors import ErrorReport, emit_error
-
         if kind == "truncated" and not self.is_machine:
             self.note(f"truncated: {message}")
             if hint:
@@ -175,8 +130,19 @@ class Session:
             emit_error(ErrorReport(kind, message, hint), form=self.form)
         self.status = self.status or status
 
-    def emit_listing(self, view: View, listing: Any, *, nothing: str = "", hint: str = "") -> int:
-        """Print a ``Listing`` of the library: items, notes, the targets that failed."""
+    def emit_listing(
+        self,
+        view: View,
+        listing: "Listing[Any]",
+        *,
+        items: Sequence[Any] | None = None,
+        nothing: str = "",
+        hint: str = "",
+    ) -> int:
+        """Print a ``Listing`` of the library: items, notes, the targets that failed.
+
+        ``items`` replaces those of the listing.
+        """
         outcome = Outcome(
             truncated=listing.truncated, errors=[target_report(e).fields() for e in listing.errors]
         )
@@ -187,7 +153,12 @@ class Session:
         for note in notes:
             self.note(note)
         count = self.emit(
-            view, listing.items, outcome, nothing=nothing, hint=hint, quiet=bool(notes)
+            view,
+            listing.items if items is None else items,
+            outcome,
+            nothing=nothing,
+            hint=hint,
+            quiet=bool(notes),
         )
         self.report_targets(listing.errors, some_worked=count > 0)
         return count
@@ -198,15 +169,13 @@ class Session:
 
         emit_one(view, thing, form=self.form, color=self.color)
 
-    def report_targets(self, errors: Sequence[Any], *, some_worked: bool) -> None:
+    def report_targets(self, errors: "Sequence[TargetError]", *, some_worked: bool) -> None:
         """Report the targets that failed; status 5 when others worked, else that of the first."""
-        from mqadmin.output.errors import emit_error
-
-        said: list[dict[str, Any]] = []
+        reported: list[dict[str, Any]] = []
         for error in errors:
             report = target_report(error)
-            if report.fields() not in said:  # one error of a broker may apply to many queues
-                said.append(report.fields())
+            if report.fields() not in reported:  # one error of a broker may apply to many queues
+                reported.append(report.fields())
                 emit_error(report, form=self.form)
         if errors:
             alone = target_status(errors[0].kind, errors[0].response_code)
@@ -214,14 +183,10 @@ class Session:
 
     def note(self, text: str) -> None:
         """Write a line that is not data to stderr."""
-        from mqadmin.output.errors import emit_note
-
         emit_note(text)
 
     def require_consent(self) -> None:
         """Refuse a change that cannot be confirmed, before anything is read."""
-        from mqadmin.output.stdio import stdin_is_terminal
-
         if not (self.yes or self.dry_run or stdin_is_terminal()):
             raise UsageFault(
                 f"{self.verb.path}: a change needs --yes where nobody can be asked; "
@@ -250,8 +215,6 @@ class Session:
 
     def consent(self, question: str) -> bool:
         """Ask for confirmation, unless ``--yes`` is given; False: change nothing, status 1."""
-        from mqadmin.output.stdio import read_answer
-
         if self.yes:
             return True
         place = f"{self._place}: " if self._place else ""
@@ -263,8 +226,6 @@ class Session:
 
     def end_dry_run(self) -> None:
         """Report in the last line that nothing was changed."""
-        from mqadmin.output.stdio import write_out
-
         line = "dry run: nothing was changed"
         if self.is_table:
             write_out(line + "\n", flush=True)
@@ -315,18 +276,23 @@ def _refuse_undecodable(verb: Verb, values: dict[str, Any]) -> None:
                 raise UsageFault(f"{name}: {text!r:.80} is not valid UTF-8")
 
 
+def _row_type(view: View) -> Any:
+    """Return the struct of a row; imports every library."""
+    from mqadmin.command.row_types import row_type
+
+    return row_type(view)
+
+
 def emit_verb_schema(verb: Verb) -> int:
     """Print the JSON schema of a command's output."""
     from mqadmin.output.schema import emit_schema
 
-    emit_schema(verb.views)
+    emit_schema([(view, _row_type(view)) for view in verb.views])
     flush_out()
     return DONE
 
 
 def _checked_form(settings: Settings) -> str:
-    from mqadmin.output.emit import FORMATS
-
     effective = settings.effective["output"]
     if effective.value not in FORMATS:
         raise UsageFault(
@@ -337,22 +303,11 @@ def _checked_form(settings: Settings) -> str:
 
 
 def _failed(error: Exception, form: str, *, verbose: bool) -> int:
-    from mqadmin.output.errors import emit_error
-
     status = status_of(error)
     try:
         if verbose and status == DEFECT:
-            import traceback
-
-            write_err("".join(traceback.format_exception(error)))
+            sys.excepthook(type(error), error, error.__traceback__)
         emit_error(report_of(error), form=form)
     except OSError:  # stderr is closed or its disk is full: the exit status still reports it
         silence_closed_pipe()
     return status
-
-
-def report_interrupted() -> int:
-    """Report an interrupted run: a line break after the ``^C`` on the terminal, status 130."""
-    if sys.stderr is not None and sys.stderr.isatty():
-        write_err("\n")
-    return INTERRUPTED

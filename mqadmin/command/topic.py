@@ -4,8 +4,9 @@ from typing import Annotated
 
 from mqadmin.command.change import change_view, run_change
 from mqadmin.command.declare import Argument, Noun, Option
+from mqadmin.command.online import topics
 from mqadmin.command.session import Session
-from mqadmin.command.values import attribute, count, perm, topic_name
+from mqadmin.command.values import attribute, count, perm, perm_text, topic_name
 from mqadmin.output.view import View
 
 NOUN = Noun(
@@ -33,26 +34,17 @@ TOPIC_COLUMNS = (
 )
 
 
-def _perm_text(value: int) -> str:
-    from broker.common.topic import perm_text
-
-    return perm_text(value)
-
-
-PERM_TEXT = {"perm": _perm_text}
-TOPIC_RECORD = "mqadmin.admin.topic:TopicRecord"
-TOPIC_LIST = View("topic.list", TOPIC_RECORD, TOPIC_COLUMNS, texts=PERM_TEXT)
-TOPIC_SHOW = View("topic.show", TOPIC_RECORD, TOPIC_COLUMNS, texts=PERM_TEXT)
+PERM_TEXT = {"perm": perm_text}
+TOPIC_LIST = View("topic.list", TOPIC_COLUMNS, texts=PERM_TEXT)
+TOPIC_SHOW = View("topic.show", TOPIC_COLUMNS, texts=PERM_TEXT)
 TOPIC_ROUTE = View(
     "topic.route",
-    "mqadmin.admin.topic:TopicRoute",
     ("topic", "orderTopicConf", "brokers", "queues"),
     single=True,
     texts=PERM_TEXT,
 )
 TOPIC_STATUS = View(
     "topic.status",
-    "mqadmin.admin.topic:TopicStatus",
     ("brokerName", "queueId", "minOffset", "maxOffset", "lastUpdateTime"),
 )
 
@@ -108,7 +100,8 @@ def create(
     """
     run_change(
         session,
-        lambda: session.admin.topic.plan_create(
+        topics,
+        lambda topics: topics.plan_create(
             topic,
             queues=queues,
             read_queues=read_queues,
@@ -169,7 +162,8 @@ def update(
     """
     run_change(
         session,
-        lambda: session.admin.topic.plan_update(
+        topics,
+        lambda topics: topics.plan_update(
             topic,
             queues=queues,
             read_queues=read_queues,
@@ -200,7 +194,7 @@ def list_topics(
     user: Annotated[bool, Option("--user", help="Leave out system, retry and DLQ topics.")] = False,
 ) -> None:
     """List topics, one line per topic and broker."""
-    listing = session.admin.topic.list(cluster=cluster, include_system=not user)
+    listing = topics(session.admin).list(cluster=cluster, include_system=not user)
     session.emit_listing(TOPIC_LIST, listing)
 
 
@@ -210,7 +204,7 @@ def show(
     topic: Annotated[str, Argument("TOPIC", help=TOPIC_HELP, complete="topic")],
 ) -> None:
     """Show the configuration of a topic on each of its brokers."""
-    listing = session.admin.topic.show(topic)
+    listing = topics(session.admin).show(topic)
     session.emit_listing(
         TOPIC_SHOW,
         listing,
@@ -225,7 +219,7 @@ def route(
     topic: Annotated[str, Argument("TOPIC", help=TOPIC_HELP, complete="topic")],
 ) -> None:
     """Show the route of a topic: the brokers and queues that clients are told of."""
-    session.emit_one(TOPIC_ROUTE, session.admin.topic.route(topic))
+    session.emit_one(TOPIC_ROUTE, topics(session.admin).route(topic))
 
 
 @NOUN.verb("status", view=TOPIC_STATUS, examples=["mqadmin topic status orders"])
@@ -234,7 +228,7 @@ def status(
     topic: Annotated[str, Argument("TOPIC", help=TOPIC_HELP, complete="topic")],
 ) -> None:
     """Show the queues of a topic: oldest and next queue offset, time of the last message."""
-    listing = session.admin.topic.status(topic)
+    listing = topics(session.admin).status(topic)
     session.emit_listing(TOPIC_STATUS, listing, nothing=f"topic {topic} has no queues")
 
 
@@ -261,7 +255,8 @@ def set_perm(
     """
     run_change(
         session,
-        lambda: session.admin.topic.plan_perm(topic, permission, cluster=cluster, broker=broker),
+        topics,
+        lambda topics: topics.plan_perm(topic, permission, cluster=cluster, broker=broker),
         f"change the permission of topic {topic}?",
     )
 
@@ -285,6 +280,7 @@ def delete(
     """
     run_change(
         session,
-        lambda: session.admin.topic.plan_delete(topic, cluster=cluster),
+        topics,
+        lambda topics: topics.plan_delete(topic, cluster=cluster),
         f"delete topic {topic} and lose its messages?",
     )

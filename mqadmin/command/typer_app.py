@@ -6,23 +6,27 @@ it. Global options are declared on the root and, hidden in the help, on every ve
 """
 
 import inspect
+import os
 import sys
 from collections.abc import Callable, MutableMapping, Sequence
-from importlib import import_module
 from typing import Annotated, Any, cast
 
 import typer
+from click import ClickException
 from typer.core import TyperCommand, TyperGroup
 
+from mqadmin.command.completion import SCRIPTS
 from mqadmin.command.declare import Argument, Noun, Option, Parameter, Verb
-from mqadmin.command.nouns import NOUNS
+from mqadmin.command.nouns import NOUNS, load_noun
 from mqadmin.command.options import CHANGE_ONLY, GLOBALS, merged
+from mqadmin.command.session import emit_verb_schema, run_verb
+from mqadmin.command.status import INTERRUPTED, USAGE
+from mqadmin.command.version import version_line
+from mqadmin.output.errors import ErrorReport, emit_error
+from mqadmin.output.stdio import end_interrupted_line, silence_closed_pipe, write_err, write_out
 
 GLOBALS_KEY = "mqadmin.globals"
 _PREFIX = "global_"  # keeps a verb's own --context apart from the global one
-
-# typer.BadParameter < UsageError < ClickException, of the click version that typer uses
-_CLICK_EXCEPTION: type[Exception] = typer.BadParameter.__mro__[2]
 
 
 class VerbCommand(TyperCommand):
@@ -44,8 +48,6 @@ class VerbCommand(TyperCommand):
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Print the schema for ``-o schema``, even when arguments are missing."""
         if _asks_schema(args):
-            from mqadmin.command.session import emit_verb_schema
-
             raise typer.Exit(emit_verb_schema(self.verb))
         return super().parse_args(ctx, args)
 
@@ -66,19 +68,21 @@ class LazyGroup(TyperGroup):
 
     def __init__(self, **attributes: Any) -> None:
         super().__init__(**attributes)
-        for name, (_, summary) in NOUNS.items():
-            self.commands.setdefault(name, TyperCommand(name, help=summary, rich_markup_mode=None))
+        for name, entry in NOUNS.items():
+            self.commands.setdefault(
+                name, TyperCommand(name, help=entry.summary, rich_markup_mode=None)
+            )
 
-    def load(self, name: str) -> Any:
+    def load(self, name: str, verb: str = "") -> Any:
         """Import a noun and replace its stub by the real group."""
-        command = noun_group(load_noun(name))
+        command = noun_group(load_noun(name, verb))
         self.commands[name] = command
         return command
 
     def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
         """Load the noun selected by the first word; else a usage error with a suggestion."""
         if args and args[0] in NOUNS:
-            return args[0], self.load(args[0]), args[1:]
+            return args[0], self.load(args[0], args[1] if len(args) > 1 else ""), args[1:]
         return super().resolve_command(ctx, args)
 
     def main(
@@ -101,15 +105,12 @@ class LazyGroup(TyperGroup):
                 windows_expand_args=windows_expand_args,
                 **extra,
             )
-        except _CLICK_EXCEPTION as error:
+        except ClickException as error:
             status = usage_error(error, words)
         except typer.Abort:
-            from mqadmin.command.session import report_interrupted
-
-            status = report_interrupted()
+            end_interrupted_line()
+            status = INTERRUPTED
         except BrokenPipeError:
-            from mqadmin.output.stdio import silence_closed_pipe
-
             silence_closed_pipe()
             status = 0
         except SystemExit as end:  # click exits with status 1 on a closed pipe
@@ -127,10 +128,6 @@ class LazyGroup(TyperGroup):
 
 def usage_error(error: Any, words: Sequence[str]) -> int:
     """Print a usage error as ``error:`` and ``hint:``, or as one JSON object; return status 2."""
-    from mqadmin.command.failure import USAGE
-    from mqadmin.output.errors import ErrorReport, emit_error
-    from mqadmin.output.stdio import write_err
-
     ctx = getattr(error, "ctx", None)
     if type(error).__name__ == "NoArgsIsHelpError" and ctx is not None:
         write_err(ctx.get_help() + "\n")
@@ -144,8 +141,6 @@ def usage_error(error: Any, words: Sequence[str]) -> int:
 
 def form_in(words: Sequence[str]) -> str:
     """Find the output form on a command line that could not be parsed."""
-    import os
-
     form = os.environ.get("MQADMIN_OUTPUT", "table")
     for position, word in enumerate(words):
         if word in ("-o", "--output"):
@@ -155,11 +150,6 @@ def form_in(words: Sequence[str]) -> str:
         elif word.startswith("-o") and len(word) > 2:
             form = word[2:]
     return form
-
-
-def load_noun(name: str) -> Noun:
-    """Import the module of a noun and return its declaration."""
-    return cast(Noun, import_module(NOUNS[name][0]).NOUN)
 
 
 def noun_group(noun: Noun) -> Any:
@@ -224,8 +214,6 @@ def _callback(verb: Verb) -> Callable[..., None]:
     """Build the function that Typer calls for a verb."""
 
     def call(ctx: typer.Context, **given: Any) -> None:
-        from mqadmin.command.session import run_verb
-
         own = {p.name: given[p.name] for p in verb.parameters}
         after = {p.name: given[_PREFIX + p.name] for p in GLOBALS}
         options = merged(ctx.find_root().meta.get(GLOBALS_KEY, {}), after)
@@ -330,15 +318,10 @@ def root_command() -> Any:
 
     def root(ctx: typer.Context, **given: Any) -> None:
         if given.pop("version"):
-            from mqadmin.command.version import version_line
-            from mqadmin.output.stdio import write_out
-
             write_out(version_line())
             raise typer.Exit(0)
         shell = given.pop("show_completion")
         if shell:
-            from mqadmin.command.completion import emit_script
-
             raise typer.Exit(emit_script(shell))
         ctx.meta[GLOBALS_KEY] = given
 
@@ -386,3 +369,14 @@ ROOT_TEXT = [
         "8 moved state, 130 interrupted."
     ),
 ]
+
+
+def emit_script(shell: str) -> int:
+    """Print the completion script of a shell; status 2 for an unsupported shell."""
+    script = SCRIPTS.get(shell)
+    if script is None:
+        hint = "one of " + ", ".join(SCRIPTS)
+        emit_error(ErrorReport("usage", f"no completion script for {shell!r}", hint))
+        return USAGE
+    write_out(script, flush=True)
+    return 0

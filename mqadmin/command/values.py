@@ -1,9 +1,15 @@
-"""Option texts to values; each function raises ``ValueError`` with the reason."""
+"""Option texts to values; each function raises ``ValueError`` with the reason.
+
+``broker.common.topic`` is imported in the functions that need it: it imports msgspec, which takes
+as long as the interpreter itself, and completion needs only the declarations.
+"""
 
 import time
 from collections.abc import Callable
 
-from broker.errors import RocketMQError
+from broker.common.times import parse_duration_ms, parse_time_ms, parse_time_range
+from broker.errors import ProtocolError, RocketMQError
+from broker.message.message_id import parse_uniq_key
 
 NOW_WORD = "now"
 
@@ -17,27 +23,22 @@ def _reasoned(parse: Callable[[str], int], text: str) -> int:
 
 def duration_ms(text: str) -> int:
     """Read a duration (``500ms 10s 5m 2h 7d``) as milliseconds."""
-    from broker.common.times import parse_duration_ms
-
     return _reasoned(parse_duration_ms, text)
 
 
 def time_ms(text: str) -> int:
     """Read a time as epoch milliseconds: RFC 3339, ``now``, ``-2h``, epoch in s or ms…"""
-    from broker.common.times import parse_time_ms
-
     now_ms = int(time.time() * 1000)
     return _reasoned(lambda word: parse_time_ms(word, now_ms), text)
 
 
 def time_range(text: str) -> str:
     """Check a window: ``START..END``, each side a time or empty, not both empty."""
-    from broker.common.times import parse_time_range
 
     def check(word: str) -> int:
         start, end = parse_time_range(word, int(time.time() * 1000))
         if start is None and end is None:
-            raise ValueError("a window with two open ends is none")
+            raise ValueError("both ends of the window are open")
         return 0
 
     _reasoned(check, text)
@@ -51,18 +52,25 @@ def perm(text: str) -> int:
     return _reasoned(parse_perm, text)
 
 
+def perm_text(value: int) -> str:
+    """Format a permission for a table: 6 as ``RW-``."""
+    from broker.common import topic
+
+    return topic.perm_text(value)
+
+
 def _integer(text: str, base: int) -> int:
     try:
         return int(text, base)
     except ValueError:
-        raise ValueError(f"{text!r} is no whole number") from None
+        raise ValueError(f"{text!r} is not an integer") from None
 
 
 def count(text: str) -> int:
-    """Read a whole number above 0."""
+    """Read an integer greater than 0."""
     number = _integer(text, 10)
     if number <= 0:
-        raise ValueError(f"{text} is not above 0")
+        raise ValueError(f"must be greater than 0, not {text}")
     return number
 
 
@@ -71,24 +79,24 @@ def per_second(text: str) -> float:
     try:
         rate = float(text.removesuffix("/s"))
     except ValueError:
-        raise ValueError(f"{text!r} is no number per second, as in 50/s") from None
+        raise ValueError(f"{text!r} is not a rate (example: 50/s)") from None
     if not 0 < rate < 1e9:
-        raise ValueError(f"{text} is not above 0")
+        raise ValueError(f"must be greater than 0, not {text}")
     return rate
 
 
 def heap_size(text: str) -> str:
     """Check a heap size of a Java process: ``512m``, ``2g``."""
     if not (text[:-1].isdigit() and text[-1] in "kKmMgG" and int(text[:-1])):
-        raise ValueError(f"{text!r} is no size as Java takes it: 512m, 2g")
+        raise ValueError(f"{text!r} is not a Java heap size (examples: 512m, 2g)")
     return text
 
 
 def whole(text: str) -> int:
-    """Read a whole number, 0 or above, also hexadecimal with ``0x``."""
+    """Read an integer, 0 or greater, also hexadecimal with ``0x``."""
     number = _integer(text, 0)
     if number < 0:
-        raise ValueError(f"{text} is below 0")
+        raise ValueError(f"must not be negative: {text}")
     return number
 
 
@@ -123,10 +131,9 @@ def pair(text: str) -> str:
 
 def message_id(text: str) -> str:
     """Check an offsetMsgId or a uniqKey."""
-    from mqadmin.admin.decoded_id import decode_id
-
     try:
-        decode_id(text)
-    except RocketMQError as error:
-        raise ValueError(f"{error.message}: {error.hint}") from error
+        parse_uniq_key(text.strip())
+    except ProtocolError as error:
+        hint = error.hint or "an id has 32 or 56 hexadecimal digits"
+        raise ValueError(f"{text!r:.80} is neither an offsetMsgId nor a uniqKey: {hint}") from error
     return text

@@ -1,7 +1,9 @@
 """The time window of a query, declared once for every command that has one."""
 
+from datetime import datetime, timedelta, timezone
 from typing import Annotated
 
+from broker.common.times import format_time
 from mqadmin.command.declare import Option
 from mqadmin.command.failure import UsageFault
 from mqadmin.command.session import Session
@@ -59,9 +61,6 @@ def window(
 
 def local_time(epoch_ms: int) -> str:
     """Format a time in the local zone, in which times without a zone are read, with its offset."""
-    from datetime import datetime, timedelta, timezone
-
-    from broker.common.times import format_time
 
     offset = datetime.fromtimestamp(epoch_ms // 1000).astimezone().utcoffset() or timedelta()
     return format_time(epoch_ms, zone=timezone(offset))

@@ -8,8 +8,9 @@ from broker.common.java_json import loads
 from broker.errors import RemoteProtocolError, StoreError
 from broker.store.format import config, state, timer
 from mqadmin.inspector.damage import WARNING, found
-from mqadmin.inspector.directory import CONFIG, Query, StoreDirectory
+from mqadmin.inspector.directory import CONFIG, StoreDirectory
 from mqadmin.inspector.files import read_all
+from mqadmin.inspector.query import ALL_ROWS, Query
 from mqadmin.inspector.rows import ConfigRow, DamageRow
 
 TIMER_CHECK: Final = "timercheck"
@@ -18,7 +19,7 @@ BACKUP: Final = ".bak"
 TEMPORARY: Final = ".tmp"
 
 
-def config_rows(store: StoreDirectory, query: Query) -> Iterator[ConfigRow | DamageRow]:
+def config_rows(store: StoreDirectory, query: Query = ALL_ROWS) -> Iterator[ConfigRow | DamageRow]:
     """Yield one row per file; an unreadable one is reported and its backup read, as brokers do.
 
     With ``query.topic`` the tables are reduced to the keys of that topic.

@@ -1,29 +1,17 @@
-"""StoreDirectory, the entry point of inspection: a store's root, a folder in it, or one file."""
+"""Discovery of the files of a store: its root, a folder in it, or one file."""
 
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final, NamedTuple
 
-import msgspec
-
+from broker.common.properties import parse_properties
 from broker.errors import StoreError, StorePathError
 from broker.message.record import MAGIC_BLANK, MAGIC_V1, MAGIC_V2
 from broker.store.format import checkpoint, indexfile, state
 from broker.store.format.commitlog import file_start, own_offset
 from broker.store.format.consumequeue import decode_batch_unit, decode_unit, is_pre_blank
 from mqadmin.inspector.files import lock_holder, open_bytes, read_all
-from mqadmin.inspector.rows import (
-    CheckpointRow,
-    ConfigRow,
-    DamageRow,
-    DlqRow,
-    IndexRow,
-    QueueRow,
-    QueueUnitRow,
-    StateRow,
-    Summary,
-)
-from mqadmin.message_row import MessageRow
+from mqadmin.inspector.rows import CheckpointRow, StateRow
 
 COMMITLOG: Final = "commitlog"
 CONSUMEQUEUE: Final = "consumequeue"
@@ -48,28 +36,6 @@ _SYNC_MEMBER: Final = "rmq_sys_SYNC_BROKER_MEMBER_"
 _CONF_BYTES: Final = 1 << 20  # larger files are not read as a broker.conf
 
 
-class Query(msgspec.Struct, frozen=True, kw_only=True):
-    """Which rows to return, and the form of bodies; None selects all.
-
-    ``from_offset`` (first) and ``to_offset`` (end, exclusive) are physical offsets for the log and
-    the index, queue offsets for ConsumeQueues. ``begin_ms`` and ``end_ms`` (exclusive) bound the
-    storeTimestamp. ``key`` is a word of KEYS or a uniqKey, ``id`` an offsetMsgId or a uniqKey.
-    ``body`` is "none", "text", "hex" or "base64"; ``raw`` shows it as stored.
-    """
-
-    topic: str | None = None
-    queue_id: int | None = None
-    key: str | None = None
-    id: str | None = None
-    from_offset: int | None = None
-    to_offset: int | None = None
-    begin_ms: int | None = None
-    end_ms: int | None = None
-    body: str = "none"
-    raw: bool = False
-    check_crc: bool = True
-
-
 class LogFile(NamedTuple):
     """A CommitLog file: physical offset of its first byte and its length."""
 
@@ -92,7 +58,9 @@ class QueueFiles(NamedTuple):
 
 
 class StoreDirectory:
-    """A store on disk. Raises StoreError if ``path`` does not exist or is not part of a store.
+    """A store on disk; the value that every query takes.
+
+    Raises StoreError if ``path`` does not exist or is not part of a store.
 
     ``root`` is the store's root, None for a file or folder outside a store; ``kind`` is one of
     KINDS for ``path`` itself ("auto" for a root). Every method reads the disk again.
@@ -332,73 +300,6 @@ class StoreDirectory:
                 fields[name] = fields[name] or None
         return CheckpointRow(path=str(path), **fields)
 
-    # Queries. Their modules import this one, hence the imports inside the methods.
-
-    def messages(self, query: Query | None = None) -> Iterator[MessageRow | DamageRow]:
-        """Yield messages of the log and damaged regions in physical order."""
-        from mqadmin.inspector.messages import message_rows
-
-        return message_rows(self, query or Query())
-
-    def queue_units(self, query: Query | None = None) -> Iterator[QueueUnitRow | DamageRow]:
-        """Yield ConsumeQueue units by topic, queue id and queue offset."""
-        from mqadmin.inspector.queues import unit_rows
-
-        return unit_rows(self, query or Query())
-
-    def queues(self, topic: str | None = None) -> Iterator[QueueRow]:
-        """Yield the message queues with their bounds."""
-        from mqadmin.inspector.queues import queue_rows
-
-        return queue_rows(self, topic)
-
-    def index_entries(self, query: Query | None = None) -> Iterator[IndexRow | DamageRow]:
-        """Yield the header of each IndexFile, then its entries."""
-        from mqadmin.inspector.index import index_rows
-
-        return index_rows(self, query or Query())
-
-    def configs(self, query: Query | None = None) -> Iterator[ConfigRow | DamageRow]:
-        """Yield the files of ``config/``."""
-        from mqadmin.inspector.configs import config_rows
-
-        return config_rows(self, query or Query())
-
-    def summary(self, *, check_crc: bool | None = None) -> tuple[Summary, list[DamageRow]]:
-        """Summarise the log; returns the summary and the damaged regions.
-
-        ``check_crc`` None checks the CRC of bodies if the log is at most 64 MiB.
-        """
-        from mqadmin.inspector.summary import summarize
-
-        return summarize(self, check_crc)
-
-    def find_key(
-        self, key: str, query: Query | None = None, *, scan: str = "auto"
-    ) -> Iterator[MessageRow | DamageRow]:
-        """Yield messages with ``key`` as a word of KEYS or as uniqKey.
-
-        ``scan``: "auto" scans the parts of the log without an index, "always" the whole log,
-        "never" reads only the index.
-        """
-        from mqadmin.inspector.find import find_key
-
-        return find_key(self, key, query or Query(), scan)
-
-    def find_id(
-        self, message_id: str, query: Query | None = None, *, scan: str = "auto"
-    ) -> Iterator[MessageRow | DamageRow]:
-        """Yield the message of an offsetMsgId, or all messages with a uniqKey."""
-        from mqadmin.inspector.find import find_id
-
-        return find_id(self, message_id, query or Query(), scan)
-
-    def dead_letters(self, *, group: str | None = None, now_ms: int) -> list[DlqRow]:
-        """Return one row per group whose dead-letter queue is not empty."""
-        from mqadmin.inspector.dlq import dlq_rows
-
-        return dlq_rows(self, group, now_ms)
-
 
 _FOLDERS: Final = {
     state.COMMITLOG_DIR: COMMITLOG,
@@ -487,8 +388,6 @@ def _first_offset(path: Path) -> int:
 
 
 def _name_in_conf(root: Path) -> str | None:
-    from broker.common.properties import parse_properties
-
     for folder in (root, root.resolve().parent):
         for path in sorted(folder.glob("*.conf")):
             if not path.is_file() or path.stat().st_size > _CONF_BYTES:

@@ -12,7 +12,7 @@ from mqadmin.inspector.rows import DlqRow
 HOUR_MS: Final = 3_600_000
 
 
-def dlq_rows(store: StoreDirectory, group: str | None, now_ms: int) -> list[DlqRow]:
+def dlq_rows(store: StoreDirectory, *, group: str | None = None, now_ms: int) -> list[DlqRow]:
     """Return one row per group whose dead-letter queue is not empty, by group.
 
     ConsumeQueues are read if the store has any, else the log. ``growthPerHour`` counts messages

@@ -8,18 +8,32 @@ from broker.errors import RemoteProtocolError, StoreError
 from broker.message.message_id import parse_offset_msg_id
 from broker.store.format.commitlog import check_record
 from mqadmin.inspector.damage import found
-from mqadmin.inspector.directory import Query, StoreDirectory
+from mqadmin.inspector.directory import StoreDirectory
 from mqadmin.inspector.index import known_topics, offsets_of_key
 from mqadmin.inspector.log import LogItem, LogReader
 from mqadmin.inspector.messages import Matcher, record_rows, scan_messages
+from mqadmin.inspector.query import ALL_ROWS, Query
 from mqadmin.inspector.rows import DamageRow
 from mqadmin.message_row import MessageRow
 
 SCANS = ("auto", "always", "never")
 
 
+def message_rows(
+    store: StoreDirectory, query: Query = ALL_ROWS
+) -> Iterator[MessageRow | DamageRow]:
+    """Yield matching messages and damaged regions of the log in physical order.
+
+    With ``query.id`` the id is looked up as in :func:`find_id`, without the index.
+    """
+    if query.id is None:
+        yield from scan_messages(store, query)
+    else:
+        yield from find_id(store, query.id, query, "always")
+
+
 def find_key(
-    store: StoreDirectory, key: str, query: Query | None = None, scan: str = "auto"
+    store: StoreDirectory, key: str, query: Query = ALL_ROWS, scan: str = "auto"
 ) -> Iterator[MessageRow | DamageRow]:
     """Yield messages with ``key`` as a word of KEYS or as UNIQ_KEY, in physical order.
 
@@ -31,7 +45,7 @@ def find_key(
     """
     if scan not in SCANS:
         raise StoreError(f"scan is one of {', '.join(SCANS)}, not {scan}")
-    query = structs.replace(query or Query(), key=key, id=None)
+    query = structs.replace(query, key=key, id=None)
     if scan == "auto" and _has_batches(store, query.topic):
         scan = "always"  # the keys of messages within inner batches are in no index
     if scan == "always" or not store.index_files():
@@ -135,7 +149,7 @@ def _no_record(log: LogReader, offset: int) -> Iterator[DamageRow]:
 
 
 def find_id(
-    store: StoreDirectory, message_id: str, query: Query | None = None, scan: str = "auto"
+    store: StoreDirectory, message_id: str, query: Query = ALL_ROWS, scan: str = "auto"
 ) -> Iterator[MessageRow | DamageRow]:
     """Yield the message of an offsetMsgId, or all messages with a uniqKey.
 
@@ -143,7 +157,7 @@ def find_id(
     physical offset (its address is not compared, because stores are copied). If no record starts
     there, or the id does not parse, it is searched as a uniqKey (``scan`` as in :func:`find_key`).
     """
-    query = structs.replace(query or Query(), id=None)
+    query = structs.replace(query, id=None)
     try:
         _, _, offset = parse_offset_msg_id(message_id)
     except RemoteProtocolError:

@@ -7,15 +7,17 @@ from typing import Final
 from broker.errors import RemoteProtocolError, StoreError
 from broker.store.format import indexfile
 from broker.store.format.indexfile import IndexEntry, IndexHeader
+from mqadmin.inspector.configs import read_topics
 from mqadmin.inspector.damage import WARNING, found
-from mqadmin.inspector.directory import Query, StoreDirectory
+from mqadmin.inspector.directory import StoreDirectory
 from mqadmin.inspector.files import FileBytes, open_bytes
+from mqadmin.inspector.query import ALL_ROWS, Query
 from mqadmin.inspector.rows import DamageRow, IndexRow
 
 _PIECE: Final = 1 << 16  # bytes per step of the search for non-zero bytes
 
 
-def index_rows(store: StoreDirectory, query: Query) -> Iterator[IndexRow | DamageRow]:
+def index_rows(store: StoreDirectory, query: Query = ALL_ROWS) -> Iterator[IndexRow | DamageRow]:
     """Yield the header of each file, its matching entries, and corruption.
 
     Conditions on physical offset and time (resolution one second) apply to the entries. A key is
@@ -137,8 +139,6 @@ def _matches(entry: IndexEntry, header: IndexHeader, query: Query, hashes: set[i
 
 def known_topics(store: StoreDirectory) -> list[str]:
     """Return the topics that keys may be indexed under: with a queue, or in topics.json."""
-    from mqadmin.inspector.configs import read_topics
-
     return sorted({*store.topics(), *read_topics(store)})
 
 

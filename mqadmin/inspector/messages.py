@@ -13,9 +13,10 @@ from broker.message.message import split_keys as split_words
 from broker.message.record import decode_record
 from broker.store.format.commitlog import LogRecord, is_plausible, store_timestamp
 from mqadmin.inspector.damage import ERROR, WARNING, found
-from mqadmin.inspector.directory import Query, StoreDirectory
+from mqadmin.inspector.directory import StoreDirectory
 from mqadmin.inspector.files import open_bytes
 from mqadmin.inspector.log import LogItem, LogWalk
+from mqadmin.inspector.query import ALL_ROWS, Query
 from mqadmin.inspector.rows import DamageRow
 from mqadmin.message_row import MessageRow, body_text, row_of
 
@@ -23,21 +24,13 @@ from mqadmin.message_row import MessageRow, body_text, row_of
 CLOCK_STEP_MS: Final = 3_600_000
 
 
-def message_rows(store: StoreDirectory, query: Query) -> Iterator[MessageRow | DamageRow]:
+def scan_messages(
+    store: StoreDirectory, query: Query = ALL_ROWS
+) -> Iterator[MessageRow | DamageRow]:
     """Yield matching messages of the log and damaged regions in physical order.
 
-    With ``query.id``, :func:`mqadmin.inspector.find.find_id` searches them.
+    ``query.id`` is ignored; :func:`mqadmin.inspector.find.message_rows` applies it.
     """
-    if query.id is not None:
-        from mqadmin.inspector.find import find_id
-
-        yield from find_id(store, query.id, query, "always")
-        return
-    yield from scan_messages(store, query)
-
-
-def scan_messages(store: StoreDirectory, query: Query) -> Iterator[MessageRow | DamageRow]:
-    """As :func:`message_rows`, but always scans the log and ignores ``query.id``."""
     match = Matcher(query)
     broker_name = store.broker_name()
     start = max(query.from_offset or 0, start_by_time(store, query.begin_ms))

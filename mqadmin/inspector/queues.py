@@ -6,9 +6,10 @@ from typing import Final
 
 from broker.message.record import decode_record
 from broker.store.format.commitlog import LogRecord
-from mqadmin.inspector.directory import Query, QueueFiles, StoreDirectory
+from mqadmin.inspector.directory import QueueFiles, StoreDirectory
 from mqadmin.inspector.log import LogReader
 from mqadmin.inspector.messages import Matcher
+from mqadmin.inspector.query import ALL_ROWS, Query
 from mqadmin.inspector.rows import DamageRow, QueueRow, QueueUnitRow
 from mqadmin.inspector.units import Unit, scan_queue
 
@@ -17,7 +18,7 @@ from mqadmin.inspector.units import Unit, scan_queue
 TAIL_UNITS: Final = 100_000
 
 
-def unit_rows(store: StoreDirectory, query: Query) -> Iterator[QueueUnitRow | DamageRow]:
+def unit_rows(store: StoreDirectory, query: Query = ALL_ROWS) -> Iterator[QueueUnitRow | DamageRow]:
     """Yield matching ConsumeQueue units and corruption by topic, queue id and queue offset.
 
     Times, keys and ids are read from the log; a unit without a record does not match them.

@@ -27,11 +27,12 @@ from broker.message.message import MessageExt
 from broker.message.record import decode_record
 from broker.store.format.commitlog import LogRecord
 from broker.store.format.indexfile import index_key, index_key_hash, message_keys, walk_chain
-from mqadmin.inspector.directory import Query, StoreDirectory
+from mqadmin.inspector.directory import StoreDirectory
 from mqadmin.inspector.files import FileBytes, open_bytes
 from mqadmin.inspector.find import find_id, find_key
 from mqadmin.inspector.log import LogReader, LogWalk
 from mqadmin.inspector.messages import Matcher, scan_messages, start_by_time
+from mqadmin.inspector.query import Query
 from mqadmin.inspector.rows import DamageRow
 from mqadmin.inspector.verify.index_chains import shape_of
 from mqadmin.inspector.verify.log_walk import Selection, lmq_enabled

@@ -9,8 +9,6 @@ from mqadmin.output.values import plain, time_twin
 from mqadmin.output.view import Outcome, View
 from mqadmin.safe_text import csv_cell, json_text
 
-FORMATS = ("table", "wide", "json", "ndjson", "yaml", "csv", "schema")
-
 FLUSH_BYTES = 64 * 1024  # text collected before it is passed to the stream
 
 
@@ -22,11 +20,13 @@ def emit(
     outcome: Outcome | None = None,
     color: bool = True,
     live: bool = False,
+    row_type: Any = None,
 ) -> int:
     """Write rows and return their number.
 
     ``outcome`` is read after the last row, so a generator may fill it while it runs. ``live``
-    flushes each row (a tail). An exception raised by ``rows`` leaves ``json`` well formed: the
+    flushes each row (a tail). ``row_type``, the struct of a row, gives the header of a CSV file
+    without rows. An exception raised by ``rows`` leaves ``json`` well formed: the
     envelope is closed with ``truncated`` true before the exception propagates.
     """
     outcome = outcome or Outcome()
@@ -45,7 +45,7 @@ def emit(
     if form == "yaml":
         return _yaml(view, mappings, outcome)
     if form == "csv":
-        return _csv(view, mappings, live=live)
+        return _csv(view, mappings, live=live, row_type=row_type)
     raise ValueError(f"no output form {form!r}")
 
 
@@ -66,7 +66,7 @@ def emit_one(view: View, thing: Any, *, form: str = "table", color: bool = True)
 
         write_out(yaml_document({"schema": view.schema, **fields}))
     elif form == "csv":
-        _csv(view, iter((fields,)), live=False)
+        _csv(view, iter((fields,)), live=False, row_type=None)
     else:
         raise ValueError(f"no output form {form!r}")
     flush_out()
@@ -167,7 +167,7 @@ def _yaml(view: View, rows: Iterator[dict[str, Any]], outcome: Outcome) -> int:
     return count
 
 
-def _csv(view: View, rows: Iterator[dict[str, Any]], *, live: bool) -> int:
+def _csv(view: View, rows: Iterator[dict[str, Any]], *, live: bool, row_type: Any) -> int:
     """Write the view's wide columns, or all fields of the first row; nested values as JSON."""
     import csv
     import io
@@ -191,17 +191,17 @@ def _csv(view: View, rows: Iterator[dict[str, Any]], *, live: bool) -> int:
 
     count = _gathered(pieces(), live=live)
     if not count:
-        write_out(",".join(names or _declared_fields(view)) + "\n")
+        write_out(",".join(names or _declared_fields(view, row_type)) + "\n")
         flush_out()
     return count
 
 
-def _declared_fields(view: View) -> list[str]:
+def _declared_fields(view: View, row_type: Any) -> list[str]:
     """Return the columns a row would have: an empty CSV has its header too."""
-    if not view.row:
+    if row_type is None:
         return list(view.columns)
     names: list[str] = []
-    for name in view.row_type().__struct_encode_fields__:
+    for name in row_type.__struct_encode_fields__:
         names.append(name)
         twin = time_twin(name)
         if twin is not None:

@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from typing import Any
 
+from msgspec import json
+
 from mqadmin.output.stdio import write_out
 from mqadmin.output.values import time_twin
 from mqadmin.output.view import View
@@ -27,11 +29,9 @@ DAMAGE_FIELDS: dict[str, Any] = {
 }
 
 
-def emit_schema(views: Sequence[View]) -> None:
-    """Write the schema of the output of a command that emits one of ``views``."""
-    from msgspec import json
-
-    documents = [view_schema(view) for view in views]
+def emit_schema(views: Sequence[tuple[View, Any]]) -> None:
+    """Write the schema of the output of a command: its views, each with the struct of a row."""
+    documents = [view_schema(view, row) for view, row in views]
     document = documents[0] if len(documents) == 1 else _any_of(documents)
     head = {"$schema": "https://json-schema.org/draft/2020-12/schema"}
     write_out(json.format(json.encode({**head, **document}), indent=2).decode() + "\n")
@@ -46,27 +46,28 @@ def _any_of(documents: list[dict[str, Any]]) -> dict[str, Any]:
     return {"anyOf": documents, **({"$defs": shared} if shared else {})}
 
 
-def view_schema(view: View) -> dict[str, Any]:
-    """Return the JSON schema of one view: of the object, or of the envelope around its rows."""
-    from msgspec import json
+def view_schema(view: View, row: Any) -> dict[str, Any]:
+    """Return the JSON schema of one view: of the object, or of the envelope around its rows.
 
-    schema = json.schema(view.row_type())
+    ``row`` is the struct type of a row.
+    """
+    schema = json.schema(row)
     definitions: dict[str, Any] = schema.pop("$defs", {})
     reference = schema.get("$ref", "")
-    row = definitions.pop(reference.removeprefix("#/$defs/"), schema) if reference else schema
-    for definition in (row, *definitions.values()):
+    fields = definitions.pop(reference.removeprefix("#/$defs/"), schema) if reference else schema
+    for definition in (fields, *definitions.values()):
         _add_twins(definition)
     if view.single:
-        properties = {"schema": {"const": view.schema}, **row.get("properties", {})}
-        required = ["schema", *row.get("required", [])]
-        document = {**row, "title": view.schema, "properties": properties, "required": required}
+        properties = {"schema": {"const": view.schema}, **fields.get("properties", {})}
+        required = ["schema", *fields.get("required", [])]
+        document = {**fields, "title": view.schema, "properties": properties, "required": required}
     else:
         document = {
             "title": view.schema,
             "type": "object",
             "properties": {
                 "schema": {"const": view.schema},
-                "items": {"type": "array", "items": row},
+                "items": {"type": "array", "items": fields},
                 "truncated": {"type": "boolean"},
                 "errors": {
                     "type": "array",

@@ -56,6 +56,12 @@ def write_err(text: str) -> None:
     _write(sys.stderr, text, flush=True)
 
 
+def end_interrupted_line() -> None:
+    """Write a line break after the ``^C`` that a terminal shows for an interrupt."""
+    if stderr_is_terminal():
+        write_err("\n")
+
+
 def flush_out() -> None:
     """Flush the buffer of stdout."""
     if sys.stdout is not None:

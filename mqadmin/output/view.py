@@ -3,23 +3,25 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+FORMATS = ("table", "wide", "json", "ndjson", "yaml", "csv", "schema")
+
 
 class View:
     """One kind of output, declared next to the command that emits it.
 
-    ``name`` is the schema name without its program and version (``topic.list``); ``row`` the
-    struct type of one row, or ``package.module:Class`` to import it only for ``-o schema``;
-    ``columns`` the fields of the table in order, ``wide`` those of ``-o wide`` (all fields of the
-    row when empty). ``keep`` lists columns shown even without a value; ``texts`` maps a field to
-    the function that formats its value in a table (``perm`` 6 as ``RW-``).
+    ``name`` is the schema name without its program and version (``topic.list``); ``columns`` are
+    the fields of the table in order, ``wide`` those of ``-o wide`` (all fields of the row when
+    empty). ``keep`` lists columns shown even without a value; ``texts`` maps a field to the
+    function that formats its value in a table (``perm`` 6 as ``RW-``). The struct type of a row is
+    not part of a view: only ``-o schema`` and an empty CSV need it, and it would have to be
+    imported for every command.
     """
 
-    __slots__ = ("columns", "keep", "name", "row", "single", "texts", "version", "wide")
+    __slots__ = ("columns", "keep", "name", "single", "texts", "version", "wide")
 
     def __init__(
         self,
         name: str,
-        row: str | type,
         columns: Sequence[str] = (),
         *,
         wide: Sequence[str] = (),
@@ -29,7 +31,6 @@ class View:
         texts: Mapping[str, Callable[[Any], str]] | None = None,
     ) -> None:
         self.name = name
-        self.row = row
         self.columns = tuple(columns)
         self.wide = tuple(wide)
         self.keep = frozenset(keep)
@@ -41,15 +42,6 @@ class View:
     def schema(self) -> str:
         """The schema name in the output: ``mqadmin.topic.list/1``."""
         return f"mqadmin.{self.name}/{self.version}"
-
-    def row_type(self) -> Any:
-        """Return the struct type of a row, imported if it was given by name."""
-        if not isinstance(self.row, str):
-            return self.row
-        from importlib import import_module
-
-        module, _, name = self.row.partition(":")
-        return getattr(import_module(module), name)
 
 
 class Outcome:

@@ -10,9 +10,9 @@ Packages and modules
 Operation
     The driver lists the CommitLog files and cuts them into splits at any byte. A worker maps the
     file, finds the first record that starts in its split and returns Arrow batches. Workers decode
-    with the column scanner of ``broker.store.format`` through ``mqadmin.inspector.arrow``, as
-    ``mqadmin store export`` does. A worker imports neither the command line, the network code nor
-    the store engine.
+    with the column scanner of ``broker.store.format`` through ``mqadmin.inspector.export.arrow``,
+    as ``mqadmin store export`` does. A worker imports neither the command line, the network code
+    nor the store engine.
 
 Limits
     A split is at least 128 MiB, a batch 8,192 rows; a worker holds one mapped file and one batch.

@@ -124,3 +124,9 @@ def row_class(table: Table, job: Job) -> type[msgspec.Struct]:
     made = msgspec.defstruct(name, fields, kw_only=True)
     made.__doc__ = table.meaning
     return made
+
+
+def output_name(job: Job, table: Table) -> str:
+    """Return the schema name of a table on the command line, without program and version."""
+    name = f"pipeline.run.{job.name}"
+    return name if table is job.tables[0] else f"{name}.{table.name}"

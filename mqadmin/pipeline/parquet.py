@@ -24,7 +24,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from broker.store.format.columns import ScanBatch
-from mqadmin.inspector.arrow import BatchMaker
+from mqadmin.inspector.export.arrow import BatchMaker
 from mqadmin.pipeline.atomic_file import write_atomically
 from mqadmin.pipeline.sources.options import Options, RowFilter, option_true
 from mqadmin.pipeline.sources.split_reader import (

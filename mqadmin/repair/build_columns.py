@@ -6,7 +6,7 @@ import numpy as np
 
 from broker.store.format.consumequeue import UNIT_SIZE
 from mqadmin.inspector.verify.column_checks import ColumnChecks
-from mqadmin.repair.rebuild import BuildRecords, QueueWriter
+from mqadmin.repair.build_queues import BuildRecords, QueueWriter
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -18,8 +18,8 @@ from typing import IO, Any, Final
 import msgspec
 
 from broker.errors import ConfigError, DiskFullError, StoreLockedError
-from mqadmin.inspector.directory import Query, StoreDirectory
-from mqadmin.inspector.export import (
+from mqadmin.inspector.directory import StoreDirectory
+from mqadmin.inspector.export.pieces import (
     FORMATS,
     PARQUET,
     Piece,
@@ -27,6 +27,7 @@ from mqadmin.inspector.export import (
     batch_schema,
     text_pieces,
 )
+from mqadmin.inspector.query import Query
 from mqadmin.inspector.rows import DamageRow
 from mqadmin.repair.files import is_full
 

@@ -13,12 +13,7 @@ import msgspec
 
 from broker.common.java import INT16_MAX, parse_number
 from broker.common.sysflag import INNER_BATCH, TRANSACTION_MASK, TRANSACTION_ROLLBACK
-from broker.common.topic import (
-    LMQ_PREFIX,
-    TRANS_HALF_TOPIC,
-    TopicConfig,
-    is_system_topic,
-)
+from broker.common.topic import LMQ_PREFIX, TRANS_HALF_TOPIC, TopicConfig, is_system_topic
 from broker.errors import ConfigError, RemoteProtocolError, StoreError
 from broker.message.message import MessageExt
 from broker.message.properties import append_property, peek_property, remove_property
@@ -32,17 +27,19 @@ from broker.store.format import config, indexfile, state
 from broker.store.format.checkpoint import Checkpoint, encode_checkpoint
 from broker.store.format.commitlog import FILE_SIZE, encode_blank, file_name, fits
 from mqadmin.inspector.damage import LAST_MS
-from mqadmin.inspector.directory import Query, StoreDirectory
+from mqadmin.inspector.directory import StoreDirectory
 from mqadmin.inspector.files import read_all
 from mqadmin.inspector.loss import QueueLoss, total
+from mqadmin.inspector.query import Query
 from mqadmin.inspector.rows import DamageRow
 from mqadmin.inspector.verify.log_walk import lmq_enabled
 from mqadmin.inspector.verify.queue_checks import OpenFiles
 from mqadmin.inspector.verify.report import NOTICE, VerifySummary
 from mqadmin.inspector.verify.verifier import VerifyOptions, verify
 from mqadmin.repair.build_index import IndexWriter
+from mqadmin.repair.build_queues import BuildTable, OldUnits
 from mqadmin.repair.files import Blocks, Output, check_output
-from mqadmin.repair.rebuild import BuildTable, OldUnits, rebuild
+from mqadmin.repair.rebuild import rebuild
 from mqadmin.repair.recover import Salvaged, SalvagedRecord, is_filler, is_wanted, salvage
 
 _GATHER: Final = 1 << 20

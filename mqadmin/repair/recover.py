@@ -38,10 +38,11 @@ from broker.store.format.commitlog import (
 )
 from broker.store.format.consumequeue import PRE_BLANK_SIZE, UNIT_SIZE, UNIT_STRUCT
 from mqadmin.inspector.damage import SUGGESTIONS
-from mqadmin.inspector.directory import COMMITLOG, Query, StoreDirectory
+from mqadmin.inspector.directory import COMMITLOG, StoreDirectory
 from mqadmin.inspector.files import FileBytes, open_bytes
 from mqadmin.inspector.loss import Extents, LossTally, QueueKey, QueueLoss, indexed_places
 from mqadmin.inspector.messages import message_row
+from mqadmin.inspector.query import Query
 from mqadmin.inspector.rows import DamageRow
 from mqadmin.inspector.store_manifest import read_queue_ends
 from mqadmin.inspector.verify.log_walk import has_columns
@@ -83,18 +84,14 @@ class Recovery(msgspec.Struct, kw_only=True):
         return sum(row.length or 0 for row in self.losses)
 
 
-def recover(sources: Sequence[Path], output: Path | None) -> Recovery:
-    """Read all records of the sources; with ``output`` also write them into a new store."""
+def recover(sources: Sequence[Path]) -> Recovery:
+    """Read all records of the sources into memory."""
     found = Recovery(records=[], losses=[])
     for item in salvage(sources):
         if isinstance(item, SalvagedRecord):
             found.records.append(item)
         else:
             found.losses.append(item)
-    if output is not None:
-        from mqadmin.repair.new_store import recover_store
-
-        recover_store(sources, output)
     return found
 
 

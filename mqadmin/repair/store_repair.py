@@ -29,10 +29,11 @@ from mqadmin.inspector.store_manifest import encode_deleted
 from mqadmin.inspector.verify.report import NOTICE, VerifySummary
 from mqadmin.inspector.verify.verifier import Progress, VerifyOptions, verify
 from mqadmin.repair.build_index import IndexWriter
+from mqadmin.repair.build_queues import BuildTable, OldUnits
 from mqadmin.repair.files import Output
 from mqadmin.repair.filler import fillers
 from mqadmin.repair.plan import BEYOND_REPAIR, RepairPlan, Step, make_plan
-from mqadmin.repair.rebuild import BuildTable, OldUnits, rebuild
+from mqadmin.repair.rebuild import rebuild
 
 DAMAGED: Final = "damaged"
 # Files that are rebuilt, copied by their own step, or left out; all others are copied unchanged.

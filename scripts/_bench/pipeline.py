@@ -29,7 +29,7 @@ from broker.message.message import MessageExt
 from broker.message.properties import encode_properties
 from broker.message.record import encode_record, field_position
 from broker.store.format.commitlog import encode_blank, file_name, fits
-from mqadmin.inspector import arrow
+from mqadmin.inspector.export import arrow
 from mqadmin.pipeline.export import Export, ExportSource
 from mqadmin.pipeline.jobs.export import ALL
 from mqadmin.pipeline.spark.session import SparkSettings, spark_session

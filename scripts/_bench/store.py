@@ -25,6 +25,8 @@ from held import held, log_files
 
 from broker.store.config import MessageStoreConfig
 from broker.store.message_store import MessageExtBrokerInner, MessageStore, PutMessageStatus
+from mqadmin.inspector.find import find_key
+from mqadmin.inspector.summary import summarize
 
 MIB = 1 << 20
 QUEUES = 8
@@ -313,7 +315,7 @@ class Bench:
         count = used / self.size
         store = StoreDirectory(str(self.root))
         jobs: dict[str, Callable[[], object]] = {
-            "summary": lambda: store.summary(),
+            "summary": lambda: summarize(store),
             "verify --fast": lambda: verify(store, VerifyOptions(check_crc=False)),
             "verify --full": lambda: verify(store, VerifyOptions(check_crc=True)),
         }
@@ -327,7 +329,7 @@ class Bench:
             query = Query(topic="Bench")
             keys = [f"k{rng.randrange(1, int(count))}" for _ in range(200)]
             elapsed = seconds(
-                lambda: [list(store.find_key(key, query, scan="never")) for key in keys]
+                lambda: [list(find_key(store, key, query, scan="never")) for key in keys]
             )
             self.add("find by key (offline)", len(keys), elapsed, "memcpy")
         self.repair(store, count, used)

@@ -47,7 +47,7 @@ def mqadmin() -> Callable[..., Result]:
         from mqadmin import app
 
         with CliRunner().isolation(input=stdin) as (out, err, _):
-            status = app._full(list(words)) if face else app.main(list(words))
+            status = app.run_typer(list(words)) if face else app.main(list(words))
             os.sys.stdout.flush()  # type: ignore[attr-defined]
             os.sys.stderr.flush()  # type: ignore[attr-defined]
             return Result(status, out.getvalue().decode(), err.getvalue().decode())
@@ -100,13 +100,27 @@ class FakeAdmin:
         self.close()
 
 
+# class of a library → its noun
+LIBRARIES = {
+    "topic.TopicAdmin": "topic",
+    "group.GroupAdmin": "group",
+    "message.library.MessageAdmin": "message",
+    "message.query.MessageQueries": "message",
+    "consumer.ConsumerAdmin": "consumer",
+    "offset.library.OffsetAdmin": "offset",
+    "dlq.library.DlqAdmin": "dlq",
+    "cluster.ClusterAdmin": "cluster",
+    "broker.BrokerAdmin": "broker",
+}
+
+
 class _FakeNoun:
     def __init__(self, fake: FakeAdmin, noun: str) -> None:
         self.fake = fake
         self.noun = noun
 
     def __getattr__(self, verb: str) -> Callable[..., Any]:
-        name = f"{self.noun}.{verb}"
+        name = "apply" if verb == "apply" else f"{self.noun}.{verb}"
         return lambda *args, **kwargs: self.fake.answer(name, args, kwargs)
 
 
@@ -120,6 +134,11 @@ def admin(monkeypatch: pytest.MonkeyPatch) -> FakeAdmin:
         return fake
 
     monkeypatch.setattr("mqadmin.command.session.connect", connect)
+    monkeypatch.setattr("mqadmin.command.live_names.connect", connect)
+    for library, noun in LIBRARIES.items():
+        monkeypatch.setattr(
+            f"mqadmin.admin.{library}", lambda session, noun=noun: getattr(session, noun)
+        )
     return fake
 
 

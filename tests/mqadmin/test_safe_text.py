@@ -59,7 +59,7 @@ def test_json_escapes_terminal_controls_and_keeps_the_value(value: Any) -> None:
 
 @pytest.mark.parametrize("form", ["table", "wide", "json", "ndjson", "yaml", "csv"])
 def test_no_form_prints_control_or_bidi_characters(capsys: Capture, form: str) -> None:
-    view = View("demo.list", "")
+    view = View("demo.list")
     row = {"body": HOSTILE, "properties": {HOSTILE: HOSTILE}, "keys": [HOSTILE]}
     emit(view, [row], form=form)
     emit_one(view, row, form=form)
@@ -70,7 +70,7 @@ def test_an_indented_document_is_escaped_too(
     monkeypatch: pytest.MonkeyPatch, capsys: Capture
 ) -> None:
     monkeypatch.setattr("mqadmin.output.emit.stdout_is_terminal", lambda: True)
-    emit_one(View("demo.show", "", single=True), {"body": HOSTILE}, form="json")
+    emit_one(View("demo.show", single=True), {"body": HOSTILE}, form="json")
     out = capsys.readouterr().out
     assert all(is_safe(line) for line in out.split("\n"))
     assert json.loads(out)["body"] == HOSTILE
@@ -85,7 +85,7 @@ def test_an_error_names_a_hostile_path_safely(capsys: Capture, form: str) -> Non
 
 
 def test_rows_of_a_csv_are_lines(capsys: Capture) -> None:
-    emit(View("demo.list", ""), [{"a": "x\ny", "b": "=1"}], form="csv")
+    emit(View("demo.list"), [{"a": "x\ny", "b": "=1"}], form="csv")
     out = capsys.readouterr().out
     assert list(csv.reader(io.StringIO(out))) == [["a", "b"], ["x\\ny", "'=1"]]
     assert out.count("\n") == 2

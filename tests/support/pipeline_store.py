@@ -15,7 +15,9 @@ from broker.message.record import encode_record
 from broker.store.config import MessageStoreConfig
 from broker.store.format.commitlog import encode_blank, file_name, fits
 from broker.store.message_store import MessageExtBrokerInner, MessageStore
-from mqadmin.inspector.directory import Query, StoreDirectory
+from mqadmin.inspector.directory import StoreDirectory
+from mqadmin.inspector.find import message_rows
+from mqadmin.inspector.query import Query
 
 NOW = 1_700_000_000_000
 BORN_HOST = bytes((10, 1, 2, 3, 0, 0, 0xD4, 0x31))
@@ -149,7 +151,7 @@ def decode_store(path: Path) -> Rows:
     store = str(directory.root or directory.path)
     return [
         _columns_of(row, store)
-        for row in directory.messages(Query(body="base64"))
+        for row in message_rows(directory, Query(body="base64"))
         if not hasattr(row, "suggestion")  # a damaged region
     ]
 

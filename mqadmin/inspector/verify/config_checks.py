@@ -18,9 +18,10 @@ from broker.store.format import config, state
 from broker.store.format.consumequeue import UNIT_SIZE
 from mqadmin.inspector.configs import BACKUP, config_rows
 from mqadmin.inspector.damage import ERROR, WARNING
-from mqadmin.inspector.directory import Query, StoreDirectory
+from mqadmin.inspector.directory import StoreDirectory
 from mqadmin.inspector.files import read_all
 from mqadmin.inspector.loss import indexed_places
+from mqadmin.inspector.query import Query
 from mqadmin.inspector.rows import CheckpointRow, DamageRow, StateRow
 from mqadmin.inspector.store_manifest import NAME as QUEUE_ENDS
 from mqadmin.inspector.store_manifest import StoreManifest

@@ -13,13 +13,7 @@ from msgspec import structs
 from broker.common.java import INT16_MAX, parse_number
 from broker.common.sysflag import INNER_BATCH
 from broker.message.properties import peek_property
-from broker.store.format.commitlog import (
-    BLANK_HERE,
-    BLANK_SIZE,
-    Blank,
-    LogRecord,
-    check_record,
-)
+from broker.store.format.commitlog import BLANK_HERE, BLANK_SIZE, Blank, LogRecord, check_record
 from mqadmin.inspector.damage import damage_row
 from mqadmin.inspector.directory import LogFile, StoreDirectory
 from mqadmin.inspector.files import FileBytes

@@ -26,7 +26,7 @@ from broker.store.format.commitlog import (
     file_name,
     is_plausible,
 )
-from mqadmin.inspector.arrow import BatchMaker, purpose_of
+from mqadmin.inspector.export.arrow import BatchMaker, purpose_of
 from mqadmin.pipeline.sources.options import Options, RowFilter, option_number, option_true
 from mqadmin.pipeline.sources.splits import Split
 

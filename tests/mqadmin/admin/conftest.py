@@ -42,7 +42,7 @@ from broker.remoting.protocol.command import RemotingCommand, response
 from broker.remoting.protocol.framing import FrameDecoder, encode_frame
 from broker.remoting.protocol.header import send as send_header
 from broker.remoting.protocol.rpc import RPC, decode_header_fields
-from mqadmin.admin.session import MQAdmin
+from mqadmin.admin.facade import MQAdmin
 
 NOW_MS = 1_700_000_000_000
 

@@ -1,9 +1,8 @@
-"""Brokers: runtime information, configuration, changes to it."""
+"""Brokers: runtime information and configuration."""
 
 import pytest
 
 from broker.errors import ClientError
-from broker.remoting.protocol.codes import RequestCode, ResponseCode
 
 
 def test_status_of_all_or_one(admin, broker_a, broker_b) -> None:
@@ -32,23 +31,3 @@ def test_config_is_sorted_text(admin) -> None:
         "flushDelayOffsetInterval": "10000",
         "useServerSideResetOffset": "true",
     }
-
-
-def test_config_change_reads_back(admin, broker_a) -> None:
-    plan = admin.broker.plan_config({"flushDelayOffsetInterval": "9"}, broker="broker-a")
-    assert plan.changes[0].before == {"flushDelayOffsetInterval": "10000"}
-    assert admin.apply(plan).ok
-    assert broker_a.config["flushDelayOffsetInterval"] == "9"
-
-
-def test_an_unknown_key_is_refused_before_it_is_sent(admin, cluster) -> None:
-    with pytest.raises(ClientError, match="knows no setting nope"):
-        admin.broker.plan_config({"nope": "1"})
-    assert not cluster.asked(RequestCode.UPDATE_BROKER_CONFIG)
-
-
-def test_a_black_listed_key_is_a_refusal(admin, broker_a) -> None:
-    broker_a.refuse(RequestCode.UPDATE_BROKER_CONFIG, ResponseCode.NO_PERMISSION, "black list")
-    plan = admin.broker.plan_config({"flushDelayOffsetInterval": "9"}, broker="broker-a")
-    (item,) = admin.apply(plan).items
-    assert (item.status, item.error.response_code) == ("failed", 16)

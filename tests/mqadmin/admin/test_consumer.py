@@ -118,29 +118,6 @@ class TestLag:
         assert [error.request_code for error in listing.errors] == [202]
 
 
-class TestConnections:
-    def test_clients_of_all_brokers_are_merged(self, admin, broker_a, broker_b):
-        broker_a.connect("g", "c1", "orders")
-        broker_b.connect("g", "c1", "orders")
-        broker_b.connect("g", "c2", "orders", "bills")
-        found = admin.consumer.connections("g")
-        assert [(c.client_id, c.brokers) for c in found.connections] == [
-            ("c1", ["broker-a", "broker-b"]),
-            ("c2", ["broker-b"]),
-        ]
-        assert [s.topic for s in found.subscriptions] == ["bills", "orders"]
-        assert found.connections[0].version == "V5_3_3"
-        assert found.consume_type == "CONSUME_PASSIVELY"
-
-    def test_being_offline_is_not_an_error(self, admin):
-        found = admin.consumer.connections("g")
-        assert (found.connections, found.errors) == ([], [])
-
-    def test_a_dead_broker_is(self, admin, broker_b):
-        broker_b.down = True
-        assert [error.target for error in admin.consumer.connections("g").errors] == ["broker-b"]
-
-
 class TestList:
     def test_groups_of_all_brokers(self, admin, broker_a, broker_b):
         fill(broker_a, 5)

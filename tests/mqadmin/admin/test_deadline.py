@@ -6,7 +6,7 @@ import pytest
 
 from broker.errors import RequestTimeoutError
 from broker.remoting.protocol.codes import RequestCode
-from mqadmin.admin import MQAdmin
+from mqadmin.admin.facade import MQAdmin
 
 
 class Deadline:

@@ -2,14 +2,8 @@
 
 import pytest
 
-from broker.errors import (
-    ClientError,
-    ConnectError,
-    RemoteProtocolError,
-    RequestTimeoutError,
-    SendRequestError,
-)
-from mqadmin.admin.failure import describe, hint_for, kind_of, refusal
+from broker.errors import ClientError, ConnectError
+from mqadmin.admin.failure import describe, hint_for, refusal
 
 
 def test_a_refusal_reports_request_broker_and_response() -> None:
@@ -25,28 +19,6 @@ def test_a_refusal_reports_request_broker_and_response() -> None:
 
 def test_a_refusal_without_remark() -> None:
     assert "no remark" in str(refusal("h:1", 17, 1, None))
-
-
-@pytest.mark.parametrize(
-    ("error", "kind"),
-    [
-        (ConnectError("x", address="h:1"), "unreachable"),
-        (SendRequestError("x", address="h:1"), "unreachable"),
-        (RequestTimeoutError("x", address="h:1"), "timeout"),
-        (RemoteProtocolError("x"), "protocol"),
-        (ClientError("x"), "client"),
-        (refusal("h:1", 10, 2, "busy"), "refused"),
-        (refusal("h:1", 10, 1, "org.apache.rocketmq.acl.common.AclException: no"), "notPermitted"),
-        (refusal("h:1", 10, 16, "User:peer2 has no permission to access"), "notPermitted"),
-        (refusal("h:1", 10, 16, "username cannot be null."), "notPermitted"),
-        (refusal("h:1", 10, 16, "check signature failed."), "notPermitted"),
-        (refusal("h:1", 17, 16, "… answered to loopback peers only; …"), "notPermitted"),
-        (refusal("h:1", 10, 16, "The user is existed"), "refused"),
-        (refusal("h:1", 10, 16, "sending message is forbidden"), "refused"),
-    ],
-)
-def test_kinds(error, kind) -> None:
-    assert kind_of(error) == kind
 
 
 def test_absent_is_none_not_minus_one() -> None:

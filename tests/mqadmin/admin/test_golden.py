@@ -2,7 +2,7 @@
 
 import pytest
 
-from mqadmin.admin.message import BodyView
+from mqadmin.admin.message.record import BodyView
 
 UNIQ = "C000020267B44E0E2F2A64BC714B0001"
 
@@ -137,8 +137,3 @@ def test_broker_status_and_config(replay) -> None:
     (config,) = replay("getBrokerConfig-c").broker.config().items
     assert config.config["brokerName"] == "broker-a"
     assert len(config.config) > 300
-
-
-def test_namesrv_config(replay) -> None:
-    (record,) = replay("getNamesrvConfig").namesrv.config().items
-    assert record.config["listenPort"] == "39876"

@@ -7,7 +7,7 @@ import pytest
 
 from broker.errors import RocketMQError
 from broker.remoting.protocol.command import RemotingCommand
-from mqadmin.admin import MQAdmin
+from mqadmin.admin.facade import MQAdmin
 
 QUESTIONS: dict[str, Callable[[MQAdmin], Any]] = {
     "topic.list": lambda a: a.topic.list(),
@@ -39,9 +39,6 @@ QUESTIONS: dict[str, Callable[[MQAdmin], Any]] = {
     "offset.plan_reset": lambda a: a.offset.plan_reset("g", "orders", "-1h"),
     "dlq.list": lambda a: a.dlq.list(),
     "dlq.show": lambda a: a.dlq.show("g"),
-    "namesrv.config": lambda a: a.namesrv.config(),
-    "namesrv.kv_list": lambda a: a.namesrv.kv_list("ns"),
-    "namesrv.kv_get": lambda a: a.namesrv.kv_get("ns", "k"),
 }
 
 
@@ -53,7 +50,6 @@ def filled(cluster, broker_a, broker_b):
         broker.store("%DLQ%g")
         broker.connect("g", "c1", "orders")
         broker.committed("g", "orders")[0] = 0
-    cluster.namesrvs[0].kv["ns", "k"] = "v"
     return cluster
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from broker.errors import BrokerError, ClientError, ConnectError
 from broker.remoting.protocol.codes import RequestCode, ResponseCode
-from mqadmin.admin import MQAdmin
+from mqadmin.admin.facade import MQAdmin
 
 HEAVY = [
     "asyncio",
@@ -22,7 +22,6 @@ HEAVY = [
     "tabulate",
     "httpx",
     "yaml",
-    "zlib",
     "lz4",
     "multiprocessing",
     "subprocess",
@@ -73,32 +72,10 @@ def test_the_topology_is_asked_once(admin, cluster) -> None:
     assert len(cluster.asked(RequestCode.GET_BROKER_CLUSTER_INFO)) == 1
 
 
-def test_nouns_are_made_once(admin) -> None:
-    for noun in (
-        "topic",
-        "cluster",
-        "broker",
-        "group",
-        "message",
-        "consumer",
-        "offset",
-        "dlq",
-        "namesrv",
-    ):
-        assert getattr(admin, noun) is getattr(admin, noun)
-
-
-def test_unknown_names_of_the_package() -> None:
-    import mqadmin.admin
-
-    with pytest.raises(AttributeError, match="nope"):
-        _ = mqadmin.admin.nope
-
-
 @pytest.mark.parametrize("noun", ["topic", "consumer", "message"])
 def test_a_question_loads_no_heavy_module(noun) -> None:
     program = (
-        "import sys; from mqadmin.admin import MQAdmin; "
+        "import sys; from mqadmin.admin.facade import MQAdmin; "
         "a = MQAdmin(['127.0.0.1:1']); "
         f"a.{noun}; "
         f"print([m for m in {HEAVY!r} if m in sys.modules])"

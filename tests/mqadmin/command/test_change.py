@@ -3,6 +3,7 @@ from typing import Any
 import pytest
 
 from mqadmin.command.change import change_view, difference
+from mqadmin.command.rows import ChangeRow
 from mqadmin.output.schema import view_schema
 
 
@@ -23,5 +24,5 @@ def test_a_difference_lists_only_changing_values(before: Any, after: Any, text: 
 
 
 def test_changes_have_a_schema_with_before_after_and_read_back() -> None:
-    item = view_schema(change_view("topic.perm"))["properties"]["items"]["items"]
+    item = view_schema(change_view("topic.perm"), ChangeRow)["properties"]["items"]["items"]
     assert {"before", "after", "readBack", "status"} <= set(item["properties"])

@@ -2,13 +2,8 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-from mqadmin.admin.consumer import (
-    Connection,
-    ConsumerConnections,
-    ConsumerRecord,
-    LagRecord,
-    Subscription,
-)
+from mqadmin.admin.connections import Connection, ConsumerConnections, Subscription
+from mqadmin.admin.consumer import ConsumerRecord, LagRecord
 from mqadmin.admin.result import Listing
 
 Run = Callable[..., Any]

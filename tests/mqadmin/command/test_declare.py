@@ -7,10 +7,11 @@ from typing import Any
 import pytest
 
 from mqadmin.command.declare import Argument, Option, Verb
-from mqadmin.command.nouns import NOUNS
+from mqadmin.command.nouns import NOUNS, load_noun
 from mqadmin.command.options import GLOBALS
 from mqadmin.command.quick import parse
-from mqadmin.command.typer_app import load_noun
+from mqadmin.command.row_types import row_type
+from mqadmin.output.schema import view_schema
 
 Run = Callable[..., Any]
 
@@ -71,11 +72,9 @@ def test_every_option_is_documented_and_clashes_with_no_global_one(verb: Verb) -
 
 @pytest.mark.parametrize("verb", VERBS, ids=name_of)
 def test_every_verb_has_a_schema_named_after_it(verb: Verb) -> None:
-    from mqadmin.output.schema import view_schema
-
     assert verb.views
     for view in verb.views:
-        schema = view_schema(view)
+        schema = view_schema(view, row_type(view))
         properties = schema["properties"]
         if not view.single:
             assert properties["items"]["items"].get("properties"), view.schema
@@ -138,7 +137,7 @@ def test_both_readers_make_the_same_call_or_the_quick_one_declines(
         calls.append((verb, options, values))
         return 0
 
-    monkeypatch.setattr("mqadmin.command.session.run_verb", remember)
+    monkeypatch.setattr("mqadmin.command.typer_app.run_verb", remember)
     monkeypatch.setattr("mqadmin.command.values.time.time", lambda: 1_700_000_000.0)
     seed = 20260102
     dice = random.Random(seed)

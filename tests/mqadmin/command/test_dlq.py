@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from mqadmin.admin.dlq import DlqRecord
-from mqadmin.admin.message_result import QueryResult
-from mqadmin.admin.replay import ReplayItem, ReplayPlan
+from mqadmin.admin.dlq.library import DlqRecord
+from mqadmin.admin.dlq.replay import ReplayItem, ReplayPlan
+from mqadmin.admin.message.result import QueryResult
 from mqadmin.admin.result import Listing, TargetError
 
 Run = Callable[..., Any]
@@ -181,7 +181,7 @@ def test_dead_letters_are_read_from_stdin_or_from_the_dlq(
     done = mqadmin("dlq", "replay", "--from", "/nowhere/f", "--yes")
     assert (done.status, "/nowhere/f" in done.err) == (2, True)
     done = mqadmin("dlq", "replay", "--from", dead_letters, "--rate", "fast", "--yes")
-    assert (done.status, "'fast' is no number per second" in done.err) == (2, True)
+    assert (done.status, "'fast' is not a rate" in done.err) == (2, True)
 
 
 def test_dead_letters_of_an_unreachable_broker_are_reported_after_a_replay(

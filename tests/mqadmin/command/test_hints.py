@@ -8,9 +8,8 @@ from pathlib import Path
 import pytest
 
 from mqadmin.command.declare import Option, Verb
-from mqadmin.command.nouns import NOUNS
+from mqadmin.command.nouns import NOUNS, load_noun
 from mqadmin.command.options import GLOBALS
-from mqadmin.command.typer_app import load_noun
 
 ROOT = Path(__file__).parents[3]
 COMMAND = re.compile(r"mqadmin ([a-z]+)((?: [^ ;,:()\"']+)*)")

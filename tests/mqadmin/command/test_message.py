@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from mqadmin.admin.message_result import QueryResult
+from mqadmin.admin.message.result import QueryResult
 from mqadmin.admin.result import TargetError
 from mqadmin.message_row import MessageRow
 
@@ -235,7 +235,7 @@ def test_a_question_that_is_none_is_a_usage_error(mqadmin: Run, admin: Any, word
 
 
 def test_sending_takes_text_file_or_stdin(mqadmin: Run, admin: Any, tmp_path: Any) -> None:
-    from mqadmin.admin.message import SendRecord
+    from mqadmin.admin.message.send import SendRecord
 
     admin.answers["message.send"] = SendRecord(
         topic="t",
@@ -257,7 +257,7 @@ def test_sending_takes_text_file_or_stdin(mqadmin: Run, admin: Any, tmp_path: An
 
 
 def test_a_dry_run_of_a_send_is_a_record_for_programs(mqadmin: Run, admin: Any) -> None:
-    from mqadmin.admin.message import SendPlan, SendRecord
+    from mqadmin.admin.message.send import SendPlan, SendRecord
 
     record = SendRecord(
         topic="t",

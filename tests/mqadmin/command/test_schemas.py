@@ -16,8 +16,7 @@ from broker.remoting.protocol.body.heartbeat import HeartbeatData
 from broker.remoting.protocol.codes import RequestCode
 from broker.remoting.protocol.command import request
 from broker.server.standalone import BlockingEmbeddedBroker
-from mqadmin.command.nouns import NOUNS
-from mqadmin.command.typer_app import load_noun
+from mqadmin.command.nouns import NOUNS, load_noun
 
 Run = Callable[..., Any]
 

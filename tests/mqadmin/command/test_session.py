@@ -10,8 +10,8 @@ from broker.errors import ConnectError, RequestTimeoutError
 from mqadmin.admin.result import Listing
 from mqadmin.admin.topic import TopicRecord
 from mqadmin.command.failure import UsageFault
-from mqadmin.command.session import connect
-from mqadmin.command.trace import trace_line
+from mqadmin.command.online import connect
+from mqadmin.command.session import trace_line
 from mqadmin.command.values import attribute, count, duration_ms, pair, perm, time_ms, whole
 from mqadmin.settings import resolve
 

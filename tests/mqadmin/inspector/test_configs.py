@@ -6,8 +6,9 @@ from typing import Any
 import pytest
 
 from broker.store.format.timer import TimerCheckpoint, encode_timer_checkpoint
-from mqadmin.inspector.configs import read_topics
-from mqadmin.inspector.directory import Query, StoreDirectory
+from mqadmin.inspector.configs import config_rows, read_topics
+from mqadmin.inspector.directory import StoreDirectory
+from mqadmin.inspector.query import Query
 from mqadmin.inspector.rows import ConfigRow, DamageRow
 
 
@@ -27,7 +28,7 @@ def root(tmp_path: Path, vectors: dict) -> Path:
 
 
 def look(root: Path, **conditions: Any) -> tuple[dict[str, ConfigRow], list[DamageRow]]:
-    rows = list(StoreDirectory(root).configs(Query(**conditions)))
+    rows = list(config_rows(StoreDirectory(root), Query(**conditions)))
     found = {row.name: row for row in rows if isinstance(row, ConfigRow)}
     return found, [row for row in rows if isinstance(row, DamageRow)]
 
@@ -43,7 +44,7 @@ def test_each_file_is_shown_once(root: Path) -> None:
 
 
 def test_one_file_can_be_given(root: Path) -> None:
-    (row,) = StoreDirectory(root / "config" / "delayOffset.json").configs()
+    (row,) = config_rows(StoreDirectory(root / "config" / "delayOffset.json"))
     assert row.value["offsetTable"] == {1: 5, 3: 12}
 
 
@@ -78,5 +79,5 @@ def test_a_topic_narrows_the_tables(root: Path) -> None:
 
 
 def test_a_store_without_config_has_none(made: Any) -> None:
-    assert list(StoreDirectory(made.root).configs()) == []
+    assert list(config_rows(StoreDirectory(made.root))) == []
     assert read_topics(StoreDirectory(made.root)) == []

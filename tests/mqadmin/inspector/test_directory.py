@@ -10,14 +10,18 @@ import pytest
 from broker.errors import StoreError
 from broker.store.format.checkpoint import Checkpoint, encode_checkpoint
 from broker.store.format.commitlog import file_name
-from mqadmin.inspector.directory import Query, StoreDirectory
+from mqadmin.inspector.directory import StoreDirectory
+from mqadmin.inspector.find import message_rows
+from mqadmin.inspector.query import Query
+from mqadmin.inspector.queues import unit_rows
 from mqadmin.inspector.rows import QueueUnitRow
+from mqadmin.inspector.summary import summarize
 from mqadmin.message_row import MessageRow
 from mqadmin.output.values import plain
 
 
 def offsets(store: StoreDirectory) -> list[int]:
-    return [row.physical_offset for row in store.messages() if isinstance(row, MessageRow)]
+    return [row.physical_offset for row in message_rows(store) if isinstance(row, MessageRow)]
 
 
 def test_a_root_its_folders_and_its_files_all_lead_to_the_messages(made: Any) -> None:
@@ -41,7 +45,7 @@ def test_a_copied_file_under_any_name_is_known_by_its_bytes(made: Any, tmp_path:
     queue = tmp_path / "queue.bin"
     queue.write_bytes((made.root / "consumequeue/TopicA/0" / file_name(0)).read_bytes())
     assert StoreDirectory(queue).kind == "consumequeue"
-    assert len(list(StoreDirectory(queue).queue_units())) == len(made.queues["TopicA", 0])
+    assert len(list(unit_rows(StoreDirectory(queue)))) == len(made.queues["TopicA", 0])
     check = tmp_path / "check.bin"
     check.write_bytes((made.root / "checkpoint").read_bytes())
     assert StoreDirectory(check).kind == "checkpoint"
@@ -70,7 +74,7 @@ def test_queue_folders_narrow_the_selection(made: Any) -> None:
     ):
         store = StoreDirectory(path)
         assert store.kind == "consumequeue"
-        rows = [row for row in store.queue_units() if isinstance(row, QueueUnitRow)]
+        rows = [row for row in unit_rows(store) if isinstance(row, QueueUnitRow)]
         assert {(row.topic, row.queue_id) for row in rows} == wanted
 
 
@@ -90,7 +94,7 @@ def test_a_folder_without_a_store_is_refused(tmp_path: Path) -> None:
 
 def test_a_kind_can_be_given(made: Any) -> None:
     assert StoreDirectory(made.root, "consumequeue").kind == "consumequeue"
-    assert len(list(StoreDirectory(made.root, "consumequeue").queue_units())) == 40
+    assert len(list(unit_rows(StoreDirectory(made.root, "consumequeue")))) == 40
 
 
 def test_markers_show_how_the_broker_stopped(made: Any) -> None:
@@ -139,7 +143,7 @@ def test_the_checkpoint_is_read(made: Any) -> None:
     (made.root / "checkpoint").unlink()
     assert StoreDirectory(made.root).checkpoint() is None
     (made.root / "checkpoint").write_bytes(b"short")
-    summary, (damage,) = StoreDirectory(made.root).summary()
+    summary, (damage,) = summarize(StoreDirectory(made.root))
     assert summary.checkpoint is None
     assert damage.kind == "checkpoint"
 
@@ -147,7 +151,7 @@ def test_the_checkpoint_is_read(made: Any) -> None:
 def test_the_brokers_name_is_taken_from_the_directory_only(made: Any) -> None:
     store = StoreDirectory(made.root)
     assert store.broker_name() is None
-    assert next(iter(store.messages())).broker_name is None
+    assert next(iter(message_rows(store))).broker_name is None
     conf = made.root.parent / "broker.conf"
     conf.write_text("brokerName=other\nstorePathRootDir=./elsewhere\n")
     assert store.broker_name() is None
@@ -162,6 +166,6 @@ def test_the_brokers_name_is_taken_from_the_directory_only(made: Any) -> None:
 
 
 def test_a_query_selects_everything_by_default(made: Any) -> None:
-    assert list(StoreDirectory(made.root).messages(Query())) == list(
-        StoreDirectory(made.root).messages()
+    assert list(message_rows(StoreDirectory(made.root), Query())) == list(
+        message_rows(StoreDirectory(made.root))
     )

@@ -3,6 +3,7 @@
 from typing import Any
 
 from mqadmin.inspector.directory import StoreDirectory
+from mqadmin.inspector.dlq import dlq_rows
 
 NOW = 1_700_000_000_000
 
@@ -14,12 +15,12 @@ def test_without_queues_the_log_is_read(make_store: Any) -> None:
     store.put("%DLQ%other")
     for queues in (False, True):
         store.write(queues=queues)
-        rows = StoreDirectory(store.root).dead_letters(now_ms=NOW + 10_000)
+        rows = dlq_rows(StoreDirectory(store.root), now_ms=NOW + 10_000)
         assert [(row.group, row.messages) for row in rows] == [("billing", 3), ("other", 1)]
         assert (rows[0].oldest_timestamp, rows[0].newest_timestamp) == (NOW + 1000, NOW + 5000)
-        one = StoreDirectory(store.root).dead_letters(group="other", now_ms=NOW)
+        one = dlq_rows(StoreDirectory(store.root), group="other", now_ms=NOW)
         assert [row.topic for row in one] == ["%DLQ%other"]
 
 
 def test_no_dead_letters_is_an_empty_list(made: Any) -> None:
-    assert StoreDirectory(made.root).dead_letters(now_ms=NOW) == []
+    assert dlq_rows(StoreDirectory(made.root), now_ms=NOW) == []

@@ -8,7 +8,9 @@ import pytest
 
 from broker.errors import StoreError
 from mqadmin.inspector import find
-from mqadmin.inspector.directory import Query, StoreDirectory
+from mqadmin.inspector.directory import StoreDirectory
+from mqadmin.inspector.find import find_id, find_key, message_rows
+from mqadmin.inspector.query import Query
 from mqadmin.inspector.rows import DamageRow
 from mqadmin.message_row import MessageRow
 
@@ -19,14 +21,14 @@ def root(golden_store: Callable[..., Path]) -> Path:
 
 
 def keys(root: Path, key: str, scan: str = "auto", **conditions: Any) -> list[int]:
-    rows = StoreDirectory(root).find_key(key, Query(**conditions), scan=scan)
+    rows = find_key(StoreDirectory(root), key, Query(**conditions), scan=scan)
     return [row.physical_offset for row in rows if isinstance(row, MessageRow)]
 
 
 @pytest.fixture
 def all_keys(root: Path) -> dict[str, list[int]]:
     found: dict[str, list[int]] = {}
-    for row in StoreDirectory(root).messages():
+    for row in message_rows(StoreDirectory(root)):
         assert isinstance(row, MessageRow)
         for key in [*row.keys, *([row.uniq_key] if row.uniq_key else [])]:
             found.setdefault(key, []).append(row.physical_offset)
@@ -97,7 +99,7 @@ def test_a_hit_with_a_damaged_body_is_marked(root: Path, all_keys: dict[str, lis
     data = bytearray(path.read_bytes())
     data[offset % 65536 + 88] ^= 1
     path.write_bytes(data)
-    rows = list(StoreDirectory(root).find_key(key, scan="never"))
+    rows = list(find_key(StoreDirectory(root), key, scan="never"))
     damage, row = rows
     assert isinstance(damage, DamageRow)
     assert (damage.kind, damage.physical_offset) == ("crc", offset)
@@ -107,11 +109,11 @@ def test_a_hit_with_a_damaged_body_is_marked(root: Path, all_keys: dict[str, lis
 
 def test_ids_of_both_kinds_are_found(root: Path) -> None:
     store = StoreDirectory(root)
-    for row in list(store.messages())[::29]:
+    for row in list(message_rows(store))[::29]:
         assert isinstance(row, MessageRow)
-        assert list(store.find_id(row.offset_msg_id)) == [row]
+        assert list(find_id(store, row.offset_msg_id)) == [row]
         if row.uniq_key:
-            found = [r for r in store.find_id(row.uniq_key) if isinstance(r, MessageRow)]
+            found = [r for r in find_id(store, row.uniq_key) if isinstance(r, MessageRow)]
             assert row in found
             assert {r.uniq_key for r in found} == {row.uniq_key}
 
@@ -119,8 +121,8 @@ def test_ids_of_both_kinds_are_found(root: Path) -> None:
 def test_an_id_that_leads_nowhere_gives_nothing(root: Path) -> None:
     store = StoreDirectory(root)
     for message_id in ("7F00000100002A9F0000000000000001", "F" * 32, "x", ""):
-        assert [r for r in store.find_id(message_id) if isinstance(r, MessageRow)] == []
-    assert list(store.find_id("F" * 32, scan="never")) == []
+        assert [r for r in find_id(store, message_id) if isinstance(r, MessageRow)] == []
+    assert list(find_id(store, "F" * 32, scan="never")) == []
 
 
 def test_corruption_found_during_the_scan_is_reported(root: Path) -> None:
@@ -128,7 +130,7 @@ def test_corruption_found_during_the_scan_is_reported(root: Path) -> None:
     data = bytearray(path.read_bytes())
     data[4] ^= 1
     path.write_bytes(data)
-    rows = list(StoreDirectory(root).find_key("nothing", scan="always"))
+    rows = list(find_key(StoreDirectory(root), "nothing", scan="always"))
     assert [type(row) for row in rows] == [DamageRow]
 
 
@@ -140,7 +142,7 @@ def test_parts_that_no_index_covers_are_worked_out() -> None:
 
 def test_a_wrong_scan_is_refused(root: Path) -> None:
     with pytest.raises(StoreError):
-        list(StoreDirectory(root).find_key("k", scan="sometimes"))
+        list(find_key(StoreDirectory(root), "k", scan="sometimes"))
 
 
 def test_an_unreadable_hit_is_reported(
@@ -151,11 +153,11 @@ def test_an_unreadable_hit_is_reported(
     data = bytearray(path.read_bytes())
     data[offset % 65536 + 4] ^= 1  # the magic code
     path.write_bytes(data)
-    (damage,) = StoreDirectory(root).find_key("o-5", Query(), scan="never")
+    (damage,) = find_key(StoreDirectory(root), "o-5", Query(), scan="never")
     assert isinstance(damage, DamageRow)
     assert (damage.kind, damage.path, damage.physical_offset) == ("content", str(path), offset)
     forbid(path)
-    (damage,) = StoreDirectory(root).find_key("o-5", Query(), scan="never")
+    (damage,) = find_key(StoreDirectory(root), "o-5", Query(), scan="never")
     assert isinstance(damage, DamageRow)
     assert (damage.kind, damage.path, damage.physical_offset) == ("unreadable", str(path), offset)
 
@@ -168,6 +170,6 @@ def test_deleted_and_unwritten_data_is_not_corruption(
     data = bytearray(path.read_bytes())
     data[offset % 65536 :] = bytes(len(data) - offset % 65536)
     path.write_bytes(data)  # the log was cut, the index is ahead of it
-    assert list(StoreDirectory(root).find_key("o-5", Query(), scan="never")) == []
+    assert list(find_key(StoreDirectory(root), "o-5", Query(), scan="never")) == []
     path.unlink()  # expired
-    assert list(StoreDirectory(root).find_key("o-5", Query(), scan="never")) == []
+    assert list(find_key(StoreDirectory(root), "o-5", Query(), scan="never")) == []

@@ -7,8 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from mqadmin.inspector.directory import Query, StoreDirectory
+from mqadmin.inspector.configs import config_rows
+from mqadmin.inspector.directory import StoreDirectory
+from mqadmin.inspector.dlq import dlq_rows
+from mqadmin.inspector.find import find_id, find_key, message_rows
+from mqadmin.inspector.index import index_rows
+from mqadmin.inspector.query import Query
+from mqadmin.inspector.queues import queue_rows, unit_rows
 from mqadmin.inspector.rows import ConfigRow, DamageRow, IndexRow, QueueUnitRow
+from mqadmin.inspector.summary import summarize
 from mqadmin.message_row import MessageRow
 
 STORES = sorted(
@@ -30,7 +37,7 @@ def main_root(folder: Path) -> Path:
 
 def stored_messages(store: StoreDirectory) -> dict[tuple[str, int, int, int], MessageRow]:
     rows = {}
-    for row in store.messages(Query(body="base64")):
+    for row in message_rows(store, Query(body="base64")):
         assert isinstance(row, MessageRow), row
         rows[(row.topic, row.queue_id, row.queue_offset, row.physical_offset)] = row
     return rows
@@ -65,7 +72,7 @@ def test_the_summary_counts_every_message_once(
     store = StoreDirectory(main_root(golden_store(name)))
     rows = stored_messages(store)
     for check_crc in (True, False):
-        summary, damage_rows = store.summary(check_crc=check_crc)
+        summary, damage_rows = summarize(store, check_crc=check_crc)
         assert not damage_rows
         assert summary.damages == 0
         assert summary.messages == len(rows)
@@ -96,7 +103,7 @@ def test_queue_bounds_are_those_of_java(
     """In a killed store the queues may lack records dispatched only after the restart."""
     expect = golden_expect(name)
     store = StoreDirectory(main_root(golden_store(name)))
-    bounds = {(row.topic, row.queue_id): row for row in store.queues()}
+    bounds = {(row.topic, row.queue_id): row for row in queue_rows(store)}
     later = {(m["topic"], m["queueId"]) for m in expect.get("storedAfterDump", [])}
     for queue in expect["queues"]:
         row = bounds.get((queue["topic"], queue["queueId"]))
@@ -120,7 +127,7 @@ def test_keys_are_found_as_java_finds_them(
         for scan in ("auto", "always"):
             found = {
                 row.offset_msg_id
-                for row in store.find_key(asked["key"], query, scan=scan)
+                for row in find_key(store, asked["key"], query, scan=scan)
                 if isinstance(row, MessageRow)
             }
             # A deleted topic has no route, a message in an inner batch no index entry: offline
@@ -136,7 +143,7 @@ def test_every_id_leads_to_its_message(
     for seen in golden_expect(name)["messages"][::17]:
         ids = [seen["properties"].get("UNIQ_KEY"), seen.get("offsetMsgId")]
         for message_id in filter(None, ids):
-            found = [(r.topic, r.queue_offset) for r in store.find_id(message_id)]
+            found = [(r.topic, r.queue_offset) for r in find_id(store, message_id)]
             assert (seen["topic"], seen["queueOffset"]) in found
             if message_id == seen.get("offsetMsgId"):
                 assert found == [(seen["topic"], seen["queueOffset"])]
@@ -146,22 +153,22 @@ def test_all_other_files_read_without_damage(
     name: str, golden_store: Unpack, golden_expect: Expect
 ) -> None:
     store = StoreDirectory(main_root(golden_store(name)))
-    units = list(store.queue_units())
+    units = list(unit_rows(store))
     assert all(isinstance(row, QueueUnitRow) for row in units)
-    index = list(store.index_entries())
+    index = list(index_rows(store))
     assert all(isinstance(row, IndexRow) for row in index)
     for row in index:
         if row.record == "file" and row.index_count > 1:
             assert row.slots == 40
-    configs = {row.name: row for row in store.configs() if isinstance(row, ConfigRow)}
-    assert not any(isinstance(row, DamageRow) for row in store.configs())
+    configs = {row.name: row for row in config_rows(store) if isinstance(row, ConfigRow)}
+    assert not any(isinstance(row, DamageRow) for row in config_rows(store))
     assert "topics.json" in configs
     assert store.broker_name() == golden_expect(name)["brokerName"]
 
 
 def test_slaves_are_stores_too(golden_store: Unpack) -> None:
     for name in ("pair-498", "pair-533"):
-        summary, damage_rows = StoreDirectory(golden_store(name) / "slave").summary()
+        summary, damage_rows = summarize(StoreDirectory(golden_store(name) / "slave"))
         assert not damage_rows
         assert summary.messages > 100
         assert not summary.clean_stop
@@ -172,15 +179,15 @@ def test_dead_letters_are_listed_per_group(golden_store: Unpack, golden_expect: 
         seen = [m for m in golden_expect(name)["messages"] if m["topic"].startswith("%DLQ%")]
         newest = max(m["storeTimestamp"] for m in seen)
         store = StoreDirectory(golden_store(name) / "store")
-        rows = store.dead_letters(now_ms=newest)
+        rows = dlq_rows(store, now_ms=newest)
         assert [row.group for row in rows] == ["CG_fail", "CG_orderly", "CG_some"]
         for row in rows:
             own = [m["storeTimestamp"] for m in seen if m["topic"] == row.topic]
             assert (row.messages, row.oldest_timestamp) == (len(own), min(own))
             assert (row.newest_timestamp, row.growth_per_hour) == (max(own), len(own))
-        assert store.dead_letters(group="CG_some", now_ms=newest) == rows[2:]
-        assert store.dead_letters(group="unknown", now_ms=newest) == []
-        assert store.dead_letters(now_ms=newest + 7_200_000)[0].growth_per_hour == 0
+        assert dlq_rows(store, group="CG_some", now_ms=newest) == rows[2:]
+        assert dlq_rows(store, group="unknown", now_ms=newest) == []
+        assert dlq_rows(store, now_ms=newest + 7_200_000)[0].growth_per_hour == 0
 
 
 def test_looking_at_everything_changes_nothing(
@@ -190,12 +197,12 @@ def test_looking_at_everything_changes_nothing(
         folder = golden_store(name, copy=True)
         untouched(folder)
         store = StoreDirectory(main_root(folder))
-        list(store.messages(Query(body="text")))
-        list(store.queue_units(Query(begin_ms=0)))
-        list(store.index_entries())
-        list(store.configs())
-        list(store.queues())
-        store.summary()
+        list(message_rows(store, Query(body="text")))
+        list(unit_rows(store, Query(begin_ms=0)))
+        list(index_rows(store))
+        list(config_rows(store))
+        list(queue_rows(store))
+        summarize(store)
         store.state()
-        list(store.find_key("nothing"))
-        store.dead_letters(now_ms=0)
+        list(find_key(store, "nothing"))
+        dlq_rows(store, now_ms=0)

@@ -12,8 +12,9 @@ from broker.store.format.indexfile import (
     encode_header,
     index_key_hash,
 )
-from mqadmin.inspector.directory import Query, StoreDirectory
-from mqadmin.inspector.index import known_topics
+from mqadmin.inspector.directory import StoreDirectory
+from mqadmin.inspector.index import index_rows, known_topics
+from mqadmin.inspector.query import Query
 from mqadmin.inspector.rows import DamageRow, IndexRow
 
 T0 = 1_700_000_000_012
@@ -29,12 +30,12 @@ def indexed(tmp_path: Path, vectors: dict) -> Path:
 
 
 def entries(root: Path, **conditions: Any) -> list[IndexRow]:
-    rows = StoreDirectory(root).index_entries(Query(**conditions))
+    rows = index_rows(StoreDirectory(root), Query(**conditions))
     return [row for row in rows if isinstance(row, IndexRow) and row.record == "entry"]
 
 
 def test_each_file_is_listed_before_its_entries(indexed: Path) -> None:
-    rows = list(StoreDirectory(indexed).index_entries())
+    rows = list(index_rows(StoreDirectory(indexed)))
     assert [row.record for row in rows] == ["file", *["entry"] * 4, "file", *["entry"] * 2]
     head, first = rows[:2]
     assert (head.begin_timestamp, head.hash_slot_count, head.index_count, head.slots) == (
@@ -56,7 +57,7 @@ def test_each_file_is_listed_before_its_entries(indexed: Path) -> None:
 
 def test_one_file_can_be_given(indexed: Path) -> None:
     path = indexed / "index" / "20231114221320001"
-    rows = list(StoreDirectory(path).index_entries())
+    rows = list(index_rows(StoreDirectory(path)))
     assert {row.path for row in rows} == {str(path)}
     copy = indexed.parent / "single.bin"
     copy.write_bytes(path.read_bytes())
@@ -85,19 +86,19 @@ def test_an_unused_file_has_no_entries_and_no_damage(tmp_path: Path) -> None:
     folder = tmp_path / "index"
     folder.mkdir()
     (folder / "20231114221320000").write_bytes(bytes(3200))
-    (row,) = StoreDirectory(folder).index_entries()
+    (row,) = index_rows(StoreDirectory(folder))
     assert (row.record, row.index_count, row.slots) == ("file", 1, None)
 
 
 def test_damaged_files_are_reported_and_passed(indexed: Path) -> None:
     folder = indexed / "index"
-    good = len(list(StoreDirectory(indexed).index_entries()))
+    good = len(list(index_rows(StoreDirectory(indexed))))
     (folder / "20231114221319000").write_bytes(b"short")
     (folder / "20231114221319001").write_bytes(
         encode_header(IndexHeader(1, 2, 3, 4, 5, 20)) + b"\x99" * 4000
     )
     (folder / "notes.txt").write_text("x")
-    rows = list(StoreDirectory(indexed).index_entries())
+    rows = list(index_rows(StoreDirectory(indexed)))
     bad = [(row.kind, Path(row.path).name) for row in rows if isinstance(row, DamageRow)]
     assert bad == [
         ("index", "20231114221319000"),
@@ -111,11 +112,11 @@ def test_a_damaged_entry_is_reported_alone(tmp_path: Path, golden_store: Any) ->
     root = golden_store("lmq-533", copy=True) / "store"
     (path,) = (root / "index").iterdir()
     data = bytearray(path.read_bytes())
-    before = len(list(StoreDirectory(root).index_entries()))
+    before = len(list(index_rows(StoreDirectory(root))))
     place = 40 + 4 * 40 + 20 * 3
     data[place + 4] ^= 0x80
     path.write_bytes(data)
-    rows = list(StoreDirectory(root).index_entries())
+    rows = list(index_rows(StoreDirectory(root)))
     (damage,) = (row for row in rows if isinstance(row, DamageRow))
     assert (damage.kind, damage.physical_offset, damage.length) == ("index", place, 20)
     assert len(rows) == before
@@ -127,7 +128,7 @@ def header_findings(root: Path, **changes: int) -> list[str]:
     data = path.read_bytes()
     header = decode_header(data)._replace(**changes)
     path.write_bytes(encode_header(header) + data[HEADER_SIZE:])
-    rows = StoreDirectory(root).index_entries()
+    rows = index_rows(StoreDirectory(root))
     return [row.detail for row in rows if isinstance(row, DamageRow)]
 
 

@@ -5,8 +5,13 @@ from pathlib import Path
 from broker.store.config import MessageStoreConfig
 from broker.store.message_store import MessageStore
 from broker.store.results import MessageExtBrokerInner
-from mqadmin.inspector.directory import Query, StoreDirectory
+from mqadmin.inspector.configs import config_rows
+from mqadmin.inspector.directory import StoreDirectory
+from mqadmin.inspector.find import find_key, message_rows
+from mqadmin.inspector.query import Query
+from mqadmin.inspector.queues import queue_rows, unit_rows
 from mqadmin.inspector.rows import DamageRow
+from mqadmin.inspector.summary import summarize
 from mqadmin.message_row import MessageRow
 
 
@@ -32,21 +37,21 @@ def test_a_running_store_is_whole_after_every_message(tmp_path: Path) -> None:
         look = StoreDirectory(tmp_path)
         for number in range(60):
             store.put_message(inner(number))
-            summary, damage_rows = look.summary()
+            summary, damage_rows = summarize(look)
             assert not damage_rows
             assert summary.messages == number + 1
             assert not summary.clean_stop
         store.dispatch()
-        assert sum(row.max_offset for row in look.queues()) == 60
-        assert not [row for row in look.queue_units() if isinstance(row, DamageRow)]
-        (found,) = look.find_key("k33")
+        assert sum(row.max_offset for row in queue_rows(look)) == 60
+        assert not [row for row in unit_rows(look) if isinstance(row, DamageRow)]
+        (found,) = find_key(look, "k33")
         assert isinstance(found, MessageRow)
         assert found.topic == "Topic0"
     finally:
         store.shutdown()
-    summary, damage_rows = look.summary()
+    summary, damage_rows = summarize(look)
     assert not damage_rows
     assert summary.clean_stop
     assert summary.checkpoint is not None
-    assert not [row for row in look.configs() if isinstance(row, DamageRow)]
-    assert len(list(look.messages(Query(key="k33")))) == 1
+    assert not [row for row in config_rows(look) if isinstance(row, DamageRow)]
+    assert len(list(message_rows(look, Query(key="k33")))) == 1

@@ -7,16 +7,19 @@ from typing import Any
 import pytest
 
 from broker.store.format.commitlog import file_name, file_start
-from mqadmin.inspector.directory import Query, StoreDirectory
+from mqadmin.inspector.directory import StoreDirectory
+from mqadmin.inspector.find import message_rows
 from mqadmin.inspector.log import LogReader, LogWalk
+from mqadmin.inspector.query import Query
 from mqadmin.inspector.rows import DamageRow
+from mqadmin.inspector.summary import summarize
 from mqadmin.message_row import MessageRow
 
 Watch = Callable[[Path], None]
 
 
 def look(store: Any, query: Query | None = None) -> tuple[list[int], list[DamageRow]]:
-    rows = list(StoreDirectory(store.root).messages(query))
+    rows = list(message_rows(StoreDirectory(store.root), query or Query()))
     return (
         [row.physical_offset for row in rows if isinstance(row, MessageRow)],
         [row for row in rows if isinstance(row, DamageRow)],
@@ -54,7 +57,7 @@ def test_each_kind_of_damage_is_named_placed_and_passed(
     assert damage.suggestion
     expected = [o for o in all_offsets(made) if o != offset or kind == "crc"]
     assert found == expected
-    summary, rows = StoreDirectory(made.root).summary()
+    summary, rows = summarize(StoreDirectory(made.root))
     assert rows == damage_rows
     assert summary.damages == 1
     assert summary.messages == len(expected)
@@ -63,15 +66,18 @@ def test_each_kind_of_damage_is_named_placed_and_passed(
 def test_a_damaged_body_is_shown_as_such(made: Any) -> None:
     offset, _ = made.places[5]
     made.flip(offset + 90)
-    rows = list(StoreDirectory(made.root).messages(Query(from_offset=offset, to_offset=offset + 1)))
+    rows = list(
+        message_rows(StoreDirectory(made.root), Query(from_offset=offset, to_offset=offset + 1))
+    )
     damage, message = rows
     assert isinstance(damage, DamageRow)
     assert damage.kind == "crc"
     assert isinstance(message, MessageRow)
     assert message.crc_ok is False
     unchecked = list(
-        StoreDirectory(made.root).messages(
-            Query(from_offset=offset, to_offset=offset + 1, check_crc=False)
+        message_rows(
+            StoreDirectory(made.root),
+            Query(from_offset=offset, to_offset=offset + 1, check_crc=False),
         )
     )
     assert [type(row) for row in unchecked] == [MessageRow]
@@ -156,7 +162,7 @@ def test_an_empty_last_file_is_not_corruption(made: Any) -> None:
     whole = made.end
     last = sorted((made.root / "commitlog").iterdir())[-1]
     last.write_bytes(b"")
-    summary, damage_rows = StoreDirectory(made.root).summary()
+    summary, damage_rows = summarize(StoreDirectory(made.root))
     assert not damage_rows
     assert summary.max_physical_offset == whole
 
@@ -198,14 +204,14 @@ def test_a_log_may_begin_anywhere(make_store: Any) -> None:
     found, damage_rows = look(store)
     assert found == all_offsets(store)
     assert not damage_rows
-    summary, _ = StoreDirectory(store.root).summary()
+    summary, _ = summarize(StoreDirectory(store.root))
     assert summary.min_physical_offset == 4096 * 7
 
 
 def test_no_log_at_all_is_an_empty_summary(make_store: Any) -> None:
     store = make_store()
     store.write(spare=False)
-    summary, damage_rows = StoreDirectory(store.root).summary()
+    summary, damage_rows = summarize(StoreDirectory(store.root))
     assert (summary.messages, summary.first_store_timestamp, damage_rows) == (0, None, [])
 
 

@@ -10,7 +10,9 @@ import pytest
 from broker.common.sysflag import COMPRESSED, INNER_BATCH, NEED_UNWRAP
 from broker.message.batch import encode_batch
 from broker.message.message import Message
-from mqadmin.inspector.directory import Query, StoreDirectory
+from mqadmin.inspector.directory import StoreDirectory
+from mqadmin.inspector.find import message_rows
+from mqadmin.inspector.query import Query
 from mqadmin.inspector.rows import DamageRow
 from mqadmin.message_row import MessageRow, body_text
 
@@ -18,7 +20,7 @@ NOW = 1_700_000_000_000
 
 
 def rows(store: Any, **conditions: Any) -> list[Any]:
-    return list(StoreDirectory(store.root).messages(Query(**conditions)))
+    return list(message_rows(StoreDirectory(store.root), Query(**conditions)))
 
 
 def numbers(store: Any, **conditions: Any) -> list[int]:

@@ -13,14 +13,16 @@ from broker.store.format.consumequeue import (
     encode_fillers,
     encode_unit,
 )
-from mqadmin.inspector.directory import Query, StoreDirectory
+from mqadmin.inspector.directory import StoreDirectory
+from mqadmin.inspector.query import Query
+from mqadmin.inspector.queues import queue_rows, unit_rows
 from mqadmin.inspector.rows import DamageRow, QueueUnitRow
 
 NOW = 1_700_000_000_000
 
 
 def units(store: Any, **conditions: Any) -> list[Any]:
-    return list(StoreDirectory(store.root).queue_units(Query(**conditions)))
+    return list(unit_rows(StoreDirectory(store.root), Query(**conditions)))
 
 
 def test_a_row_contains_the_place_of_a_message(made: Any) -> None:
@@ -61,19 +63,19 @@ def test_a_queue_may_span_files(make_store: Any) -> None:
 
 
 def test_bounds_come_from_live_units(made: Any) -> None:
-    bounds = {(row.topic, row.queue_id): row for row in StoreDirectory(made.root).queues()}
+    bounds = {(row.topic, row.queue_id): row for row in queue_rows(StoreDirectory(made.root))}
     assert len(bounds) == 4
     for key, row in bounds.items():
         assert (row.min_offset, row.max_offset) == (0, len(made.queues[key]))
         assert row.units == row.max_offset
         assert row.kind == "classic"
-    assert len(list(StoreDirectory(made.root).queues("TopicA"))) == 2
+    assert len(list(queue_rows(StoreDirectory(made.root), "TopicA"))) == 2
 
 
 def test_deleted_log_files_raise_the_min_offset(made: Any) -> None:
     (made.root / "commitlog" / file_name(0)).unlink()
     kept = [n for n, (offset, _) in enumerate(made.places) if offset >= 4096]
-    (row,) = (r for r in StoreDirectory(made.root).queues("TopicB") if r.queue_id == 1)
+    (row,) = (r for r in queue_rows(StoreDirectory(made.root), "TopicB") if r.queue_id == 1)
     own = [n for n in range(40) if n % 6 == 3]
     assert row.min_offset == sum(n not in kept for n in own)
     assert row.first_physical_offset == made.places[min(set(own) & set(kept))][0]
@@ -86,7 +88,7 @@ def test_filler_units_are_not_messages(make_store: Any) -> None:
         store.put()
     store.write()
     assert [row.queue_offset for row in units(store)] == [5, 6, 7]
-    (row,) = StoreDirectory(store.root).queues()
+    (row,) = queue_rows(StoreDirectory(store.root))
     assert (row.min_offset, row.max_offset, row.units) == (5, 8, 3)
 
 
@@ -97,7 +99,7 @@ def test_leftover_units_of_a_truncation_are_recognised(made: Any) -> None:
     data = bytearray(path.read_bytes())
     data[count * 20 : count * 20 + 20] = encode_unit(made.end + 5000, 100)
     path.write_bytes(data)
-    (row,) = (r for r in StoreDirectory(made.root).queues("TopicB") if r.queue_id == 1)
+    (row,) = (r for r in queue_rows(StoreDirectory(made.root), "TopicB") if r.queue_id == 1)
     assert row.max_offset == count
     data[count * 20 : count * 20 + 20] = encode_unit(made.places[0][0], 100)
     path.write_bytes(data)
@@ -137,10 +139,10 @@ def test_an_empty_queue_begins_and_ends_at_its_end(make_store: Any) -> None:
     store.write()
     folder = store.root / "consumequeue" / "TopicC" / "0"
     folder.mkdir(parents=True)
-    (row,) = StoreDirectory(store.root).queues("TopicC")
+    (row,) = queue_rows(StoreDirectory(store.root), "TopicC")
     assert (row.min_offset, row.max_offset, row.units) == (0, 0, 0)
     (folder / file_name(0)).write_bytes(bytes(600))
-    (row,) = StoreDirectory(store.root).queues("TopicC")
+    (row,) = queue_rows(StoreDirectory(store.root), "TopicC")
     assert (row.min_offset, row.max_offset, row.first_physical_offset) == (0, 0, None)
 
 
@@ -159,15 +161,15 @@ def test_batch_queues_count_messages(make_store: Any) -> None:
     (folder / file_name(0)).write_bytes(text)
     assert [(row.queue_offset, row.batch_size) for row in units(store)] == [(0, 3), (3, 3)]
     assert [row.queue_offset for row in units(store, from_offset=4, to_offset=5)] == [3]
-    (row,) = StoreDirectory(store.root).queues()
+    (row,) = queue_rows(StoreDirectory(store.root))
     assert (row.kind, row.min_offset, row.max_offset, row.units) == ("batch", 0, 6, 2)
     copy = store.root / "copy.bin"
     copy.write_bytes(text)
-    assert [r.batch_size for r in StoreDirectory(copy).queue_units()] == [3, 3]
+    assert [r.batch_size for r in unit_rows(StoreDirectory(copy))] == [3, 3]
 
 
 def test_without_a_log_all_units_count(made: Any, tmp_path: Any) -> None:
     folder = tmp_path / "folder"
     folder.mkdir()
     (made.root / "consumequeue").rename(folder / "consumequeue")
-    assert sum(row.units for row in StoreDirectory(folder).queues()) == 40
+    assert sum(row.units for row in queue_rows(StoreDirectory(folder))) == 40

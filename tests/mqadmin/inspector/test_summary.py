@@ -14,13 +14,15 @@ from broker.message.batch import encode_batch
 from broker.message.message import Message
 from mqadmin.inspector import summary as summary_module
 from mqadmin.inspector.directory import StoreDirectory
+from mqadmin.inspector.find import message_rows
+from mqadmin.inspector.summary import summarize
 from mqadmin.message_row import MessageRow
 
 NOW = 1_700_000_000_000
 
 
 def test_a_store_in_one_record(made: Any) -> None:
-    summary, damage_rows = StoreDirectory(made.root).summary()
+    summary, damage_rows = summarize(StoreDirectory(made.root))
     assert not damage_rows
     plain = msgspec.to_builtins(summary)
     sizes = {"TopicA": 0, "TopicB": 0}
@@ -42,17 +44,17 @@ def test_a_store_in_one_record(made: Any) -> None:
 
 
 def test_looking_into_bodies_changes_no_count(made: Any) -> None:
-    with_crc, _ = StoreDirectory(made.root).summary(check_crc=True)
-    without, _ = StoreDirectory(made.root).summary(check_crc=False)
+    with_crc, _ = summarize(StoreDirectory(made.root), check_crc=True)
+    without, _ = summarize(StoreDirectory(made.root), check_crc=False)
     assert msgspec.structs.replace(without, bodies_checked=True) == with_crc
 
 
 def test_a_large_log_is_walked_without_its_bodies(made: Any, monkeypatch: Any) -> None:
     made.flip(made.places[3][0] + 89)
-    summary, _ = StoreDirectory(made.root).summary()
+    summary, _ = summarize(StoreDirectory(made.root))
     assert (summary.damages, summary.bodies_checked) == (1, True)
     monkeypatch.setattr(summary_module, "CHECK_CRC_BYTES", 100)
-    summary, _ = StoreDirectory(made.root).summary()
+    summary, _ = summarize(StoreDirectory(made.root))
     assert (summary.damages, summary.bodies_checked) == (0, False)
 
 
@@ -65,7 +67,7 @@ def test_records_of_every_kind_are_counted(make_store: Any) -> None:
         store.put("six", born_host_raw=bytes(20), store_host_raw=bytes(20))
         store.put("B", body=batch, sys_flag=INNER_BATCH, properties={"INNER_NUM": "2"})
     store.write()
-    summary, damage_rows = StoreDirectory(store.root).summary(check_crc=False)
+    summary, damage_rows = summarize(StoreDirectory(store.root), check_crc=False)
     assert not damage_rows
     assert {topic.topic: topic.messages for topic in summary.topics} == {
         "plain": 10,
@@ -80,8 +82,8 @@ def test_summary_and_rows_agree_on_damaged_stores(made: Any, rng: random.Random)
     for _ in range(15):
         for _ in range(rng.randrange(1, 4)):
             made.flip(rng.randrange(made.end), 1 << rng.randrange(8))
-        rows = list(StoreDirectory(made.root).messages())
-        summary, damage_rows = StoreDirectory(made.root).summary(check_crc=True)
+        rows = list(message_rows(StoreDirectory(made.root)))
+        summary, damage_rows = summarize(StoreDirectory(made.root), check_crc=True)
         messages = sum(isinstance(row, MessageRow) for row in rows)
         reported = [row for row in rows if not isinstance(row, MessageRow)]
         # A summary counts records: it neither decodes texts nor unpacks bodies.
@@ -89,14 +91,14 @@ def test_summary_and_rows_agree_on_damaged_stores(made: Any, rng: random.Random)
         assert set(own) <= {"content", "decompress"}
         assert damage_rows == [row for row in reported if row in damage_rows]
         assert summary.messages == messages + own.count("content")
-        fast, _ = StoreDirectory(made.root).summary(check_crc=False)
+        fast, _ = summarize(StoreDirectory(made.root), check_crc=False)
         assert fast.messages == summary.messages
         assert fast.max_physical_offset == summary.max_physical_offset
 
 
 def test_one_file_has_a_summary(made: Any) -> None:
     path, _ = made.file_of(5000)
-    summary, damage_rows = StoreDirectory(path).summary()
+    summary, damage_rows = summarize(StoreDirectory(path))
     assert not damage_rows
     assert summary.messages == sum(4096 <= offset < 8192 for offset, _ in made.places)
     assert (summary.min_physical_offset, summary.max_physical_offset) == (4096, 8192)
@@ -117,7 +119,7 @@ def both_ways(store: Any, check_crc: bool) -> tuple[Any, Any]:
     parts = summary_module._count_in_two(directory, check_crc)
     assert parts is not None
     assert len(parts) == 2
-    return directory.summary(check_crc=check_crc), summary_module._count(directory, check_crc)
+    return summarize(directory, check_crc=check_crc), summary_module._count(directory, check_crc)
 
 
 def test_two_processes_count_the_same_as_one(made: Any, in_two: None) -> None:
@@ -165,7 +167,7 @@ def test_an_invalid_record_in_the_middle_invalidates_the_result(
 ) -> None:
     monkeypatch.setattr(summary_module, "_middle", lambda _: made.places[20][0] + 1)
     assert summary_module._count_in_two(StoreDirectory(made.root), False) is None
-    summary, _ = StoreDirectory(made.root).summary()
+    summary, _ = summarize(StoreDirectory(made.root))
     assert summary.messages == 40
 
 
@@ -185,24 +187,24 @@ def test_an_empty_log_has_no_middle(make_store: Any, in_two: None) -> None:
     store = make_store()
     store.write()
     assert summary_module._middle(StoreDirectory(store.root)) is None
-    summary, _ = StoreDirectory(store.root).summary()
+    summary, _ = summarize(StoreDirectory(store.root))
     assert summary.messages == 0
 
 
 def test_unreadable_files_are_reported_and_the_rest_is_counted(
     made: Any, forbid: Callable[[Path], None]
 ) -> None:
-    whole, _ = StoreDirectory(made.root).summary()
+    whole, _ = summarize(StoreDirectory(made.root))
     second = sorted((made.root / "commitlog").iterdir())[1]
     forbid(second)
     for path in (made.root / "checkpoint", made.root / "config" / "topics.json"):
         path.unlink(missing_ok=True)
         path.mkdir(parents=True)
-    summary, damage_rows = StoreDirectory(made.root).summary()
+    summary, damage_rows = summarize(StoreDirectory(made.root))
     assert {(d.kind, d.path) for d in damage_rows} >= {
         ("unreadable", str(second)),
         ("checkpoint", str(made.root / "checkpoint")),
     }
     assert 0 < summary.messages < whole.messages
-    rows = list(StoreDirectory(made.root).messages())
+    rows = list(message_rows(StoreDirectory(made.root)))
     assert sum(hasattr(row, "uniq_key") for row in rows) == summary.messages

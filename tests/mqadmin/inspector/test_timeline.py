@@ -2,8 +2,10 @@
 
 from pathlib import Path
 
-from mqadmin.inspector.directory import Query, StoreDirectory
+from mqadmin.inspector.directory import StoreDirectory
+from mqadmin.inspector.find import message_rows
 from mqadmin.inspector.growth import growth
+from mqadmin.inspector.query import Query
 from mqadmin.inspector.timeline import Search, find_places
 
 
@@ -43,7 +45,7 @@ def test_a_dead_letter_is_followed_back_to_its_first_delivery(golden_store, gold
 def test_a_committed_transaction_has_half_op_and_commit(golden_store) -> None:
     root = golden_store("transaction-498") / "store"
     roles = set()
-    for row in StoreDirectory(root).messages(Query(topic="RMQ_SYS_TRANS_HALF_TOPIC")):
+    for row in message_rows(StoreDirectory(root), Query(topic="RMQ_SYS_TRANS_HALF_TOPIC")):
         if getattr(row, "uniq_key", None):
             found = places(root, id=row.uniq_key)  # type: ignore[union-attr]
             roles.add(tuple(sorted({role for _, role, _ in found})))
@@ -113,7 +115,7 @@ def test_text_is_found_in_compressed_bodies(golden_store) -> None:
     store = StoreDirectory(root)
     packed = next(
         row
-        for row in store.messages(Query(topic="ZipA", body="text"))
+        for row in message_rows(store, Query(topic="ZipA", body="text"))
         if getattr(row, "sys_flag", 0) & 1 and row.body_encoding == "utf-8"  # type: ignore[union-attr]
     )
     found = find_places(store, Search(text=packed.body[:40]))  # type: ignore[union-attr]
@@ -139,7 +141,7 @@ def test_more_matches_than_requested_are_reported(golden_store) -> None:
 
 def test_growth_counts_messages_stored_in_the_window(golden_store) -> None:
     root = golden_store("normal-stop-533") / "store"
-    rows = [row for row in StoreDirectory(root).messages() if hasattr(row, "store_timestamp")]
+    rows = [row for row in message_rows(StoreDirectory(root)) if hasattr(row, "store_timestamp")]
     first, last = rows[0].store_timestamp, rows[-1].store_timestamp
     found = growth(StoreDirectory(root), first, last + 1)
     assert found.messages == len(rows)

@@ -6,12 +6,9 @@ from typing import Any
 import pytest
 
 from broker.store.format.commitlog import file_name
-from broker.store.format.consumequeue import (
-    BatchConsumeQueueUnit,
-    encode_batch_unit,
-    encode_unit,
-)
+from broker.store.format.consumequeue import BatchConsumeQueueUnit, encode_batch_unit, encode_unit
 from mqadmin.inspector.directory import StoreDirectory
+from mqadmin.inspector.queues import unit_rows
 from mqadmin.inspector.rows import DamageRow
 
 FILE = 600  # bytes of a queue file of the made stores: 30 units
@@ -29,7 +26,7 @@ def folder(make_store: Any) -> Path:
 
 def look(folder: Path) -> tuple[list[int], list[DamageRow]]:
     """The queue offsets of the units that are shown, and the damage rows."""
-    rows = list(StoreDirectory(folder.parents[2]).queue_units())
+    rows = list(unit_rows(StoreDirectory(folder.parents[2])))
     damage_rows = [row for row in rows if isinstance(row, DamageRow)]
     return [row.queue_offset for row in rows if not isinstance(row, DamageRow)], damage_rows
 

@@ -12,12 +12,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.pipeline_store import (
-    LiveStore,
-    LogBuilder,
-    MakeLiveStore,
-    MakeLog,
-)
+from tests.support.pipeline_store import LiveStore, LogBuilder, MakeLiveStore, MakeLog
 
 HAS_SPARK = importlib.util.find_spec("pyspark") is not None
 STORES = sorted(

@@ -12,7 +12,9 @@ from typing import Any
 import pytest
 
 from broker.errors import ConfigError, DiskFullError, StoreLockedError
-from mqadmin.inspector.directory import Query, StoreDirectory
+from mqadmin.inspector.directory import StoreDirectory
+from mqadmin.inspector.find import message_rows
+from mqadmin.inspector.query import Query
 from mqadmin.repair import export as export_module
 from mqadmin.repair.export import export
 
@@ -22,7 +24,7 @@ class Killed(BaseException):
 
 
 def places(root: Path, query: Query | None = None) -> list[tuple[int, int]]:
-    rows = StoreDirectory(root).messages(query or Query())
+    rows = message_rows(StoreDirectory(root), query or Query())
     return [(row.physical_offset, row.queue_offset) for row in rows]  # type: ignore[union-attr]
 
 
@@ -155,7 +157,7 @@ def test_an_export_that_is_killed_anywhere_comes_to_the_same(
     monkeypatch.setattr(export_module, "STATE_BYTES", 4000)
     monkeypatch.setattr(export_module, "PART_ROWS", 40)
     monkeypatch.setattr(export_module, "GROUP_ROWS", 15)
-    monkeypatch.setattr("mqadmin.inspector.export.PIECE_ROWS", 7)
+    monkeypatch.setattr("mqadmin.inspector.export.pieces.PIECE_ROWS", 7)
     monkeypatch.setattr("broker.store.format.columns.scan_columns.__kwdefaults__", _small_batches())
     export(store, query, tmp_path / "whole", form)
 
@@ -195,7 +197,7 @@ def test_a_relative_begin_resumes_with_the_time_of_the_first_run(
     golden_store, tmp_path: Path
 ) -> None:
     root = golden_store("normal-stop-533") / "store"
-    rows = list(StoreDirectory(root).messages(Query()))
+    rows = list(message_rows(StoreDirectory(root), Query()))
     first, later = (rows[at].store_timestamp for at in (50, 200))  # type: ignore[union-attr]
     path = tmp_path / "x"
     whole = export(StoreDirectory(root), Query(begin_ms=first), path, "ndjson")
@@ -266,7 +268,7 @@ def test_parquet_contains_corruption_and_marks_changed_bodies(base_store, tmp_pa
     root = base_store("normal-stop-533")
     names = sorted((root / "commitlog").iterdir())
     data = bytearray(names[0].read_bytes())
-    one = next(row for row in StoreDirectory(root).messages() if row.body_size)  # type: ignore[union-attr]
+    one = next(row for row in message_rows(StoreDirectory(root)) if row.body_size)  # type: ignore[union-attr]
     data[one.physical_offset + 88] ^= 0xFF  # type: ignore[union-attr]
     names[0].write_bytes(data)
     shutil.move(names[2], tmp_path / "gone")
@@ -288,7 +290,7 @@ def test_keys_within_inner_batches_are_found_in_every_form(golden_store, tmp_pat
     pytest.importorskip("pyarrow")
     root = golden_store("batch-cq-533") / "store"
     store = StoreDirectory(root)
-    keys = {row.keys[0] for row in store.messages(Query()) if row.keys}  # type: ignore[union-attr]
+    keys = {row.keys[0] for row in message_rows(store, Query()) if row.keys}  # type: ignore[union-attr]
     assert keys
     for number, key in enumerate(sorted(keys)[:5]):
         wanted = len(places(root, Query(key=key)))

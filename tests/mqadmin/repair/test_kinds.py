@@ -173,6 +173,6 @@ def test_a_kind_of_damage_is_found_and_repaired(
 
     wanted = {item.start: item.data for item in good if outside(item)}
     assert {item.start: item.data for item in kept(tmp_path / "out")} == wanted
-    rescued = {item.data for item in recover([root], None).records}
+    rescued = {item.data for item in recover([root]).records}
     assert set(wanted.values()) <= rescued
     assert fingerprint(root) == before

@@ -333,7 +333,7 @@ def test_planted_corruption_is_found_and_loses_only_the_records_it_touches(
             assert unit is not None
             assert unit[:2] == (item.start, item.end - item.start), (case.description, item[:5])
 
-    rescued = recover([root], None)
+    rescued = recover([root])
     bodies = {row.data for row in rescued.records}
     for item in good:
         if not touched(item, case.extents):

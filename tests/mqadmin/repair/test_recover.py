@@ -9,7 +9,8 @@ import pytest
 
 from broker.errors import StoreError
 from broker.message.record import decode_record
-from mqadmin.inspector.directory import Query, StoreDirectory
+from mqadmin.inspector.directory import StoreDirectory
+from mqadmin.inspector.query import Query
 from mqadmin.inspector.verify.verifier import VerifyOptions, verify
 from mqadmin.repair.new_store import recover_store
 from mqadmin.repair.recover import SalvagedRows, recover
@@ -24,7 +25,7 @@ def log_files(root: Path) -> list[Path]:
 def test_a_whole_store_gives_every_record_and_no_loss(golden_store, kept) -> None:
     for name in ("normal-stop-533", "batch-cq-533", "ipv6-498", "kill9-sync-498"):
         root = golden_store(name) / "store"
-        found = recover([root], None)
+        found = recover([root])
         assert [item.data for item in found.records] == [item.data for item in kept(root)]
         assert found.losses == []
 
@@ -33,7 +34,7 @@ def test_single_files_are_read_in_any_order(golden_store, kept, tmp_path: Path) 
     root = golden_store("normal-stop-533") / "store"
     second = tmp_path / "orphan.bin"
     shutil.copy(log_files(root)[1], second)
-    found = recover([second], None)
+    found = recover([second])
     expected = [k.data for k in kept(root) if LOG_FILE <= k.start < 2 * LOG_FILE]
     assert [item.data for item in found.records] == expected
     assert found.losses == []
@@ -45,7 +46,7 @@ def test_the_middle_of_a_file_is_enough(golden_store, kept, tmp_path: Path) -> N
     begin, end = good[10].start + 30, good[60].start + 100
     piece = tmp_path / "piece"
     piece.write_bytes(log_files(root)[0].read_bytes()[begin:end])
-    found = recover([piece], None)
+    found = recover([piece])
     assert [item.data for item in found.records] == [item.data for item in good[11:60]]
     assert found.lost_bytes == (good[11].start - begin) + (end - good[60].start)
 
@@ -65,7 +66,7 @@ def test_zeroed_pages_and_flipped_bits_lose_only_the_records_they_touch(
         data[at : at + length] = bytes(byte ^ 0xFF for byte in data[at : at + length])
         touched.append((at, at + length))
     path.write_bytes(data)
-    found = recover([root], None)
+    found = recover([root])
     bodies = {item.data for item in found.records}
     for item in good:
         if not any(begin < item.end and item.start < end for begin, end in touched):
@@ -85,7 +86,7 @@ def test_a_record_within_a_body_is_not_a_message(golden_store, kept, tmp_path: P
     outer[4] ^= 1
     path = tmp_path / f"{0:020d}"
     path.write_bytes(bytes(outer) + behind + bytes(4096))
-    found = recover([path], None)
+    found = recover([path])
     assert [item.message.topic for item in found.records] == ["Behind"]
     assert found.lost_bytes == len(outer)
 
@@ -182,7 +183,7 @@ def test_an_empty_folder_is_an_error(tmp_path: Path) -> None:
         recover_store([tmp_path / "noise"], tmp_path / "new")
     assert not (tmp_path / "new").exists()
     with pytest.raises(StoreError, match="no such"):
-        recover([tmp_path / "missing"], None)
+        recover([tmp_path / "missing"])
 
 
 def test_taken_messages_are_recorded_as_extents(golden_store, tmp_path: Path) -> None:
@@ -197,8 +198,8 @@ def test_taken_messages_are_recorded_as_extents(golden_store, tmp_path: Path) ->
     shutil.copy(other, left / "c")
     result = recover_store([left], tmp_path / "new", file_size=65536)
     assert result.ok, result.findings
-    wanted = {(r.path, r.data) for path in (first, other) for r in recover([path], None).records}
-    cut = {r.data for r in recover([left], None).records}
+    wanted = {(r.path, r.data) for path in (first, other) for r in recover([path]).records}
+    cut = {r.data for r in recover([left]).records}
     assert {data for _, data in wanted} <= cut
     assert result.messages == len(wanted)
     assert result.duplicates > 10

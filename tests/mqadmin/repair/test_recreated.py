@@ -9,8 +9,10 @@ import pytest
 from broker.store.config import MessageStoreConfig
 from broker.store.message_store import MessageStore
 from broker.store.results import MessageExtBrokerInner
-from mqadmin.inspector.directory import Query, StoreDirectory
+from mqadmin.inspector.directory import StoreDirectory
 from mqadmin.inspector.log import LogWalk
+from mqadmin.inspector.query import Query
+from mqadmin.inspector.queues import queue_rows, unit_rows
 from mqadmin.inspector.verify.log_walk import has_columns
 from mqadmin.inspector.verify.verifier import VerifyOptions, verify
 from mqadmin.repair.new_store import recover_store
@@ -87,7 +89,7 @@ def make(tmp_path: Path) -> Make:
 def queued(root: Path) -> dict[tuple[str, int], int]:
     return {
         (row.topic, row.queue_id): row.units
-        for row in StoreDirectory(root).queues(None)
+        for row in queue_rows(StoreDirectory(root), None)
         if row.units
     }
 
@@ -144,7 +146,7 @@ def test_a_repair_after_the_first_new_message_is_lost_keeps_old_ones_out(
     data[at + 4 : at + 8] = bytes(4)
     path.write_bytes(data)
     repair(make_plan(StoreDirectory(root)), tmp_path / "repaired")
-    rows = StoreDirectory(tmp_path / "repaired").queue_units(Query(topic=T))
+    rows = unit_rows(StoreDirectory(tmp_path / "repaired"), Query(topic=T))
     assert min(row.physical_offset for row in rows if not hasattr(row, "severity")) > at
 
 

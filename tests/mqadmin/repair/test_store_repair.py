@@ -17,7 +17,6 @@ from broker.store.format.commitlog import scan_commitlog
 from mqadmin.inspector.directory import StoreDirectory
 from mqadmin.inspector.verify.log_walk import has_columns
 from mqadmin.inspector.verify.verifier import VerifyOptions, verify
-from mqadmin.repair import build_index, rebuild
 from mqadmin.repair.files import Output
 from mqadmin.repair.new_store import recover_store
 from mqadmin.repair.recover import recover
@@ -154,35 +153,6 @@ def test_sealed_files_are_linked_and_the_others_copied(base_store, tmp_path: Pat
     copied = repair(plan_of(root), tmp_path / "copies", links=False)
     assert copied.files_linked == 0
     assert not os.path.samefile(log_file(root), log_file(tmp_path / "copies"))
-
-
-def test_a_rebuilt_queue_and_index_are_the_bytes_that_java_wrote(
-    base_store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    root = base_store("kill9-async-498")
-    shutil.copytree(root / "consumequeue", tmp_path / "queues")
-    index = [path.read_bytes() for path in sorted((root / "index").iterdir())]
-    shutil.rmtree(root / "consumequeue")
-    ways = [False, True] if has_columns() else [False]
-    for way in ways:
-        monkeypatch.setattr(rebuild, "has_columns", lambda way=way: way)
-        monkeypatch.setattr(build_index, "has_columns", lambda way=way: way)
-        plan = plan_of(root)
-        plan.rebuild_index = True
-        result = repair(plan, tmp_path / f"out-{way}")
-        assert result.ok
-        for path in sorted((tmp_path / "queues").rglob("0*")):
-            own = tmp_path / f"out-{way}" / "consumequeue" / path.relative_to(tmp_path / "queues")
-            if path.is_file() and path.read_bytes().strip(b"\0"):
-                assert own.read_bytes() == path.read_bytes()
-        made = [p.read_bytes() for p in sorted((tmp_path / f"out-{way}" / "index").iterdir())]
-        assert len(made) == len(index)
-        for own, java in zip(made, index, strict=True):
-            # The first entry of a rolled file is reckoned from the file before, in Java's.
-            assert own[:200] == java[:200]
-            assert own[240:] == java[240:]
-            assert own[220:232] == java[220:232]
-            assert own[236:240] == java[236:240]
 
 
 def test_a_missing_file_is_closed_up(base_store, kept, tmp_path: Path) -> None:
@@ -367,7 +337,7 @@ def test_a_record_without_the_end_of_its_properties_is_not_whole(
         (row,) = (row for row in found.findings if row.kind == "content")
         assert (row.physical_offset, row.length) == (item.start, item.end - item.start)
         assert row.severity == ("warning" if where == "end" else "error")
-    rescued = recover([root], None)
+    rescued = recover([root])
     assert item.start in [row.physical_offset for row in rescued.losses]
     assert {r.data for r in rescued.records} >= {k.data for k in good if k not in gone}
     assert item.data[:-20] + bytes(20) not in {r.data for r in rescued.records}

@@ -526,7 +526,7 @@ def test_unreadable_files_are_reported_without_findings_about_their_content(
     assert (row.physical_offset, row.length) == (int(logs[number].name), LOG_FILE)
     with pytest.raises(StoreError, match="cannot read"):
         make_plan(StoreDirectory(root))
-    rescued = recover([root], None)
+    rescued = recover([root])
     assert [(loss.path, loss.length) for loss in rescued.losses] == [(str(logs[number]), LOG_FILE)]
     assert {record.path for record in rescued.records} == {
         str(path) for path in logs if path != logs[number]

@@ -10,14 +10,16 @@ import pytest
 
 from broker.remoting.protocol.codes import RequestCode
 from broker.server.standalone import BlockingEmbeddedBroker
-from mqadmin.admin import MQAdmin
-from mqadmin.inspector.directory import Query, StoreDirectory
+from mqadmin.admin.facade import MQAdmin
+from mqadmin.inspector.directory import StoreDirectory
+from mqadmin.inspector.find import message_rows
+from mqadmin.inspector.query import Query
 
 
 def dead_letters(root: Path) -> list[Any]:
     return [
         row
-        for row in StoreDirectory(root).messages(Query(body="base64"))
+        for row in message_rows(StoreDirectory(root), Query(body="base64"))
         if row.topic.startswith("%DLQ%")
     ]
 
@@ -137,7 +139,9 @@ def test_dead_letter_messages_of_a_live_broker_are_replayed_to_their_origin(
         assert [item["status"] for item in items] == ["sent"] * 3
         assert "nothing to do" in mqadmin(*words, "--yes").err
     found = [
-        row for row in StoreDirectory(store).messages(Query(body="base64")) if row.topic == "orders"
+        row
+        for row in message_rows(StoreDirectory(store), Query(body="base64"))
+        if row.topic == "orders"
     ]
     assert len(found) == 6
     for first, replayed, body, item in zip(found[:3], found[3:], bodies, items, strict=True):

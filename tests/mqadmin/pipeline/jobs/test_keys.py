@@ -7,7 +7,9 @@ from typing import Any
 import pytest
 
 from broker.store.format.indexfile import index_key_hash
-from mqadmin.inspector.directory import Query, StoreDirectory
+from mqadmin.inspector.directory import StoreDirectory
+from mqadmin.inspector.index import index_rows
+from mqadmin.inspector.query import Query
 from tests.support.pipeline_store import MakeLog, decode_store
 
 
@@ -52,7 +54,7 @@ def test_load_of_index_files(run_job: Any, store_roots: dict[str, Path]) -> None
     root = store_roots["normal-stop-498"]
     entries = defaultdict(list)
     headers = {}
-    for row in StoreDirectory(root).index_entries(Query()):
+    for row in index_rows(StoreDirectory(root), Query()):
         if row.record == "entry":
             entries[row.path].append(row)
         else:

@@ -9,7 +9,9 @@ import pytest
 
 from broker.common.times import parse_duration_ms
 from broker.errors import ConfigError
-from mqadmin.inspector.directory import Query, StoreDirectory
+from mqadmin.inspector.directory import StoreDirectory
+from mqadmin.inspector.find import message_rows
+from mqadmin.inspector.query import Query
 from mqadmin.pipeline.jobs.latency import DELAY_LEVELS
 
 LEVELS = [parse_duration_ms(word) for word in DELAY_LEVELS.split()]
@@ -17,7 +19,7 @@ WAITING_TOPICS = ("SCHEDULE_TOPIC_XXXX", "rmq_sys_wheel_timer", "RMQ_SYS_TRANS_H
 
 
 def rows_of(root: Path) -> list[Any]:
-    return list(StoreDirectory(root).messages(Query(body="text")))
+    return list(message_rows(StoreDirectory(root), Query(body="text")))
 
 
 def share(values: list[int], part: float) -> int:

@@ -7,7 +7,9 @@ from typing import Any
 import pytest
 
 from mqadmin.inspector.configs import config_rows
-from mqadmin.inspector.directory import Query, StoreDirectory
+from mqadmin.inspector.directory import StoreDirectory
+from mqadmin.inspector.find import message_rows
+from mqadmin.inspector.query import Query
 
 
 def expected_chains(root: Path) -> dict[tuple[str, str], dict[str, Any]]:
@@ -19,7 +21,7 @@ def expected_chains(root: Path) -> dict[tuple[str, str], dict[str, Any]]:
         if row.name == "consumerOffset.json"
     )
     chains: dict[tuple[str, str], dict[str, Any]] = {}
-    for row in store.messages(Query()):
+    for row in message_rows(store, Query()):
         real = row.properties.get("REAL_TOPIC", "")
         if row.topic == "SCHEDULE_TOPIC_XXXX" and real.startswith("%RETRY%"):
             kind, group = "waiting", real[7:]

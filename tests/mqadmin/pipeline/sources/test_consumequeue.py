@@ -4,7 +4,9 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from mqadmin.inspector.directory import Query, QueueFiles, StoreDirectory
+from mqadmin.inspector.directory import QueueFiles, StoreDirectory
+from mqadmin.inspector.query import Query
+from mqadmin.inspector.queues import unit_rows
 from mqadmin.pipeline.sources.consumequeue import MAX_TASKS, QueueFormat, queue_columns
 
 
@@ -13,7 +15,7 @@ def test_units_are_equal_to_those_of_the_inspector(
 ) -> None:
     expected = Counter()
     for root in store_roots.values():
-        for unit in StoreDirectory(root).queue_units(Query()):
+        for unit in unit_rows(StoreDirectory(root), Query()):
             if not hasattr(unit, "suggestion"):
                 expected[
                     (

@@ -7,7 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mqadmin.inspector.directory import Query, StoreDirectory
+from mqadmin.inspector.directory import StoreDirectory
+from mqadmin.inspector.index import index_rows
+from mqadmin.inspector.query import Query
 from mqadmin.pipeline.sources.index import chain_statistics, read_index_file
 
 
@@ -15,7 +17,7 @@ def test_entries_and_files_are_equal_to_those_of_the_inspector(
     spark: Any, store_roots: dict[str, Path]
 ) -> None:
     root = store_roots["normal-stop-533"]
-    rows = list(StoreDirectory(root).index_entries(Query()))
+    rows = list(index_rows(StoreDirectory(root), Query()))
     entries = [row for row in rows if row.record == "entry"]
     files = [row for row in rows if row.record == "file"]
     reader = spark.read.format("rocketmq-index")

@@ -229,7 +229,7 @@ def test_the_zip_contains_everything_needed(bare_run: Any, tmp_path: Path) -> No
     done = bare_run(
         f"import sys; sys.path.insert(0, {str(zipped)!r})\n"
         f"import {names}\n"
-        "import mqadmin.inspector.arrow, mqadmin.pipeline.run, mqadmin.pipeline.export\n"
+        "import mqadmin.inspector.export.arrow, mqadmin.pipeline.run, mqadmin.pipeline.export\n"
         "print(pyspark_rocketmq.__file__, *('typer' in sys.modules, 'rich' in sys.modules))"
     )
     assert done.returncode == 0, done.stderr

@@ -1,0 +1,1 @@
+"""Dead letters: groups that have them, their messages, replay with a ledger."""

@@ -1,0 +1,69 @@
+"""MQAdmin: one object for scripts, with every noun of the online library.
+
+A command imports only the module of its noun; a script imports this class and gets all of them.
+"""
+
+from functools import cached_property
+
+from mqadmin.admin.broker import BrokerAdmin
+from mqadmin.admin.cluster import ClusterAdmin
+from mqadmin.admin.consumer import ConsumerAdmin
+from mqadmin.admin.dlq.library import DlqAdmin
+from mqadmin.admin.group import GroupAdmin
+from mqadmin.admin.message.library import MessageAdmin
+from mqadmin.admin.offset.library import OffsetAdmin
+from mqadmin.admin.result import Outcome, Plan
+from mqadmin.admin.session import AdminSession
+from mqadmin.admin.topic import TopicAdmin
+
+
+class MQAdmin(AdminSession):
+    """A session with one attribute per noun: ``admin.topic.list()``."""
+
+    @cached_property
+    def topic(self) -> TopicAdmin:
+        """Topics: create, update, list, show, route, status, perm, delete."""
+        return TopicAdmin(self)
+
+    @cached_property
+    def cluster(self) -> ClusterAdmin:
+        """Clusters and their brokers."""
+        return ClusterAdmin(self)
+
+    @cached_property
+    def broker(self) -> BrokerAdmin:
+        """Single brokers: runtime status, configuration."""
+        return BrokerAdmin(self)
+
+    @cached_property
+    def group(self) -> GroupAdmin:
+        """Subscription groups: create, update, list, show, delete."""
+        return GroupAdmin(self)
+
+    @cached_property
+    def message(self) -> MessageAdmin:
+        """Messages: query, send, tail."""
+        return MessageAdmin(self)
+
+    @cached_property
+    def consumer(self) -> ConsumerAdmin:
+        """Consumers: list, lag, connections."""
+        return ConsumerAdmin(self)
+
+    @cached_property
+    def offset(self) -> OffsetAdmin:
+        """Consumer offsets: show, reset."""
+        return OffsetAdmin(self)
+
+    @cached_property
+    def dlq(self) -> DlqAdmin:
+        """Dead letters: list, show, replay."""
+        return DlqAdmin(self)
+
+    def apply(self, plan: Plan) -> Outcome:
+        """Apply a plan: check that nothing moved, send step by step, read back.
+
+        The deadline restarts, because a plan may have waited for the user's confirmation.
+        """
+        noun = plan.kind.partition(".")[0]
+        return (self.topic if noun == "topic" else self.group).apply(plan)

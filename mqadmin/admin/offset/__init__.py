@@ -1,0 +1,1 @@
+"""Consumer offsets: show and reset."""

@@ -1,0 +1,189 @@
+"""The target of a reset: the text after ``--to`` as a value, and its offset in each queue.
+
+=================  =====================================================================
+``earliest``       the oldest offset kept
+``latest``         the end of the queue
+``shift:-100``     this number of messages from the committed offset
+``duration:1h``    the first message stored that long ago or later
+``offset:7``       this queue offset
+``file:PATH``      the offset per queue in an undo or export file; null removes the offset
+digits             a queue offset of any length; ``@1700000000`` is a time
+anything else      a time
+=================  =====================================================================
+"""
+
+from collections.abc import Mapping, Sequence
+from enum import Enum
+
+import msgspec
+
+from broker.client.pull_consumer import PullConsumer
+from broker.common.java_json import loads
+from broker.common.message_queue import MessageQueue
+from broker.common.times import parse_duration_ms, parse_time_ms
+from broker.errors import ConfigError, RocketMQError
+from mqadmin.admin.session import AdminSession
+
+FILE_SCHEMA = "mqadmin.offsets/1"
+
+#: Lengths of epoch seconds and milliseconds written in digits, from 2001 on.
+EPOCH_DIGITS = (10, 13)
+
+#: Maximum offsets in one file: far above the queues of any group, and bounds the memory.
+FILE_ENTRIES = 1_000_000
+
+
+class Unnamed(Enum):
+    """The target does not contain a queue; None would mean "no committed offset"."""
+
+    UNNAMED = "unnamed"
+
+
+UNNAMED = Unnamed.UNNAMED
+
+Selection = int | None | Unnamed | RocketMQError
+
+
+class ResetTarget(msgspec.Struct, frozen=True, kw_only=True):
+    """A target: ``kind`` is earliest, latest, shift, time, offset or file.
+
+    ``number`` is the shift, the time (epoch ms) or the offset, ``offsets`` the content of a file.
+    """
+
+    kind: str
+    number: int = 0
+    offsets: Mapping[MessageQueue, int | None] = {}
+
+
+class SavedOffset(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """One queue of an offsets file; ``consumerOffset`` None: nothing was committed."""
+
+    topic: str
+    broker_name: str
+    queue_id: int
+    consumer_offset: int | None
+
+
+class SavedOffsets(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """An offsets file: undo of a reset, or export of a group. ``createdTimestamp`` in ms."""
+
+    group: str
+    offsets: Sequence[SavedOffset]
+    created_timestamp: int = 0
+    schema: str = FILE_SCHEMA
+
+
+def parse_target(text: str, now_ms: int) -> ResetTarget:
+    """Parse the text after ``--to``; ConfigError when it is not a target."""
+    word = text.strip()
+    kind, colon, rest = word.partition(":")
+    kind = kind.lower()
+    if word.lower() in ("earliest", "latest"):
+        return ResetTarget(kind=word.lower())
+    if colon and kind == "shift":
+        return ResetTarget(kind="shift", number=_whole(rest, word))
+    if colon and kind == "offset":
+        return ResetTarget(kind="offset", number=_natural(rest, word))
+    if colon and kind == "duration":
+        return ResetTarget(kind="time", number=now_ms - parse_duration_ms(rest))
+    if colon and kind == "time":
+        return ResetTarget(kind="time", number=parse_time_ms(rest, now_ms))
+    if colon and kind == "file":
+        saved = load_offsets(rest)
+        return ResetTarget(
+            kind="file",
+            offsets={
+                MessageQueue(one.topic, one.broker_name, one.queue_id): one.consumer_offset
+                for one in saved.offsets
+            },
+        )
+    if word.isascii() and word.isdigit():
+        return ResetTarget(kind="offset", number=_natural(word, word))
+    try:
+        return ResetTarget(kind="time", number=parse_time_ms(word, now_ms))
+    except ConfigError as error:
+        raise ConfigError(
+            f"not a place to reset to: {text!r:.80}",
+            "earliest, latest, a time, an offset, shift:-100, duration:1h or file:PATH",
+        ) from error
+
+
+def target_offsets(
+    admin: AdminSession,
+    target: ResetTarget,
+    queues: Sequence[MessageQueue],
+    ranges: Sequence[tuple[int, int, int | None]],
+) -> Sequence[Selection]:
+    """Return the new offset of each queue, even if it is outside the queue's range.
+
+    ``ranges``: (min offset, max offset, committed offset) per queue. None: no committed offset.
+    UNNAMED: no entry in the file, or a shift without a committed offset.
+    """
+    if target.kind == "time":
+        return PullConsumer(admin, routes=admin.routes).search_offsets(queues, target.number)
+    if target.kind == "file":
+        return [target.offsets.get(queue, UNNAMED) for queue in queues]
+    if target.kind == "shift":
+        return [
+            UNNAMED if committed is None else committed + target.number
+            for _, _, committed in ranges
+        ]
+    if target.kind == "earliest":
+        return [low for low, _, _ in ranges]
+    if target.kind == "latest":
+        return [high for _, high, _ in ranges]
+    return [target.number] * len(queues)
+
+
+def load_offsets(path: str) -> SavedOffsets:
+    """Read an offsets file; ConfigError with the path when it cannot be used."""
+    try:
+        with open(path, encoding="utf-8") as file:
+            text = file.read()
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"offsets file {path}: {_reason(error)}", "is the path right?") from error
+    try:
+        saved = msgspec.convert(loads(text), SavedOffsets)
+    except (RocketMQError, msgspec.ValidationError) as error:
+        raise ConfigError(
+            f"offsets file {path}: {error}", "it is written by offset reset and offset export"
+        ) from error
+    if saved.schema != FILE_SCHEMA:
+        raise ConfigError(f"offsets file {path}: schema {saved.schema}, not {FILE_SCHEMA}")
+    if len(saved.offsets) > FILE_ENTRIES:
+        raise ConfigError(f"offsets file {path}: more than {FILE_ENTRIES} queues")
+    return saved
+
+
+def _reason(error: OSError | UnicodeDecodeError) -> str:
+    return (error.strerror if isinstance(error, OSError) else None) or str(error)
+
+
+def save_offsets(path: str, saved: SavedOffsets) -> None:
+    """Write an offsets file that must not exist yet; ConfigError with the path otherwise."""
+    data = msgspec.json.format(msgspec.json.encode(saved), indent=2)
+    try:
+        with open(path, "xb") as file:
+            file.write(data + b"\n")
+            file.flush()
+    except OSError as error:
+        raise ConfigError(
+            f"offsets file {path}: {error.strerror or error}", "name another file"
+        ) from error
+
+
+def _whole(text: str, word: str) -> int:
+    digits = text.strip()
+    if digits.lstrip("+-").isdigit() and len(digits) < 20:
+        try:
+            return int(digits)
+        except ValueError:
+            pass
+    raise ConfigError(f"not a number of messages: {word!r:.80}", "write shift:-100 or shift:+100")
+
+
+def _natural(text: str, word: str) -> int:
+    digits = text.strip()
+    if digits.isascii() and digits.isdigit() and len(digits) < 20:
+        return int(digits)
+    raise ConfigError(f"not a queue offset: {word!r:.80}", "write a number from 0 on")

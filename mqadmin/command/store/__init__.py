@@ -1,0 +1,1 @@
+"""``mqadmin store``: one module per verb or per kind of file."""

@@ -1,0 +1,259 @@
+"""``mqadmin store inspect``."""
+
+from collections.abc import Iterator
+from typing import Annotated, Any, Literal
+
+from broker.errors import CorruptRecordError, RemoteProtocolError
+from mqadmin.command.declare import Option
+from mqadmin.command.failure import NoResults
+from mqadmin.command.session import Session
+from mqadmin.command.store.damage_report import Damages
+from mqadmin.command.store.noun import NOUN, BodyForm, Limit, Path, Queue, Raw, Topic, stored_id
+from mqadmin.command.values import whole
+from mqadmin.command.window import Begin, End, Time, window
+from mqadmin.inspector.configs import config_rows
+from mqadmin.inspector.damage import checkpoint_damage
+from mqadmin.inspector.directory import StoreDirectory
+from mqadmin.inspector.find import find_id, find_key, message_rows
+from mqadmin.inspector.index import index_rows
+from mqadmin.inspector.query import Query
+from mqadmin.inspector.queues import unit_rows
+from mqadmin.inspector.summary import summarize
+from mqadmin.output.view import Outcome, View
+
+INSPECT_MESSAGES = View(
+    "store.inspect",
+    (
+        "physicalOffset",
+        "topic",
+        "queueId",
+        "queueOffset",
+        "storeTime",
+        "tags",
+        "keys",
+        "storeSize",
+        "bodySize",
+        "crcOk",
+        "body",
+    ),
+)
+INSPECT_QUEUE = View(
+    "store.inspect.consumequeue",
+    ("topic", "queueId", "queueOffset", "physicalOffset", "storeSize", "tagsCode", "batchSize"),
+)
+INSPECT_INDEX = View(
+    "store.inspect.index",
+    (
+        "record",
+        "slot",
+        "entry",
+        "keyHash",
+        "physicalOffset",
+        "timeDiffSeconds",
+        "previousEntry",
+        "beginTime",
+        "endTime",
+        "beginPhysicalOffset",
+        "endPhysicalOffset",
+        "hashSlotCount",
+        "indexCount",
+        "path",
+    ),
+)
+INSPECT_CHECKPOINT = View("store.inspect.checkpoint", single=True)
+INSPECT_STATE = View("store.inspect.state", single=True)
+INSPECT_CONFIG = View("store.inspect.config", keep=("value",))
+_CONFIG_COLUMNS = ("name", "table", "key", "value")
+CONFIG_LINES = View("store.inspect.config", _CONFIG_COLUMNS, wide=_CONFIG_COLUMNS, keep=("value",))
+INSPECT_SUMMARY = View("store.inspect.summary", single=True)
+
+Crc = Annotated[bool | None, Option("--crc/--no-crc", help="Compare each body with its checksum.")]
+
+
+@NOUN.verb(
+    "inspect",
+    view=(
+        INSPECT_MESSAGES,
+        INSPECT_QUEUE,
+        INSPECT_INDEX,
+        INSPECT_CHECKPOINT,
+        INSPECT_CONFIG,
+        INSPECT_STATE,
+        INSPECT_SUMMARY,
+    ),
+    examples=[
+        "mqadmin store inspect /data/store --summary",
+        "mqadmin store inspect /data/store --topic orders --begin -2h --body text",
+        "mqadmin store inspect /data/store --kind consumequeue --topic orders --queue 3",
+        "mqadmin store inspect /data/store/commitlog/00000000000000000000 --from 4096 --limit 5",
+        "mqadmin store inspect /data/store --kind config -o json",
+    ],
+)
+def inspect(
+    session: Session,
+    path: Path,
+    kind: Annotated[
+        Literal["auto", "commitlog", "consumequeue", "index", "checkpoint", "config", "state"],
+        Option("--kind", help="Which files; auto goes by place, name and content."),
+    ] = "auto",
+    topic: Topic = None,
+    queue: Queue = None,
+    key: Annotated[
+        str | None,
+        Option("--key", "-k", metavar="KEY", help="Only messages with this key or uniqKey."),
+    ] = None,
+    message_id: Annotated[
+        str | None,
+        Option(
+            "--id",
+            "-i",
+            metavar="ID",
+            help="Only this offsetMsgId or uniqKey.",
+            parse=stored_id,
+        ),
+    ] = None,
+    from_offset: Annotated[
+        int | None,
+        Option(
+            "--from",
+            metavar="OFFSET",
+            help="Begin here: a physical offset, in ConsumeQueues a queue offset.",
+            parse=whole,
+        ),
+    ] = None,
+    to_offset: Annotated[
+        int | None,
+        Option("--to", metavar="OFFSET", help="End here (not included).", parse=whole),
+    ] = None,
+    begin: Begin = None,
+    end: End = None,
+    time: Time = None,
+    limit: Limit = None,
+    body: BodyForm = "none",
+    raw: Raw = False,
+    crc: Crc = None,
+    summary: Annotated[
+        bool, Option("--summary", help="One record: what the log holds, by topic.")
+    ] = False,
+) -> None:
+    """Show what store files hold: messages, queue units, index entries, markers, configuration.
+
+    A directory shows the messages of its CommitLog in physical order. Damages are reported on
+    stderr with file, physical offset and length (in JSON also under errors); reading goes on at
+    the next record. Nothing is ever written.
+    """
+    store = StoreDirectory(path, kind)
+    if summary:
+        _summary(session, store, crc)
+        return
+    begin, end = window(session, begin, end, time)
+    query = Query(
+        topic=topic,
+        queue_id=queue,
+        key=key,
+        id=message_id,
+        from_offset=from_offset,
+        to_offset=to_offset,
+        begin_ms=begin,
+        end_ms=end,
+        body=body,
+        raw=raw,
+        check_crc=crc is not False,
+    )
+    filtered = query != Query(body=body, raw=raw, check_crc=query.check_crc)
+    nothing = f"nothing in {path} matches" if filtered else ""
+    if store.kind in ("auto", "commitlog"):
+        view, rows = INSPECT_MESSAGES, _messages(store, query)
+    elif store.kind == "consumequeue":
+        view, rows = INSPECT_QUEUE, unit_rows(store, query)
+    elif store.kind == "index":
+        view, rows = INSPECT_INDEX, index_rows(store, query)
+    elif store.kind == "config":
+        view, rows = _config(session, config_rows(store, query))
+    else:
+        _one(session, store)
+        return
+    show(session, view, rows, limit, nothing)
+
+
+def _messages(store: Any, query: Any) -> Iterator[Any]:
+    """Return messages by the most selective query: by id, by key through the index, else a scan."""
+    if query.id is not None:
+        rows: Iterator[Any] = find_id(store, query.id, query)
+    elif query.key is not None:
+        rows = find_key(store, query.key, query)
+    else:
+        rows = message_rows(store, query)
+    return rows
+
+
+def _one(session: Session, store: Any) -> None:
+    """Print the files that contain one record: checkpoint and markers."""
+    if store.kind == "state":
+        session.emit_one(INSPECT_STATE, store.state())
+        return
+
+    try:
+        found = store.checkpoint()
+    except RemoteProtocolError as error:
+        path = store.path if store.path.is_file() else store.path / "checkpoint"
+        raise CorruptRecordError(str(path), 0, error.message) from error
+    if found is None:
+        raise NoResults(f"{store.path}: no checkpoint", "a broker writes one at its first stop")
+    session.emit_one(INSPECT_CHECKPOINT, found)
+    damages = Damages(Outcome())
+    for row in checkpoint_damage(found):
+        damages.add(row)
+    damages.report(session)
+
+
+def _config(session: Session, rows: Iterator[Any]) -> tuple[View, Iterator[Any]]:
+    """Return configuration files: whole in JSON, one line per entry of their tables in a table."""
+    if session.form in ("table", "wide", "csv"):
+        return CONFIG_LINES, config_lines(rows)
+    return INSPECT_CONFIG, rows
+
+
+def config_lines(rows: Iterator[Any]) -> Iterator[Any]:
+    """Yield one line per entry of each table of each file; damage records unchanged."""
+    for row in rows:
+        if not hasattr(row, "value"):
+            yield row  # a damage record
+            continue
+        for table, content in row.value.items():
+            entries = content.items() if isinstance(content, dict) else ((None, content),)
+            for key, value in entries:
+                yield {"name": row.name, "table": table, "key": key, "value": value}
+
+
+def show(
+    session: Session, view: View, rows: Iterator[Any], limit: int | None, nothing: str
+) -> None:
+    """Print rows, and report the damage records among them."""
+    outcome = Outcome()
+    damages = Damages(outcome)
+    wanted = damages.apart(rows)
+    if limit is not None:
+        wanted = _limited(wanted, limit, outcome)
+    try:
+        session.emit(view, wanted, outcome, nothing=nothing)
+    finally:
+        damages.report(session)
+
+
+def _limited(rows: Iterator[Any], limit: int, outcome: Outcome) -> Iterator[Any]:
+    for number, row in enumerate(rows):
+        if number == limit:
+            outcome.truncated = outcome.asked = True
+            outcome.reason = f"--limit {limit} is reached and there are more"
+            return
+        yield row
+
+
+def _summary(session: Session, store: Any, crc: bool | None) -> None:
+    found, rows = summarize(store, check_crc=crc)
+    damages = Damages(Outcome())
+    for row in rows:
+        damages.add(row)
+    session.emit_one(INSPECT_SUMMARY, found)
+    damages.report(session)

@@ -1,0 +1,121 @@
+"""``mqadmin store``: queue, index, config, each about one kind of file."""
+
+from collections.abc import Iterator
+from typing import Annotated, Any
+
+from mqadmin.command.declare import Option
+from mqadmin.command.session import Session
+from mqadmin.command.store.inspect import (
+    CONFIG_LINES,
+    INSPECT_INDEX,
+    INSPECT_QUEUE,
+    config_lines,
+    show,
+)
+from mqadmin.command.store.noun import NOUN, Limit, Path, Queue, Topic
+from mqadmin.command.values import whole
+from mqadmin.inspector.configs import config_rows
+from mqadmin.inspector.directory import StoreDirectory
+from mqadmin.inspector.index import index_rows
+from mqadmin.inspector.query import Query
+from mqadmin.inspector.queues import queue_rows, unit_rows
+from mqadmin.output.view import View
+
+QUEUES = View(
+    "store.queue",
+    (
+        *("topic", "queueId", "minOffset", "maxOffset", "units"),
+        *("firstPhysicalOffset", "lastPhysicalOffset", "kind"),
+    ),
+)
+CONFIG = View("store.config", keep=("value",))
+
+
+@NOUN.verb(
+    "queue",
+    view=(QUEUES, INSPECT_QUEUE),
+    examples=[
+        "mqadmin store queue /data/store",
+        "mqadmin store queue /data/store --topic orders",
+        "mqadmin store queue /data/store --topic orders --queue 3 --units --from 1000 --limit 20",
+    ],
+)
+def queue(
+    session: Session,
+    path: Path,
+    topic: Topic = None,
+    queue: Queue = None,
+    units: Annotated[bool, Option("--units", help="The units themselves.")] = False,
+    from_offset: Annotated[
+        int | None,
+        Option("--from", metavar="N", help="With --units: from this queue offset.", parse=whole),
+    ] = None,
+    to_offset: Annotated[
+        int | None,
+        Option("--to", metavar="N", help="With --units: before this one.", parse=whole),
+    ] = None,
+    limit: Limit = None,
+) -> None:
+    """Show message queues with their bounds, or their units.
+
+    minOffset is the first unit whose record is still in the log, maxOffset the offset that the
+    next message gets.
+    """
+    store = StoreDirectory(path)
+    nothing = f"nothing in {path} matches"
+    if units:
+        query = Query(topic=topic, queue_id=queue, from_offset=from_offset, to_offset=to_offset)
+        show(session, INSPECT_QUEUE, unit_rows(store, query), limit, nothing)
+        return
+    rows = (row for row in queue_rows(store, topic) if queue is None or _id_of(row) == queue)
+    show(session, QUEUES, rows, limit, nothing)
+
+
+def _id_of(row: Any) -> int | None:
+    return getattr(row, "queue_id", None)
+
+
+@NOUN.verb(
+    "index",
+    view=INSPECT_INDEX,
+    examples=[
+        "mqadmin store index /data/store",
+        "mqadmin store index /data/store --entries --key 42 --topic orders",
+    ],
+)
+def index(
+    session: Session,
+    path: Path,
+    entries: Annotated[bool, Option("--entries", help="The entries, too.")] = False,
+    key: Annotated[
+        str | None, Option("--key", "-k", metavar="KEY", help="Only entries of this key.")
+    ] = None,
+    topic: Topic = None,
+    limit: Limit = None,
+) -> None:
+    """Show IndexFiles: what each covers, how full it is, and its entries.
+
+    Entries of a key may belong to another key with the same hash; 'store find' compares them with
+    the records.
+    """
+    rows: Iterator[Any] = index_rows(StoreDirectory(path), Query(topic=topic, key=key))
+    if not entries and key is None:
+        rows = (row for row in rows if getattr(row, "record", "file") == "file")
+    show(session, INSPECT_INDEX, rows, limit, f"no IndexFile in {path}")
+
+
+@NOUN.verb(
+    "config",
+    view=CONFIG,
+    examples=[
+        "mqadmin store config /data/store",
+        "mqadmin store config /data/store --topic orders -o json",
+    ],
+)
+def config(session: Session, path: Path, topic: Topic = None) -> None:
+    """Show the files of config/: topics, groups, offsets; from a backup where one is broken."""
+    rows: Iterator[Any] = config_rows(StoreDirectory(path), Query(topic=topic))
+    view = CONFIG
+    if session.form in ("table", "wide", "csv"):
+        view, rows = CONFIG_LINES, config_lines(rows)
+    show(session, view, rows, None, f"no configuration in {path}")

@@ -1,0 +1,1 @@
+"""Messages of a store as pieces of files: lines of text, Arrow record batches."""

@@ -1,0 +1,116 @@
+"""Reading queues: which, from where, how far."""
+
+import pytest
+
+from broker.client.pull_consumer import PullConsumer
+from broker.common.message_queue import MessageQueue
+from broker.errors import ClientError
+from mqadmin.admin.message.read import Reader, chosen_queues, oldest_store_time, time_ranges
+
+
+@pytest.fixture
+def consumer(admin):
+    return PullConsumer(admin, routes=admin.routes)
+
+
+class TestChosenQueues:
+    def test_all_of_one_broker_or_one(self, admin, broker_a, broker_b):
+        broker_a.store("t")
+        broker_b.store("t")
+        route = admin.routes.get("t")
+        assert len(chosen_queues(route)) == 8
+        assert {queue.broker_name for queue in chosen_queues(route, "broker-b")} == {"broker-b"}
+        assert chosen_queues(route, "broker-b", 3) == [MessageQueue("t", "broker-b", 3)]
+
+    def test_a_missing_name_is_reported_with_the_existing_ones(self, admin, broker_a):
+        broker_a.store("t")
+        route = admin.routes.get("t")
+        with pytest.raises(ClientError, match=r"broker x has no topic t \(it is on broker-a\)"):
+            chosen_queues(route, "x")
+        with pytest.raises(ClientError, match="has no queue 4 on broker-a"):
+            chosen_queues(route, "broker-a", 4)
+
+
+class TestTimeRanges:
+    def queues(self, admin):
+        return admin.routes.get("t").subscribe_queues()[:1]
+
+    def test_open_sides_are_the_whole_queue(self, admin, consumer, broker_a):
+        for _ in range(5):
+            broker_a.store("t")
+        broker_a.expire("t", 0, 2)
+        ((part,), errors) = time_ranges(consumer, self.queues(admin), None, None)
+        assert (part.begin, part.end, part.min_offset, part.max_offset) == (2, 5, 2, 5)
+        assert errors == []
+
+    def test_one_more_on_each_side_for_brokers_that_answer_the_nearest(
+        self, admin, consumer, cluster, broker_a
+    ):
+        times = []
+        for _ in range(6):
+            times.append(broker_a.store("t").store_timestamp)
+            cluster.clock.advance(1_000)
+        ((part,), _) = time_ranges(consumer, self.queues(admin), times[2], times[4])
+        assert (part.begin, part.end) == (1, 5)
+
+    def test_a_queue_that_cannot_be_asked_is_an_error(self, admin, consumer, broker_a):
+        broker_a.store("t")
+        queues = self.queues(admin)
+        broker_a.refuse(29, 1, "broken")
+        parts, errors = time_ranges(consumer, queues, 5, None)
+        assert parts == []
+        assert [error.target for error in errors] == ["t broker-a/0"]
+
+
+class TestReader:
+    def parts(self, admin, consumer):
+        parts, _ = time_ranges(consumer, admin.routes.get("t").subscribe_queues(), None, None)
+        return parts
+
+    def test_in_order_of_time_over_queues(self, admin, consumer, cluster, broker_a, broker_b, rng):
+        for _ in range(100):
+            cluster.clock.advance(rng.randrange(3))
+            rng.choice([broker_a, broker_b]).store("t", rng.randrange(4))
+        reader = Reader(consumer, limit=1_000)
+        times = [
+            one.store_timestamp
+            for _, one in reader.read_all(self.parts(admin, consumer), lambda one: True)
+        ]
+        assert times == sorted(times)
+        assert (len(times), reader.scanned, reader.cut) == (100, 100, False)
+
+    def test_only_wanted_rows_are_returned_but_all_are_counted(self, admin, consumer, broker_a):
+        for number in range(9):
+            broker_a.store("t", keys=str(number))
+        reader = Reader(consumer, limit=1_000)
+        found = list(reader.read_all(self.parts(admin, consumer), lambda one: one.keys == ["7"]))
+        assert [one.queue_offset for _, one in found] == [7]
+        assert reader.scanned == 9
+
+    def test_the_limit_cuts(self, admin, consumer, broker_a):
+        for _ in range(9):
+            broker_a.store("t")
+        reader = Reader(consumer, limit=4)
+        assert len(list(reader.read_all(self.parts(admin, consumer), lambda one: True))) == 4
+        assert reader.cut
+
+    def test_a_queue_that_fails_leaves_the_others(self, admin, consumer, broker_a, broker_b):
+        broker_a.store("t")
+        broker_b.store("t")
+        parts = self.parts(admin, consumer)
+        broker_b.down = True
+        reader = Reader(consumer, limit=100)
+        found = list(reader.read_all(parts, lambda one: True))
+        assert [name for name, _ in found] == ["broker-a"]
+        assert [error.target for error in reader.errors] == ["t broker-b/0"]
+
+
+def test_the_oldest_time_of_several_queues(admin, consumer, cluster, broker_a) -> None:
+    first = broker_a.store("t", 1).store_timestamp
+    cluster.clock.advance(50)
+    broker_a.store("t", 0)
+    queues = [MessageQueue("t", "broker-a", number) for number in range(3)]
+    assert oldest_store_time(admin, consumer, queues) == first
+    assert oldest_store_time(admin, consumer, queues[2:]) is None
+    broker_a.down = True
+    assert oldest_store_time(admin, consumer, queues) is None
