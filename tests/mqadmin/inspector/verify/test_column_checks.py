@@ -1,4 +1,4 @@
-"""The comparison in columns finds exactly what the comparison record by record finds."""
+"""The comparison in columns has the findings of the comparison record by record."""
 
 import random
 from pathlib import Path
