@@ -11,12 +11,12 @@ _NUMBER: Final = re.compile(r"[+-]?\d+(\.\d+)?([eE][+-]?\d+)?", re.ASCII)
 
 
 def json_text(value: Any) -> str:
-    r"""Encode one line of JSON; control and bidi characters and lone surrogates as ``\uXXXX``."""
+    r"""Encode one line of JSON; control characters and unpaired surrogates as ``\uXXXX``."""
     from msgspec import json
 
     try:
         return escape_control(json.encode(value).decode())
-    except UnicodeEncodeError:  # msgspec rejects the lone surrogates of undecodable bytes
+    except UnicodeEncodeError:  # msgspec rejects the unpaired surrogates of undecodable bytes
         import json as plain_json
 
         return plain_json.dumps(value, separators=(",", ":"))

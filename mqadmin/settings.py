@@ -292,7 +292,7 @@ def load_contexts(path: str) -> Contexts:
     except FileNotFoundError:
         return Contexts("", {})
     except (OSError, tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise ConfigError(f"context file ({path}): {error}", "mend or remove the file") from error
+        raise ConfigError(f"context file ({path}): {error}", "repair or remove the file") from error
     named = document.get("contexts", {})
     current = document.get("current", "")
     if not isinstance(named, dict) or not isinstance(current, str):
@@ -303,7 +303,7 @@ def load_contexts(path: str) -> Contexts:
         for word, value in settings.items():
             if word not in CONTEXT_WORDS or not isinstance(value, (str, bool)):
                 raise ConfigError(
-                    f"context file ({path}): contexts.{name}.{word} is no setting",
+                    f"context file ({path}): contexts.{name}.{word} is not a setting",
                     "settings: " + ", ".join(CONTEXT_WORDS),
                 )
     return Contexts(current, named)

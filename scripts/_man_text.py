@@ -114,7 +114,7 @@ PROSE = {
     queue.
 
     store recover reads messages out of anything that still contains records: a damaged store, one
-    file of a lost+found directory. With --output it writes them into a new store.
+    file of a lost+found directory. With --out it writes them into a new store.
     """,
     "limits": """
     store verify compares every body with its checksum, and every value that is stored twice with
@@ -267,7 +267,7 @@ CLUSTER_EXAMPLE = [
 REPAIR_EXAMPLE = [
     "mqadmin store verify /data/store",
     "mqadmin store repair /data/store --dry-run",
-    "mqadmin store repair /data/store --output /data/store.repaired",
+    "mqadmin store repair /data/store --out /data/store.repaired",
     "mqbroker --check --store /data/store.repaired",
 ]
 

@@ -72,6 +72,9 @@ MAY_IMPORT: dict[str, set[str]] = {
         "broker.store.logfile",
         "broker.store.results",
     },
+    # The timers append to the log and read its records: they work on the engine, not below it.
+    "broker.store.timer": CORE
+    | {"broker.store", "broker.store.format", "broker.store.logfile", "broker.store.results"},
     "broker.store": CORE
     | {
         "broker.store.consumequeue",
@@ -86,7 +89,13 @@ MAY_IMPORT: dict[str, set[str]] = {
     "broker.client": CORE | WIRE,
     "broker.server": CORE
     | WIRE
-    | {"broker.store", "broker.store.format", "broker.store.logfile", "broker.store.results"},
+    | {
+        "broker.store",
+        "broker.store.format",
+        "broker.store.logfile",
+        "broker.store.results",
+        "broker.store.timer",
+    },
     # The embedded default: the one place where both roles are put into one process.
     "broker.server.standalone": CORE
     | WIRE
@@ -94,6 +103,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     # Chooses between the two: one role, or both in one process.
     "broker.server.startup": CORE
     | {"broker.server", "broker.server.standalone", "broker.remoting", "broker.store"},
+    # Fixtures for the tests of other projects: a broker and its clients in one process.
+    "broker.testing": CORE | WIRE | {"broker.client", "broker.server", "broker.server.standalone"},
     "broker.__main__": {"broker", "broker.server", "broker.server.startup"},
     "mqadmin": {"broker"},
     "mqadmin.output": {"mqadmin.safe_text"},

@@ -38,6 +38,10 @@ class Route:
         """Return the broker names of the route, sorted."""
         return sorted(self._addresses)
 
+    def addresses(self, broker_name: str) -> dict[int, str]:
+        """Return broker id to address of one broker name; empty if the route has none."""
+        return self._addresses.get(broker_name, {})
+
     def master(self, broker_name: str) -> str | None:
         """Return the address with id 0, None if the broker currently has no master."""
         return self._addresses.get(broker_name, {}).get(MASTER_ID)

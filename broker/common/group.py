@@ -48,6 +48,8 @@ SELF_TEST_PRODUCER_GROUP = "SELF_TEST_P_GROUP"
 MONITOR_CONSUMER_GROUP = "__MONITOR_CONSUMER"
 SCHEDULE_CONSUMER_GROUP = "SCHEDULE_CONSUMER"
 
+RETRY_POLICIES = ("EXPONENTIAL", "CUSTOMIZED")
+
 GROUP_MAX_LENGTH = 120  # so that %RETRY%group has at most 127 characters
 GROUP_MAX_LENGTH_OLD = 255  # the limit of clients up to 5.3.3
 
@@ -153,6 +155,20 @@ def group_config_to_wire(
     return wire
 
 
+def _retry_policy(wire: Mapping[object, object]) -> dict[str, object]:
+    """Return a retry policy with its fields in Java's order; an unknown type is left out.
+
+    The broker only stores it: clients and the proxy read it.
+
+    **Source:** RocketMQ GroupRetryPolicy (fastjson reads an unknown enum constant as null).
+    """
+    return {
+        str(name): value
+        for name, value in sorted(wire.items(), key=lambda item: str(item[0]))
+        if name != "type" or value in RETRY_POLICIES
+    }
+
+
 def group_config_from_wire(wire: Mapping[str, object]) -> SubscriptionGroupConfig:
     """Read a group configuration; absent or null fields get Java's defaults.
 
@@ -167,6 +183,9 @@ def group_config_from_wire(wire: Mapping[str, object]) -> SubscriptionGroupConfi
         elif value is not None:
             known[name] = value
     known["extra"] = extra
+    policy = known.get("groupRetryPolicy")
+    if isinstance(policy, Mapping):
+        known["groupRetryPolicy"] = _retry_policy(policy)
     try:
         return msgspec.convert(known, SubscriptionGroupConfig, strict=False)
     except msgspec.ValidationError as error:

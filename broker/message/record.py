@@ -55,6 +55,7 @@ RECORD_LAYOUT: tuple[FieldSpec, ...] = (
 )
 """The record, field by field, in its v1 IPv4 shape."""
 
+PROPERTIES_LENGTH_SIZE = RECORD_LAYOUT[-2].width
 FIXED_FIELD_COUNT = 15  # totalSize .. bodyLength
 HOST_SHAPES = 4  # (sysFlag >> 4) & 3: bit 0 = born host IPv6, bit 1 = store host IPv6
 HOST_SHAPE_SHIFT = 4
@@ -80,7 +81,7 @@ FIXED_STRUCTS: tuple[Struct, ...] = tuple(
 FIXED_SIZES: tuple[int, ...] = tuple(shape.size for shape in FIXED_STRUCTS)
 """Length of the fixed part per host shape: 88, 100, 100, 112."""
 
-MIN_RECORD_SIZE = FIXED_SIZES[0] + 1 + 2
+MIN_RECORD_SIZE = FIXED_SIZES[0] + 1 + PROPERTIES_LENGTH_SIZE
 """The shortest record: v1, IPv4, with empty body, topic and properties."""
 
 TOPIC_MAX_SIZE_V1 = 127
@@ -129,6 +130,11 @@ class RecordHead(NamedTuple):
 
 
 _new_head = RecordHead._make
+
+
+def peek_record_size(buffer: Buffer, position: int = 0) -> int:
+    """The length stored in the first four bytes of a record; nothing is checked."""
+    return int.from_bytes(buffer[position : position + 4], "big", signed=True)
 
 
 def peek_record(buffer: Buffer, position: int = 0) -> RecordHead | None:
@@ -326,7 +332,7 @@ def _host_shape(message: MessageExt) -> int:
 # --- property CRC (5.x, enabledAppendPropCRC) --------------------------------------------------
 
 PROPERTY_CRC_SIZE = 20
-_PROPERTY_CRC_NAME = b"__CRC32#\x01"
+PROPERTY_CRC_NAME = b"__CRC32#\x01"
 
 
 def encode_property_crc(record_before: Buffer) -> bytes:
@@ -336,12 +342,12 @@ def encode_property_crc(record_before: Buffer) -> bytes:
     MessageDecoder#createCrc32 (5.x).
     """
     digits = f"{crc32(record_before) & 0x7FFFFFFF:010d}"[::-1]
-    return _PROPERTY_CRC_NAME + digits.encode() + b"\x02"
+    return PROPERTY_CRC_NAME + digits.encode() + b"\x02"
 
 
 def check_property_crc(record: Buffer) -> bool | None:
     """Whether a complete record matches its property CRC; None if it has none."""
     tail = bytes(record[-PROPERTY_CRC_SIZE:])
-    if len(tail) < PROPERTY_CRC_SIZE or not tail.startswith(_PROPERTY_CRC_NAME):
+    if len(tail) < PROPERTY_CRC_SIZE or not tail.startswith(PROPERTY_CRC_NAME):
         return None
     return tail == encode_property_crc(record[:-PROPERTY_CRC_SIZE])

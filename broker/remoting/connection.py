@@ -9,7 +9,8 @@ responses of one read together. The endpoint decides how each request is handled
 
 Back-pressure: when the transport's write buffer exceeds the pause mark, reading stops and decoded
 frames wait in ``backlog``; beyond the limit the connection is closed. When serving the frames of
-one read takes longer than one time slice, the rest waits there until other peers were served.
+one read takes longer than one time slice, the rest waits there until other peers were served
+(:class:`ServingShare`).
 
 **Source:** RocketMQ NettyRemotingAbstract#processMessageReceived, #processResponseCommand,
 NettyRemotingServer.NettyConnectManageHandler.
@@ -21,6 +22,7 @@ import asyncio
 import logging
 import time
 from collections import deque
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, cast
 
 from broker.common.address import encode_host, format_address
@@ -37,6 +39,7 @@ from broker.remoting.limits import (
     CALL_TIMEOUT_MS,
     FLUSH_BYTES,
     JOIN_LIMIT_BYTES,
+    SERVE_ITERATION_S,
     SERVE_SLICE_S,
     UNSENT_COUNTED_BYTES,
 )
@@ -59,6 +62,56 @@ FLAG_RESPONSE = 1
 FLAG_ONEWAY = 2
 
 
+class ServingShare:
+    """The part of each event-loop iteration in which requests are served, for all connections.
+
+    A connection serves for one slice. When the share of an iteration is used up, connections wait
+    here and continue in the next iterations, first come, first served: however many peers are
+    active, an iteration takes no longer than the share and the last request of one peer.
+    """
+
+    __slots__ = ("_call_soon", "_ends_s", "_scheduled", "_waiting", "frames")
+
+    def __init__(self, call_soon: Callable[[Callable[[], None]], object]) -> None:
+        self._call_soon = call_soon
+        self.frames = 0  # deferred requests of all connections
+        self._ends_s: float | None = None
+        self._scheduled = False
+        self._waiting: deque[Connection] = deque()
+
+    def begin(self, now_s: float) -> float:
+        """Return the time until which a slice that begins now may last; in the past: wait."""
+        ends_s = self._ends_s
+        if ends_s is None:
+            ends_s = self._ends_s = now_s + SERVE_ITERATION_S
+            self._schedule()
+        return min(ends_s, now_s + SERVE_SLICE_S)
+
+    def wait(self, connection: Connection) -> None:
+        """Queue a connection that has frames left; its ``end_yield`` is called in its turn."""
+        self._waiting.append(connection)
+        self._schedule()
+
+    def _used_up(self) -> bool:
+        return self._ends_s is not None and _now_s() > self._ends_s
+
+    def _schedule(self) -> None:
+        if not self._scheduled:
+            self._scheduled = True
+            self._call_soon(self._next_iteration)
+
+    def _next_iteration(self) -> None:
+        self._scheduled = False
+        self._ends_s = None
+        waiting = self._waiting
+        for _ in range(len(waiting)):
+            waiting.popleft().end_yield()
+            if self._used_up():
+                break
+        if waiting:
+            self._schedule()
+
+
 class Connection(asyncio.Protocol):
     """The asyncio protocol of one peer; handlers receive it as their first argument.
 
@@ -76,12 +129,15 @@ class Connection(asyncio.Protocol):
         "calls",
         "closed",
         "decoder",
+        "deferred_bytes",
+        "deferred_s",
         "dialled",
         "endpoint",
         "lost",
         "out",
         "out_bytes",
         "paused",
+        "read_bytes",
         "received",
         "remote_address",
         "remote_host",
@@ -109,6 +165,10 @@ class Connection(asyncio.Protocol):
         self.unfinished = 0
         self.unsent = 0
         self.yielding = False
+        # Frames in backlog that wait for their turn: since when, and the bytes charged for them.
+        self.deferred_s = 0.0
+        self.deferred_bytes = 0
+        self.read_bytes = 0
         self.lost: Exception | None = None
         self.active_tick = endpoint.tick
         self.remote_address = ""
@@ -141,6 +201,7 @@ class Connection(asyncio.Protocol):
         endpoint = self.endpoint
         self.active_tick = endpoint.tick
         self.received += 1
+        self.read_bytes = len(data)
         endpoint.lag.arm(endpoint.loop)
         try:
             commands = self.decoder.feed(data)
@@ -149,6 +210,8 @@ class Connection(asyncio.Protocol):
             if commands:
                 if self.backlog:
                     self.backlog.extend(commands)
+                    if self.deferred_s:
+                        endpoint.share.frames += len(commands)
                 else:
                     self._serve(commands)
             self._refuse_broken()
@@ -194,7 +257,7 @@ class Connection(asyncio.Protocol):
         self.closed = True
         self.lost = self.lost or exc
         self._drop_unfinished()
-        self.backlog.clear()
+        self._drop_backlog()
         self.out.clear()
         calls, self.calls = self.calls, {}
         for future in calls.values():
@@ -221,50 +284,81 @@ class Connection(asyncio.Protocol):
         if not self.yielding and not self.serving:
             self._serve_backlog()
 
-    def _yield(self, rest: list[RemotingCommand]) -> None:
-        """Defer the remaining frames so that other peers are served first."""
-        self.backlog.extend(rest)
+    def _yield(self, rest: list[RemotingCommand], since_s: float) -> None:
+        """Defer the remaining frames, received at ``since_s``, so that other peers come first."""
+        if not self.deferred_bytes:
+            self.deferred_bytes = self.read_bytes
+            self.endpoint.memory.charge(self, self.deferred_bytes)
+        rest = self.endpoint.defer(self, rest)
+        self.backlog.extendleft(reversed(rest))
+        self.deferred_s = since_s
         self.yielding = True
         if not self.dialled and not self.closed:
             self.transport.pause_reading()
-        self.endpoint.loop.call_soon(self._end_yield)
+        self.endpoint.share.wait(self)
 
-    def _end_yield(self) -> None:
+    def end_yield(self) -> None:
+        """Continue with the frames that were deferred."""
         self.yielding = False
-        if not self.closed and not self.paused:
+        if self.paused:
+            # From now on the requests wait for their own peer, which must read its responses first.
+            self._end_wait()
+        elif not self.closed:
             self._serve_backlog()
 
     def _serve_backlog(self) -> None:
         """Serve the frames of ``backlog``; resume reading when it is empty."""
         if self.backlog:
             commands = list(self.backlog)
-            self.backlog.clear()
-            self._serve(commands)
+            since_s = self.deferred_s
+            self._drop_backlog()
+            self._serve(commands, since_s)
         self._refuse_broken()
         if not self.paused and not self.yielding and not self.closed and not self.dialled:
             self.transport.resume_reading()
 
+    def _end_wait(self) -> None:
+        if self.deferred_s:
+            self.endpoint.share.frames -= len(self.backlog)
+            self.deferred_s = 0.0
+
+    def _drop_backlog(self) -> None:
+        self._end_wait()
+        if self.deferred_bytes:
+            self.endpoint.memory.release(self, self.deferred_bytes)
+            self.deferred_bytes = 0
+        self.backlog.clear()
+
     # ---- requests of the peer
 
-    def _serve(self, commands: list[RemotingCommand]) -> None:
+    def _serve(self, commands: list[RemotingCommand], since_s: float = 0.0) -> None:
+        """Serve frames; ``since_s`` is the time at which they were deferred, 0 if they were not."""
         endpoint = self.endpoint
         out = self.out
+        then_s = _now_s()
+        ends_s = endpoint.share.begin(then_s)
+        if then_s > ends_s:
+            self._yield(commands, since_s or then_s)
+            return
+        late_ms = (then_s - since_s) * 1000 if since_s else -1.0
         self.serving = True
-        began_s = then_s = _now_s()
         try:
             for position, command in enumerate(commands):
                 if position:
                     now_s = _now_s()
                     if now_s - then_s > LAG_LIMIT_S:
-                        endpoint.lag.ran(commands[position - 1].code, now_s - then_s)
-                    if now_s - began_s > SERVE_SLICE_S:
-                        self._yield(commands[position:])
+                        endpoint.slow(commands[position - 1].code, now_s - then_s)
+                    if now_s > ends_s:
+                        self._yield(commands[position:], since_s or now_s)
                         break
                     then_s = now_s
                 if command.flag & FLAG_RESPONSE:
                     self._answered(command)
                     continue
-                answer = endpoint.answer(self, command)
+                if late_ms >= 0:
+                    answer = endpoint.answer_late(self, command, late_ms)
+                else:
+                    answer = endpoint.answer(self, command)
                 if answer is None:
                     continue
                 if type(answer) is bytes:
@@ -282,7 +376,7 @@ class Connection(asyncio.Protocol):
             else:
                 now_s = _now_s()
                 if now_s - then_s > LAG_LIMIT_S:
-                    endpoint.lag.ran(commands[-1].code, now_s - then_s)
+                    endpoint.slow(commands[-1].code, now_s - then_s)
         finally:
             self.serving = False
         if out:
@@ -310,7 +404,7 @@ class Connection(asyncio.Protocol):
         self.endpoint.report_refused(self.remote_address, text)
         self.lost = error
         self.close()
-        self.backlog.clear()
+        self._drop_backlog()
 
     # ---- outgoing responses and requests
 
@@ -468,7 +562,7 @@ class Connection(asyncio.Protocol):
         self.lost = self.lost or error
         self._drop_unfinished()
         self.out.clear()
-        self.backlog.clear()
+        self._drop_backlog()
         self.transport.abort()
 
 

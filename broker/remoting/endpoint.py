@@ -20,7 +20,7 @@ from broker.common.text import truncate
 from broker.errors import BrokerError, LocalProtocolError, RocketMQError
 from broker.remoting.access import AccessRules
 from broker.remoting.budget import MemoryBudget
-from broker.remoting.connection import Buffer, Connection
+from broker.remoting.connection import Buffer, Connection, ServingShare
 from broker.remoting.lag import LoopLag
 from broker.remoting.lane import Lane
 from broker.remoting.limits import (
@@ -117,6 +117,7 @@ class Endpoint:
         self.memory.on_over = self._over_limit
         self._evicting = False
         self.lag = LoopLag(name)
+        self.share = ServingShare(lambda call: self.loop.call_soon(call))
         self.evicted_connections = 0
         self.tick = 0
         self.refused_connections = 0
@@ -127,6 +128,10 @@ class Endpoint:
         self._scan_timer: asyncio.TimerHandle | None = None
         self._lane_timers: dict[str, asyncio.TimerHandle] = {}
         self._loop: asyncio.AbstractEventLoop | None = None
+        self._smallest_queue = min(
+            (lane.limits.queue_limit for lane in self.lanes.values()), default=1
+        )
+        self.on_slow: Callable[[int, float], None] | None = None
         self._drained: asyncio.Future[None] | None = None
 
     @property
@@ -173,9 +178,77 @@ class Endpoint:
             if refusal is not None:
                 return self._encode(command, refusal)
         lane = route.lane
+        if lane.rejecting:
+            return self._busy(command, f"[REJECTREQUEST]{lane.rejecting}")
         if lane.queue or lane.running >= lane.limits.concurrency:
             return self._enqueue(connection, command, route)
         return self._begin(connection, command, route)
+
+    def answer_late(
+        self, connection: Connection, command: RemotingCommand, waited_ms: float
+    ) -> Encoded | None:
+        """Handle a request that waited for its turn; SYSTEM_BUSY if its lane allows less.
+
+        **Source:** RocketMQ BrokerFastFailure#cleanExpiredRequestInQueue
+        """
+        route = self.routes.get(command.code)
+        if route is not None and route.lane.rejecting:
+            return self._busy(command, f"[PCBUSY_CLEAN_QUEUE]{route.lane.rejecting}")
+        if route is None or not 0 < route.lane.limits.wait_ms <= waited_ms:
+            return self.answer(connection, command)
+        route.lane.expired += 1
+        return self._busy(command, _waited_too_long(route.lane, waited_ms, self.share.frames))
+
+    def defer(
+        self, connection: Connection, commands: list[RemotingCommand]
+    ) -> list[RemotingCommand]:
+        """Count requests that wait for their turn; answer and drop those that find a full lane.
+
+        **Source:** RocketMQ NettyRemotingAbstract#processRequestCommand (RejectedExecution)
+        """
+        share = self.share
+        if share.frames + len(commands) <= self._smallest_queue:
+            share.frames += len(commands)
+            return commands
+        kept = []
+        for command in commands:
+            route = self.routes.get(command.code)
+            if route is None or share.frames < route.lane.limits.queue_limit:
+                share.frames += 1
+                kept.append(command)
+                continue
+            route.lane.overloaded += 1
+            reason = f"[OVERLOAD]the {route.lane.name} lane is full: {share.frames} requests wait"
+            busy = self._busy(command, reason)
+            if busy is not None:
+                connection.send(busy)
+        return kept
+
+    def slow(self, code: int, seconds: float) -> None:
+        """Record a request that held up the loop for longer than the limit."""
+        self.lag.ran(code, seconds)
+        if self.on_slow is not None:
+            self.on_slow(code, seconds * 1000)
+
+    def reject_lane(self, name: str, reason: str) -> None:
+        """Answer SYSTEM_BUSY to the requests of a lane that have been received so far.
+
+        That is, to those read in this iteration of the loop and in the next one.
+
+        **Source:** RocketMQ NettyRequestProcessor#rejectRequest
+        """
+        lane = self._lane(name)
+
+        def end() -> None:
+            lane.rejecting = ""
+
+        if not lane.rejecting:
+            # The second call_soon runs after the sockets have been read once more.
+            self.loop.call_soon(self.loop.call_soon, end)
+        lane.rejecting = reason
+
+    def _busy(self, command: RemotingCommand, remark: str) -> Encoded | None:
+        return self._encode(command, response(command, ResponseCode.SYSTEM_BUSY, remark))
 
     def _begin(
         self, connection: Connection, command: RemotingCommand, route: Route
@@ -333,8 +406,7 @@ class Endpoint:
         else:
             self._watch(lane)
             return None
-        busy = response(command, ResponseCode.SYSTEM_BUSY, f"[OVERLOAD]{reason}")
-        return self._encode(command, busy)
+        return self._busy(command, f"[OVERLOAD]{reason}")
 
     def _watch(self, lane: Lane[Suspended]) -> None:
         """Set a timer for the time at which the lane's oldest queued request expires."""
@@ -355,11 +427,7 @@ class Endpoint:
     def _drop_aged(self, lane: Lane[Suspended], job: Suspended, waited_ms: float) -> None:
         connection, command, _ = job
         self.memory.release(connection, _held_bytes(command))
-        remark = (
-            f"[TIMEOUT_CLEAN_QUEUE]waited {waited_ms:.0f} ms in the {lane.name} lane, "
-            f"size of queue: {len(lane.queue)}"
-        )
-        answer = self._encode(command, response(command, ResponseCode.SYSTEM_BUSY, remark))
+        answer = self._busy(command, _waited_too_long(lane, waited_ms, len(lane.queue)))
         if answer is not None:
             connection.send(answer)
 
@@ -515,6 +583,13 @@ def _held_bytes(command: RemotingCommand) -> int:
     """Return the memory cost of a queued request in bytes."""
     fields = sum(len(name) + len(value) for name, value in command.ext_fields.items())
     return HELD_REQUEST_BYTES + len(command.body) + fields
+
+
+def _waited_too_long(lane: Lane[Suspended], waited_ms: float, queued: int) -> str:
+    return (
+        f"[TIMEOUT_CLEAN_QUEUE]waited {waited_ms:.0f} ms in the {lane.name} lane, "
+        f"size of queue: {queued}"
+    )
 
 
 def _title(command: RemotingCommand) -> str:

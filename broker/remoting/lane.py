@@ -22,10 +22,11 @@ class Lane(Generic[Job]):
 
     The owner starts a job immediately while the queue is empty and ``running`` is below the limit,
     else it calls ``enqueue``. After a job has ended it takes jobs to start from ``next_job``.
-    ``expire`` drops jobs that waited too long.
+    ``expire`` drops jobs that waited too long. ``rejecting`` is the reason why no request of the
+    family is served at present, or empty.
     """
 
-    __slots__ = ("expired", "limits", "name", "overloaded", "queue", "running")
+    __slots__ = ("expired", "limits", "name", "overloaded", "queue", "rejecting", "running")
 
     def __init__(self, name: str, limits: LaneLimits) -> None:
         self.name = name
@@ -34,6 +35,7 @@ class Lane(Generic[Job]):
         self.queue: deque[tuple[float, Job]] = deque()
         self.overloaded = 0
         self.expired = 0
+        self.rejecting = ""
 
     def enqueue(self, job: Job, now_ms: float) -> bool:
         """Queue ``job``; False when the queue is full (counted in ``overloaded``)."""

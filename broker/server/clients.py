@@ -10,7 +10,7 @@ member that changed their size last, or to another member after that one has lef
 **Source:** RocketMQ ConsumerManager, ConsumerGroupInfo, ProducerManager, ClientChannelInfo.
 """
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -139,10 +139,14 @@ def _channel_bytes(group: str, channel: ClientChannel) -> int:
 
 
 class ConsumerManager:
-    """All online consumer groups, found by group, topic and connection."""
+    """All online consumer groups, found by group, topic and connection.
+
+    ``on_group_gone`` receives the name of a group whose last member has left.
+    """
 
     def __init__(self, memory: Memory | None = None) -> None:
         self._memory = memory if memory is not None else _default_memory()
+        self.on_group_gone: Callable[[str], None] | None = None
         self._groups: dict[str, ConsumerGroup] = {}
         self._of_connection: dict[Connection, set[str]] = {}
 
@@ -224,6 +228,8 @@ class ConsumerManager:
             found.charge_subscriptions(self._memory, heir, found.subscription_bytes)
         if not found.channels:
             del self._groups[group]
+            if self.on_group_gone is not None:
+                self.on_group_gone(group)
         return True
 
     def drop_connection(self, connection: "Connection") -> list[str]:
@@ -253,10 +259,38 @@ class ProducerManager:
         self._memory = memory if memory is not None else _default_memory()
         self._groups: dict[str, dict[Connection, ClientChannel]] = {}
         self._of_connection: dict[Connection, set[str]] = {}
+        # client id → its connections, the latest registration last, with their memberships
+        self._of_client: dict[str, dict[Connection, int]] = {}
+        self._turn = 0
+
+    def available_channel(self, group: str) -> ClientChannel | None:
+        """Return a live member of a group, the members in turn; None if none can take a request.
+
+        A member that does not read its responses is passed over.
+
+        **Source:** RocketMQ ProducerManager#getAvailableChannel.
+        """
+        members = self._groups.get(group)
+        if not members:
+            return None
+        self._turn += 1
+        channels = list(members.values())
+        for step in range(len(channels)):
+            channel = channels[(self._turn + step) % len(channels)]
+            if not channel.connection.closed and not channel.connection.paused:
+                return channel
+        return None
 
     def get(self, group: str) -> list[ClientChannel]:
         """Return the online members of a group, empty if it has none."""
         return list(self._groups.get(group, {}).values())
+
+    def find_connection(self, client_id: str) -> "Connection | None":
+        """Return the connection on which a client registered last, None if it is offline.
+
+        **Source:** RocketMQ ProducerManager#findChannel.
+        """
+        return next(reversed(self._of_client.get(client_id, {})), None)
 
     def groups(self) -> list[str]:
         """Return the names of the online groups, sorted."""
@@ -271,10 +305,22 @@ class ProducerManager:
         members = self._groups.setdefault(group, {})
         old = members.get(channel.connection)
         if old is not None:
-            self._memory.release(channel.connection, _channel_bytes(group, old))
+            self._forget(group, old)
         self._memory.charge(channel.connection, _channel_bytes(group, channel))
         members[channel.connection] = channel
         self._of_connection.setdefault(channel.connection, set()).add(group)
+        connections = self._of_client.setdefault(channel.client_id, {})
+        connections[channel.connection] = connections.get(channel.connection, 0) + 1
+
+    def _forget(self, group: str, channel: ClientChannel) -> None:
+        """Undo the accounting of one membership."""
+        self._memory.release(channel.connection, _channel_bytes(group, channel))
+        connections = self._of_client[channel.client_id]
+        connections[channel.connection] -= 1
+        if not connections[channel.connection]:
+            del connections[channel.connection]
+            if not connections:
+                del self._of_client[channel.client_id]
 
     def unregister(self, group: str, connection: "Connection") -> bool:
         """Remove the member of this connection; True if it was a member."""
@@ -282,7 +328,7 @@ class ProducerManager:
         channel = members.pop(connection, None) if members is not None else None
         if members is None or channel is None:
             return False
-        self._memory.release(connection, _channel_bytes(group, channel))
+        self._forget(group, channel)
         if not members:
             del self._groups[group]
         groups = self._of_connection.get(connection)

@@ -26,6 +26,7 @@ from broker.common.settings import (
 )
 from broker.errors import ConfigError, LocalProtocolError
 from broker.remoting.access import AccessRules
+from broker.remoting.limits import LaneLimits
 
 
 class BrokerConfig(msgspec.Struct, frozen=True, kw_only=True):
@@ -54,10 +55,22 @@ class BrokerConfig(msgspec.Struct, frozen=True, kw_only=True):
     lite_pull_message_enable: bool = True
     enable_property_filter: bool = False
     filter_support_retry: bool = False
+    enable_calc_filter_bit_map: bool = False
+    max_error_rate_of_bloom_filter: int = 20
+    expect_consumer_num_use_filter: int = 32
+    filter_data_clean_time_span: int = DAY_MS
     notify_consumer_ids_changed_enable: bool = True
     use_server_side_reset_offset: bool = True
+    store_reply_message_enable: bool = True
     reject_transaction_message: bool = False
+    transaction_time_out: int = 6_000
+    transaction_check_max: int = 15
+    transaction_check_interval: int = 30_000
+    transaction_op_msg_max_size: int = 4_096
+    transaction_op_batch_interval: int = 3_000
     start_accept_send_request_time_stamp: int = 0
+    recall_message_enable: bool = False
+    allow_recall_when_broker_not_writeable: bool = True
     validate_system_topic_when_update_topic: bool = True
     enable_mixed_message_type: bool = False
     register_name_server_period: int = 30_000
@@ -68,12 +81,58 @@ class BrokerConfig(msgspec.Struct, frozen=True, kw_only=True):
     server_channel_max_idle_time_seconds: int = 120
     send_thread_pool_queue_capacity: int = 10_000
     pull_thread_pool_queue_capacity: int = 100_000
+    broker_fast_failure_enable: bool = True
+    wait_time_mills_in_send_queue: int = 200
+    wait_time_mills_in_pull_queue: int = 5_000
+    wait_time_mills_in_lite_pull_queue: int = 5_000
+    wait_time_mills_in_heartbeat_queue: int = 31_000
+    wait_time_mills_in_transaction_queue: int = 3_000
+    wait_time_mills_in_ack_queue: int = 3_000
+    wait_time_mills_in_admin_broker_queue: int = 5_000
+    lite_pull_thread_pool_queue_capacity: int = 100_000
+    reply_thread_pool_queue_capacity: int = 10_000
+    ack_thread_pool_queue_capacity: int = 100_000
+    end_transaction_pool_queue_capacity: int = 100_000
+    query_thread_pool_queue_capacity: int = 20_000
+    heartbeat_thread_pool_queue_capacity: int = 50_000
+    admin_broker_thread_pool_queue_capacity: int = 10_000
+    slave_read_enable: bool = False
+    disable_consume_if_consumer_read_slowly: bool = False
+    consumer_fallbehind_threshold: int = 16 * 1024 * 1024 * 1024
+    cold_data_flow_control_enable: bool = False
+    cg_cold_read_threshold: int = 3 * 1024 * 1024
+    global_cold_read_threshold: int = 100 * 1024 * 1024
     config_black_list: str = "configBlackList;brokerConfigPath"
     default_query_max_num: int = 32
+    default_message_request_mode: str = "PULL"
+    default_pop_share_queue_num: int = -1
+    server_load_balancer_enable: bool = True
+    enable_pop_buffer_merge: bool = False
+    enable_pop_batch_ack: bool = False
+    pop_ck_stay_buffer_time: int = 10_000
+    pop_ck_stay_buffer_time_out: int = 3_000
+    pop_ck_max_buffer_size: int = 200_000
+    pop_ck_offset_max_queue_size: int = 20_000
+    pop_polling_size: int = 1024
+    max_pop_polling_size: int = 100_000
+    pop_from_retry_probability: int = 20
+    enable_retry_topic_v2: bool = False
+    retrieve_message_from_pop_retry_topic_v1: bool = True
+    pop_response_return_actual_retry_topic: bool = False
+    enable_pop_message_threshold: bool = False
+    pop_inflight_message_threshold: int = 10_000
+    init_pop_offset_by_check_msg_in_mem: bool = True
+    revive_queue_num: int = 8
+    skip_when_ck_re_put_reach_max_times: bool = False
     max_held_pulls: int = 100_000
     max_connections: int = 20_000
     admin_hosts: str = ""
     allow_remote_admin: bool = False
+
+    @property
+    def is_slave(self) -> bool:
+        """True with brokerRole=SLAVE."""
+        return self.broker_role == "SLAVE"
 
 
 SETTINGS: Final[dict[str, Setting]] = {
@@ -88,7 +147,7 @@ SETTINGS: Final[dict[str, Setting]] = {
         "listenPort", "", "port to listen on; the port two below serves too", bounds=(0, 65_535)
     ),
     "namesrv_addr": Setting("namesrvAddr", "", "name servers, host:port separated by ';'"),
-    "broker_role": Setting("brokerRole", "", "ASYNC_MASTER or SYNC_MASTER; slaves are not served"),
+    "broker_role": Setting("brokerRole", "", "ASYNC_MASTER, SYNC_MASTER or SLAVE"),
     "broker_permission": Setting(
         "brokerPermission", "", "4 read, 2 write, 6 both", live=True, bounds=(0, 7)
     ),
@@ -132,6 +191,27 @@ SETTINGS: Final[dict[str, Setting]] = {
     "filter_support_retry": Setting(
         "filterSupportRetry", "", "apply SQL92 filters to retried messages", live=True
     ),
+    "enable_calc_filter_bit_map": Setting(
+        "enableCalcFilterBitMap",
+        "",
+        "write the Bloom bits of SQL92 filters into extension units (enableConsumeQueueExt)",
+        live=True,
+    ),
+    "max_error_rate_of_bloom_filter": Setting(
+        "maxErrorRateOfBloomFilter", "%", "wrong matches of the Bloom bits", bounds=(1, 99)
+    ),
+    "expect_consumer_num_use_filter": Setting(
+        "expectConsumerNumUseFilter",
+        "groups",
+        "groups with an SQL92 filter per topic that the Bloom bits are made for",
+        bounds=(1, 10_000),
+    ),
+    "filter_data_clean_time_span": Setting(
+        "filterDataCleanTimeSpan",
+        "ms",
+        "keep the SQL92 filter of a group that is off-line",
+        bounds=(0, INT_MAX),
+    ),
     "notify_consumer_ids_changed_enable": Setting(
         "notifyConsumerIdsChangedEnable", "", "tell consumers when their group changes", live=True
     ),
@@ -141,8 +221,46 @@ SETTINGS: Final[dict[str, Setting]] = {
         "reset offsets on the broker, group on-line or not",
         live=True,
     ),
+    "store_reply_message_enable": Setting(
+        "storeReplyMessageEnable", "", "store replies in the reply topic too", live=True
+    ),
     "reject_transaction_message": Setting(
-        "rejectTransactionMessage", "", "refuse half messages (this broker always does)"
+        "rejectTransactionMessage", "", "refuse half messages", live=True
+    ),
+    "transaction_time_out": Setting(
+        "transactionTimeOut",
+        "ms",
+        "age of a half message before its first check",
+        live=True,
+        bounds=(0, DAY_MS),
+    ),
+    "transaction_check_max": Setting(
+        "transactionCheckMax",
+        "checks",
+        "checks before a half message is moved to TRANS_CHECK_MAX_TIME_TOPIC",
+        live=True,
+        bounds=(0, INT_MAX),
+    ),
+    "transaction_check_interval": Setting(
+        "transactionCheckInterval",
+        "ms",
+        "between two checks of undecided half messages",
+        live=True,
+        bounds=(100, DAY_MS),
+    ),
+    "transaction_op_msg_max_size": Setting(
+        "transactionOpMsgMaxSize",
+        "bytes",
+        "size of a full op message; 0: one per half message, as RocketMQ 4.9 reads it",
+        live=True,
+        bounds=(0, 1_000_000),
+    ),
+    "transaction_op_batch_interval": Setting(
+        "transactionOpBatchInterval",
+        "ms",
+        "wait before an op message that is not full is written",
+        live=True,
+        bounds=(0, HOUR_MS),
     ),
     "start_accept_send_request_time_stamp": Setting(
         "startAcceptSendRequestTimeStamp",
@@ -150,6 +268,15 @@ SETTINGS: Final[dict[str, Setting]] = {
         "refuse sends before this time",
         live=True,
         bounds=(0, LONG_MAX),
+    ),
+    "recall_message_enable": Setting(
+        "recallMessageEnable", "", "let producers recall timer messages that are not due", live=True
+    ),
+    "allow_recall_when_broker_not_writeable": Setting(
+        "allowRecallWhenBrokerNotWriteable",
+        "",
+        "recall messages even without write permission (brokerPermission)",
+        live=True,
     ),
     "validate_system_topic_when_update_topic": Setting(
         "validateSystemTopicWhenUpdateTopic", "", "refuse changes of system topics", live=True
@@ -182,14 +309,134 @@ SETTINGS: Final[dict[str, Setting]] = {
     "send_thread_pool_queue_capacity": Setting(
         "sendThreadPoolQueueCapacity",
         "requests",
-        "sends in work before SYSTEM_BUSY",
+        "sends that wait before SYSTEM_BUSY",
         bounds=(1, 10_000_000),
     ),
     "pull_thread_pool_queue_capacity": Setting(
         "pullThreadPoolQueueCapacity",
         "requests",
-        "pulls in work before SYSTEM_BUSY",
+        "pulls that wait before SYSTEM_BUSY",
         bounds=(1, 10_000_000),
+    ),
+    "broker_fast_failure_enable": Setting(
+        "brokerFastFailureEnable", "", "answer SYSTEM_BUSY to requests that waited too long"
+    ),
+    "wait_time_mills_in_send_queue": Setting(
+        "waitTimeMillsInSendQueue",
+        "ms",
+        "longest wait of such a request for its turn",
+        bounds=(1, HOUR_MS),
+    ),
+    "wait_time_mills_in_pull_queue": Setting(
+        "waitTimeMillsInPullQueue",
+        "ms",
+        "longest wait of such a request for its turn",
+        bounds=(1, HOUR_MS),
+    ),
+    "wait_time_mills_in_lite_pull_queue": Setting(
+        "waitTimeMillsInLitePullQueue",
+        "ms",
+        "longest wait of such a request for its turn",
+        bounds=(1, HOUR_MS),
+    ),
+    "wait_time_mills_in_heartbeat_queue": Setting(
+        "waitTimeMillsInHeartbeatQueue",
+        "ms",
+        "longest wait of such a request for its turn",
+        bounds=(1, HOUR_MS),
+    ),
+    "wait_time_mills_in_transaction_queue": Setting(
+        "waitTimeMillsInTransactionQueue",
+        "ms",
+        "longest wait of such a request for its turn",
+        bounds=(1, HOUR_MS),
+    ),
+    "wait_time_mills_in_ack_queue": Setting(
+        "waitTimeMillsInAckQueue",
+        "ms",
+        "longest wait of such a request for its turn",
+        bounds=(1, HOUR_MS),
+    ),
+    "wait_time_mills_in_admin_broker_queue": Setting(
+        "waitTimeMillsInAdminBrokerQueue",
+        "ms",
+        "longest wait of such a request for its turn",
+        bounds=(1, HOUR_MS),
+    ),
+    "lite_pull_thread_pool_queue_capacity": Setting(
+        "litePullThreadPoolQueueCapacity",
+        "requests",
+        "lite pulls that wait before SYSTEM_BUSY",
+        bounds=(1, 10_000_000),
+    ),
+    "reply_thread_pool_queue_capacity": Setting(
+        "replyThreadPoolQueueCapacity",
+        "requests",
+        "replies that wait before SYSTEM_BUSY",
+        bounds=(1, 10_000_000),
+    ),
+    "ack_thread_pool_queue_capacity": Setting(
+        "ackThreadPoolQueueCapacity",
+        "requests",
+        "acks that wait before SYSTEM_BUSY",
+        bounds=(1, 10_000_000),
+    ),
+    "end_transaction_pool_queue_capacity": Setting(
+        "endTransactionPoolQueueCapacity",
+        "requests",
+        "transaction ends that wait before SYSTEM_BUSY",
+        bounds=(1, 10_000_000),
+    ),
+    "query_thread_pool_queue_capacity": Setting(
+        "queryThreadPoolQueueCapacity",
+        "requests",
+        "queries that wait before SYSTEM_BUSY",
+        bounds=(1, 10_000_000),
+    ),
+    "heartbeat_thread_pool_queue_capacity": Setting(
+        "heartbeatThreadPoolQueueCapacity",
+        "requests",
+        "heartbeats that wait before SYSTEM_BUSY",
+        bounds=(1, 10_000_000),
+    ),
+    "admin_broker_thread_pool_queue_capacity": Setting(
+        "adminBrokerThreadPoolQueueCapacity",
+        "requests",
+        "administrative requests that wait before SYSTEM_BUSY",
+        bounds=(1, 10_000_000),
+    ),
+    "slave_read_enable": Setting(
+        "slaveReadEnable", "", "suggest a slave to consumers that read old messages", live=True
+    ),
+    "disable_consume_if_consumer_read_slowly": Setting(
+        "disableConsumeIfConsumerReadSlowly",
+        "",
+        "disable groups that are too far from the end of the log",
+        live=True,
+    ),
+    "consumer_fallbehind_threshold": Setting(
+        "consumerFallbehindThreshold",
+        "bytes",
+        "distance at which such a group is disabled",
+        live=True,
+        bounds=(0, LONG_MAX),
+    ),
+    "cold_data_flow_control_enable": Setting(
+        "coldDataFlowControlEnable", "", "limit how much old data groups read", live=True
+    ),
+    "cg_cold_read_threshold": Setting(
+        "cgColdReadThreshold",
+        "bytes",
+        "old data that one group may read in 5 s",
+        live=True,
+        bounds=(0, LONG_MAX),
+    ),
+    "global_cold_read_threshold": Setting(
+        "globalColdReadThreshold",
+        "bytes",
+        "old data that all groups together may read in 5 s",
+        live=True,
+        bounds=(0, LONG_MAX),
     ),
     "config_black_list": Setting(
         "configBlackList", "", "keys that UPDATE_BROKER_CONFIG must not touch, separated by ';'"
@@ -200,6 +447,105 @@ SETTINGS: Final[dict[str, Setting]] = {
         "most answers of a query by unique key",
         live=True,
         bounds=(1, 100_000),
+    ),
+    "default_message_request_mode": Setting(
+        "defaultMessageRequestMode", "", "PULL or POP: how groups without a mode consume", live=True
+    ),
+    "default_pop_share_queue_num": Setting(
+        "defaultPopShareQueueNum",
+        "members",
+        "members whose queues a popping member shares; 0 or less: all",
+        live=True,
+        bounds=(-1, 10_000),
+    ),
+    "server_load_balancer_enable": Setting(
+        "serverLoadBalancerEnable", "", "distribute queues in assignment requests", live=True
+    ),
+    "enable_pop_buffer_merge": Setting(
+        "enablePopBufferMerge",
+        "",
+        "merge check points and acks in memory before they are written",
+        live=True,
+    ),
+    "enable_pop_batch_ack": Setting(
+        "enablePopBatchAck", "", "write the merged acks of a check point as one record", live=True
+    ),
+    "pop_ck_stay_buffer_time": Setting(
+        "popCkStayBufferTime",
+        "ms",
+        "time that a check point stays in memory",
+        bounds=(1_500, HOUR_MS),
+    ),
+    "pop_ck_stay_buffer_time_out": Setting(
+        "popCkStayBufferTimeOut",
+        "ms",
+        "check points are written this long before their invisible time ends",
+        bounds=(1_500, HOUR_MS),
+    ),
+    "pop_ck_max_buffer_size": Setting(
+        "popCkMaxBufferSize", "check points", "most check points in memory", bounds=(0, 10_000_000)
+    ),
+    "pop_ck_offset_max_queue_size": Setting(
+        "popCkOffsetMaxQueueSize",
+        "check points",
+        "most check points in memory of one queue of a group",
+        bounds=(1, 1_000_000),
+    ),
+    "pop_polling_size": Setting(
+        "popPollingSize",
+        "requests",
+        "waiting pops of one topic, group and queue",
+        bounds=(0, 1_000_000),
+    ),
+    "max_pop_polling_size": Setting(
+        "maxPopPollingSize", "requests", "waiting pops of the broker", bounds=(0, 10_000_000)
+    ),
+    "pop_from_retry_probability": Setting(
+        "popFromRetryProbability",
+        "%",
+        "pops that look into the retry topic first",
+        live=True,
+        bounds=(0, 100),
+    ),
+    "enable_retry_topic_v2": Setting(
+        "enableRetryTopicV2", "", "store retried pop messages in %RETRY%group+topic", live=True
+    ),
+    "retrieve_message_from_pop_retry_topic_v1": Setting(
+        "retrieveMessageFromPopRetryTopicV1",
+        "",
+        "with version 2 also pop from %RETRY%group_topic",
+        live=True,
+    ),
+    "pop_response_return_actual_retry_topic": Setting(
+        "popResponseReturnActualRetryTopic",
+        "",
+        "show popped retry messages under their retry topic",
+        live=True,
+    ),
+    "enable_pop_message_threshold": Setting(
+        "enablePopMessageThreshold", "", "stop pops of a queue with many in flight", live=True
+    ),
+    "pop_inflight_message_threshold": Setting(
+        "popInflightMessageThreshold",
+        "messages",
+        "in flight in one queue of a group before its pops stop",
+        live=True,
+        bounds=(0, INT_MAX),
+    ),
+    "init_pop_offset_by_check_msg_in_mem": Setting(
+        "initPopOffsetByCheckMsgInMem",
+        "",
+        "a new pop group starts at the first message if it is in memory",
+        live=True,
+    ),
+    "revive_queue_num": Setting(
+        "reviveQueueNum", "queues", "queues of the revive topic", bounds=(1, 256)
+    ),
+    "skip_when_ck_re_put_reach_max_times": Setting(
+        "skipWhenCKRePutReachMaxTimes",
+        "",
+        "give up a message that cannot be revived after 17 attempts",
+        live=True,
     ),
     "max_held_pulls": Setting(
         "maxHeldPulls",
@@ -222,7 +568,7 @@ FIELD_OF_KEY: Final[dict[str, str]] = {setting.key: name for name, setting in SE
 DEFAULTS: Final = BrokerConfig()
 
 REGISTER_PERIOD_BOUNDS_MS: Final = (10_000, 60_000)
-FOREIGN_ROLES: Final = {"SLAVE"}
+ROLES: Final = ("ASYNC_MASTER", "SYNC_MASTER", "SLAVE")
 
 
 def from_properties(properties: Mapping[str, str], base: BrokerConfig = DEFAULTS) -> BrokerConfig:
@@ -241,15 +587,20 @@ def to_properties(config: BrokerConfig) -> dict[str, str]:
 def check(config: BrokerConfig) -> BrokerConfig:
     """Return ``config``; ConfigError when a value is invalid or not supported by this broker."""
     check_bounds(SETTINGS, config)
-    if config.broker_role in FOREIGN_ROLES:
+    if config.broker_role not in ROLES:
         raise ConfigError(
-            f"brokerRole={config.broker_role}: this broker cannot be a slave",
-            "set brokerRole=ASYNC_MASTER, or run the slave with Java RocketMQ",
+            f"brokerRole={config.broker_role}: unknown role", f"use one of {', '.join(ROLES)}"
         )
-    if config.broker_role not in ("ASYNC_MASTER", "SYNC_MASTER"):
-        raise ConfigError(f"brokerRole={config.broker_role}: unknown role", "use ASYNC_MASTER")
-    if config.broker_id != 0:
-        raise ConfigError(f"brokerId={config.broker_id}: a master has brokerId 0", "set brokerId=0")
+    if config.is_slave and not config.broker_id:
+        raise ConfigError(
+            "brokerRole=SLAVE: brokerId is 0",
+            "set brokerId=1 or higher, or brokerRole=ASYNC_MASTER",
+        )
+    if config.broker_id and not config.is_slave:
+        raise ConfigError(
+            f"brokerId={config.broker_id}: a master has brokerId 0",
+            "set brokerId=0, or brokerRole=SLAVE",
+        )
     if not config.broker_name or not config.broker_cluster_name:
         raise ConfigError("brokerName and brokerClusterName must not be empty")
     for address in name_servers(config):
@@ -257,6 +608,9 @@ def check(config: BrokerConfig) -> BrokerConfig:
             parse_address(address)
         except LocalProtocolError as error:
             raise ConfigError(f"namesrvAddr: {error.message}", error.hint) from None
+    if config.default_message_request_mode not in ("PULL", "POP"):
+        mode = config.default_message_request_mode
+        raise ConfigError(f"defaultMessageRequestMode={mode}: unknown mode", "use PULL or POP")
     access_rules(config)
     return config
 
@@ -276,3 +630,38 @@ def name_servers(config: BrokerConfig) -> list[str]:
     """Return the configured name server addresses, in order, without blanks and duplicates."""
     parts = (part.strip() for part in config.namesrv_addr.replace(",", ";").split(";"))
     return list(dict.fromkeys(part for part in parts if part))
+
+
+def lane_limits(config: BrokerConfig) -> dict[str, LaneLimits]:
+    """Return the limits of each request family; without fast failure requests do not age.
+
+    **Source:** RocketMQ BrokerController#initializeResources, BrokerFastFailure.
+    """
+    limits = {
+        "send": (config.send_thread_pool_queue_capacity, config.wait_time_mills_in_send_queue),
+        "reply": (config.reply_thread_pool_queue_capacity, 0),
+        "pull": (config.pull_thread_pool_queue_capacity, config.wait_time_mills_in_pull_queue),
+        "litePull": (
+            config.lite_pull_thread_pool_queue_capacity,
+            config.wait_time_mills_in_lite_pull_queue,
+        ),
+        "ack": (config.ack_thread_pool_queue_capacity, config.wait_time_mills_in_ack_queue),
+        "transaction": (
+            config.end_transaction_pool_queue_capacity,
+            config.wait_time_mills_in_transaction_queue,
+        ),
+        "query": (config.query_thread_pool_queue_capacity, 0),
+        "heartbeat": (
+            config.heartbeat_thread_pool_queue_capacity,
+            config.wait_time_mills_in_heartbeat_queue,
+        ),
+        "admin": (
+            config.admin_broker_thread_pool_queue_capacity,
+            config.wait_time_mills_in_admin_broker_queue,
+        ),
+    }
+    ages = config.broker_fast_failure_enable
+    return {
+        lane: LaneLimits(queue_limit=queue, wait_ms=wait_ms if ages else 0)
+        for lane, (queue, wait_ms) in limits.items()
+    }

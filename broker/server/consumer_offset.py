@@ -60,6 +60,14 @@ class ConsumerOffsetManager:
         if self._commits % COMMITS_PER_VERSION == 0:
             self.data_version.bump(self._clock.now_ms())
 
+    def merge(self, table: Mapping[str, Mapping[int, int]]) -> None:
+        """Take over the entries of another broker's table; other entries stay."""
+        for key, queues in table.items():
+            own = self.table.setdefault(key, {})
+            if any(own.get(queue_id) != offset for queue_id, offset in queues.items()):
+                own.update(queues)
+                self.changed = True
+
     def forget(self, group: str, topic: str, queue_id: int) -> None:
         """Remove the committed offset and the pending reset of one queue."""
         key = f"{topic}@{group}"

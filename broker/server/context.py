@@ -12,13 +12,19 @@ from typing import TYPE_CHECKING
 from broker.common.address import encode_host, format_address
 from broker.common.clock import Clock
 from broker.common.topic import retry_topic
+from broker.filter.bloom import bloom_shape
 from broker.remoting.budget import MemoryBudget
 from broker.remoting.endpoint import peer_memory
 from broker.remoting.limits import ServerLimits
+from broker.remoting.protocol.body.ha import HARuntimeInfo
 from broker.remoting.server import host_address
 from broker.server.clients import ConsumerManager, ProducerManager
+from broker.server.cold_data.control import ColdDataControl
+from broker.server.cold_data.slow_consumers import SlowConsumers
 from broker.server.config import BrokerConfig
 from broker.server.consumer_offset import ConsumerOffsetManager
+from broker.server.filter.consumer_filter import ConsumerFilterManager
+from broker.server.ha.durability import PutDurability
 from broker.server.long_polling import PullRequestHold, SuspendedPull
 from broker.server.message_filter import MatcherCache
 from broker.server.rebalance_lock import RebalanceLockManager
@@ -30,7 +36,10 @@ from broker.server.topic_config import TopicConfigManager
 if TYPE_CHECKING:
     from broker.remoting.server import Connection, RemotingServer
     from broker.server.persistence import ConfigStore
+    from broker.server.pop.service import PopService
     from broker.server.schedule import ScheduleMessageService
+    from broker.server.timer.timer_service import TimerService
+    from broker.server.transaction.service import TransactionalMessageService
     from broker.store.message_store import MessageStore
 
 Announce = Callable[[Iterable[str]], Awaitable[None]]
@@ -57,11 +66,15 @@ class BrokerContext:
         "announce",
         "boot_ms",
         "clock",
+        "cold_data",
         "config",
         "consumers",
         "delays",
+        "durability",
         "files",
+        "filters",
         "groups",
+        "ha_status",
         "holds",
         "locks",
         "matchers",
@@ -70,14 +83,18 @@ class BrokerContext:
         "on_config_change",
         "on_suspend",
         "on_wake",
+        "pop",
         "producers",
         "server",
         "settings",
+        "slow_consumers",
         "soon",
         "stats",
         "store",
         "store_host",
+        "timers",
         "topics",
+        "transactions",
     )
 
     def __init__(self, settings: Settings, store: "MessageStore", clock: Clock) -> None:
@@ -86,9 +103,11 @@ class BrokerContext:
         self.config = config
         self.clock = clock
         self.store = store
+        self.durability = PutDurability(store, None, 1)
         self.boot_ms = clock.now_ms()
-        self.topics = TopicConfigManager(config, clock)
-        self.groups = SubscriptionGroupManager(config, clock)
+        lmq = settings.store.enable_lmq
+        self.topics = TopicConfigManager(config, clock, lmq_enabled=lmq)
+        self.groups = SubscriptionGroupManager(config, clock, lmq_enabled=lmq)
         self.offsets = ConsumerOffsetManager(clock)
         self.memory: MemoryBudget[Connection] = peer_memory(ServerLimits())
         self.consumers = ConsumerManager(self.memory)
@@ -96,12 +115,29 @@ class BrokerContext:
         self.locks = RebalanceLockManager()
         self.holds = PullRequestHold(config.max_held_pulls, self.memory)
         self.matchers = MatcherCache()
+        self.filters = ConsumerFilterManager(
+            clock,
+            bloom_shape(
+                config.max_error_rate_of_bloom_filter, config.expect_consumer_num_use_filter
+            ),
+            config.filter_data_clean_time_span,
+        )
+        self.consumers.on_group_gone = self.filters.unregister
+        self.cold_data = ColdDataControl(
+            self.boot_ms, config.cg_cold_read_threshold, config.global_cold_read_threshold
+        )
         self.stats = BrokerStats(self.boot_ms)
+        self.slow_consumers = SlowConsumers(self.groups)
         self.announce: Announce = _announce_nowhere
         self.soon: CallSoon = _at_once
         self.delays: ScheduleMessageService | None = None
+        self.transactions: TransactionalMessageService | None = None
+        self.timers: TimerService | None = None
         self.files: ConfigStore | None = None
+        self.pop: PopService | None = None
         self.server: RemotingServer | None = None
+        # The state of replication, as GET_BROKER_HA_STATUS answers it.
+        self.ha_status: Callable[[], HARuntimeInfo] = self._without_slaves
         self.on_config_change: list[Callable[[], None]] = []
         self.on_suspend: Callable[[], None] | None = None
         self.on_wake: Callable[[list[SuspendedPull]], None] | None = None
@@ -109,6 +145,11 @@ class BrokerContext:
         self.store_host = b""
         self.set_address(config.broker_ip1 or "127.0.0.1", config.listen_port)
         self.topics.on_change.append(self._update_batch_topics)
+        self._calculate_bit_maps()
+
+    def _calculate_bit_maps(self) -> None:
+        enabled = self.config.enable_calc_filter_bit_map
+        self.store.reput.calculate_bit_map = self.filters.calculate_bit_map if enabled else None
 
     def set_address(self, host: str, port: int) -> None:
         """Announce ``host:port`` from now on; records stored from now on carry its IP address.
@@ -118,11 +159,18 @@ class BrokerContext:
         self.store_host = encode_host(host_address(host), port)
         self.address = format_address(host, port)
 
+    def _without_slaves(self) -> HARuntimeInfo:
+        end = self.store.max_physical_offset
+        return HARuntimeInfo(master=True, master_commit_log_max_offset=end)
+
     def set_config(self, config: BrokerConfig) -> None:
         """Apply changed settings to every table that keeps them, and notify the listeners."""
         self.config = config
         self.topics.config = config
         self.groups.config = config
+        self.cold_data.group_limit = config.cg_cold_read_threshold
+        self.cold_data.global_limit = config.global_cold_read_threshold
+        self._calculate_bit_maps()
         for listener in self.on_config_change:
             listener()
 

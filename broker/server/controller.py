@@ -20,17 +20,25 @@ from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, Final
 
 from broker.common.clock import Clock, SystemClock
-from broker.common.topic import SCHEDULE_TOPIC, is_lmq_topic, is_system_topic
+from broker.common.topic import SCHEDULE_TOPIC, TIMER_TOPIC, is_lmq_topic, is_system_topic
 from broker.errors import StoreError
 from broker.remoting.client import RemotingClient
 from broker.remoting.daemon import shown_host
-from broker.remoting.server import Connection, LaneLimits, RemotingServer, ServerLimits
+from broker.remoting.protocol.rpc import RPC
+from broker.remoting.server import Connection, RemotingServer, ServerLimits
 from broker.server import config as role
 from broker.server.config import BrokerConfig
 from broker.server.context import BrokerContext
 from broker.server.deadline_timer import DeadlineTimer
+from broker.server.ha.replication import Replication
 from broker.server.notifications import notify_members
 from broker.server.persistence import ConfigStore
+from broker.server.pop.assignment.route_lookup import RouteLookup
+from broker.server.pop.files import PopFiles
+from broker.server.pop.processor.table import make_handlers as pop_handlers
+from broker.server.pop.processor.table import make_service
+from broker.server.pop.timers import PopTimers
+from broker.server.pop.wheel_timer import WheelTimer
 from broker.server.processor.pull import PullMessageProcessor
 from broker.server.processor.table import make_handlers
 from broker.server.registration import Registrar
@@ -38,19 +46,28 @@ from broker.server.schedule import MAX_WAIT_MS, ScheduleMessageService
 from broker.server.settings import Settings
 from broker.server.stats import SAMPLE_MS, TOPIC_PUT_NUMS, TOPIC_PUT_SIZE
 from broker.server.table_writer import Done
+from broker.server.timer.timer_service import TimerService
+from broker.server.transaction.bridge import TransactionalMessageBridge
+from broker.server.transaction.check_service import TransactionalMessageCheckService
+from broker.server.transaction.service import TransactionalMessageService
 from broker.store.config import parse_delay_levels
 from broker.store.logfile.disk import Disk
 from broker.store.message_store import MessageStore
 from broker.store.results import RecoveryReport
+from broker.store.timer.timer_message_store import TimerMessageStore
 
 log = logging.getLogger("broker.server")
 
 # topic, queue id, queue offset after the message, tags code, store time, raw properties
 Arrival = tuple[str, int, int, int, int, bytes]
 
+SEND_LANE: Final = "send"
 DRAIN_MS: Final = 3_000
 TICK_MS: Final = 5_000
+LEAST_TICK_MS: Final = 100
+SLOW_CONSUMERS_MS: Final = 180_000
 SCAN_CLIENTS_MS: Final = 10_000
+CLEAN_POP_MS: Final = 60_000
 VIP_PORT_DISTANCE: Final = 2
 _NAMED_TOPICS: Final = 10
 
@@ -87,11 +104,31 @@ class BrokerController:
             soon=self._call_soon,
             run=self._in_thread,
         )
+        self._client = RemotingClient(name="broker", on_close=self._name_server_lost)
+        self._registrar = Registrar(self.context, self._client)
+        # Before the processors: it decides what their sends wait for.
+        self._replication = Replication(self.context, self._clock, self._client, self._registrar)
         self._pulls = PullMessageProcessor(self.context)
         self.context.on_wake = self._pulls.arrived
         self.context.on_suspend = self._arm_pull_timer
+        self._pop_timer = WheelTimer(self.store)
+        self._pop = self.context.pop = make_service(self.context, self._pop_timer)
+        self._pop_timers = PopTimers(self._pop, self._clock)
+        self._pop_files = PopFiles(
+            settings.store.root, self._disk, soon=self._call_soon, run=self._in_thread
+        )
+        routes = RouteLookup(
+            self._client,
+            self._clock,
+            lambda: role.name_servers(self.context.config),
+            self.context.topics.get,
+            lambda: self.context.config.broker_name,
+        )
         self._server = RemotingServer(
-            make_handlers(self.context, self._pulls),
+            {
+                **make_handlers(self.context, self._pulls),
+                **pop_handlers(self.context, self._pop, routes),
+            },
             limits=_limits(config),
             clock=self._clock,
             name="broker",
@@ -100,16 +137,29 @@ class BrokerController:
             memory=self.context.memory,
         )
         self.context.server = self._server
-        self._client = RemotingClient(name="broker", on_close=self._name_server_lost)
-        self._registrar = Registrar(self.context, self._client)
+        self._server.on_slow = self._request_was_slow
         self._pull_timer = DeadlineTimer(self._clock, self._expire_suspended_pulls)
         self._delay_timer = DeadlineTimer(self._clock, self._deliver_delays)
         self._tick_timer: asyncio.TimerHandle | None = None
+        self._transactions = self._make_transactions()
         self._due: dict[str, float] = {}
         self._writing: asyncio.Future[None] | None = None
         self._background: set[asyncio.Task[None]] = set()
         self._changed_topics: set[str] = set()
         self._started = False
+
+    def _make_transactions(self) -> TransactionalMessageCheckService:
+        context, clock = self.context, self._clock
+        bridge = TransactionalMessageBridge(
+            self.store, context.offsets, clock, lambda: context.store_host
+        )
+        service = context.transactions = TransactionalMessageService(
+            bridge, clock, lambda: context.config, lambda: context.delays
+        )
+        service.on_committed = self._delivered
+        return TransactionalMessageCheckService(
+            service, clock, lambda: context.config, context.producers, context.topics
+        )
 
     @property
     def addresses(self) -> list[str]:
@@ -129,8 +179,9 @@ class BrokerController:
         config = self.context.config
         assert self.context.files is not None
         self.context.files.check()
+        self._pop_files.check()
         # In a thread: the event loop handles signals during a long recovery.
-        report_recovery(await self._loop.run_in_executor(None, self.store.load))
+        report_recovery(await self._loop.run_in_executor(None, self._load_store))
         try:
             self._load_tables()
             await self._persist_tables()
@@ -138,7 +189,10 @@ class BrokerController:
             listen = self._listen or [(config.bind_address, config.listen_port)]
             await self._server.start(_with_vip(listen))
             self._announce_address(listen[0][0])
+            port = int(self._server.addresses[0].rpartition(":")[2])
+            await self._replication.listen(listen[0][0], port)
         except BaseException:
+            await self._replication.stop()
             await self._server.close()
             self.store.shutdown()
             raise
@@ -147,8 +201,39 @@ class BrokerController:
         self.store.add_arriving_listener(self._delay_arrived, {SCHEDULE_TOPIC})
         self.context.announce = self._registrar.announce
         await self._registrar.start()
-        self._deliver_delays()
+        self._replication.follow()
+        if not config.is_slave:
+            self._start_delivery()
         self._tick()
+
+    def _start_delivery(self) -> None:
+        """Start the services that append: delays, timers, transactions, revival of pops.
+
+        A slave has none of them: it receives from its master what they append.
+        """
+        if self.context.timers is not None:
+            self.store.add_arriving_listener(self._timer_arrived, {TIMER_TOPIC})
+            self.context.timers.start()
+        self._pop_timers.start(self.store)
+        self._deliver_delays()
+        self._transactions.start()
+
+    def _load_store(self) -> RecoveryReport:
+        """Load the store and the timers; after a failure the store is closed again."""
+        report = self.store.load()
+        if not self.store.config.timer_wheel_enable or self.context.config.is_slave:
+            return report
+        try:
+            timers = TimerMessageStore(self.store)
+            report.notes += timers.load(clean=report.clean)
+        except BaseException:
+            self.store.shutdown()
+            raise
+        self.context.timers = TimerService(
+            timers, self._clock, self.store.config.timer_flush_interval_ms, self._in_thread
+        )
+        timers.on_delivered = self._delivered
+        return report
 
     def _load_tables(self) -> None:
         context = self.context
@@ -161,6 +246,10 @@ class BrokerController:
         )
         context.delays.on_delivered = self._delivered
         context.files.load_delays(context)
+        self._pop_files.load(self._pop)
+        if context.timers is not None:
+            self._pop_timer.attach(context.timers.timers)
+        self._pop.revive.load()
         context.topics.on_change.append(self._topics_changed)
         _report_unknown_topics(context)
 
@@ -187,21 +276,30 @@ class BrokerController:
         self._started = False
         self._pull_timer.cancel()
         self._delay_timer.cancel()
+        if self.context.timers is not None:
+            self.context.timers.stop()
         if self._tick_timer is not None:
             self._tick_timer.cancel()
         await self._registrar.stop()
+        await self._replication.stop()
         self._pulls.resume(self.context.holds.take_all())
+        self._pop_timers.stop()
         await self._server.close(DRAIN_MS)
         await self._client.close()
+        self._transactions.stop()
         context = self.context
         assert context.files is not None
         await self._persist_tables()
         if self._writing is not None:
             await asyncio.wait({self._writing})
         try:
+            self._pop.flush_buffer()
             context.files.save_progress(context)
+            self._pop_files.save_orders(self._pop)
         except (StoreError, OSError) as error:
             log.error("offsets not written: %s", error)
+        if context.timers is not None:
+            await context.timers.close()
         self.store.shutdown()
 
     # ---- callbacks of the store and the tables
@@ -234,6 +332,10 @@ class BrokerController:
         delays = self.context.delays
         if delays is not None:
             self._wake_delays_in(delays.wait_ms(arrival[3]))
+
+    def _timer_arrived(self, *_: *Arrival) -> None:
+        if self.context.timers is not None:
+            self.context.timers.wake()
 
     def _delivered(self, topic: str, size: int) -> None:
         stats = self.context.stats
@@ -273,9 +375,21 @@ class BrokerController:
     def _connection_closed(self, connection: Connection) -> None:
         context = self.context
         context.holds.drop_connection(connection)
+        self._pop.drop_connection(connection)
         context.producers.drop_connection(connection)
         for group in context.consumers.drop_connection(connection):
             notify_members(context, group)
+
+    def _request_was_slow(self, code: int, ms: float) -> None:
+        """Answer SYSTEM_BUSY to the sends that waited while the disk held up an append.
+
+        **Source:** RocketMQ SendMessageProcessor#rejectRequest, BrokerFastFailure.
+        """
+        limit_ms = self.store.config.os_page_cache_busy_time_out_mills
+        rpc = RPC.get(code)
+        if rpc is not None and rpc.lane == SEND_LANE and ms >= limit_ms:
+            log.warning("an append was held up for %.0f ms, the limit is %d ms", ms, limit_ms)
+            self._server.reject_lane(SEND_LANE, "the broker's disk is busy, try again later")
 
     def _name_server_lost(self, connection: Connection) -> None:
         if self._started:
@@ -297,7 +411,7 @@ class BrokerController:
         self._delay_timer.arm(self._clock.monotonic_ms() + wait_ms)
 
     def _deliver_delays(self) -> None:
-        if not self._started or self.context.delays is None:
+        if not self._started or self.context.delays is None or self.context.config.is_slave:
             return
         try:
             wait_ms = self.context.delays.deliver_due()
@@ -309,28 +423,48 @@ class BrokerController:
 
     def _tick(self) -> None:
         assert self._loop is not None
-        self._tick_timer = self._loop.call_later(TICK_MS / 1000, self._tick)
+        self._tick_timer = self._loop.call_later(self._tick_ms() / 1000, self._tick)
         context = self.context
-        if self._is_due("progress", context.config.flush_consumer_offset_interval):
-            self._save_progress()
+        offsets = self._is_due("offsets", context.config.flush_consumer_offset_interval)
+        delays = self._is_due("delays", self.store.config.flush_delay_offset_interval)
+        if offsets or delays:
+            self._save_progress(offsets=offsets, delays=delays)
+        if offsets:
             context.topics.retry_write()
             context.groups.retry_write()
+            self._pop.modes.retry_write()
         if self._is_due("stats", SAMPLE_MS):
             context.stats.sample(context.now_ms())
         if self._is_due("clients", SCAN_CLIENTS_MS):
             self._scan_clients()
+        if self._is_due("pop", CLEAN_POP_MS):
+            self._pop.clean()
+        if self._is_due("slow consumers", SLOW_CONSUMERS_MS):
+            context.slow_consumers.disable(context.config)
         if self._is_due("clean", self.store.config.clean_resource_interval):
             self.store.clean_expired(context.now_ms())
+            if context.timers is not None:
+                context.timers.delete_expired()
 
-    def _save_progress(self) -> None:
+    def _tick_ms(self) -> int:
+        """Return the time until the next tick: shorter if an interval is."""
+        offsets_ms = self.context.config.flush_consumer_offset_interval
+        delays_ms = self.store.config.flush_delay_offset_interval
+        return max(LEAST_TICK_MS, min(TICK_MS, offsets_ms, delays_ms))
+
+    def _save_progress(self, *, offsets: bool, delays: bool) -> None:
         """Write offsets in a thread: a sync must not block the event loop."""
         assert self._loop is not None
         assert self.context.files is not None
         if self._writing is not None and not self._writing.done():
             return  # the disk is slow: the next tick writes these changes too
-        job = self.context.files.snapshot_progress(self.context)
-        if job is not None:
-            self._writing = self._loop.run_in_executor(None, job)
+        jobs = [
+            self.context.files.snapshot_progress(self.context, offsets=offsets, delays=delays),
+            self._pop_files.snapshot_orders(self._pop),
+        ]
+        due = [job for job in jobs if job is not None]
+        if due:
+            self._writing = self._loop.run_in_executor(None, _run_all, due)
             self._writing.add_done_callback(self._progress_saved)
 
     def _progress_saved(self, writing: "asyncio.Future[None]") -> None:
@@ -345,7 +479,7 @@ class BrokerController:
             self._due[name] = now_ms + period_ms
             return False
         # Due at the tick that is nearest to the due time.
-        if now_ms + TICK_MS / 2 < due_ms:
+        if now_ms + self._tick_ms() / 2 < due_ms:
             return False
         self._due[name] = now_ms + period_ms
         return True
@@ -360,6 +494,11 @@ class BrokerController:
             channel.connection.close(f"client {channel.client_id} sent no heartbeat")
 
 
+def _run_all(jobs: Sequence[Callable[[], None]]) -> None:
+    for job in jobs:
+        job()
+
+
 def report_recovery(report: RecoveryReport) -> None:
     """Log what the recovery found and changed; no output after a clean stop."""
     if not report.clean:
@@ -370,7 +509,7 @@ def report_recovery(report: RecoveryReport) -> None:
             report.milliseconds,
             report.dispatched,
         )
-    for damage in report.damages:
+    for damage in report.damaged_regions:
         log.error(
             "%s: %d bytes at physical offset %d: %s: %s",
             damage.path,
@@ -412,14 +551,5 @@ def _limits(config: BrokerConfig) -> ServerLimits:
     return ServerLimits(
         connections=config.max_connections,
         idle_ms=config.server_channel_max_idle_time_seconds * 1000,
-        lanes={
-            "send": LaneLimits(queue_limit=config.send_thread_pool_queue_capacity, wait_ms=200),
-            "pull": LaneLimits(queue_limit=config.pull_thread_pool_queue_capacity, wait_ms=5_000),
-            "litePull": LaneLimits(
-                queue_limit=config.pull_thread_pool_queue_capacity, wait_ms=5_000
-            ),
-            "query": LaneLimits(queue_limit=20_000),
-            "heartbeat": LaneLimits(queue_limit=50_000, wait_ms=31_000),
-            "admin": LaneLimits(queue_limit=10_000, wait_ms=5_000),
-        },
+        lanes=role.lane_limits(config),
     )

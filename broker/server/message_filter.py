@@ -16,6 +16,7 @@ from broker.common.subscription import SubscriptionData, build_subscription, is_
 from broker.errors import RemoteProtocolError
 from broker.message.properties import decode_properties
 from broker.remoting.budget import MemoryBudget
+from broker.store.format.consumequeue import ConsumeQueueExtUnit
 
 MAX_EXPRESSION_CHARS: Final = 16 * 1024
 """Longest expression. Compiling runs on the event loop and takes about 10 ms at this length."""
@@ -33,11 +34,13 @@ class Matcher(msgspec.Struct, frozen=True):
     """A compiled filter.
 
     ``tags`` tests the tags code of a ConsumeQueue unit, ``properties`` the raw property string of a
-    record; None accepts everything. ``held_bytes`` is an estimate of its memory.
+    record, ``ext`` the extension unit, which may exclude a message before its record is read; None
+    accepts everything. ``held_bytes`` is an estimate of its memory.
     """
 
     tags: Callable[[int], bool] | None = None
     properties: Callable[[bytes], bool] | None = None
+    ext: Callable[[ConsumeQueueExtUnit], bool] | None = None
     held_bytes: int = 0
 
 

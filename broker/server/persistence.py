@@ -55,6 +55,7 @@ class ConfigStore:
         self._lmq_offsets = ConfigFile(os.path.join(folder, files.LMQ_CONSUMER_OFFSET), disk)
         self._offsets = self._lmq_offsets if lmq_enabled else self._plain_offsets
         self._delays = ConfigFile(os.path.join(folder, files.DELAY_OFFSET), disk)
+        self._filters = ConfigFile(os.path.join(folder, files.CONSUMER_FILTER), disk)
         self._topics_seen = files.TopicsFile()
         self._groups_seen = files.SubscriptionGroupFile()
         self._offsets_seen = files.ConsumerOffsetFile()
@@ -82,6 +83,9 @@ class ConfigStore:
             self._offsets_seen = offsets
             light = {key: {0: offset} for key, offset in (offsets.lmq_offsets or {}).items()}
             context.offsets.load({**offsets.offsets, **light}, offsets.data_version)
+        filters = _load(self._filters, _decode_filters)
+        if filters is not None:
+            context.filters.load(filters)
         self.attach(context)
 
     def attach(self, context: "BrokerContext") -> None:
@@ -115,6 +119,7 @@ class ConfigStore:
         _load(self._groups, files.decode_subscription_group, tell=False)
         _load(self._offsets, files.decode_consumer_offset, tell=False)
         _load(self._delays, files.decode_delay_offset, tell=False)
+        _load(self._filters, _decode_filters, tell=False)
 
     def load_delays(self, context: "BrokerContext") -> None:
         """Fill the delay offsets; called after the store is open, because its queues bound them."""
@@ -148,7 +153,9 @@ class ConfigStore:
         job()
         return True
 
-    def snapshot_progress(self, context: "BrokerContext") -> Job | None:
+    def snapshot_progress(
+        self, context: "BrokerContext", *, offsets: bool = True, delays: bool = True
+    ) -> Job | None:
         """Return the job of :meth:`save_progress` for another thread; None if nothing changed.
 
         Encoding and syncing a large offset table would block the event loop too long, so the job
@@ -156,9 +163,17 @@ class ConfigStore:
         to its end at this call (:class:`FlushBarrier`). If the job fails, its tables are marked as
         changed again.
         """
-        tables = [table for table in (context.offsets, context.delays) if table is not None]
-        changed = [table for table in tables if table.changed]
-        jobs = [self._offsets_job(context), self._delays_job(context)]
+        tables = (
+            context.offsets if offsets else None,
+            context.delays if delays else None,
+            context.filters if offsets else None,
+        )
+        changed = [table for table in tables if table is not None and table.changed]
+        jobs = [
+            self._offsets_job(context) if offsets else None,
+            self._delays_job(context) if delays else None,
+            self._filters_job(context) if offsets else None,
+        ]
         if not changed:
             return None
         write = context.store.flush_barrier.before(
@@ -210,6 +225,18 @@ class ConfigStore:
             compact=False,
         )
         return lambda: self._delays.persist(files.encode_delay_offset(content))
+
+    def _filters_job(self, context: "BrokerContext") -> Job | None:
+        filters = context.filters
+        if not filters.changed:
+            return None
+        content = filters.to_file()
+        filters.changed = False
+        return lambda: self._filters.persist(files.encode_config(content))
+
+
+def _decode_filters(text: str) -> files.ConfigFile:
+    return files.decode_config(files.CONSUMER_FILTER, text)
 
 
 def _load(

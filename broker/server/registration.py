@@ -68,6 +68,11 @@ class Registrar:
         self._lost = asyncio.Event()
         self._failing: set[str] = set()
         self._stopped = False
+        # Port of the HA listener; 0 without one.
+        self.ha_port = 0
+        # Slave: addresses of the master from the last response that had them, empty before.
+        self.master_address = ""
+        self.master_ha_address = ""
 
     async def start(self) -> None:
         """Register everywhere, then periodically; return after the first round."""
@@ -180,9 +185,9 @@ class Registrar:
         }
 
     def _ha_address(self) -> str:
-        # Java's default HA port. Replication is not served there, but Java always registers one.
+        # Java always registers an HA address, also a slave's, which has no listener here.
         host, port = parse_address(self._context.address)
-        return format_address(host, port + 1)
+        return format_address(host, self.ha_port or port + 1)
 
     def body(self, topics: Iterable[TopicConfig]) -> bytes:
         """Return the RegisterBrokerBody with these topics, as a 5.x broker encodes it."""
@@ -216,10 +221,17 @@ class Registrar:
         except RocketMQError as error:
             self._note_failing(address, error.message)
             return False
+        self._note_master(answer)
         if address in self._failing:
             self._failing.discard(address)
             log.info("name server %s: answers again", address)
         return True
+
+    def _note_master(self, answer: RemotingCommand) -> None:
+        fields = answer.ext_fields
+        if fields.get("masterAddr"):
+            self.master_address = fields["masterAddr"]
+            self.master_ha_address = fields.get("haServerAddr") or ""
 
     def _note_failing(self, address: str, reason: str) -> None:
         if address not in self._failing:

@@ -75,12 +75,24 @@ class ScheduleMessageService:
         return max(self.levels, default=0)
 
     def load(self, offsets: Mapping[int, int], version: VersionOfFile | None) -> None:
-        """Load delayOffset.json, with each offset clamped to the bounds of its queue."""
+        """Load delayOffset.json, with each offset clamped to the bounds of its queue.
+
+        Entries of levels that have neither a delay nor a queue are dropped. A level that is only
+        missing in messageDelayLevel keeps its progress: its messages wait until it returns.
+        """
         self.data_version.assign(version)
         for level, offset in offsets.items():
             low = self._store.get_min_offset(SCHEDULE_TOPIC, level - 1)
             high = self._store.get_max_offset(SCHEDULE_TOPIC, level - 1)
-            self.offsets[level] = max(low, min(offset, high))
+            if level in self.levels or low >= 0:
+                self.offsets[level] = max(low, 0, min(offset, high))
+        self.changed = self.offsets != dict(offsets)
+
+    def merge(self, offsets: Mapping[int, int]) -> None:
+        """Take over the delivery offsets of the master."""
+        if any(self.offsets.get(level) != offset for level, offset in offsets.items()):
+            self.offsets.update(offsets)
+            self.changed = True
 
     def progress(self) -> Iterator[tuple[int, int, int]]:
         """Yield (level, delivered up to, end of the queue) for each level that was ever used."""

@@ -20,6 +20,8 @@ from broker.errors import ConfigError, StoreError
 from broker.server import config as role
 from broker.server.config import BrokerConfig
 from broker.server.data_version import DataVersion
+from broker.server.ha import config as replication
+from broker.server.ha.config import HaConfig
 from broker.server.unserved import UNSERVED_KEYS
 from broker.store import config as engine
 from broker.store.config import MessageStoreConfig
@@ -35,16 +37,13 @@ REPORTED: Final = {
     "serverSelectorThreads": "3",
     "serverWorkerThreads": "8",
     "useEpollNativeSelector": "false",
-    "slaveReadEnable": "false",
     "filterServerNums": "0",
     "useTLS": "false",
-    "timerWheelEnable": "false",
     "aclEnable": "false",
     "authenticationEnabled": "false",
     "authorizationEnabled": "false",
     "enableDLegerCommitLog": "false",
     "enableControllerMode": "false",
-    "haListenPort": "10912",
     "storeType": "default",
 }
 
@@ -67,12 +66,15 @@ class Settings:
         refuse_unserved(UNSERVED_KEYS, self.properties)
         self.broker = role.from_properties(self.properties, broker)
         self.store = engine.from_properties(self.properties, *(() if store is None else (store,)))
+        self.ha: HaConfig = replication.from_properties(self.properties)
+        replication.check_roles(self.broker, self.ha)
         self.version = DataVersion()
 
     @property
     def unknown(self) -> list[str]:
         """Configured keys that are not recognised, sorted."""
         known = role.FIELD_OF_KEY.keys() | engine.FIELD_OF_KEY.keys() | REPORTED.keys()
+        known |= replication.FIELD_OF_KEY.keys()
         known |= {key.key for key in UNSERVED_KEYS}
         return sorted(key for key in self.properties if key not in known)
 
@@ -88,6 +90,7 @@ class Settings:
                 **self.properties,
                 **engine.to_properties(self.store),
                 **role.to_properties(self.broker),
+                **replication.to_properties(self.ha),
                 **hidden,
             }
         )
@@ -111,10 +114,10 @@ class Settings:
         """Log the unknown keys, once, in one line, and the limit of SYNC_MASTER."""
         if self.unknown:
             log.warning("keys without effect here, kept: %s", " ".join(self.unknown))
-        if self.broker.broker_role == "SYNC_MASTER":
+        if self.broker.broker_role == "SYNC_MASTER" and self.ha.in_sync_replicas == 1:
             log.warning(
                 "brokerRole=SYNC_MASTER: sends wait for no replica, as in RocketMQ 5 with"
-                " inSyncReplicas=1 (RocketMQ 4 waits for a slave)"
+                " inSyncReplicas=1 (RocketMQ 4 waits for a slave; set inSyncReplicas=2)"
             )
 
     def reject_reason(self, changes: Mapping[str, str]) -> str | None:
@@ -136,7 +139,7 @@ class Settings:
         return None
 
     def _fixed(self, key: str) -> bool:
-        for owner in (role, engine):
+        for owner in (role, engine, replication):
             field = owner.FIELD_OF_KEY.get(key)
             if field is not None:
                 return not owner.SETTINGS[field].live

@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 from broker.common import group as names
 from broker.common.clock import Clock
 from broker.common.group import SubscriptionGroupConfig
-from broker.common.topic import is_system_topic
+from broker.common.topic import is_lmq_topic, is_system_topic
 from broker.server.config import BrokerConfig
 from broker.server.data_version import DataVersion
 from broker.server.table_writer import WrittenTable
@@ -29,16 +29,20 @@ class GroupEntry(NamedTuple):
 class SubscriptionGroupManager(WrittenTable[GroupEntry]):
     """group → configuration; every change is passed to the ``writer`` of subscriptionGroup.json."""
 
-    def __init__(self, config: BrokerConfig, clock: Clock) -> None:
+    def __init__(self, config: BrokerConfig, clock: Clock, *, lmq_enabled: bool = False) -> None:
         super().__init__()
         self._clock = clock
+        self._lmq_enabled = lmq_enabled
         self.config = config
         self.configs: dict[str, SubscriptionGroupConfig] = {}
         self.forbidden: dict[str, dict[str, int]] = {}
         self.data_version = DataVersion()
 
     def __contains__(self, group: object) -> bool:
-        return group in self.configs
+        return group in self.configs or (isinstance(group, str) and self._is_lmq(group))
+
+    def _is_lmq(self, group: str) -> bool:
+        return self._lmq_enabled and is_lmq_topic(group)
 
     def load(
         self,
@@ -62,11 +66,16 @@ class SubscriptionGroupManager(WrittenTable[GroupEntry]):
     def find(self, group: str) -> SubscriptionGroupConfig | None:
         """Return the configuration; create it with defaults if it is unknown and that is allowed.
 
-        **Source:** RocketMQ SubscriptionGroupManager#findSubscriptionGroupConfig.
+        Groups of LMQs (``%LMQ%…``, with enableLmq) have the defaults and are not stored.
+
+        **Source:** RocketMQ SubscriptionGroupManager#findSubscriptionGroupConfig,
+        LmqSubscriptionGroupManager.
         """
         found = self.configs.get(group)
         if found is not None:
             return found
+        if self._is_lmq(group):
+            return SubscriptionGroupConfig(group_name=group)  # LmqSubscriptionGroupManager
         if not (self.config.auto_create_subscription_group or names.is_system_group(group)):
             return None
         if names.check_group_name(group) is not None or len(self.configs) >= MAX_GROUPS:

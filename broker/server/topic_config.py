@@ -45,20 +45,30 @@ class TopicConfigManager(WrittenTable[TopicConfig | None]):
     An empty list means that every topic changed.
     """
 
-    def __init__(self, config: BrokerConfig, clock: Clock) -> None:
+    def __init__(self, config: BrokerConfig, clock: Clock, *, lmq_enabled: bool = False) -> None:
         super().__init__()
         self._clock = clock
+        self._lmq_enabled = lmq_enabled
         self.config = config
         self.configs: dict[str, TopicConfig] = {}
         self.data_version = DataVersion()
         self.on_change: list[Callable[[list[str]], None]] = []
 
     def __contains__(self, topic: object) -> bool:
-        return topic in self.configs
+        return topic in self.configs or (isinstance(topic, str) and self._is_lmq(topic))
 
     def get(self, topic: str) -> TopicConfig | None:
-        """Return the configuration of a topic, None if it is unknown."""
-        return self.configs.get(topic)
+        """Return the configuration of a topic, None if it is unknown.
+
+        Every LMQ has the same one, which is never stored (enableLmq).
+
+        **Source:** RocketMQ LmqTopicConfigManager#selectTopicConfig.
+        """
+        found = self.configs.get(topic)
+        return _topic(topic, 1) if found is None and self._is_lmq(topic) else found
+
+    def _is_lmq(self, topic: str) -> bool:
+        return self._lmq_enabled and names.is_lmq_topic(topic)
 
     def is_system(self, topic: str) -> bool:
         """Return True for the fixed system topics and those named after this cluster and broker."""

@@ -22,13 +22,15 @@ UNSERVED_KEYS: Final = (
     *UNSERVED_TLS,
     unserved("enableDLegerCommitLog", ["false"], _REPLICAS),
     unserved("enableControllerMode", ["false"], _REPLICAS),
-    unserved("inSyncReplicas", ["1", "0"], _REPLICAS),
     unserved("minInSyncReplicas", ["1", "0"], _REPLICAS),
     unserved("totalReplicas", ["1", "0"], _REPLICAS),
     unserved("allAckInSyncStateSet", ["false"], _REPLICAS),
     unserved("enableSlaveActingMaster", ["false"], _REPLICAS),
     unserved("duplicationEnable", ["false"], _REPLICAS),
     unserved("storeType", ["default"], "ConsumeQueues in RocksDB are not read or written"),
+    unserved(
+        "popConsumerKVServiceEnable", ["false"], "check points in RocksDB are not read or written"
+    ),
     unserved("configManagerVersion", ["v1"], "topics, groups and offsets in RocksDB are not read"),
     unserved(
         "messageStorePlugIn", [""], "no plug-in is loaded, messages would not reach its store"

@@ -7,21 +7,24 @@ written, so other threads may read up to it at any time.
 """
 
 from collections.abc import Sequence
+from struct import Struct
 from typing import Any, Final
 
 from broker.common.checksum import crc32
 from broker.common.sysflag import BORNHOST_V6, STOREHOST_V6
+from broker.errors import StoreError
 from broker.message.record import (
     BODY_CRC_MASK,
     FIXED_SIZES,
     FIXED_STRUCTS,
     HOST_SHAPE_SHIFT,
     HOST_V6_SIZE,
+    PROPERTIES_LENGTH_SIZE,
+    field_position,
 )
 from broker.store.consumequeue.consume_queue import Topic
 from broker.store.format.commitlog import (
     BLANK_SIZE,
-    PROPERTIES_LENGTH_SIZE,
     check_record,
     encode_blank,
     own_offset,
@@ -34,6 +37,16 @@ _V6_BITS: Final = BORNHOST_V6 | STOREHOST_V6
 # Bytes of a record besides body, topic (with its length) and properties, per host shape.
 _SIZES: Final = tuple(size + PROPERTIES_LENGTH_SIZE for size in FIXED_SIZES)
 _PACKS: Final = tuple(fixed.pack for fixed in FIXED_STRUCTS)
+
+
+# The fields of a record that are known only when it is appended.
+_OFFSETS: Final = Struct(">qq")
+_LONG: Final = Struct(">q")
+_OFFSETS_AT: Final = field_position("queueOffset")
+_STAMPS_AT: Final = tuple(
+    field_position("storeTimestamp", shape << HOST_SHAPE_SHIFT) for shape in range(4)
+)
+assert field_position("physicalOffset") == _OFFSETS_AT + 8
 
 
 class CommitLog:
@@ -140,29 +153,73 @@ class CommitLog:
         self.max_offset = physical_offset + size
         return physical_offset, size
 
-    def ensure_capacity(self, size: int) -> None:
-        """Roll to the next file if ``size`` bytes do not fit into the current one.
+    def append_batch(self, batch: "EncodedBatch", queue_offset: int, now: int) -> list[int]:
+        """Append the records of a batch consecutively in one file; return their physical offsets.
+
+        ``queue_offset`` is that of the first record. Errors as in :meth:`append`; nothing is
+        written then. Encoding was done before, so this takes a fraction of a microsecond per
+        record and one copy of the bytes.
+        """
+        data = batch.data
+        file = self.ensure_capacity(len(data))
+        base = file.start + file.written
+        if now > self.last_store_timestamp:
+            self.last_store_timestamp = now
+        stamp = self.last_store_timestamp
+        offsets = []
+        for start, stamp_at in batch.starts:
+            physical_offset = base + start
+            _OFFSETS.pack_into(data, start + _OFFSETS_AT, queue_offset, physical_offset)
+            _LONG.pack_into(data, stamp_at, stamp)
+            offsets.append(physical_offset)
+            queue_offset += 1
+        position, end = base - file.start, base - file.start + len(data)
+        self._mapping[position:end] = data
+        file.written = end
+        self.max_offset = base + len(data)
+        return offsets
+
+    def ensure_capacity(self, size: int) -> MappedFile:
+        """Return the file for the next ``size`` bytes: the current one if they fit, else the next.
 
         Keeps the records of a batch consecutive in one file. Errors as in :meth:`append`.
         """
         file = self._file
         if file is None or file.written + size > self._limit:
-            self._roll(size)
-
-    def append_raw(self, data: bytes | memoryview) -> int:
-        """Append encoded records unchanged; return the physical offset of the first one.
-
-        Their own physical offsets must equal the positions at which they are stored.
-        """
-        size = len(data)
-        file = self._file
-        if file is None or file.written + size > self._limit:
             file = self._roll(size)
-        position = file.written
-        file.mapping[position : position + size] = data
-        file.written = position + size
-        self.max_offset = file.start + position + size
-        return file.start + position
+        return file
+
+    def append_replica(
+        self, data: bytes | memoryview, physical_offset: int, last_store_timestamp: int
+    ) -> None:
+        """Append validated bytes of the master's log at ``physical_offset``, unchanged.
+
+        They must lie in one file. StoreError if they do not continue the log; an empty log starts
+        at the start of a file. DiskFullError or StoreError if the file cannot be created.
+
+        **Source:** RocketMQ CommitLog#appendData.
+        """
+        position = physical_offset % self.file_size
+        if self.files.files and physical_offset != self.max_offset:
+            raise StoreError(
+                f"replicated bytes of physical offset {physical_offset}, the log ends at"
+                f" {self.max_offset}",
+                physical_offset=physical_offset,
+            )
+        if not self.files.files and position:
+            raise StoreError(
+                f"the first replicated byte has physical offset {physical_offset}, which is not"
+                " the start of a file",
+                physical_offset=physical_offset,
+            )
+        file = self._file
+        if file is None or not position:
+            file = self._append_file(self.preparer.take(physical_offset))
+        end = position + len(data)
+        self._mapping[position:end] = data
+        file.written = end
+        self.last_store_timestamp = max(self.last_store_timestamp, last_store_timestamp)
+        self.max_offset = physical_offset + len(data)
 
     def record_size(self, inner: MessageExtBrokerInner, topic: Topic) -> int:
         """Length of a message's record, bytes."""
@@ -251,11 +308,15 @@ class CommitLog:
             blank = encode_blank(old.size - old.written)
             old.mapping[old.written : old.written + BLANK_SIZE] = blank
             old.written = old.size
-        files.files.append(new)
+        return self._append_file(new)
+
+    def _append_file(self, new: MappedFile) -> MappedFile:
+        """Make ``new`` the current file and request the one after it."""
+        self.files.files.append(new)
         self._file = new
         self._mapping = new.mapping
         self._limit = new.size - BLANK_SIZE
-        self.preparer.request(start + files.file_size)
+        self.preparer.request(new.start + new.size)
         return new
 
     def ready(self) -> None:
@@ -266,3 +327,57 @@ class CommitLog:
         if self._file is not None:
             self._file.reserve()
             self.preparer.request(self._file.start + self.files.file_size)
+
+
+class EncodedBatch:
+    """Records of one queue, encoded before their place in the log is known.
+
+    A batch of thousands of records must stay together in the log, and therefore is appended
+    without serving other requests meanwhile; encoding it can be interrupted.
+    """
+
+    __slots__ = ("data", "inners", "queue_id", "starts", "topic")
+
+    def __init__(self, topic: Topic, queue_id: int) -> None:
+        self.topic = topic
+        self.queue_id = queue_id
+        self.data = bytearray()
+        self.inners: list[MessageExtBrokerInner] = []
+        # of each record: its position, and that of its storeTimestamp
+        self.starts: list[tuple[int, int]] = []
+
+    def add(self, inner: MessageExtBrokerInner) -> None:
+        """Encode one message; struct.error if a number does not fit its field."""
+        start = len(self.data)
+        body, properties, topic = inner.body, inner.properties, self.topic
+        shape = (len(inner.born_host) == HOST_V6_SIZE) | (
+            len(inner.store_host) == HOST_V6_SIZE
+        ) << 1
+        size = _SIZES[shape] + len(body) + topic.stored_size + len(properties)
+        self.data += b"".join(
+            (
+                _PACKS[shape](
+                    size,
+                    topic.magic,
+                    crc32(body) & BODY_CRC_MASK,
+                    self.queue_id,
+                    inner.flag,
+                    0,
+                    0,
+                    inner.sys_flag & ~_V6_BITS | shape << HOST_SHAPE_SHIFT,
+                    inner.born_timestamp,
+                    inner.born_host,
+                    0,
+                    inner.store_host,
+                    inner.reconsume_times,
+                    inner.prepared_transaction_offset,
+                    len(body),
+                ),
+                body,
+                topic.stored,
+                len(properties).to_bytes(PROPERTIES_LENGTH_SIZE, "big"),
+                properties,
+            )
+        )
+        self.inners.append(inner)
+        self.starts.append((start, start + _STAMPS_AT[shape]))

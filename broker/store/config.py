@@ -23,6 +23,7 @@ from broker.common.settings import (
     write_settings,
 )
 from broker.errors import ConfigError
+from broker.store.format.consumequeue import EXT_FILE_SIZE
 
 ASYNC_FLUSH: Final = "ASYNC_FLUSH"
 SYNC_FLUSH: Final = "SYNC_FLUSH"
@@ -65,8 +66,22 @@ class MessageStoreConfig(msgspec.Struct, frozen=True, kw_only=True):
     access_message_in_memory_max_ratio: int = 40
     max_msgs_num_batch: int = 64
     message_delay_level: str = "1s 5s 10s 30s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 2h"
+    flush_delay_offset_interval: int = 10_000
+    timer_wheel_enable: bool = True
+    timer_precision_ms: int = 1_000
+    timer_roll_window_slot: int = 2 * 24 * 3_600
+    timer_max_delay_sec: int = 3 * 24 * 3_600
+    timer_flush_interval_ms: int = 1_000
+    timer_congest_num_each_slot: int = INT_MAX
+    timer_stop_enqueue: bool = False
+    timer_stop_dequeue: bool = False
+    mapped_file_size_timer_log: int = 100 * 1024 * 1024
+    enable_consume_queue_ext: bool = False
+    mapped_file_size_consume_queue_ext: int = EXT_FILE_SIZE
+    os_page_cache_busy_time_out_mills: int = 1_000
     enable_multi_dispatch: bool = False
     enable_lmq: bool = False
+    max_lmq_consume_queue_num: int = 20_000
 
     @property
     def root(self) -> str:
@@ -236,7 +251,7 @@ SETTINGS: Final[dict[str, Setting]] = {
     "access_message_in_memory_max_ratio": Setting(
         "accessMessageInMemoryMaxRatio",
         "% of RAM",
-        "messages farther behind the end are old",
+        "messages farther from the end of the log count as on disk",
         bounds=(0, 100),
     ),
     "max_msgs_num_batch": Setting(
@@ -245,10 +260,87 @@ SETTINGS: Final[dict[str, Setting]] = {
     "message_delay_level": Setting(
         "messageDelayLevel", "", "delays of the levels 1, 2, …; units s, m, h, d"
     ),
+    "flush_delay_offset_interval": Setting(
+        "flushDelayOffsetInterval",
+        "ms",
+        "between writes of delayOffset.json",
+        live=True,
+        bounds=(1, DAY_MS),
+    ),
+    "timer_wheel_enable": Setting(
+        "timerWheelEnable", "", "deliver messages at any requested time (TIMER_DELIVER_MS)"
+    ),
+    "timer_precision_ms": Setting(
+        "timerPrecisionMs",
+        "ms",
+        "length of a slot of the timer wheel: a message is at most so late",
+        bounds=(10, 60_000),
+    ),
+    "timer_roll_window_slot": Setting(
+        "timerRollWindowSlot",
+        "slots",
+        "messages due later than this are stored again before they are due",
+        bounds=(0, INT_MAX),
+    ),
+    "timer_max_delay_sec": Setting(
+        "timerMaxDelaySec",
+        "s",
+        "longest delay of a timer message",
+        live=True,
+        bounds=(1, 10 * 365 * 86_400),
+    ),
+    "timer_flush_interval_ms": Setting(
+        "timerFlushIntervalMs",
+        "ms",
+        "between writes of the timer wheel, its log and its checkpoint",
+        bounds=(10, HOUR_MS),
+    ),
+    "timer_congest_num_each_slot": Setting(
+        "timerCongestNumEachSlot",
+        "messages",
+        "refuse further messages of a slot at random, from twice as many all",
+        live=True,
+        bounds=(1, INT_MAX),
+    ),
+    "timer_stop_enqueue": Setting(
+        "timerStopEnqueue", "", "keep new timer messages out of the wheel for now", live=True
+    ),
+    "timer_stop_dequeue": Setting(
+        "timerStopDequeue", "", "deliver no timer messages for now", live=True
+    ),
+    "mapped_file_size_timer_log": Setting(
+        "mappedFileSizeTimerLog",
+        "bytes",
+        "length of one timer log file, 52 per message",
+        bounds=(68, INT_MAX),
+    ),
+    "enable_consume_queue_ext": Setting(
+        "enableConsumeQueueExt", "", "write an extension unit for each ConsumeQueue unit"
+    ),
+    "mapped_file_size_consume_queue_ext": Setting(
+        "mappedFileSizeConsumeQueueExt",
+        "bytes",
+        "length of one file of extension units",
+        bounds=(1_024, INT_MAX),
+    ),
+    "os_page_cache_busy_time_out_mills": Setting(
+        "osPageCacheBusyTimeOutMills",
+        "ms",
+        "a send that is held up for so long makes the waiting ones fail with SYSTEM_BUSY",
+        live=True,
+        bounds=(1, HOUR_MS),
+    ),
     "enable_multi_dispatch": Setting(
         "enableMultiDispatch", "", "dispatch to the queues that INNER_MULTI_DISPATCH names"
     ),
     "enable_lmq": Setting("enableLmq", "", "allow light message queues (%LMQ%…)"),
+    "max_lmq_consume_queue_num": Setting(
+        "maxLmqConsumeQueueNum",
+        "queues",
+        "light message queues beyond which messages for them are refused",
+        live=True,
+        bounds=(0, 10_000_000),
+    ),
 }
 
 FIELD_OF_KEY: Final[dict[str, str]] = {setting.key: name for name, setting in SETTINGS.items()}

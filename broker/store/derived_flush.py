@@ -83,7 +83,7 @@ class FlushConsumeQueueService:
         must not be deleted then, and the store refuses writes.
         """
         try:
-            self._queues.secure(log_min)
+            self._queues.sync_before_delete(log_min)
         except (OSError, StoreError) as error:
             self._faults.sync_failed(f"sync of the queues failed: {error}")
             return False

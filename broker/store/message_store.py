@@ -34,6 +34,7 @@ from broker.store.format.state import (
     BATCH_CONSUMEQUEUE_DIR,
     CHECKPOINT,
     CONSUMEQUEUE_DIR,
+    CONSUMEQUEUE_EXT_DIR,
     INDEX_DIR,
     LOCK,
 )
@@ -139,6 +140,9 @@ class MessageStore:
             (os.path.join(root, CONSUMEQUEUE_DIR), os.path.join(root, BATCH_CONSUMEQUEUE_DIR)),
             (config.mapped_file_size_consume_queue, config.mapper_file_size_batch_consume_queue),
         )
+        self.queue_table.ext_folder = os.path.join(root, CONSUMEQUEUE_EXT_DIR)
+        self.queue_table.ext_file_size = config.mapped_file_size_consume_queue_ext
+        self.queue_table.ext_enabled = config.enable_consume_queue_ext
         self.index: IndexService | None = None
         if config.message_index_enable:
             self.index = IndexService(
@@ -197,12 +201,16 @@ class MessageStore:
         writer, reader, scheduler = self.writer, self.reader, self.scheduler
         self.put_message = writer.put_message
         self.put_messages = writer.put_messages
+        self.new_batch = writer.new_batch
+        self.encode_batch = writer.encode_batch
+        self.put_batch = writer.put_batch
         self.why_illegal_place = writer.why_illegal_place
         self.get_message = reader.get_message
         self.get_record_at = reader.get_record_at
         self.get_max_offset = reader.get_max_offset
         self.get_min_offset = reader.get_min_offset
         self.is_damaged = reader.is_damaged
+        self.is_cold = reader.is_cold
         self.query_message = reader.query_message
         self.offset_by_time = reader.offset_by_time
         self.store_timestamp_at = reader.store_timestamp_at
@@ -257,12 +265,13 @@ class MessageStore:
                 (self.checkpoint, self.manifest),
             )
             report = Recovery(self.disk, self.config, parts).run()
+            self.queue_table.load_ext(crashed=not report.clean, notes=report.notes)
         except OSError as error:
             self._close_files()
             path = str(error.filename or root)
             raise StoreError(
                 f"{path}: {error.strerror or error}",
-                "nothing can be said of a store that cannot be read: see to the disk",
+                "the store cannot be read: check the disk",
                 path=path,
             ) from error
         except BaseException:
@@ -274,33 +283,33 @@ class MessageStore:
 
     def _load_files(self, notes: list[str]) -> None:
         """Check all files before any of them is changed, then open them."""
-        ends, config = self.manifest, self.config
+        manifest, config = self.manifest, self.config
         crashed = self.disk.exists(os.path.join(config.root, ABORT))
         log, queues, index = self.log.files, self.queue_table, self.index
-        log.survey(crashed=crashed, known=ends.size(0) == log.file_size)
+        log.survey(crashed=crashed, known=manifest.size(0) == log.file_size)
         killed = crashed and same_kernel(self.disk, config.root)
-        queues.survey(crashed=crashed, killed=killed, noted=(ends.size(1), ends.size(2)))
+        queues.survey(crashed=crashed, killed=killed, noted=(manifest.size(1), manifest.size(2)))
         if index is not None:
             index.survey(
                 sizes_are_default=config.max_hash_slot_num == DEFAULTS.max_hash_slot_num
                 and config.max_index_num == DEFAULTS.max_index_num,
                 crashed=crashed,
-                noted=ends.bounds.sizes[3:],
+                noted=manifest.bounds.sizes[3:],
             )
         # The folder may be a file system that is not mounted: do not start an empty log there.
-        if ends.log_end > 0 and not any(length for _, length, _ in log.surveyed or ()):
+        if manifest.log_end > 0 and not any(length for _, length, _ in log.surveyed or ()):
             raise StoreError(
-                f"{log.folder}: no files, but the log had come to {ends.log_end}",
-                "mount or restore the folder; to begin anew move all of the store directory away",
+                f"{log.folder}: no files, but the log ended at {manifest.log_end}",
+                "mount or restore the folder; for a new store move the whole store directory away",
                 path=log.folder,
             )
         if queues.incomplete or log.short:
-            ends.require_full_scan()
+            manifest.require_full_scan()
         log.load(crashed=crashed, notes=notes)
         queues.load(crashed=crashed, notes=notes)
         self.checkpoint.load(notes)
         if index is not None:
-            index.load(crashed=crashed, notes=notes, noted_names=ends.bounds.index)
+            index.load(crashed=crashed, notes=notes, noted_names=manifest.bounds.index)
 
     def start(self) -> None:
         """Start accepting messages: write ``abort``, start the threads, prepare the current file.
@@ -321,7 +330,9 @@ class MessageStore:
             if not self.disk.exists(abort):
                 raise
             self.disk.sync_folder(root)
-            _log.warning("not written, the next start looks more closely: %s", error.message)
+            _log.warning(
+                "manifest not written, the next start reads more of the log: %s", error.message
+            )
         if self.index is not None:
             self.index.on_no_space = self.faults.disk_full
             self.index.on_new = self._try_write_manifest
@@ -365,7 +376,7 @@ class MessageStore:
             self.write_manifest()
             self.disk.unlink(os.path.join(self.config.root, ABORT))
         except (OSError, StoreError) as error:
-            _log.error("%s stays, the next start looks closely: %s", ABORT, error)
+            _log.error("%s stays, the next start recovers as after a crash: %s", ABORT, error)
 
     def _flush_everything(self) -> bool:
         try:
@@ -378,7 +389,7 @@ class MessageStore:
                 self.index.sync()
             self.checkpoint.flush()
         except (OSError, StoreError) as error:
-            self.faults.sync_failed(f"sync at the stop failed: {error}")
+            self.faults.sync_failed(f"sync during shutdown failed: {error}")
             return False
         return self.reput.offset >= self.log.max_offset
 

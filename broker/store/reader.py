@@ -15,7 +15,12 @@ from broker.store.config import MessageStoreConfig
 from broker.store.consumequeue.batch_consume_queue import BatchConsumeQueue
 from broker.store.consumequeue.consume_queue import ConsumeQueue, Unit
 from broker.store.consumequeue.consume_queue_store import ConsumeQueueStore
-from broker.store.format.consumequeue import PRE_BLANK_SIZE, UNIT_SIZE
+from broker.store.format.consumequeue import (
+    PRE_BLANK_SIZE,
+    UNIT_SIZE,
+    ConsumeQueueExtUnit,
+    is_ext_address,
+)
 from broker.store.format.indexfile import topic_prefix
 from broker.store.index.index_service import IndexService
 from broker.store.results import (
@@ -32,6 +37,10 @@ _MAX_BYTES: Final = 128 << 20
 _BLANKED: Final[Unit] = (-1, PRE_BLANK_SIZE, 0)
 
 _S = GetMessageStatus
+# Code of a unit that the extension unit has excluded; no tags code is that large.
+_SKIPPED: Final = 1 << 40
+Matchers = tuple[Callable[[int], bool] | None, Callable[[bytes], bool] | None]
+ExtMatcher = Callable[[ConsumeQueueExtUnit], bool]
 
 
 class StoreReader:
@@ -67,11 +76,13 @@ class StoreReader:
         *,
         matcher: Callable[[int], bool] | None = None,
         record_matcher: Callable[[bytes], bool] | None = None,
+        ext_matcher: ExtMatcher | None = None,
     ) -> GetMessageResult:
         """Records of a queue from ``queue_offset`` on, with status and next offset.
 
         ``max_bytes`` 0 means the configured limit. ``matcher`` gets the tags code,
-        ``record_matcher`` the encoded properties. The first match is returned at any size.
+        ``record_matcher`` the encoded properties. ``ext_matcher`` gets the extension unit, if the
+        message has one, and spares reading records. The first match is returned at any size.
 
         **Source:** RocketMQ DefaultMessageStore#getMessage.
         """
@@ -90,27 +101,74 @@ class StoreReader:
         else:
             result = GetMessageResult(_S.NO_MATCHED_MESSAGE, queue_offset, low, high)
             if queue.topic.batch:
-                self._collect_batches(result, queue, (max_count, max_bytes), matcher)
+                self._collect_batches(
+                    result, queue, (max_count, max_bytes), matcher, record_matcher
+                )
             else:
-                self._collect(result, queue, (max_count, max_bytes), matcher, record_matcher)
+                limits = (max_count, max_bytes)
+                if queue.ext is not None:
+                    self._collect_ext(result, queue, limits, (matcher, record_matcher), ext_matcher)
+                else:
+                    units = self._units(result, queue, max_count, matcher or record_matcher)
+                    self._collect(result, queue, units, limits, (matcher, record_matcher))
             return result
         return GetMessageResult(status, next_offset, low, high)
+
+    def _units(
+        self, result: GetMessageResult, queue: ConsumeQueue, max_count: int, filtered: object
+    ) -> list[Unit]:
+        """Read the units of a pull: more than asked for if a filter may skip some."""
+        window = max(_SCAN_BYTES // UNIT_SIZE, max_count) if filtered is not None else max_count
+        return queue.read(result.next_begin_offset, window)
+
+    def _collect_ext(
+        self,
+        result: GetMessageResult,
+        queue: ConsumeQueue,
+        limits: tuple[int, int],
+        matchers: Matchers,
+        ext_matcher: ExtMatcher | None,
+    ) -> None:
+        """As :meth:`_collect` for a queue with extension units.
+
+        A message whose extension unit is lost passes the filter of tags codes: the client tests the
+        tag again.
+        """
+        matcher, record_matcher = matchers
+        if matcher is not None:
+            matches = matcher
+
+            def lenient(code: int) -> bool:
+                return is_ext_address(code) or matches(code)
+
+            units = self._units(result, queue, limits[0], matcher)
+            self._collect(result, queue, units, limits, (lenient, record_matcher))
+            return
+        filtered = record_matcher if record_matcher is not None else ext_matcher
+        window = self._units(result, queue, limits[0], filtered)
+        if ext_matcher is None or queue.ext is None:
+            self._collect(result, queue, window, limits, matchers)
+            return
+        units = []
+        raw = queue.read_raw(result.next_begin_offset, len(window))
+        for unit in raw:
+            found = queue.ext.get(unit[2])
+            skipped = found is not None and not ext_matcher(found)
+            units.append((unit[0], unit[1], _SKIPPED if skipped else 0))
+        self._collect(result, queue, units, limits, (_SKIPPED.__ne__, record_matcher))
 
     def _collect(
         self,
         result: GetMessageResult,
         queue: ConsumeQueue,
+        units: list[Unit],
         limits: tuple[int, int],
-        matcher: Callable[[int], bool] | None,
-        record_matcher: Callable[[bytes], bool] | None,
+        matchers: Matchers,
     ) -> None:
-        """Fill ``result`` from the units at its next offset; adjacent records share one slice."""
+        """Fill ``result`` from units at its next offset; adjacent records share one slice."""
         max_count, max_bytes = limits
-        window = max_count
-        if matcher is not None or record_matcher is not None:
-            window = max(_SCAN_BYTES // UNIT_SIZE, max_count)
+        matcher, record_matcher = matchers
         start = result.next_begin_offset
-        units = queue.read(start, window)
         if not units:
             result.status = _S.OFFSET_FOUND_NULL
             result.next_begin_offset = queue.next_file_offset(start)
@@ -167,7 +225,8 @@ class StoreReader:
         result.total_bytes = total
         if count:
             result.status = _S.FOUND
-            result.suggest_slave = log.max_offset - run_end > self._memory_bytes
+            result.behind_bytes = log.max_offset - run_end
+            result.suggest_slave = result.behind_bytes > self._memory_bytes
         elif removed:
             result.status = _S.MESSAGE_WAS_REMOVING
 
@@ -177,6 +236,7 @@ class StoreReader:
         queue: ConsumeQueue,
         limits: tuple[int, int],
         matcher: Callable[[int], bool] | None,
+        record_matcher: Callable[[bytes], bool] | None,
     ) -> None:
         """Fill ``result`` from a batch queue: whole records, which may start before the offset.
 
@@ -201,11 +261,24 @@ class StoreReader:
             record = self._log.read(physical_offset, size)
             if record is None or self.is_damaged(physical_offset):
                 continue
+            if record_matcher is not None and not record_matcher(peek_properties(record)):
+                continue
             result.buffers.append(record)
+            result.behind_bytes = self._log.max_offset - physical_offset - size
             result.message_count += number
             result.total_bytes += size
         if result.message_count:
             result.status = _S.FOUND
+            result.suggest_slave = result.behind_bytes > self._memory_bytes
+
+    def is_cold(self, topic: str, queue_id: int, queue_offset: int) -> bool:
+        """Whether a message is so far from the end of the log that it is probably not in memory.
+
+        **Source:** RocketMQ DefaultMessageStore#checkInColdAreaByMsgOffset (asks the page cache).
+        """
+        queue = self._queues.find(topic, queue_id)
+        unit = queue.unit(queue_offset) if queue is not None else None
+        return unit is not None and self._log.max_offset - unit[0] > self._memory_bytes
 
     def _limits(self, physical_offset: int, max_count: int, max_bytes: int) -> tuple[int, int]:
         """Maximum messages and bytes of a pull whose first record is at ``physical_offset``.

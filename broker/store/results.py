@@ -90,8 +90,25 @@ class PutMessageResult(msgspec.Struct, gc=False):
         return self.physical_offset + self.store_size
 
 
+class PutBatchResult(msgspec.Struct, gc=False):
+    """Outcome of the put of a batch: all records are stored, or none.
+
+    ``queue_offset`` of the first record, ``physical_offsets`` of all, their size in bytes.
+    """
+
+    status: PutMessageStatus
+    queue_offset: int = 0
+    physical_offsets: list[int] = msgspec.field(default_factory=list)
+    store_size: int = 0
+    physical_end: int = 0
+    remark: str = ""
+
+
 class GetMessageResult(msgspec.Struct, gc=False):
-    """Outcome of one read: whole records as ``buffers``; adjacent records share one buffer."""
+    """Outcome of one read: whole records as ``buffers``; adjacent records share one buffer.
+
+    ``behind_bytes`` is the distance of the last record from the end of the log.
+    """
 
     status: GetMessageStatus
     next_begin_offset: int = 0
@@ -101,6 +118,7 @@ class GetMessageResult(msgspec.Struct, gc=False):
     message_count: int = 0
     total_bytes: int = 0
     suggest_slave: bool = False
+    behind_bytes: int = 0
 
 
 class QueryMessageResult(msgspec.Struct, gc=False):
@@ -142,6 +160,6 @@ class RecoveryReport(msgspec.Struct, kw_only=True):
     log_end: int = 0
     dispatched: int = 0
     removed_files: list[str] = msgspec.field(default_factory=list)
-    damages: list[FoundDamage] = msgspec.field(default_factory=list)
+    damaged_regions: list[FoundDamage] = msgspec.field(default_factory=list)
     notes: list[str] = msgspec.field(default_factory=list)
     milliseconds: float = 0.0

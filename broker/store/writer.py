@@ -3,7 +3,7 @@
 **Source:** RocketMQ CommitLog#asyncPutMessage, HookUtils#checkBeforePutMessage.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from broker.common.clock import Clock
@@ -11,7 +11,7 @@ from broker.common.sysflag import INNER_BATCH, TRANSACTION_COMMIT, TRANSACTION_M
 from broker.errors import DiskFullError, FileNameError, StoreError
 from broker.message.properties import PROPERTIES_MAX_SIZE, set_property
 from broker.message.record import TOPIC_MAX_SIZE
-from broker.store.commitlog import CommitLog
+from broker.store.commitlog import CommitLog, EncodedBatch
 from broker.store.config import MessageStoreConfig
 from broker.store.consumequeue.consume_queue import ConsumeQueue, Topic
 from broker.store.consumequeue.multi_dispatch import (
@@ -27,6 +27,7 @@ from broker.store.faults.running_flags import RunningFlags
 from broker.store.format.consumequeue import is_queue_name, peek_inner_count
 from broker.store.results import (
     MessageExtBrokerInner,
+    PutBatchResult,
     PutMessageResult,
     PutMessageStatus,
     RecordTooLargeError,
@@ -35,7 +36,17 @@ from broker.store.results import (
 _PUT_OK: Final = PutMessageStatus.PUT_OK
 _REFUSED: Final = PutMessageStatus.SERVICE_NOT_AVAILABLE
 _ILLEGAL: Final = PutMessageStatus.MESSAGE_ILLEGAL
+_LMQ_EXCEEDED: Final = PutMessageStatus.LMQ_CONSUME_QUEUE_NUM_EXCEEDED
 _SPECIAL: Final = TRANSACTION_MASK | INNER_BATCH
+
+
+class PutRefusedError(Exception):
+    """A message of a batch is illegal; the batch is not stored."""
+
+    def __init__(self, status: PutMessageStatus, remark: str) -> None:
+        super().__init__(remark)
+        self.status = status
+        self.remark = remark
 
 
 class StoreWriter:
@@ -101,10 +112,13 @@ class StoreWriter:
                 illegal = self._illegal_special(inner)
                 if illegal:
                     return self._refuse(_ILLEGAL, illegal)
+                if self._multi_dispatch and self._too_many_lmqs(inner):
+                    limit = self._config.max_lmq_consume_queue_num
+                    return self._refuse(_LMQ_EXCEEDED, f"more than {limit} light message queues")
                 taken, drawn = self._special(inner, queue_offset)
                 if taken == 0:
                     queue_offset = 0
-            if queue_offset >= queue.room:
+            if queue_offset >= queue.reserved_offset:
                 queue.ensure_capacity(queue_offset)
             physical_offset, size = self._log.append(
                 inner, topic, queue_offset, self._clock.now_ms()
@@ -133,6 +147,22 @@ class StoreWriter:
             self._scheduler.schedule()
         return PutMessageResult(_PUT_OK, queue_offset, physical_offset, size, store_timestamp)
 
+    def append_replica(
+        self, data: bytes | memoryview, physical_offset: int, last_store_timestamp: int
+    ) -> None:
+        """Append validated bytes of the master's log; dispatch and flush follow as after a put.
+
+        Errors as in CommitLog.append_replica; a full disk is recorded, too.
+        """
+        try:
+            self._log.append_replica(data, physical_offset, last_store_timestamp)
+        except DiskFullError as error:
+            self._faults.disk_full(error)
+            raise
+        self._reput.overflow = True  # nothing is pending for the fast path: dispatch reads the log
+        if not self._scheduler.scheduled:
+            self._scheduler.schedule()
+
     def put_messages(self, inners: Sequence[MessageExtBrokerInner]) -> list[PutMessageResult]:
         """Append messages of one queue consecutively in one file; one result per message.
 
@@ -154,7 +184,7 @@ class StoreWriter:
             self._log.ensure_capacity(
                 sum([self._log.record_size(inner, topic) for inner in inners])
             )
-            if queue.next_offset + len(inners) > queue.room:
+            if queue.next_offset + len(inners) > queue.reserved_offset:
                 queue.ensure_capacity(queue.next_offset + len(inners) - 1)
         except (DiskFullError, RecordTooLargeError, StoreError, OSError) as error:
             return [self._append_failed(error)]
@@ -165,6 +195,73 @@ class StoreWriter:
             return self._put_plain(inners, topic, queue)
         finally:
             self._scheduler.resume(scheduled)
+
+    def encode_batch(
+        self, inners: Iterable[MessageExtBrokerInner], batch: EncodedBatch
+    ) -> Iterator[None]:
+        """Check and encode the messages of a batch one by one, for callers that work in slices.
+
+        PutRefusedError for an illegal message; RemoteProtocolError of ``inners`` passes through.
+        """
+        for inner in inners:
+            reason = self._illegal(inner)
+            if reason is not None:
+                raise PutRefusedError(*reason)
+            batch.add(inner)
+            yield
+
+    def new_batch(self, topic: str, queue_id: int) -> EncodedBatch | None:
+        """Return an empty batch for :meth:`encode_batch` and :meth:`put_batch`.
+
+        None with multi-dispatch, whose properties are completed when the record is appended.
+        """
+        if self._multi_dispatch:
+            return None
+        return EncodedBatch(self._queues.topic(topic), queue_id)
+
+    def put_batch(self, batch: EncodedBatch) -> PutBatchResult:
+        """Append the encoded messages of a batch: all of them consecutively in one file, or none.
+
+        **Source:** RocketMQ CommitLog#asyncPutMessages.
+        """
+        if self._flags.refusal is not None and not self._scheduler.retry_allocation():
+            refused = self._refuse(_REFUSED, self._flags.refusal or "")
+            return PutBatchResult(refused.status, remark=refused.remark)
+        count = len(batch.inners)
+        topic = self._queues.topic(batch.topic.name)
+        queue = self._queues.queue(topic, batch.queue_id)
+        first = queue.next_offset
+        try:
+            if first + count > queue.reserved_offset:
+                queue.ensure_capacity(first + count - 1)
+            offsets = self._log.append_batch(batch, first, self._clock.now_ms())
+        except (DiskFullError, RecordTooLargeError, StoreError, OSError) as error:
+            refused = self._append_failed(error)
+            return PutBatchResult(refused.status, remark=refused.remark)
+        stored = self._log.last_store_timestamp
+        end = self._log.max_offset
+        note = self._reput.note
+        ends = [*offsets[1:], end]
+        for number, inner in enumerate(batch.inners):
+            start = offsets[number]
+            note(
+                (
+                    start,
+                    ends[number] - start,
+                    stored,
+                    inner.sys_flag,
+                    first + number,
+                    queue,
+                    inner.properties,
+                    inner.tags_code,
+                )
+            )
+        queue.next_offset = first + count
+        self.put_count += count
+        self.put_bytes += len(batch.data)
+        if not self._scheduler.scheduled:
+            self._scheduler.schedule()
+        return PutBatchResult(_PUT_OK, first, offsets, len(batch.data), end)
 
     def _put_plain(
         self, inners: Sequence[MessageExtBrokerInner], topic: Topic, queue: ConsumeQueue
@@ -240,11 +337,19 @@ class StoreWriter:
             return ""
         if inner.sys_flag & INNER_BATCH:
             topic = self._queues.topics.get(inner.topic)
-            if peek_inner_count(inner.properties) is None or topic is None or not topic.batch:
-                return "inner batch without INNER_NUM, or no BatchCQ topic"
+            if topic is None or not topic.batch:
+                return "inner batch, but no BatchCQ topic"
         elif self._multi_dispatch and MULTI_DISPATCH in inner.properties:
             return check_names(inner.topic, inner.properties)
         return ""
+
+    def _too_many_lmqs(self, inner: MessageExtBrokerInner) -> bool:
+        """Whether a message names LMQs although their number is above the limit.
+
+        **Source:** RocketMQ DefaultMessageStore#checkLmqMessage.
+        """
+        exceeded = self._queues.lmq_count > self._config.max_lmq_consume_queue_num
+        return exceeded and MULTI_DISPATCH in inner.properties
 
     def _refuse(self, status: PutMessageStatus, remark: str) -> PutMessageResult:
         self.put_failed += 1

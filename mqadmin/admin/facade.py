@@ -57,7 +57,7 @@ class MQAdmin(AdminSession):
 
     @cached_property
     def dlq(self) -> DlqAdmin:
-        """Dead letters: list, show, replay."""
+        """Dead-letter queues: list, show, replay."""
         return DlqAdmin(self)
 
     def apply(self, plan: Plan) -> Outcome:

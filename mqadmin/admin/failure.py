@@ -19,10 +19,10 @@ Answer = TypeVar("Answer")
 #: (request code, response code) → next step; request code None matches every request.
 _HINTS: dict[tuple[int | None, int], str] = {
     (RequestCode.GET_ROUTEINFO_BY_TOPIC, ResponseCode.TOPIC_NOT_EXIST): (
-        "mqadmin topic list shows the topics there are"
+        "mqadmin topic list lists the topics"
     ),
     (RequestCode.VIEW_MESSAGE_BY_ID, ResponseCode.SYSTEM_ERROR): (
-        "mqadmin msg decode-id ID shows what the id says"
+        "mqadmin msg decode-id ID shows the fields of the id"
     ),
     (RequestCode.INVOKE_BROKER_TO_RESET_OFFSET, ResponseCode.SYSTEM_ERROR): (
         "mqadmin offset show GROUP shows which queues have a committed offset"
@@ -43,7 +43,7 @@ _HINTS: dict[tuple[int | None, int], str] = {
 }
 
 _NO_ACL = (
-    "the broker knows access control: give --access-key and --secret-key-file, "
+    "the broker has access control enabled: give --access-key and --secret-key-file, "
     "or ask its owner for this permission"
 )
 

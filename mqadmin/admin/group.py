@@ -200,7 +200,7 @@ class GroupAdmin:
         asked = self._admin.topology.masters(cluster=cluster, broker=broker)
         missing = ClientError(
             f"group {group} does not exist on {broker or cluster or 'any broker'}",
-            "mqadmin group list shows the groups there are",
+            "mqadmin group list lists the groups",
         )
         return having(asked, self.configs(asked, group), missing)
 

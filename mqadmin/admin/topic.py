@@ -327,7 +327,7 @@ class TopicAdmin:
         errors += failed
         if not changes and not errors:
             raise ClientError(
-                f"topic {topic} does not exist", "mqadmin topic list shows the topics there are"
+                f"topic {topic} does not exist", "mqadmin topic list lists the topics"
             )
         return Plan(
             kind="topic.delete",

@@ -70,7 +70,7 @@ class Topology:
         **Source:** RocketMQ ``BrokerData#selectBrokerAddr``, which takes a random slave.
         """
         if not self.targets and broker is None:
-            raise _nobody_registered()
+            raise _no_broker_registered()
         chosen: dict[str, Target] = {}
         for target in self.all(cluster=cluster, broker=broker):
             chosen.setdefault(target.label, target)
@@ -108,7 +108,7 @@ class Topology:
             return [Target(address=text)]
         names = ", ".join(sorted({target.label for target in self.targets})) or "none"
         raise ClientError(
-            f"no broker is called {text} (registered: {names})",
+            f"no broker is named {text} (registered: {names})",
             "mqadmin cluster list shows names and addresses",
         )
 
@@ -118,7 +118,7 @@ class Topology:
         if len(names) == 1:
             return names[0]
         if not names:
-            raise _nobody_registered()
+            raise _no_broker_registered()
         raise ClientError(
             f"there are {len(names)} clusters ({', '.join(names)})",
             "name one with --cluster, or a broker with --broker",
@@ -128,12 +128,12 @@ class Topology:
         if cluster not in self.clusters:
             names = ", ".join(self.clusters) or "none"
             raise ClientError(
-                f"no cluster is called {cluster} (registered: {names})",
+                f"no cluster is named {cluster} (registered: {names})",
                 "mqadmin cluster list shows the clusters",
             )
 
 
-def _nobody_registered() -> ClientError:
+def _no_broker_registered() -> ClientError:
     return ClientError(
         "no broker is registered at the name server",
         "is the broker running, and does its namesrvAddr name this name server?",

@@ -17,10 +17,9 @@ NOUN = Noun(
     "broker",
     """Show the status and configuration of brokers.
 
-    A broker stores messages and serves them. It is named by its brokerName (all members of a
-    pair share it) or by its address HOST:PORT (one process). Its runtime status holds rates,
-    latencies, queue depths of its lanes and disk use; its configuration is the effective one,
-    defaults included.
+    A broker is selected by its brokerName (shared by master and slaves) or by its address
+    HOST:PORT (one process). The runtime status contains rates, latencies, queue depths and disk
+    use; the configuration is the effective one, including defaults.
     """,
 )
 
@@ -37,7 +36,7 @@ BROKER_CONFIG = View(
     keep=("value",),
 )
 
-BROKER_HELP = "Broker name or HOST:PORT; all brokers when left out."
+BROKER_HELP = "Broker name or HOST:PORT; default: all brokers."
 CLUSTER_HELP = "Only brokers of this cluster."
 KEY_HELP = "Only keys that contain this text; may be repeated."
 

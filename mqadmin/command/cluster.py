@@ -2,6 +2,7 @@
 
 from typing import Annotated
 
+from mqadmin.command.common_options import OnlyCluster
 from mqadmin.command.declare import Noun, Option
 from mqadmin.command.online import clusters
 from mqadmin.command.session import Session
@@ -12,9 +13,9 @@ NOUN = Noun(
     """List clusters and their brokers.
 
     A cluster is a name shared by brokers. Brokers of the same brokerName form a pair or group:
-    id 0 is the master, which takes messages, the others are slaves that copy its CommitLog.
-    Brokers announce themselves to every name server, so what is listed here is what the name
-    servers believe; rates and disk use are asked of the brokers themselves.
+    id 0 is the master, which accepts messages, the others are slaves, which replicate its
+    CommitLog. Brokers register with every name server. The list contains the registered brokers;
+    rates and disk use are queried from the brokers themselves.
     """,
 )
 
@@ -41,11 +42,9 @@ CLUSTER_LIST = View(
 )
 def list_clusters(
     session: Session,
-    cluster: Annotated[
-        str | None, Option("--cluster", "-c", metavar="NAME", help="Only this cluster.")
-    ] = None,
+    cluster: OnlyCluster = None,
     status: Annotated[
-        bool, Option("--status/--no-status", help="Ask each broker for rates and disk use.")
+        bool, Option("--status/--no-status", help="Query each broker for rates and disk use.")
     ] = True,
 ) -> None:
     """List the brokers of each cluster, one line per broker process."""

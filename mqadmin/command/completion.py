@@ -133,24 +133,24 @@ def candidates(words: list[str], environ: Mapping[str, str]) -> list[Candidate]:
     place = _Place(words[:-1])
     current = words[-1]
     if place.waiting is not None:
-        return _begun(current, _values(place.waiting, place, environ, current))
+        return _matching(current, _values(place.waiting, place, environ, current))
     if current.startswith("--") and "=" in current:
-        name, _, begun = current.partition("=")
+        name, _, prefix = current.partition("=")
         parameter = place.option(name)
         if parameter is None or parameter.is_flag:
             return []
-        found = _begun(begun, _values(parameter, place, environ, begun))
+        found = _matching(prefix, _values(parameter, place, environ, prefix))
         return [(f"{name}={value}" if value != FILES else FILES, text) for value, text in found]
     if current.startswith("-") and not place.only_places:
-        return _begun(current, _option_names(place))
+        return _matching(current, _option_names(place))
     if place.noun is None:
-        return _begun(current, _summaries())
+        return _matching(current, _summaries())
     if not place.at_verb:
-        return _begun(current, _verb_words(place))
+        return _matching(current, _verb_words(place))
     argument = place.argument()
     if argument is None:
         return []
-    return _begun(current, _values(argument, place, environ, current))
+    return _matching(current, _values(argument, place, environ, current))
 
 
 def _summaries() -> Iterator[Candidate]:
@@ -158,7 +158,7 @@ def _summaries() -> Iterator[Candidate]:
         yield name, entry.summary
 
 
-def _begun(current: str, found: Iterator[Candidate]) -> list[Candidate]:
+def _matching(current: str, found: Iterator[Candidate]) -> list[Candidate]:
     return [pair for pair in found if pair[0] == FILES or pair[0].startswith(current)]
 
 
@@ -249,7 +249,7 @@ def _verb_words(place: _Place) -> Iterator[Candidate]:
 
 
 def _values(
-    parameter: Parameter, place: _Place, environ: Mapping[str, str], begun: str
+    parameter: Parameter, place: _Place, environ: Mapping[str, str], prefix: str
 ) -> Iterator[Candidate]:
     for choice in parameter.choices:
         yield choice, ""
@@ -257,13 +257,13 @@ def _values(
     if source == "file":
         yield FILES, ""
     elif source:
-        yield from _live(source, place.given, environ, begun)
+        yield from _live(source, place.given, environ, prefix)
 
 
 def _live(
-    source: str, given: dict[str, Any], environ: Mapping[str, str], begun: str
+    source: str, given: dict[str, Any], environ: Mapping[str, str], prefix: str
 ) -> Iterator[Candidate]:
-    """Query the names that start with ``begun``; no candidates on any error.
+    """Query the names that start with ``prefix``; no candidates on any error.
 
     The limit counts matching names only, so it does not hide a match among 5,000 topics.
     """
@@ -273,5 +273,5 @@ def _live(
         names = live_names(source, given, environ)
     except Exception:
         return
-    for name in sorted(name for name in names if name.startswith(begun))[:LIVE_LIMIT]:
+    for name in sorted(name for name in names if name.startswith(prefix))[:LIVE_LIMIT]:
         yield name, ""

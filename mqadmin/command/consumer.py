@@ -2,7 +2,8 @@
 
 from typing import Annotated
 
-from mqadmin.command.declare import Argument, Noun, Option
+from mqadmin.command.common_options import Group, OnlyTopic
+from mqadmin.command.declare import Noun, Option
 from mqadmin.command.online import consumers
 from mqadmin.command.session import Session
 from mqadmin.command.status import NO
@@ -12,10 +13,10 @@ NOUN = Noun(
     "consumer",
     """Show consumers: connected clients and lag.
 
-    Consumers of one group share its message queues. For each queue the group commits a consumer
-    offset: the next message it will ask for. Lag is the max offset of the queue minus the
-    consumer offset, so 0 means everything is done. A group can be known by its offsets alone
-    while nobody of it is online; lag then grows with each message sent.
+    Consumers of a group share its message queues. For each queue the group commits a consumer
+    offset, the offset of the next message to consume. Lag is the max offset of the queue minus
+    the consumer offset; 0 means that every message was consumed. A group without connected
+    clients keeps its offsets; its lag then grows with each message sent.
     """,
 )
 
@@ -53,8 +54,6 @@ CONSUMER_CONNECTIONS = View(
     single=True,
 )
 
-Group = Annotated[str, Argument("GROUP", help="Name of the consumer group.", complete="group")]
-
 
 @NOUN.verb(
     "list",
@@ -63,12 +62,10 @@ Group = Annotated[str, Argument("GROUP", help="Name of the consumer group.", com
 )
 def list_consumers(
     session: Session,
-    lag: Annotated[
-        bool, Option("--lag/--no-lag", help="Ask for lag and rate of each group too.")
-    ] = True,
-    system: Annotated[bool, Option("--system", help="Show system groups too.")] = False,
+    lag: Annotated[bool, Option("--lag/--no-lag", help="Query lag and rate of each group.")] = True,
+    system: Annotated[bool, Option("--system", help="Include system groups.")] = False,
 ) -> None:
-    """List consumer groups with their online clients and total lag."""
+    """List consumer groups with connected clients and total lag."""
     listing = consumers(session.admin).list(include_system=system, lag=lag)
     session.emit_listing(CONSUMER_LIST, listing)
 
@@ -84,32 +81,28 @@ def list_consumers(
 def show_lag(
     session: Session,
     group: Group,
-    topic: Annotated[
-        str | None,
-        Option("--topic", "-t", metavar="TOPIC", help="Only this topic.", complete="topic"),
-    ] = None,
+    topic: OnlyTopic = None,
     clients: Annotated[
-        bool, Option("--clients", "-s", help="Ask each client which queues it holds.")
+        bool, Option("--clients", "-s", help="Query each client for its assigned queues.")
     ] = False,
 ) -> None:
-    """Show how far a group is behind, queue by queue.
+    """Show the lag of a group for each queue.
 
-    State 'noOffset' means nothing was ever committed there, 'ahead' an offset beyond the end of
-    the queue, 'belowMin' one whose messages are already deleted; their lag needs that word beside
-    it to be understood.
+    State 'noOffset': no offset was committed. 'ahead': the committed offset is past the end of
+    the queue. 'belowMin': it is below the min offset, its messages are deleted.
     """
     listing = consumers(session.admin).lag(group, topic=topic, clients=clients)
     found = session.emit_listing(
         CONSUMER_LAG,
         listing,
         nothing=f"group {group} has no offset on any broker",
-        hint="mqadmin consumer list and mqadmin group list show the groups there are",
+        hint="mqadmin consumer list and mqadmin group list list the groups",
     )
     if found and session.is_table:
         known = [max(0, item.lag) for item in listing.items if item.lag is not None]
         total = str(sum(known)) if known else "-"
         unknown = found - len(known)
-        rest = f", {unknown} without a committed offset or an answer" if unknown else ""
+        rest = f", {unknown} without a committed offset or a response" if unknown else ""
         session.note(f"total lag {total} in {len(known)} queues{rest}")
 
 
@@ -119,14 +112,14 @@ def show_lag(
     examples=["mqadmin consumer connections billing"],
 )
 def connections(session: Session, group: Group) -> None:
-    """Show the clients of a group and what they subscribe to."""
+    """Show the connected clients of a group and their subscriptions."""
     found = consumers(session.admin).connections(group)
     if not found.connections and not found.errors:
         session.report(
             NO,
             "notFound",
-            f"nobody of group {group} is online",
-            f"mqadmin consumer lag {group} shows how far it came while it was",
+            f"no client of group {group} is connected",
+            f"mqadmin consumer lag {group} shows its committed offsets",
         )
     session.emit_one(CONSUMER_CONNECTIONS, found)
     session.report_targets(found.errors, some_worked=bool(found.connections))

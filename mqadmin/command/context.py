@@ -139,9 +139,9 @@ def set_context(
         ),
     ] = None,
 ) -> None:
-    """Create a context or change what is named in it.
+    """Create a context, or change some of its settings.
 
-    The settings are the global options given on the same command line; what is not given stays.
+    The settings are the global options on the same command line; others are not changed.
     -o is the form of this command's own output and is kept only with --set output=FORMAT.
     """
     path = config_path(os.environ)
@@ -150,7 +150,7 @@ def set_context(
     for word in unset or ():
         if word not in CONTEXT_WORDS:
             raise UsageFault(
-                f"context set: {word!r} is no setting", "settings: " + ", ".join(CONTEXT_WORDS)
+                f"context set: {word!r} is not a setting", "settings: " + ", ".join(CONTEXT_WORDS)
             )
         settings.pop(word, None)
     for word in CONTEXT_WORDS:

@@ -131,7 +131,12 @@ class Parameter:
         """The default as shown in help and man pages, empty when there is none to show."""
         if self.default in (None, False, "", []):
             return ""
-        return (isinstance(self.marker, Option) and self.marker.shown) or str(self.default)
+        if isinstance(self.marker, Option):
+            if self.marker.shown:
+                return self.marker.shown
+            if self.is_flag:  # the default of --links/--copies is --links
+                return self.marker.names[-1]
+        return str(self.default)
 
     @property
     def is_option(self) -> bool:

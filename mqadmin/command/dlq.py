@@ -21,10 +21,10 @@ NOUN = Noun(
     "dlq",
     """List, show and replay dead letters.
 
-    A message that a consumer group could not process is tried again through the group's retry
-    topic; after retryMaxTimes deliveries it is put into the topic %DLQ%group, where nobody reads
-    it. Each dead letter keeps its body, its keys, and in its properties the topic and id it came
-    from.
+    A message that a consumer group failed to process is delivered again from the group's retry
+    topic; after retryMaxTimes deliveries it is stored in the topic %DLQ%group, which has no
+    consumers. A dead letter keeps its body and keys, and in its properties its original topic
+    and id.
     """,
 )
 
@@ -81,10 +81,9 @@ def list_dead_letters(
         Option("--store", metavar="DIR", help="Read a store directory.", complete="file"),
     ] = None,
 ) -> None:
-    """List groups that have dead letters: how many, how old, how fast they grow.
+    """List groups with dead letters: number, age and growth.
 
-    With --store nothing is asked over the network: the dead letters of a store directory are
-    counted.
+    With --store the dead letters of a store directory are counted, without a network connection.
     """
     nothing = f"group {group} has no dead letters" if group else ""
     if store is not None:
@@ -132,7 +131,7 @@ def show(
     view=DLQ_REPLAY,
     changes=True,
     examples=[
-        "mqadmin dlq replay --from letters.ndjson --dry-run",
+        "mqadmin dlq replay --from dead-letters.ndjson --dry-run",
         "mqadmin dlq replay billing --from /out/replay.ndjson --to retry --rate 50/s --yes",
         "mqadmin dlq replay billing --to orders-repair --yes",
     ],
@@ -148,13 +147,13 @@ def replay(
         Option(
             "--from",
             metavar="FILE",
-            help="Dead letters in a file (- is stdin); without it GROUP's are read from its DLQ.",
+            help="File with dead letters (- for stdin); default: the DLQ of GROUP.",
             complete="file",
         ),
     ] = None,
     to: Annotated[
         str,
-        Option("--to", metavar="WHERE", help="origin, retry (the group's alone) or a topic."),
+        Option("--to", metavar="WHERE", help="Target: origin, retry (only this group) or a topic."),
     ] = "origin",
     limit: Annotated[
         int | None,
@@ -163,48 +162,47 @@ def replay(
             "--max",
             "-m",
             metavar="N",
-            help=f"Of a DLQ: its first N messages; default {REPLAY_LIMIT}.",
+            help=f"Maximum number of messages from a DLQ; default {REPLAY_LIMIT}.",
             parse=count,
         ),
     ] = None,
     rate: Annotated[
         float | None,
-        Option("--rate", metavar="N/s", help="At most N messages a second.", parse=per_second),
+        Option("--rate", metavar="N/s", help="Maximum messages per second.", parse=per_second),
     ] = None,
     ledger: Annotated[
         str | None,
         Option(
             "--ledger",
             metavar="FILE",
-            help="Keeps what was sent; default FILE.ledger, of a DLQ dlq-GROUP.ledger here.",
+            help="File that records sent messages; default FILE.ledger or dlq-GROUP.ledger.",
             complete="file",
         ),
     ] = None,
 ) -> None:
-    """Send dead letters again, as their producers sent them.
+    """Send dead letters again as their producers sent them.
 
-    FILE is what 'mqadmin pipeline run dlq' writes (replay.ndjson below --out, or --table replay
-    -o ndjson), or 'mqadmin dlq show --body base64 -o ndjson'. Body, flag, keys, tags, uniqKey and
-    the application's properties arrive unchanged; what brokers and consumers wrote into a message
-    on its way is left out. The originals stay in the DLQ. To the origin topic a message goes for
-    all its groups, to the retry topic for the one that gave it up.
+    FILE is the output of 'mqadmin pipeline run dlq' (replay.ndjson in --out, or --table replay
+    -o ndjson) or of 'mqadmin dlq show --body base64 -o ndjson'. Body, flag, keys, tags, uniqKey
+    and the application's properties are sent unchanged; properties added by brokers and consumers
+    are removed. The originals stay in the DLQ. A message sent to its original topic is delivered
+    to all groups of the topic, a message sent to the retry topic only to its own group.
 
-    Says how many go where, asks, and sends in the order of the file. The ledger keeps what was
-    sent: a replay that was stopped goes on, one that is made again sends nothing. A message whose
-    answer was lost is looked up by its uniqKey before it is sent once more.
+    Prints the number of messages per target, asks for confirmation, and sends in the order of the
+    file. The ledger records sent messages: rerun a stopped replay to resume; rerunning a complete
+    one sends nothing. A message without a response is looked up by its uniqKey before it is sent
+    again.
     """
     session.require_consent()
     if source is None and group is None:
-        raise UsageFault(
-            "dlq replay: which dead letters?", "name a GROUP, or a file with --from FILE"
-        )
+        raise UsageFault("dlq replay: no input", "name a GROUP, or a file with --from FILE")
     if source is not None and limit is not None:
-        raise UsageFault("dlq replay: --limit is for a DLQ, not for a file", "leave it out")
-    letters = _dead_letters(session, group, source, limit)
-    if letters is None:
+        raise UsageFault("dlq replay: --limit is for a DLQ, not for a file", "omit it")
+    found = _dead_letters(session, group, source, limit)
+    if found is None:
         return
     kept = ledger or _ledger_name(group, source)
-    plan = dead_letters(session.admin).plan_replay(letters, to=to, ledger=kept)
+    plan = dead_letters(session.admin).plan_replay(found, to=to, ledger=kept)
     session.announce(plan.addresses)
     for topic, (new, old) in plan.targets().items():
         before = f", {old} sent before" if old else ""
@@ -219,8 +217,8 @@ def replay(
         items = _send(session, plan, rate)
     if session.dry_run:
         session.end_dry_run()
-    elif not planned and plan.count("alreadySent") == len(letters):
-        session.note(f"nothing to do: {kept} says that all were sent")
+    elif not planned and plan.count("alreadySent") == len(found):
+        session.note(f"nothing to do: according to {kept} all were sent")
     _conclude(session, items)
 
 
@@ -252,14 +250,12 @@ def _dead_letters(
         data = read_input()
     else:
         data = read_file(source, REPLAY_LIMIT_BYTES)
-    letters = [
-        letter for letter in read_dead_letters(data, source) if group in (None, letter.group)
-    ]
-    if letters:
-        return letters
+    selected = [one for one in read_dead_letters(data, source) if group in (None, one.group)]
+    if selected:
+        return selected
     whose = f" of group {group}" if group else ""
     session.emit(DLQ_REPLAY, [], quiet=True)
-    session.report(NO, "notFound", f"{source} holds no dead letters{whose}")
+    session.report(NO, "notFound", f"{source} contains no dead letters{whose}")
     return None
 
 
@@ -276,7 +272,7 @@ def _send(session: Session, plan: Any, rate: float | None) -> list[Any]:
         session.emit(DLQ_REPLAY, items(), quiet=True, live=session.form == "ndjson")
     finally:
         sent = sum(item.status == "sent" for item in done)
-        session.note(f"{sent} sent; {plan.ledger} keeps which")
+        session.note(f"{sent} sent, recorded in {plan.ledger}")
     return done
 
 

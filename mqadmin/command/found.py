@@ -52,7 +52,7 @@ Limit = Annotated[
 def body_view(encoding: str, raw: bool) -> "BodyView":
     """Return the body options of a query; UsageFault for --raw without a body."""
     if raw and encoding == "none":
-        raise UsageFault("--raw is about the body, and no body is shown", "add --body text")
+        raise UsageFault("--raw applies to the body, but no body is shown", "add --body text")
     return body_form(encoding, raw=raw)
 
 
@@ -98,7 +98,7 @@ def _conclude(session: Session, result: "QueryResult", errors: list[Any], *, cut
             session.status = PARTLY
         return
     message = result.detail or f"no message: {result.kind}"
-    said = any(report.kind == result.kind or report.message in message for report in errors)
-    if not said:
+    reported = any(report.kind == result.kind or report.message in message for report in errors)
+    if not reported:
         emit_error(ErrorReport(result.kind, message, result.hint), form=session.form)
     session.status = PARTLY if result.truncated else KINDS.get(result.kind, NO)

@@ -3,6 +3,14 @@
 from typing import Annotated, Any
 
 from mqadmin.command.change import change_view, run_change
+from mqadmin.command.common_options import (
+    Group,
+    IfNotExists,
+    OnlyCluster,
+    TargetBroker,
+    TargetCluster,
+    UserOnly,
+)
 from mqadmin.command.declare import Argument, Noun, Option
 from mqadmin.command.online import groups
 from mqadmin.command.session import Session
@@ -13,11 +21,11 @@ NOUN = Noun(
     "group",
     """Create, inspect, change and delete consumer groups.
 
-    A consumer group is a name under which consumers share work: in clustering mode each message
-    goes to one of them, in broadcasting mode to all. The group's configuration lives on each
-    broker: whether it may consume, how often a failed message is tried again before it becomes a
-    dead letter, how many queues its retry topic has. Who is online and how far a group has come
-    are shown by 'mqadmin consumer' and 'mqadmin offset'.
+    The consumers of a group share the messages of its topics: in clustering mode each message is
+    delivered to one of them, in broadcasting mode to all. Each broker stores the configuration of
+    the group: whether it may consume, how often a failed message is delivered again before it
+    becomes a dead letter, how many queues its retry topic has. 'mqadmin consumer' shows connected
+    clients and lag, 'mqadmin offset' committed offsets.
     """,
 )
 
@@ -38,8 +46,6 @@ GROUP_SHOW = View(
 )
 
 GROUP_HELP = "Name of the consumer group."
-TARGET_CLUSTER = "Change it on the masters of this cluster."
-TARGET_BROKER = "Change it on this broker only (name or HOST:PORT)."
 
 _SETTINGS = {
     "consume": "consumeEnable",
@@ -62,7 +68,7 @@ Consume = Annotated[
 ]
 FromMin = Annotated[
     bool | None,
-    Option("--from-min/--no-from-min", help="Whether it may begin at the oldest message."),
+    Option("--from-min/--no-from-min", help="Whether consumption may start at the oldest message."),
 ]
 Broadcast = Annotated[
     bool | None, Option("--broadcast/--no-broadcast", help="Whether broadcasting is allowed.")
@@ -75,7 +81,7 @@ RetryQueues = Annotated[
 ]
 RetryMax = Annotated[
     int | None,
-    Option("--retry-max", help="Deliveries again before a message is a dead letter.", parse=whole),
+    Option("--retry-max", help="Redeliveries before a message becomes a dead letter.", parse=whole),
 ]
 ConsumeTimeout = Annotated[
     int | None,
@@ -83,11 +89,11 @@ ConsumeTimeout = Annotated[
 ]
 NotifyChanges = Annotated[
     bool | None,
-    Option("--notify-changes/--no-notify-changes", help="Tell members when others come or go."),
+    Option(
+        "--notify-changes/--no-notify-changes",
+        help="Notify members of membership changes.",
+    ),
 ]
-Cluster = Annotated[str | None, Option("--cluster", "-c", metavar="NAME", help=TARGET_CLUSTER)]
-Broker = Annotated[str | None, Option("--broker", "-b", metavar="BROKER", help=TARGET_BROKER)]
-Group = Annotated[str, Argument("GROUP", help=GROUP_HELP, complete="group")]
 
 
 @NOUN.verb(
@@ -110,13 +116,11 @@ def create(
     retry_max: RetryMax = None,
     consume_timeout: ConsumeTimeout = None,
     notify_changes: NotifyChanges = None,
-    cluster: Cluster = None,
-    broker: Broker = None,
-    if_not_exists: Annotated[
-        bool, Option("--if-not-exists", help="An existing group is fine and stays as it is.")
-    ] = False,
+    cluster: TargetCluster = None,
+    broker: TargetBroker = None,
+    if_not_exists: IfNotExists = False,
 ) -> None:
-    """Create a consumer group; what is not given has the broker's default."""
+    """Create a consumer group; omitted settings have the broker's defaults."""
     settings = _settings(
         consume=consume,
         from_min=from_min,
@@ -161,10 +165,10 @@ def update(
     retry_max: RetryMax = None,
     consume_timeout: ConsumeTimeout = None,
     notify_changes: NotifyChanges = None,
-    cluster: Cluster = None,
-    broker: Broker = None,
+    cluster: TargetCluster = None,
+    broker: TargetBroker = None,
 ) -> None:
-    """Change what is named about a consumer group, and nothing else."""
+    """Change settings of a consumer group; omitted settings keep their values."""
     settings = _settings(
         consume=consume,
         from_min=from_min,
@@ -186,10 +190,8 @@ def update(
 @NOUN.verb("list", view=GROUP_LIST, examples=["mqadmin group list --user"])
 def list_groups(
     session: Session,
-    cluster: Annotated[
-        str | None, Option("--cluster", "-c", metavar="NAME", help="Only this cluster.")
-    ] = None,
-    user: Annotated[bool, Option("--user", help="Leave out system groups.")] = False,
+    cluster: OnlyCluster = None,
+    user: UserOnly = False,
 ) -> None:
     """List consumer groups, one line per group and broker."""
     listing = groups(session.admin).list(cluster=cluster, include_system=not user)
@@ -204,7 +206,7 @@ def show(session: Session, group: Group) -> None:
         GROUP_SHOW,
         listing,
         nothing=f"no broker has group {group}",
-        hint="mqadmin group list shows the groups there are",
+        hint="mqadmin group list lists the groups",
     )
 
 
@@ -218,10 +220,10 @@ def delete(
     session: Session,
     group: Group,
     remove_offset: Annotated[
-        bool, Option("--remove-offset", help="Forget the group's consumer offsets too.")
+        bool, Option("--remove-offset", help="Also delete the committed offsets of the group.")
     ] = False,
-    cluster: Cluster = None,
-    broker: Broker = None,
+    cluster: TargetCluster = None,
+    broker: TargetBroker = None,
 ) -> None:
     """Delete a consumer group's configuration; its retry and DLQ topics stay."""
     run_change(

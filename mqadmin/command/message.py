@@ -24,12 +24,11 @@ NOUN = Noun(
     "msg",
     """Find, show, send and follow messages.
 
-    A message can be named in four ways: by its offsetMsgId (store address and physical offset,
-    given by the broker), by its uniqKey (given by the producer), by a business key in its KEYS
-    property, or by its place (broker, queue, queue offset). Keys are looked up in the broker's
-    IndexFile, which holds hashes: each hit is checked against topic and key. When nothing is
-    found the answer says why: not in the index, outside the time window, already deleted,
-    refused or unreachable are different things.
+    A message is identified by its offsetMsgId (store address and physical offset, assigned by the
+    broker), by its uniqKey (assigned by the producer), by a business key in its KEYS property, or
+    by its position (broker, queue, queue offset). Keys are looked up in the broker's IndexFiles,
+    which contain hashes, so each hit is compared with topic and key. An empty result names its
+    reason: not in the index, outside the time window, deleted, refused, or unreachable.
     """,
 )
 
@@ -68,11 +67,9 @@ Tags = Annotated[
     str | None,
     Option("--tag", "--tags", metavar="EXPR", help="Only these tags: 'a || b'."),
 ]
-Place = Annotated[
-    str | None, Argument("TOPIC", help="The topic, or name it with --topic.", complete="topic")
-]
+Place = Annotated[str | None, Argument("TOPIC", help="Topic; same as --topic.", complete="topic")]
 BodyForm = Annotated[Body, Option("--body", help="Show the body in this form.")]
-Raw = Annotated[bool, Option("--raw", help="The stored bytes of the body, not decompressed.")]
+Raw = Annotated[bool, Option("--raw", help="Show the stored bytes of the body, not decompressed.")]
 
 
 def _one_topic(verb: str, place: str | None, option: str | None) -> str:
@@ -116,7 +113,7 @@ def query(
     ] = None,
     number: Annotated[
         int | None,
-        Option("--count", metavar="N", help="N messages from --offset on.", parse=count),
+        Option("--count", metavar="N", help="Number of messages from --offset.", parse=count),
     ] = None,
     broker: Broker = None,
     begin: Begin = None,
@@ -127,19 +124,19 @@ def query(
     ] = False,
     limit: Limit = None,
     scan: Annotated[
-        bool, Option("--scan", help="Read the queues themselves when the index has nothing.")
+        bool, Option("--scan", help="Read the queues if the index has no match.")
     ] = False,
     tags: Tags = None,
     body: BodyForm = "none",
     raw: Raw = False,
 ) -> None:
-    """Find messages by key, by id, by place or by time.
+    """Find messages by key, by id, by position or by time.
 
-    --key asks the IndexFile of every broker of the topic, newest first. --scan reads the queues
-    in the window when the index has nothing, which is slow and certain. Each question takes the
-    options that can narrow it: --id only --topic; --offset the place (--queue, --broker) and
-    --count; --key, --uniq-key and a time window also --tag, --queue, --broker and --limit. Times
-    are RFC 3339, '2026-01-02 03:04', now, -2h, or epoch seconds or milliseconds.
+    --key queries the IndexFiles of every broker of the topic, newest first. --scan reads the
+    queues within the window if the index has no match, which is slow but complete. --id can be
+    combined with --topic; --offset with --queue, --broker and --count; --key, --uniq-key and a
+    time window with --tag, --queue, --broker and --limit. Times are RFC 3339, '2026-01-02 03:04',
+    now, -2h, or epoch seconds or milliseconds.
     """
     question = _question(
         {
@@ -212,7 +209,7 @@ def _question(options: dict[str, Any]) -> str:
     given = {name for name, value in options.items() if value is not None}
     asked = [name for name in _QUESTIONS if name in given]
     if len(asked) > 1:
-        raise UsageFault(f"msg query: {' and '.join(asked)} exclude each other", "ask one by one")
+        raise UsageFault(f"msg query: {' and '.join(asked)} exclude each other", "use one of them")
     if not asked and not given & _WINDOW:
         raise UsageFault(
             "msg query needs --id, or --topic with --key, --uniq-key, --queue and --offset, or a "
@@ -251,7 +248,7 @@ def show(
     body: BodyForm = "text",
     raw: Raw = False,
 ) -> None:
-    """Show everything about one message, its body included."""
+    """Show all fields of one message, including its body."""
     result = message_queries(session.admin).query_id(
         message_id, topic=topic, body=body_view(body, raw)
     )
@@ -306,10 +303,9 @@ def send(
         bool, Option("--create", help="Let the broker create an unknown topic.")
     ] = False,
 ) -> None:
-    """Send one message and show where it landed.
+    """Send one message and show its location.
 
-    Sending adds a message and alters nothing, so it does not ask; --dry-run shows what would be
-    sent.
+    Sending does not ask for confirmation; --dry-run checks the message and shows its target.
     """
     topic = _one_topic("msg send", place, topic)
     if (body is None) == (body_file is None):
@@ -354,14 +350,15 @@ def tail(
     place: Place = None,
     topic: Topic = None,
     last: Annotated[
-        int, Option("--last", metavar="N", help="Begin N messages before the end.", parse=whole)
+        int, Option("--last", metavar="N", help="Start N messages before the end.", parse=whole)
     ] = 0,
     follow: Annotated[
-        bool, Option("--follow/--no-follow", help="Wait for new messages, or end at the end.")
+        bool,
+        Option("--follow/--no-follow", help="Wait for new messages, or stop at the end."),
     ] = True,
     limit: Annotated[
         int | None,
-        Option("--limit", "--max", "-m", metavar="N", help="End after N messages.", parse=count),
+        Option("--limit", "--max", "-m", metavar="N", help="Stop after N messages.", parse=count),
     ] = None,
     tags: Tags = None,
     broker: Broker = None,
@@ -371,17 +368,17 @@ def tail(
 ) -> None:
     """Follow a topic: print messages as they arrive, until Ctrl-C.
 
-    --limit ends it after so many messages, --timeout on the command line after that time. No
-    consumer group is used and no offset is moved. A broker that gives no answer is reported and
-    asked again later; status 5 at the end then.
+    It ends after --limit messages or after --timeout, if given on the command line. No consumer
+    group is used and no offset is committed. A broker that does not respond is reported and
+    queried again later; the exit status is then 5.
     """
     timeout = session.settings.effective["timeout"]
     for_ms = session.settings.timeout_ms if follow and timeout.origin == "option" else None
     endless = follow and limit is None and for_ms is None
     if session.form in ("json", "yaml") and endless:
         raise UsageFault(
-            f"msg tail: {session.form} is one document and would never end",
-            "use -o ndjson, or end it with --limit, --timeout or --no-follow",
+            f"msg tail: {session.form} is one document, which would not end",
+            "use -o ndjson, or stop it with --limit, --timeout or --no-follow",
         )
     topic = _one_topic("msg tail", place, topic)
     failed: list[TargetError] = []
@@ -424,8 +421,8 @@ def decode_id(
     session: Session,
     text: Annotated[str, Argument("ID", help="An offsetMsgId or a uniqKey.", parse=checked_id)],
 ) -> None:
-    """Say what an id holds: address and physical offset, or host, process, time and counter.
+    """Decode an id: address and physical offset, or host, process, time and counter.
 
-    Nothing is asked over the network. The two kinds can look alike; both readings are given.
+    No network connection is used. An id can be valid as both kinds; both are then shown.
     """
     session.emit_one(MSG_DECODE, decoded_id(text))

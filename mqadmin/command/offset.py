@@ -3,12 +3,12 @@
 from shlex import quote
 from typing import Annotated, Any
 
-from mqadmin.command.declare import Argument, Noun, Option
+from mqadmin.command.common_options import Group, OnlyQueue, OnlyTopic
+from mqadmin.command.declare import Noun, Option
 from mqadmin.command.failure import target_report, target_status
 from mqadmin.command.online import offsets
 from mqadmin.command.session import Session
 from mqadmin.command.status import MOVED, PARTLY
-from mqadmin.command.values import whole
 from mqadmin.command.window import local_time
 from mqadmin.output.view import Outcome, View
 
@@ -16,9 +16,10 @@ NOUN = Noun(
     "offset",
     """Show and reset consumer offsets.
 
-    For each message queue a group commits a consumer offset: the queue offset of the next message
-    it will ask for. Moving it forward skips messages, moving it back delivers them again. The
-    valid range of a queue is min offset (oldest kept) to max offset (the next to be written).
+    For each message queue a group commits a consumer offset, the queue offset of the next message
+    to consume. Moving it forward skips messages, moving it back delivers them again. The valid
+    range of a queue is from the min offset (oldest message) to the max offset (next message to be
+    stored).
     """,
 )
 
@@ -70,8 +71,6 @@ OFFSET_RESET = View(
     keep=("currentOffset", "newOffset"),
 )
 
-Group = Annotated[str, Argument("GROUP", help="Name of the consumer group.", complete="group")]
-
 
 @NOUN.verb(
     "show",
@@ -81,18 +80,15 @@ Group = Annotated[str, Argument("GROUP", help="Name of the consumer group.", com
 def show(
     session: Session,
     group: Group,
-    topic: Annotated[
-        str | None,
-        Option("--topic", "-t", metavar="TOPIC", help="Only this topic.", complete="topic"),
-    ] = None,
+    topic: OnlyTopic = None,
 ) -> None:
-    """Show the committed offsets of a group beside the range of each queue."""
+    """Show the committed offsets of a group and the range of each queue."""
     listing = offsets(session.admin).show(group, topic=topic)
     session.emit_listing(
         OFFSET_SHOW,
         listing,
         nothing=f"group {group} has no offset on any broker",
-        hint="mqadmin consumer list and mqadmin group list show the groups there are",
+        hint="mqadmin consumer list and mqadmin group list list the groups",
     )
 
 
@@ -122,9 +118,7 @@ def reset(
             "digits are an offset, @1700000000 is a time.",
         ),
     ],
-    queue: Annotated[
-        int | None, Option("--queue", metavar="N", help="Only this queue.", parse=whole)
-    ] = None,
+    queue: OnlyQueue = None,
     broker: Annotated[
         str | None, Option("--broker", "-b", metavar="NAME", help="Only this broker.")
     ] = None,
@@ -133,17 +127,17 @@ def reset(
         Option(
             "--undo-file",
             metavar="FILE",
-            help="Where to keep the old offsets; default a new file here.",
+            help="File for the old offsets; default: a new file in this directory.",
             complete="file",
         ),
     ] = None,
 ) -> None:
     """Move the consumer offsets of a group on one topic.
 
-    Shows for each queue the current and the new offset and how many messages are skipped or
-    repeated, and the time that was meant; writes the old offsets, absent ones included, to an undo
-    file before anything is changed (take it back with --to file:F); then applies and reads back.
-    Works for groups that are online (their clients are told) and for those that are not.
+    Prints the resolved time, and for each queue the current and the new offset and the number of
+    messages skipped or repeated; writes the old offsets, including absent ones, to an undo file
+    before any change (restore them with --to file:F); applies the reset and reads it back. If
+    clients of the group are connected, they are notified.
     """
     session.require_consent()
     plan = offsets(session.admin).plan_reset(group, topic, to, queue_id=queue, broker=broker)
@@ -159,10 +153,10 @@ def reset(
     if plan.empty:
         _show(session, plan)
         if not plan.errors:
-            session.note("nothing to do: every queue is already there")
+            session.note("nothing to do: every queue has that offset")
         return
     if not session.yes:
-        _tell(session, plan)
+        _note_items(session, plan)
         if not session.consent(f"reset {len(plan.items)} queues of {topic} for group {group}?"):
             return
     done = offsets(session.admin).apply_reset(plan, undo_path=undo_file)
@@ -187,7 +181,7 @@ def _show(session: Session, plan: Any) -> None:
     session.report_targets(plan.errors, some_worked=bool(plan.items))
 
 
-def _tell(session: Session, plan: Any) -> None:
+def _note_items(session: Session, plan: Any) -> None:
     for item in plan.items:
         session.note(
             f"{item.broker_name} queue {item.queue_id}: {_shown(item.current_offset)} -> "

@@ -49,7 +49,7 @@ AddressMap = Annotated[
         "--address-map",
         metavar="FROM=TO,…",
         env="MQADMIN_ADDRESS_MAP",
-        help="Dial TO where the cluster advertises FROM (NAT, containers, tunnels).",
+        help="Connect to TO instead of the advertised FROM (NAT, containers, tunnels).",
     ),
 ]
 AccessKey = Annotated[
@@ -67,7 +67,7 @@ SecretKeyFile = Annotated[
         "--secret-key-file",
         metavar="FILE",
         env="MQADMIN_SECRET_KEY_FILE",
-        help="File with the account's secret; MQADMIN_SECRET_KEY holds the secret itself.",
+        help="File with the account's secret; MQADMIN_SECRET_KEY contains the secret itself.",
         complete="file",
     ),
 ]
@@ -102,14 +102,16 @@ TlsKey = Annotated[
         complete="file",
     ),
 ]
-DryRun = Annotated[bool, Option("--dry-run", help="Show what a change would do; change nothing.")]
+DryRun = Annotated[bool, Option("--dry-run", help="Show the plan of a change; change nothing.")]
 Yes = Annotated[
-    bool, Option("-y", "--yes", help="Do not ask; needed for a change without a terminal.")
+    bool, Option("-y", "--yes", help="Do not ask for confirmation; required without a terminal.")
 ]
 NoColor = Annotated[
     bool, Option("--no-color", env="NO_COLOR", help="No colour, not even on a terminal.")
 ]
-Verbose = Annotated[bool, Option("-v", "--verbose", help="Each request and answer on stderr.")]
+Verbose = Annotated[
+    bool, Option("-v", "--verbose", help="Print each request and response on stderr.")
+]
 
 
 def global_options(

@@ -16,12 +16,12 @@ NOUN = Noun(
     "pipeline",
     """Analyse the history in store files with Spark.
 
-    The files of any number of store directories, live or copied, of this broker or of a Java one,
-    are read as tables: no consumer group, no broker. A job is a question with an answer in rows:
+    The files of any number of store directories, live or copied, of this broker or of a Java
+    broker, are read as tables, without a consumer group or a broker. A job computes tables:
     traffic, dead letters, retries, lag over time, latency, an audit, a comparison, an export to
-    Parquet. Spark runs inside this process, on all cores, or on a cluster (--master spark://…).
-    Small stores are answered faster by 'mqadmin store'; Spark is for many files, for joins, for
-    clusters. It needs the extra: pip install 'mqadmin[spark]', which brings a Java as well.
+    Parquet. Spark runs in this process on all cores, or on a cluster (--master spark://…). For
+    small stores 'mqadmin store' is faster; Spark is for many files, joins and clusters. It needs
+    the extra: pip install 'mqadmin[spark]', which includes a Java runtime.
     """,
 )
 
@@ -55,7 +55,7 @@ JobName = Annotated[str, Argument("JOB", help="A job; 'mqadmin pipeline list' sh
 
 @NOUN.verb("list", view=LIST, examples=["mqadmin pipeline list"])
 def list_jobs(session: Session) -> None:
-    """List the jobs, what each answers, and their tables."""
+    """List the jobs with their tables."""
     session.emit(LIST, [job_row(job) for job in JOBS.values()])
 
 
@@ -65,10 +65,10 @@ def list_jobs(session: Session) -> None:
     examples=["mqadmin pipeline schema traffic", "mqadmin pipeline schema dlq -o json"],
 )
 def schema(session: Session, job: JobName) -> None:
-    """Show the page of a job: what it answers, an example, parameters, columns of its tables.
+    """Show a job: purpose, example, parameters, columns of its tables.
 
     Column names are those of the files and DataFrames. On the command line they are written in
-    camelCase, and a time is given as …Timestamp in milliseconds and …Time in words.
+    camelCase, and a time as …Timestamp in milliseconds and …Time as RFC 3339.
     """
     found = find_job(job)
     if session.is_table:
@@ -90,9 +90,7 @@ def run(
     job: JobName,
     more: Annotated[
         list[str] | None,
-        Argument(
-            "DIR", help="More stores, as a shell makes them of --store /data/*.", complete="file"
-        ),
+        Argument("DIR", help="More stores, as from --store /data/* in a shell.", complete="file"),
     ] = None,
     stores: Annotated[
         list[str] | None,
@@ -108,13 +106,13 @@ def run(
         Option(
             "--out",
             metavar="DIR",
-            help="Write all tables below DIR instead of printing one.",
+            help="Output directory of all tables, instead of printing one.",
             complete="file",
         ),
     ] = None,
     form: Annotated[
         str,
-        Option("--format", metavar="FORMAT", help="Of --out: parquet, csv, json, orc, delta."),
+        Option("--format", metavar="FORMAT", help="For --out: parquet, csv, json, orc, delta."),
     ] = "parquet",
     table: Annotated[
         str | None, Option("--table", metavar="TABLE", help="Only this table of the job.")
@@ -128,11 +126,11 @@ def run(
     ] = None,
     since: Annotated[
         int | None,
-        Option("--since", metavar="T", help="Only what was stored at T or later.", parse=time_ms),
+        Option("--since", metavar="T", help="Only messages stored at T or later.", parse=time_ms),
     ] = None,
     until: Annotated[
         int | None,
-        Option("--until", metavar="T", help="Only what was stored before T.", parse=time_ms),
+        Option("--until", metavar="T", help="Only messages stored before T.", parse=time_ms),
     ] = None,
     parameters: Annotated[
         list[str] | None,
@@ -153,7 +151,7 @@ def run(
         ),
     ] = None,
     stream: Annotated[
-        bool, Option("--stream", help="Of the export: keep going until Ctrl-C.")
+        bool, Option("--stream", help="With the job export: continue until Ctrl-C.")
     ] = False,
     master: Annotated[
         str,
@@ -174,9 +172,9 @@ def run(
 ) -> None:
     """Run a job over store directories and print its first table, or write all with --out.
 
-    Damaged places of the log are passed: every message outside them is counted, the damages are
-    told, and the exit status is 5. What is written appears whole or not at all; manifest.json
-    comes last, with counts and offsets. On a terminal a bar counts Spark's tasks; Ctrl-C cancels.
+    Damaged regions of the log are skipped and reported; the exit status is then 5. Output is
+    written atomically; manifest.json, written last, contains counts and offsets. On a terminal a
+    bar shows the progress of Spark's tasks; Ctrl-C cancels.
     """
     from mqadmin.pipeline.spark.java import spark_home
 
@@ -219,7 +217,7 @@ def run(
         from mqadmin.pipeline.plot import draw
 
         draw(found.name, result.table.name, result.rows, plot)
-        session.note(f"drawn into {plot}")
+        session.note(f"plot written to {plot}")
 
 
 def _show(session: Session, job: Job, result: Any) -> None:
@@ -228,34 +226,34 @@ def _show(session: Session, job: Job, result: Any) -> None:
         truncated=result.truncated,
         reason="there are more rows: --limit shows more, --out writes all",
     )
-    damages = result.damages
-    if damages.count:
-        outcome.errors.append(_damage_fields(damages))
+    damage = result.damages
+    if damage.count:
+        outcome.errors.append(_damage_fields(damage))
     session.emit(view, result.rows, outcome, quiet=True)
     if not result.rows and session.is_table:
         session.note("no rows")
-    if damages.count:
-        place = "" if damages.physical_offset is None else f" at {damages.physical_offset}"
+    if damage.count:
+        place = "" if damage.physical_offset is None else f" at {damage.physical_offset}"
         session.report(
             PARTLY,
             "damaged",
-            f"{damages.count} damages in the log were passed; the first ({damages.store}{place}):"
-            f" {damages.detail}",
-            "mqadmin store verify DIR shows each, with what to do",
+            f"{damage.count} damaged regions of the log were skipped; the first"
+            f" ({damage.store}{place}): {damage.detail}",
+            "mqadmin store verify DIR lists them with advice",
         )
     if result.found and job.name == "audit":
-        session.report(PARTLY, "damaged", f"{result.found} findings are no notices")
+        session.report(PARTLY, "damaged", f"{result.found} findings are errors or warnings")
     elif result.found:
-        session.report(NO, "differs", f"the stores differ: {result.found} rows say where")
+        session.report(NO, "differs", f"the stores differ in {result.found} rows")
 
 
-def _damage_fields(damages: Any) -> dict[str, Any]:
+def _damage_fields(damage: Any) -> dict[str, Any]:
     return {
         "kind": "damaged",
-        "message": damages.detail,
-        "path": damages.store,
-        "physicalOffset": damages.physical_offset,
-        "count": damages.count,
+        "message": damage.detail,
+        "path": damage.store,
+        "physicalOffset": damage.physical_offset,
+        "count": damage.count,
     }
 
 
@@ -266,11 +264,11 @@ def _pairs(words: list[str] | None) -> dict[str, str]:
 def _check_plot(job: Job, path: str, out: str | None) -> None:
     if not job.plots:
         names = ", ".join(name for name, other in JOBS.items() if other.plots)
-        raise UsageFault(f"job {job.name} draws nothing", f"--plot is for {names}")
+        raise UsageFault(f"job {job.name} has no plot", f"--plot is available for {names}")
     if out is not None:
         raise UsageFault("--plot and --out exclude each other")
     if not path.endswith((".png", ".svg", ".html")):
-        raise UsageFault(f"{path}: no known kind of picture", "end it in .png, .svg or .html")
+        raise UsageFault(f"{path}: unknown image format", "use .png, .svg or .html")
     from mqadmin.pipeline.plot import check_plot_path
 
     check_plot_path(path)
@@ -278,7 +276,7 @@ def _check_plot(job: Job, path: str, out: str | None) -> None:
 
 def _check_times(since: int | None, until: int | None) -> None:
     if since is not None and until is not None and until < since:
-        raise UsageFault("--until lies before --since")
+        raise UsageFault("--until is before --since")
 
 
 class Bar:
@@ -312,10 +310,10 @@ class Bar:
 
 @NOUN.verb("warmup", view=WARMUP, examples=["mqadmin pipeline warmup"])
 def warmup(session: Session) -> None:
-    """Make starts of Spark quicker: write the class-data archive of its Java.
+    """Write the class-data archive of Spark's Java, which makes Spark start faster.
 
-    The archive (about 180 MB) is kept in the user's cache folder and used by every later run; it
-    is to be made anew when Java or Spark change. Takes a minute.
+    The archive (about 180 MB) is stored in the user's cache folder and used by later runs; write
+    it again after an update of Java or Spark. Takes a minute.
     """
     from mqadmin.pipeline.spark.java import spark_home
 

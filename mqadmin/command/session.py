@@ -189,9 +189,8 @@ class Session:
         """Refuse a change that cannot be confirmed, before anything is read."""
         if not (self.yes or self.dry_run or stdin_is_terminal()):
             raise UsageFault(
-                f"{self.verb.path}: a change needs --yes where nobody can be asked; "
-                "nothing was changed",
-                "add --yes to do it, --dry-run to see what it would do",
+                f"{self.verb.path}: a change needs --yes without a terminal; nothing was changed",
+                "add --yes to apply it, or --dry-run to show the plan",
             )
 
     def announce(self, addresses: Iterable[str]) -> None:
@@ -235,7 +234,7 @@ class Session:
 
 def _refuse_dry_run(verb: Verb, options: dict[str, Any]) -> None:
     if options.get("dry_run") and not verb.changes:
-        raise UsageFault(f"{verb.path} changes nothing, so there is no --dry-run", "leave it out")
+        raise UsageFault(f"{verb.path} changes nothing and has no --dry-run", "omit it")
 
 
 def run_verb(verb: Verb, options: dict[str, Any], values: dict[str, Any]) -> int:
@@ -296,7 +295,7 @@ def _checked_form(settings: Settings) -> str:
     effective = settings.effective["output"]
     if effective.value not in FORMATS:
         raise UsageFault(
-            f"output ({effective.origin}): {effective.value!r} is no form",
+            f"output ({effective.origin}): {effective.value!r} is not an output format",
             "one of " + ", ".join(FORMATS),
         )
     return str(effective.value)

@@ -3,6 +3,14 @@
 from typing import Annotated
 
 from mqadmin.command.change import change_view, run_change
+from mqadmin.command.common_options import (
+    IfNotExists,
+    OnlyCluster,
+    TargetBroker,
+    TargetCluster,
+    Topic,
+    UserOnly,
+)
 from mqadmin.command.declare import Argument, Noun, Option
 from mqadmin.command.online import topics
 from mqadmin.command.session import Session
@@ -13,12 +21,11 @@ NOUN = Noun(
     "topic",
     """Create, inspect, change and delete topics.
 
-    A topic is a name under which messages are stored. On each of its brokers it has message
-    queues: writeQueueNums of them take new messages, readQueueNums are read by consumers, and
-    perm says whether either is allowed (RW-, R--, -W-). The brokers own a topic's configuration
-    and tell it to the name servers, which answer clients with the route: which broker has how
-    many queues, and at which address. Names like %RETRY%group and %DLQ%group are topics too: the
-    waiting room and the grave of a consumer group's failed messages.
+    A topic has message queues on each of its brokers: writeQueueNums of them accept new messages,
+    readQueueNums are read by consumers; perm is the permission (RW-, R--, -W-). Brokers store the
+    configuration of a topic and register it with the name servers, from which clients get the
+    route: the brokers of the topic, their addresses and numbers of queues. %RETRY%group and
+    %DLQ%group are topics, too: the retry topic and the dead-letter queue of a consumer group.
     """,
 )
 
@@ -50,8 +57,6 @@ TOPIC_STATUS = View(
 
 TOPIC_HELP = "Name of the topic."
 ATTRIBUTE_HELP = "Set (+name=value) or remove (-name) an attribute; may be repeated."
-TARGET_CLUSTER = "Change it on the masters of this cluster."
-TARGET_BROKER = "Change it on this broker only (name or HOST:PORT)."
 
 
 @NOUN.verb(
@@ -78,25 +83,18 @@ def create(
     permission: Annotated[
         int, Option("--perm", metavar="PERM", help="r, w or rw (or 2, 4, 6).", parse=perm)
     ] = 6,
-    order: Annotated[bool, Option("--order", help="Mark the topic as an ordered one.")] = False,
+    order: Annotated[bool, Option("--order", help="Mark the topic as ordered.")] = False,
     attributes: Annotated[
         list[str] | None,
         Option("--attribute", "-a", metavar="+K=V|-K", help=ATTRIBUTE_HELP, parse=attribute),
     ] = None,
-    cluster: Annotated[
-        str | None, Option("--cluster", "-c", metavar="NAME", help=TARGET_CLUSTER)
-    ] = None,
-    broker: Annotated[
-        str | None, Option("--broker", "-b", metavar="BROKER", help=TARGET_BROKER)
-    ] = None,
-    if_not_exists: Annotated[
-        bool, Option("--if-not-exists", help="An existing topic is fine and stays as it is.")
-    ] = False,
+    cluster: TargetCluster = None,
+    broker: TargetBroker = None,
+    if_not_exists: IfNotExists = False,
 ) -> None:
     """Create a topic on the masters of a cluster or on one broker.
 
-    Without --cluster and --broker the only cluster there is is meant. The result is read back
-    from each broker.
+    The result is read back from each broker.
     """
     run_change(
         session,
@@ -128,7 +126,7 @@ def create(
 )
 def update(
     session: Session,
-    topic: Annotated[str, Argument("TOPIC", help=TOPIC_HELP, complete="topic")],
+    topic: Topic,
     queues: Annotated[
         int | None, Option("--queues", "-q", help="Read and write queues per broker.", parse=count)
     ] = None,
@@ -142,23 +140,19 @@ def update(
         int | None, Option("--perm", metavar="PERM", help="r, w or rw.", parse=perm)
     ] = None,
     order: Annotated[
-        bool | None, Option("--order/--no-order", help="Mark the topic as an ordered one or not.")
+        bool | None, Option("--order/--no-order", help="Mark the topic as ordered, or not.")
     ] = None,
     attributes: Annotated[
         list[str] | None,
         Option("--attribute", "-a", metavar="+K=V|-K", help=ATTRIBUTE_HELP, parse=attribute),
     ] = None,
-    cluster: Annotated[
-        str | None, Option("--cluster", "-c", metavar="NAME", help=TARGET_CLUSTER)
-    ] = None,
-    broker: Annotated[
-        str | None, Option("--broker", "-b", metavar="BROKER", help=TARGET_BROKER)
-    ] = None,
+    cluster: TargetCluster = None,
+    broker: TargetBroker = None,
 ) -> None:
-    """Change what is named about a topic, and nothing else.
+    """Change settings of a topic.
 
-    Each broker's present configuration is read first; options that are not given keep their
-    values there, unlike Java's updateTopic, which resets them to defaults.
+    Omitted settings keep their values on each broker, unlike in Java's updateTopic, which resets
+    them to defaults.
     """
     run_change(
         session,
@@ -188,10 +182,8 @@ def update(
 )
 def list_topics(
     session: Session,
-    cluster: Annotated[
-        str | None, Option("--cluster", "-c", metavar="NAME", help="Only this cluster.")
-    ] = None,
-    user: Annotated[bool, Option("--user", help="Leave out system, retry and DLQ topics.")] = False,
+    cluster: OnlyCluster = None,
+    user: UserOnly = False,
 ) -> None:
     """List topics, one line per topic and broker."""
     listing = topics(session.admin).list(cluster=cluster, include_system=not user)
@@ -201,7 +193,7 @@ def list_topics(
 @NOUN.verb("show", view=TOPIC_SHOW, examples=["mqadmin topic show orders"])
 def show(
     session: Session,
-    topic: Annotated[str, Argument("TOPIC", help=TOPIC_HELP, complete="topic")],
+    topic: Topic,
 ) -> None:
     """Show the configuration of a topic on each of its brokers."""
     listing = topics(session.admin).show(topic)
@@ -209,23 +201,23 @@ def show(
         TOPIC_SHOW,
         listing,
         nothing=f"no broker has topic {topic}",
-        hint="mqadmin topic list shows the topics there are",
+        hint="mqadmin topic list lists the topics",
     )
 
 
 @NOUN.verb("route", view=TOPIC_ROUTE, examples=["mqadmin topic route orders -o json"])
 def route(
     session: Session,
-    topic: Annotated[str, Argument("TOPIC", help=TOPIC_HELP, complete="topic")],
+    topic: Topic,
 ) -> None:
-    """Show the route of a topic: the brokers and queues that clients are told of."""
+    """Show the route of a topic: its brokers and queues as clients see them."""
     session.emit_one(TOPIC_ROUTE, topics(session.admin).route(topic))
 
 
 @NOUN.verb("status", view=TOPIC_STATUS, examples=["mqadmin topic status orders"])
 def status(
     session: Session,
-    topic: Annotated[str, Argument("TOPIC", help=TOPIC_HELP, complete="topic")],
+    topic: Topic,
 ) -> None:
     """Show the queues of a topic: oldest and next queue offset, time of the last message."""
     listing = topics(session.admin).status(topic)
@@ -240,18 +232,14 @@ def status(
 )
 def set_perm(
     session: Session,
-    topic: Annotated[str, Argument("TOPIC", help=TOPIC_HELP, complete="topic")],
+    topic: Topic,
     permission: Annotated[int, Argument("PERM", help="r, w or rw (or 2, 4, 6).", parse=perm)],
-    cluster: Annotated[
-        str | None, Option("--cluster", "-c", metavar="NAME", help=TARGET_CLUSTER)
-    ] = None,
-    broker: Annotated[
-        str | None, Option("--broker", "-b", metavar="BROKER", help=TARGET_BROKER)
-    ] = None,
+    cluster: TargetCluster = None,
+    broker: TargetBroker = None,
 ) -> None:
-    """Change the permission of a topic and nothing else.
+    """Change the permission of a topic.
 
-    'r' lets consumers finish while producers go elsewhere: the gentle way to drain a broker.
+    With 'r' consumers can finish while producers use other brokers, to drain a broker.
     """
     run_change(
         session,
@@ -269,7 +257,7 @@ def set_perm(
 )
 def delete(
     session: Session,
-    topic: Annotated[str, Argument("TOPIC", help=TOPIC_HELP, complete="topic")],
+    topic: Topic,
     cluster: Annotated[
         str | None, Option("--cluster", "-c", metavar="NAME", help="Delete it in this cluster.")
     ] = None,

@@ -205,7 +205,7 @@ def verb_help(verb: Verb) -> str:
 
 def _epilog(verb: Verb) -> str:
     return (
-        "Global options (-n, -o, --timeout, --context, -v and more) are taken here too: "
+        "Global options (-n, -o, --timeout, --context, -v and others) are accepted, too: "
         "mqadmin --help lists them."
     )
 
@@ -359,14 +359,14 @@ ROOT_SENTENCE = "Administer RocketMQ clusters and inspect their store files."
 
 ROOT_TEXT = [
     (
-        "Noun first, then verb: 'mqadmin topic list'. Online commands ask name servers and "
-        "brokers; 'mqadmin store' reads a store directory without any of them."
+        "A command is a noun and a verb: 'mqadmin topic list'. Online commands query name servers "
+        "and brokers; 'mqadmin store' reads a store directory without them."
     ),
     (
         "Options below are accepted before the noun and after the verb. Precedence: option, "
         "context named by --context, environment, current context, default. Exit status: 0 done, "
-        "1 no, 2 usage, 3 unreachable, 4 refused, 5 in part, 6 not permitted, 7 damaged file, "
-        "8 moved state, 130 interrupted."
+        "1 no result, 2 usage, 3 unreachable, 4 refused, 5 partial, 6 not permitted, 7 damaged "
+        "file, 8 state changed, 130 interrupted."
     ),
 ]
 

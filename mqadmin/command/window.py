@@ -15,20 +15,20 @@ Begin = Annotated[
         "--since",
         "--begin",
         metavar="T",
-        help="Only what was stored at T or later.",
+        help="Only messages stored at T or later.",
         parse=time_ms,
     ),
 ]
 End = Annotated[
     int | None,
-    Option("--until", "--end", metavar="T", help="Only what was stored before T.", parse=time_ms),
+    Option("--until", "--end", metavar="T", help="Only messages stored before T.", parse=time_ms),
 ]
 Time = Annotated[
     str | None,
     Option(
         "--time",
         metavar="START..END",
-        help="Both in one word; either side may be empty.",
+        help="Same as --since START --until END; either may be empty.",
         parse=time_range,
     ),
 ]
@@ -50,7 +50,7 @@ def window(
     if begin is not None and end is not None and end < begin:
         raise UsageFault(
             f"the window ends ({local_time(end)}) before it begins ({local_time(begin)})",
-            "exchange --since and --until",
+            "swap --since and --until",
         )
     if (begin is not None or end is not None) and not session.is_machine:
         shown_begin = local_time(begin) if begin is not None else "the beginning"

@@ -87,7 +87,7 @@ class StoreDirectory:
         elif self.kind == AUTO and self.root is None:
             raise StorePathError(
                 f"no store or store file: {path}",
-                "give the folder that holds commitlog/, a file of it, or say --kind",
+                "give the folder that contains commitlog/, one of its files, or --kind",
                 path=str(path),
             )
 

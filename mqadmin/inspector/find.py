@@ -22,14 +22,13 @@ SCANS = ("auto", "always", "never")
 def message_rows(
     store: StoreDirectory, query: Query = ALL_ROWS
 ) -> Iterator[MessageRow | DamageRow]:
-    """Yield matching messages and damaged regions of the log in physical order.
+    """Return matching messages and damaged regions of the log in physical order.
 
     With ``query.id`` the id is looked up as in :func:`find_id`, without the index.
     """
     if query.id is None:
-        yield from scan_messages(store, query)
-    else:
-        yield from find_id(store, query.id, query, "always")
+        return scan_messages(store, query)
+    return find_id(store, query.id, query, "always")
 
 
 def find_key(

@@ -86,7 +86,7 @@ def _header_damage(file: FileBytes, header: IndexHeader) -> Iterator[DamageRow]:
             yield found("index", path, "the header counts no entries, but the file holds some")
         return
     if not 0 < header.hash_slot_count <= entries:
-        detail = f"the header says {header.hash_slot_count} slots are in use by {entries} entries"
+        detail = f"the header counts {header.hash_slot_count} slots are in use by {entries} entries"
         yield found("index", path, detail)
     for name, value in header._asdict().items():
         if value < 0:
@@ -119,7 +119,7 @@ def _entry_damage(entry: IndexEntry, path: str, slots: int) -> DamageRow | None:
         path,
         f"entry {entry.number}: hash {entry.key_hash}, physical offset {entry.physical_offset},"
         f" {entry.time_diff_seconds} s, previous entry {entry.previous_entry}",
-        physical_offset=indexfile.entry_position(entry.number, slots),
+        file_position=indexfile.entry_position(entry.number, slots),
         length=indexfile.ENTRY_SIZE,
     )
 

@@ -174,14 +174,14 @@ class LogWalk:
     def _behind(self, number: int) -> Iterator[LogItem]:
         """Report files past the end of the log whose first record has another physical offset."""
         for file in self._files[number + 1 :]:
-            said = _foreign_record(file)
-            if said is None or said != _foreign_record(file):
+            recorded = _foreign_record(file)
+            if recorded is None or recorded != _foreign_record(file):
                 continue  # no such record, or a broker is writing to the file
             row = found(
                 "position",
                 str(file.path),
-                "the file lies behind the end of the log and is not empty: its first record says"
-                f" physical offset {said}",
+                "the file is past the end of the log and not empty: its first record has"
+                f" physical offset {recorded}",
                 physical_offset=file.start,
                 length=file.length,
                 severity=WARNING,
@@ -335,10 +335,10 @@ def _foreign_record(file: LogFile) -> int | None:
         with open_bytes(file.path) as opened:
             if check_record(opened.data, 0, check_crc=False) <= 0:
                 return None
-            said = own_offset(opened.data, 0)
+            recorded = own_offset(opened.data, 0)
     except StoreError:
         return None
-    return None if said == file.start else said
+    return None if recorded == file.start else recorded
 
 
 class LogReader:

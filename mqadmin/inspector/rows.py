@@ -136,7 +136,7 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class DlqRow(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """Dead letters of one consumer group; ``growthPerHour`` counts those of the last hour."""
+    """The dead-letter queue of a group; ``growthPerHour`` counts messages of the last hour."""
 
     group: str
     topic: str

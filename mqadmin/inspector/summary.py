@@ -50,14 +50,14 @@ def summarize(
     if check_crc is None:
         check_crc = sum(file.length for file in files) <= CHECK_CRC_BYTES
     parts = _count_in_two(store, check_crc) or [_count(store, check_crc)]
-    damages = [row for part in parts for row in part.damages]
+    damage = [row for part in parts for row in part.damages]
     try:
         checkpoint = store.checkpoint()
-        damages += checkpoint_damage(checkpoint) if checkpoint is not None else []
+        damage += checkpoint_damage(checkpoint) if checkpoint is not None else []
     except (RemoteProtocolError, StoreError) as error:
         checkpoint = None
         path = str((store.root or store.path) / "checkpoint")
-        damages.append(found("checkpoint", path, error.message, severity=WARNING))
+        damage.append(found("checkpoint", path, error.message, severity=WARNING))
     topics = _topics(parts)
     times = [t for p in parts for t in (p.first_timestamp, p.last_timestamp) if t is not None]
     return (
@@ -68,7 +68,7 @@ def summarize(
             messages=sum(topic.messages for topic in topics),
             bytes=sum(topic.bytes for topic in topics),
             blanks=sum(part.blanks for part in parts),
-            damages=len(damages),
+            damages=len(damage),
             bodies_checked=check_crc,
             first_store_timestamp=times[0] if times else None,
             last_store_timestamp=times[-1] if times else None,
@@ -76,7 +76,7 @@ def summarize(
             clean_stop=store.state().clean_stop,
             checkpoint=checkpoint,
         ),
-        damages,
+        damage,
     )
 
 
@@ -85,10 +85,10 @@ def _count(store: StoreDirectory, check_crc: bool, start: int = 0, stop: int | N
     walk = LogWalk(store, start=start, stop=stop, check_crc=check_crc, counting=True)
     rare = Tally()
     blanks = 0
-    damages: list[DamageRow] = []
+    damage: list[DamageRow] = []
     for item in walk:
         if item.damage is not None:
-            damages.append(item.damage)
+            damage.append(item.damage)
         elif item.blank is not None:
             blanks += 1
         elif item.record is not None:
@@ -101,7 +101,7 @@ def _count(store: StoreDirectory, check_crc: bool, start: int = 0, stop: int | N
         last_timestamp=walk.last_timestamp,
         blanks=blanks,
         queues=[queue for tally in (*walk.tallies, rare) for queue in tally.totals()],
-        damages=damages,
+        damages=damage,
     )
 
 

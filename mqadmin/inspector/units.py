@@ -22,14 +22,12 @@ from broker.store.format.consumequeue import (
     scan_batch_units,
     scan_units,
 )
-from mqadmin.inspector.damage import ERROR, WARNING, damage_row, found
+from mqadmin.inspector.damage import ERROR, REPAIR, WARNING, damage_row, found
 from mqadmin.inspector.directory import QueueFiles
 from mqadmin.inspector.files import FileBytes, open_bytes
 from mqadmin.inspector.rows import DamageRow
 
 _PIECE: Final = 1 << 16  # bytes per step of the search for a unit after empty ones
-
-REBUILT: Final = "the queue can be rebuilt from the log"
 
 
 class Unit(NamedTuple):
@@ -90,9 +88,9 @@ def _gap(path: Path, before: int, start: int) -> Iterator[DamageRow]:
             "gap",
             str(path),
             f"no file holds the {start - before} bytes of the queue before this one",
-            physical_offset=before,
+            file_position=before,
             length=start - before,
-            suggestion=REBUILT,
+            suggestion=REPAIR,
         )
 
 
@@ -104,7 +102,7 @@ def _file_length(path: Path, start: int, length: int, usual: int) -> Iterator[Da
         "fileSize",
         str(path),
         f"the file {shown}, the others have {usual}" if usual else "the file is empty",
-        physical_offset=start + min(length, usual),
+        file_position=start + min(length, usual),
         length=abs(usual - length),
         severity=WARNING,
     )
@@ -129,9 +127,9 @@ def _file(
         "unfinished",
         str(path),
         "the file holds no more units, but the next one does",
-        physical_offset=start + scan.position,
+        file_position=start + scan.position,
         length=length - scan.position,
-        suggestion=REBUILT,
+        suggestion=REPAIR,
     )
 
 
@@ -165,10 +163,10 @@ def _opened(scan: _Scan, file: FileBytes, start: int) -> Iterator[Unit | DamageR
             "hole",
             path,
             f"{(behind - scan.position) // scan.unit_size} empty units,"
-            " but the queue goes on behind them",
-            physical_offset=start + scan.position,
+            " but the queue continues after them",
+            file_position=start + scan.position,
             length=behind - scan.position,
-            suggestion=REBUILT,
+            suggestion=REPAIR,
         )
         scan.position = behind
 
@@ -188,7 +186,7 @@ def _leads_back(unit: Unit, path: str, position: int, scan: _Scan) -> DamageRow:
         "order",
         path,
         f"{detail}: left over from before a truncation, or damaged" if scan.ended else detail,
-        physical_offset=position,
+        file_position=position,
         length=scan.unit_size,
         severity=WARNING if scan.ended else ERROR,
     )

@@ -5,7 +5,7 @@ from typing import Any
 
 from mqadmin.output.stdio import flush_out, stdout_is_terminal, write_out
 from mqadmin.output.table import draw_one, draw_rows
-from mqadmin.output.values import plain, time_twin
+from mqadmin.output.values import plain, time_name
 from mqadmin.output.view import Outcome, View
 from mqadmin.safe_text import csv_cell, json_text
 
@@ -76,7 +76,7 @@ def _words_for_times(fields: dict[str, Any]) -> dict[str, Any]:
     """Drop each epoch-ms field that also has an RFC 3339 field."""
     shown: dict[str, Any] = {}
     for name, value in fields.items():
-        if time_twin(name) in fields:
+        if time_name(name) in fields:
             continue
         is_map = isinstance(value, dict) and name != "properties"
         shown[name] = _words_for_times(value) if is_map else value
@@ -203,9 +203,9 @@ def _declared_fields(view: View, row_type: Any) -> list[str]:
     names: list[str] = []
     for name in row_type.__struct_encode_fields__:
         names.append(name)
-        twin = time_twin(name)
-        if twin is not None:
-            names.append(twin)
+        time_field = time_name(name)
+        if time_field is not None:
+            names.append(time_field)
     return names
 
 

@@ -6,7 +6,7 @@ from typing import Any
 from msgspec import json
 
 from mqadmin.output.stdio import write_out
-from mqadmin.output.values import time_twin
+from mqadmin.output.values import time_name
 from mqadmin.output.view import View
 
 ERROR_FIELDS: dict[str, Any] = {
@@ -56,7 +56,7 @@ def view_schema(view: View, row: Any) -> dict[str, Any]:
     reference = schema.get("$ref", "")
     fields = definitions.pop(reference.removeprefix("#/$defs/"), schema) if reference else schema
     for definition in (fields, *definitions.values()):
-        _add_twins(definition)
+        _add_time_fields(definition)
     if view.single:
         properties = {"schema": {"const": view.schema}, **fields.get("properties", {})}
         required = ["schema", *fields.get("required", [])]
@@ -81,16 +81,16 @@ def view_schema(view: View, row: Any) -> dict[str, Any]:
     return document
 
 
-def _add_twins(definition: dict[str, Any]) -> None:
+def _add_time_fields(definition: dict[str, Any]) -> None:
     properties = definition.get("properties")
     if not properties:
         return
     widened: dict[str, Any] = {}
     for name, value in properties.items():
         widened[name] = value
-        twin = time_twin(name)
-        if twin is not None and twin not in properties:
-            widened[twin] = {
+        time_field = time_name(name)
+        if time_field is not None and time_field not in properties:
+            widened[time_field] = {
                 "type": ["string", "null"],
                 "format": "date-time",
                 "description": f"{name} as RFC 3339 in UTC",

@@ -29,9 +29,9 @@ def stdin_is_terminal() -> bool:
 
 def terminal_columns() -> int:
     """Return the width of the terminal; ``COLUMNS`` overrides it, 80 if unknown."""
-    said = os.environ.get("COLUMNS", "")
-    if said.isdigit() and int(said) > 0:
-        return int(said)
+    columns = os.environ.get("COLUMNS", "")
+    if columns.isdigit() and int(columns) > 0:
+        return int(columns)
     try:
         return os.get_terminal_size(sys.stdout.fileno()).columns or 80
     except (OSError, ValueError, AttributeError):
@@ -82,7 +82,7 @@ def _write(stream: "TextIO | None", text: str, *, flush: bool) -> None:
             stream.write(text)
         else:
             stream.flush()
-            # lone surrogates come from undecodable bytes in foreign data; keep them visible
+            # unpaired surrogates come from undecodable bytes in foreign data; keep them visible
             buffer.write(text.encode("utf-8", "backslashreplace"))
         if flush:
             stream.flush()

@@ -20,31 +20,31 @@ def plain(row: Any) -> dict[str, Any]:
     """
     kind = type(row)
     if kind is dict:
-        return _with_twins(row)
+        return _with_times(row)
     plan = _plans.get(kind)
     if plan is None:
         names = zip(kind.__struct_encode_fields__, kind.__struct_fields__, strict=True)
-        plan = _plans[kind] = [(name, field, time_twin(name)) for name, field in names]
+        plan = _plans[kind] = [(name, field, time_name(name)) for name, field in names]
     out: dict[str, Any] = {}
-    for name, field, twin in plan:
+    for name, field, time_field in plan:
         value = getattr(row, field)
         out[name] = value if type(value) in _SCALARS else _value(value)
-        if twin is not None:
-            out[twin] = rfc3339(value) if type(value) is int else None
+        if time_field is not None:
+            out[time_field] = rfc3339(value) if type(value) is int else None
     return out
 
 
 _plans: dict[type, list[tuple[str, str, str | None]]] = {}  # struct → (name, field, time field)
 
 
-def _with_twins(fields: Mapping[str, Any]) -> dict[str, Any]:
+def _with_times(fields: Mapping[str, Any]) -> dict[str, Any]:
     """Add ``xTime`` after each ``xTimestamp`` (``time`` after ``timestamp``)."""
     out: dict[str, Any] = {}
     for name, value in fields.items():
         out[name] = value
-        twin = time_twin(name)
-        if twin is not None:
-            out[twin] = rfc3339(value) if type(value) is int else None
+        time_field = time_name(name)
+        if time_field is not None:
+            out[time_field] = rfc3339(value) if type(value) is int else None
     return out
 
 
@@ -64,7 +64,7 @@ def _value(value: Any) -> Any:
     return to_builtins(value, str_keys=True)
 
 
-def time_twin(name: str) -> str | None:
+def time_name(name: str) -> str | None:
     """Return the name of the RFC 3339 field of a timestamp field, None for other fields."""
     if name.endswith(_STEM):
         return name[: -len(_STEM)] + "Time"

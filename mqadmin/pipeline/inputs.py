@@ -56,7 +56,7 @@ class Inputs:
         every_topic: bool = False,
         options: dict[str, str] | None = None,
     ) -> DataFrame:
-        """Read messages of the log; damaged regions are counted (:meth:`damages`) and excluded.
+        """Read messages of the log; damaged regions are excluded (:meth:`damage_summary`).
 
         ``names`` are columns of ``rocketmq-store``. ``every_topic`` ignores the run's topics;
         ``options`` are further options of the source.
@@ -80,7 +80,7 @@ class Inputs:
         )
         return frame.where(F.col("damage").isNull()).select(*names)
 
-    def damages(self) -> DamageSummary:
+    def damage_summary(self) -> DamageSummary:
         """Summarise the damaged regions of the reads that have run.
 
         Several reads of the same stores see the same regions: the read with the most counts.

@@ -173,7 +173,7 @@ class _Run:
             table=table,
             rows=rows[:limit],
             truncated=len(rows) > limit,
-            damages=self.inputs.damages(),
+            damages=self.inputs.damage_summary(),
             found=self._count_found(rows),
         )
 
@@ -226,10 +226,10 @@ class _Run:
             for name, frame in frames.items()
             if self.request.table in ("", name)
         }
-        damages = self.inputs.damages()
+        damage = self.inputs.damage_summary()
         if self.job.name == "dlq" and "replay" in counts:
             self._write_replay_file(frames["replay"], out)
-        manifest = output.finish(counts, {**self._times(), "damages": damages.count})
+        manifest = output.finish(counts, {**self._times(), "damages": damage.count})
         rows = [
             {"table": name, "rows": one["rows"], "format": one["format"], "path": str(out / name)}
             for name, one in manifest["tables"].items()
@@ -237,7 +237,7 @@ class _Run:
         return Result(
             table=self.job.table(self.request.table),
             rows=rows,
-            damages=damages,
+            damages=damage,
             manifest=manifest,
             written=True,
             found=self._count_found_in_files(counts, out),
@@ -298,7 +298,7 @@ class _Run:
             table=self.job.tables[0],
             rows=rows[:limit],
             truncated=len(rows) > limit,
-            damages=_damages_of(records),
+            damages=_damage_of(records),
             manifest=manifest,
         )
 
@@ -315,7 +315,7 @@ class _Run:
             raise
 
 
-def _damages_of(records: "list[SplitRecord]") -> DamageSummary:
+def _damage_of(records: "list[SplitRecord]") -> DamageSummary:
     damaged = [record for record in records if record.damages]
     if not damaged:
         return DamageSummary()

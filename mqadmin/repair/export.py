@@ -127,7 +127,7 @@ class _Export:
                 self.save()
         except OSError as error:
             what = f"cannot write {self.output}: {error.strerror or error}"
-            hint = "the same command goes on where this one stopped"
+            hint = "rerun the command to resume"
             if is_full(error):
                 raise DiskFullError(what, f"make room; {hint}", path=str(self.output)) from error
             raise ConfigError(what, f"check path and permissions; {hint}") from error
@@ -173,7 +173,7 @@ class _Export:
         try:
             known = msgspec.convert(json.loads(path.read_text("utf-8")), _State)
         except (ValueError, msgspec.ValidationError) as error:
-            raise ConfigError(f"{path} is no state of an export: {error}", "remove both") from None
+            raise ConfigError(f"{path} is not an export state: {error}", "remove both") from None
         if not self._is_same(known):
             raise ConfigError(
                 f"{self.output} is the export of another question",
@@ -193,10 +193,10 @@ class _Export:
 
     def _is_same(self, known: _State) -> bool:
         """Whether a state has this query; a ``begin_ms`` relative to now may be later."""
-        asked, told = dict(self.state.query), dict(known.query)
-        begin, first = asked.pop("begin_ms"), told.pop("begin_ms", None)
+        wanted, stored = dict(self.state.query), dict(known.query)
+        begin, first = wanted.pop("begin_ms"), stored.pop("begin_ms", None)
         later = begin == first or (begin is not None and first is not None and begin >= first)
-        return later and (told, known.format) == (asked, self.state.format)
+        return later and (stored, known.format) == (wanted, self.state.format)
 
     def save(self) -> None:
         """Save the state atomically: write a temporary file, fsync and rename it."""
@@ -274,7 +274,7 @@ class _Lines(_Export):
         if there < self.state.length:
             raise ConfigError(
                 f"{self.output} has {there} bytes, {self.state.length} were exported to it",
-                f"bring it back, or remove {self.state_path()} to begin anew",
+                f"restore it, or remove {self.state_path()} to restart",
             )
 
     def write(self) -> None:

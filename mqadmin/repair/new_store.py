@@ -26,7 +26,7 @@ from broker.message.record import (
 from broker.store.format import config, indexfile, state
 from broker.store.format.checkpoint import Checkpoint, encode_checkpoint
 from broker.store.format.commitlog import FILE_SIZE, encode_blank, file_name, fits
-from mqadmin.inspector.damage import LAST_MS
+from mqadmin.inspector.damage import LAST_MS, NOTICE
 from mqadmin.inspector.directory import StoreDirectory
 from mqadmin.inspector.files import read_all
 from mqadmin.inspector.loss import QueueLoss, total
@@ -34,7 +34,7 @@ from mqadmin.inspector.query import Query
 from mqadmin.inspector.rows import DamageRow
 from mqadmin.inspector.verify.log_walk import lmq_enabled
 from mqadmin.inspector.verify.queue_checks import OpenFiles
-from mqadmin.inspector.verify.report import NOTICE, VerifySummary
+from mqadmin.inspector.verify.report import VerifySummary
 from mqadmin.inspector.verify.verifier import VerifyOptions, verify
 from mqadmin.repair.build_index import IndexWriter
 from mqadmin.repair.build_queues import BuildTable, OldUnits
@@ -484,14 +484,16 @@ class _Rewrite:
         return topics
 
     def _moved_offsets(self, data: bytes) -> bytes:
-        told = config.decode_consumer_offset(data)
+        stored = config.decode_consumer_offset(data)
         moved: dict[str, dict[int, int]] = {}
-        for key, queues in told.offsets.items():
+        for key, queues in stored.offsets.items():
             topic, _ = config.split_topic_group(key)
             moved[key] = {
                 queue: self._moved(topic, queue, offset) for queue, offset in queues.items()
             }
-        return config.encode_consumer_offset(msgspec.structs.replace(told, offsets=moved)).encode()
+        return config.encode_consumer_offset(
+            msgspec.structs.replace(stored, offsets=moved)
+        ).encode()
 
     def _moved(self, topic: str, queue_id: int, offset: int) -> int:
         """Return the new offset of the first kept message at or after an old one."""

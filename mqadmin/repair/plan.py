@@ -11,6 +11,7 @@ from broker.store.format import config, indexfile, state
 from broker.store.format.commitlog import RECORD, LogRecord, read_record
 from broker.store.format.consumequeue import BATCH_FILE_SIZE, FILE_SIZE, UNIT_SIZE, UNIT_STRUCT
 from mqadmin.inspector.configs import BACKUP
+from mqadmin.inspector.damage import NOTICE
 from mqadmin.inspector.directory import StoreDirectory
 from mqadmin.inspector.files import open_bytes, read_all
 from mqadmin.inspector.log import LogReader
@@ -19,7 +20,6 @@ from mqadmin.inspector.store_manifest import read_queue_ends
 from mqadmin.inspector.verify.config_checks import Settings, read_settings
 from mqadmin.inspector.verify.index_chains import shape_of
 from mqadmin.inspector.verify.queue_checks import usual_lengths
-from mqadmin.inspector.verify.report import NOTICE
 from mqadmin.inspector.verify.verdict import Mismatch
 from mqadmin.inspector.verify.verifier import Progress, Verification, VerifyOptions, verify
 from mqadmin.repair.filler import LEAST
@@ -132,7 +132,7 @@ def make_plan(store: StoreDirectory, progress: Progress | None = None) -> Repair
     return plan
 
 
-def _say(plan: RepairPlan, action: str, target: object, detail: str, **place: int) -> None:
+def _add_step(plan: RepairPlan, action: str, target: object, detail: str, **place: int) -> None:
     plan.steps.append(Step(action=action, target=str(target), detail=detail, **place))
 
 
@@ -141,21 +141,21 @@ def _plan_files(plan: RepairPlan) -> None:
     found = plan.arrangement
     for file in found.moved:
         home = next(f.start for f in found.files if f.path == file.path)
-        _say(plan, "rename", file.path, f"its records say that it begins at {home}")
+        _add_step(plan, "rename", file.path, f"according to its records it starts at {home}")
     for file in found.doubles:
-        _say(plan, "leaveOut", file.path, "its records stand in another file already")
+        _add_step(plan, "leaveOut", file.path, "another file contains its records")
     for path in plan.store.unexpected_log_names():
-        _say(plan, "leaveOut", path, "not named after a physical offset: brokers do not start")
+        _add_step(plan, "leaveOut", path, "not named after a physical offset: brokers do not start")
     last = max((file.start for file in found.files if file.start < plan.log_end), default=0)
     for file in found.files:
         if file.length != found.size and file.start <= last:
             detail = f"{file.length} bytes become {found.size}"
-            _say(plan, "resize", file.path, detail, physical_offset=file.start + file.length)
+            _add_step(plan, "resize", file.path, detail, physical_offset=file.start + file.length)
     starts = {file.start for file in found.files}
     first = min(starts, default=0)
     plan.gaps = [start for start in range(first, last, found.size) if start not in starts]
     for start in plan.gaps:
-        _say(
+        _add_step(
             plan,
             "insertFile",
             f"commitlog/{start:020d}",
@@ -180,7 +180,7 @@ def _plan_fields(plan: RepairPlan) -> None:
             is_single = (at, at + row.length) in plan.survey.bad_parts(at - 1, at + row.length + 1)
             if is_single and _has_unit(plan, row):
                 plan.fields.append((at + _OWN_AT, _LONG.pack(at)))
-                _say(
+                _add_step(
                     plan,
                     "setField",
                     row.path,
@@ -206,11 +206,11 @@ def _plan_time(plan: RepairPlan, record: LogRecord, moment: int) -> None:
     at = record.physical_offset + RECORD.offset("storeTimestamp")
     at += _IPV6_MORE * bool(record.sys_flag & BORNHOST_V6)
     plan.fields.append((at, _LONG.pack(moment)))
-    _say(
+    _add_step(
         plan,
         "setField",
         f"{record.topic.decode('utf-8', 'replace')}/{record.queue_id}",
-        f"storeTimestamp {record.store_timestamp} is no time: it becomes {moment}, that of the"
+        f"storeTimestamp {record.store_timestamp} is invalid: it becomes {moment}, the time of the"
         " record beside it",
         physical_offset=record.physical_offset,
         length=record.total_size,
@@ -237,11 +237,11 @@ def _plan_header(plan: RepairPlan, mismatch: Mismatch, record: LogRecord) -> Non
         return
     name, place, data = changes[0]
     plan.fields.append((place, data))
-    _say(
+    _add_step(
         plan,
         "setField",
         f"{mismatch.topic}/{mismatch.queue_id}",
-        f"{name} of the record becomes what the unit at queue offset {mismatch.queue_offset} says",
+        f"{name} of the record is set to that of the unit at queue offset {mismatch.queue_offset}",
         physical_offset=at,
         length=record.total_size,
     )
@@ -305,7 +305,7 @@ def _plan_damages(plan: RepairPlan) -> None:
                 how, detail = "", f"{why}: too short for a filler record, stays as it is"
             if how:
                 plan.patches.append((begin, stop, how))
-            _say(
+            _add_step(
                 plan,
                 "cover" if how else "leave",
                 file.path,
@@ -325,7 +325,7 @@ def _plan_tail(plan: RepairPlan) -> None:
         with open_bytes(file.path) as opened:
             rest = bytes(opened.data[begin : opened.data_end]).rstrip(b"\0")
         if rest:
-            _say(
+            _add_step(
                 plan,
                 "cut",
                 file.path,
@@ -339,7 +339,7 @@ def _plan_losses(plan: RepairPlan) -> None:
     """List the lost messages by queue; no unit or index entry of the copy points to them."""
     for loss in plan.before.losses:
         target = "" if loss.topic is None else f"{loss.topic}/{loss.queue_id}"
-        _say(plan, "lost", target, f"{loss.text}: their records are not in the log")
+        _add_step(plan, "lost", target, f"{loss.text}: their records are not in the log")
 
 
 def _log_changes(plan: RepairPlan) -> bool:
@@ -361,21 +361,21 @@ def _plan_queues(plan: RepairPlan) -> None:
     plan.rebuild_queues |= behind
     reasons = {row.kind for row in plan.findings}
     for topic, queue_id in sorted(plan.rebuild_queues):
-        why = "the log was mended" if _log_changes(plan) else "units and records disagree"
+        why = "the log was repaired" if _log_changes(plan) else "units and records disagree"
         if (topic, queue_id) in behind:
             why = "its last records are not dispatched"
         if "queueMissing" in reasons and not any(
             (item.topic, item.queue_id) == (topic, queue_id) for item in plan.before.queues
         ):
             why = "the queue is missing"
-        _say(plan, "rebuildQueue", f"{topic}/{queue_id}", why)
+        _add_step(plan, "rebuildQueue", f"{topic}/{queue_id}", why)
 
 
 def _plan_index(plan: RepairPlan) -> None:
     paths = plan.store.index_files()
     for path in paths:
         if not path.name.isdigit():
-            _say(plan, "leaveOut", path, "not named after a time")
+            _add_step(plan, "leaveOut", path, "not named after a time")
     shapes: list[tuple[int, int]] = []
     for path in paths:
         try:
@@ -386,17 +386,17 @@ def _plan_index(plan: RepairPlan) -> None:
                     shapes.append((slots, room // indexfile.ENTRY_SIZE))
         except StoreError:
             continue
-    told = plan.settings
+    settings = plan.settings
     if shapes:
         plan.index_shape = max(shapes, key=shapes.count)
     else:
         plan.index_shape = (
-            told.number("maxHashSlotNum") or indexfile.SLOTS,
-            told.number("maxIndexNum") or indexfile.ENTRIES,
+            settings.number("maxHashSlotNum") or indexfile.SLOTS,
+            settings.number("maxIndexNum") or indexfile.ENTRIES,
         )
     wrong = sorted({row.kind for row in plan.findings} & INDEX_KINDS)
     stale = any(row.kind == "stale" and "index" in row.path for row in plan.findings)
-    if told.index_enabled is False or not plan.before.summary.keys:
+    if settings.index_enabled is False or not plan.before.summary.keys:
         return
     summary = plan.before.summary
     # The copy is in the state of a clean stop: its start would not dispatch the missing keys.
@@ -405,13 +405,13 @@ def _plan_index(plan: RepairPlan) -> None:
     plan.rebuild_index = bool(wrong or stale or behind or lost or (_log_changes(plan) and paths))
     if plan.rebuild_index:
         why = ", ".join(wrong) or (
-            "the log was mended"
+            "the log was repaired"
             if _log_changes(plan)
             else "entries lead to lost messages"
             if lost
             else "the last keys are missing"
         )
-        _say(
+        _add_step(
             plan,
             "rebuildIndex",
             "index/",
@@ -438,11 +438,11 @@ def _plan_configs(plan: RepairPlan) -> None:
             plan.configs[name] = "keep"
         elif spare:
             plan.configs[name] = "restore"
-            _say(plan, "restoreConfig", folder / name, f"from {name}{BACKUP}")
+            _add_step(plan, "restoreConfig", folder / name, f"from {name}{BACKUP}")
         elif name == config.TOPICS:
             plan.configs[name] = "topics"
             topics = {item.topic for item in plan.before.queues}
-            _say(
+            _add_step(
                 plan,
                 "makeTopics",
                 folder / name,
@@ -451,12 +451,12 @@ def _plan_configs(plan: RepairPlan) -> None:
             )
         else:
             plan.configs[name] = "drop"
-            _say(plan, "leaveOut", folder / name, "neither it nor its backup can be read")
+            _add_step(plan, "leaveOut", folder / name, "neither it nor its backup can be read")
     wrong = {row.kind for row in plan.findings}
     for kind, name in (("offset", config.CONSUMER_OFFSET), ("delayOffset", config.DELAY_OFFSET)):
         # Verification compared the offsets with ends that include covered and cut records.
         if kind in wrong or (_log_changes(plan) and name in plan.configs):
-            _say(
+            _add_step(
                 plan,
                 "clampOffsets",
                 folder / name,
@@ -484,9 +484,9 @@ def _plan_markers(plan: RepairPlan) -> None:
     assert root is not None
     wrong = {row.kind for row in plan.findings if row.severity != NOTICE}
     if "checkpoint" in wrong or _log_changes(plan) or plan.rebuild_index:
-        _say(plan, "writeCheckpoint", root / state.CHECKPOINT, "times of the last message")
+        _add_step(plan, "writeCheckpoint", root / state.CHECKPOINT, "times of the last message")
     if "state" in wrong or plan.before.summary.state == "crashed":
-        _say(
+        _add_step(
             plan,
             "leaveOut",
             root / state.ABORT,

@@ -37,7 +37,7 @@ from broker.store.format.commitlog import (
     written_end,
 )
 from broker.store.format.consumequeue import PRE_BLANK_SIZE, UNIT_SIZE, UNIT_STRUCT
-from mqadmin.inspector.damage import SUGGESTIONS
+from mqadmin.inspector.damage import KINDS
 from mqadmin.inspector.directory import COMMITLOG, StoreDirectory
 from mqadmin.inspector.files import FileBytes, open_bytes
 from mqadmin.inspector.loss import Extents, LossTally, QueueKey, QueueLoss, indexed_places
@@ -216,10 +216,10 @@ def _next(file: FileBytes, start: int, base: int | None) -> tuple[int, int | Non
         at = hit.start() + 1
         if check_record(data, position) <= 0:
             continue
-        said = own_offset(data, position) - position
-        if said == base:
+        recorded = own_offset(data, position) - position
+        if recorded == base:
             return position, base
-        if other < 0 and _is_chain(data, position, said):
+        if other < 0 and _is_chain(data, position, recorded):
             other = position
             if base is None:
                 break
@@ -272,7 +272,7 @@ def _loss(path: Path, physical_offset: int, length: int, detail: str) -> DamageR
         physical_offset=physical_offset,
         length=length,
         detail=detail,
-        suggestion=SUGGESTIONS["magic"].split(";")[0],
+        suggestion=KINDS["magic"].advice.split(";")[0],
     )
 
 
@@ -307,7 +307,7 @@ class Salvaged:
     def losses(self) -> list[QueueLoss]:
         """Return messages in queues, index or queueEnds.json that were not salvaged.
 
-        Empty unless there is exactly one store: offsets of several stores cannot be told apart.
+        Empty unless there is exactly one store: offsets of several stores cannot be distinguished.
         """
         if len(self._stores) != 1:
             return []

@@ -20,13 +20,14 @@ from broker.store.format import config, state
 from broker.store.format.checkpoint import Checkpoint, encode_checkpoint
 from broker.store.format.commitlog import RECORD, encode_blank, file_name
 from mqadmin.inspector.configs import BACKUP
+from mqadmin.inspector.damage import NOTICE
 from mqadmin.inspector.directory import LogFile, StoreDirectory
 from mqadmin.inspector.files import open_bytes, read_all
 from mqadmin.inspector.loss import QueueLoss, total
 from mqadmin.inspector.rows import DamageRow
 from mqadmin.inspector.store_manifest import NAME as QUEUE_ENDS
 from mqadmin.inspector.store_manifest import encode_deleted
-from mqadmin.inspector.verify.report import NOTICE, VerifySummary
+from mqadmin.inspector.verify.report import VerifySummary
 from mqadmin.inspector.verify.verifier import Progress, VerifyOptions, verify
 from mqadmin.repair.build_index import IndexWriter
 from mqadmin.repair.build_queues import BuildTable, OldUnits
@@ -91,9 +92,7 @@ def repair(
     root = plan.store.root
     assert root is not None
     if output.resolve().is_relative_to(root.resolve()):
-        raise ConfigError(
-            f"{output} lies within the store itself", "name a directory outside of it"
-        )
+        raise ConfigError(f"{output} is inside the store", "name a directory outside of it")
     made = Output(output, links=links)
     try:
         return _Repair(plan, made, progress).run()
@@ -155,7 +154,7 @@ def _refuse_elsewhere(root: Path, backup: Path) -> None:
         ) from None
     if not same:
         raise ConfigError(
-            f"{backup} lies on another file system than {root}",
+            f"{backup} is on another file system than {root}",
             "name a backup beside the store, and move it when the repair is done",
         )
 
@@ -355,7 +354,7 @@ class _Repair:
                 Step(
                     action="setField",
                     target="commitlog",
-                    detail=f"queueOffset becomes {queue_offset}, as its neighbours say",
+                    detail=f"queueOffset becomes {queue_offset}, from the adjacent records",
                     physical_offset=at,
                 )
             )
@@ -392,15 +391,15 @@ class _Repair:
         path = self.made.root / state.CONFIG_DIR / config.CONSUMER_OFFSET
         data = read_all(path)
         if data is not None:
-            told = config.decode_consumer_offset(data)
-            offsets = {key: dict(queues) for key, queues in told.offsets.items()}
+            stored = config.decode_consumer_offset(data)
+            offsets = {key: dict(queues) for key, queues in stored.offsets.items()}
             for key, queues in offsets.items():
                 topic = config.split_topic_group(key)[0]
                 if topic in known:  # else it was deleted, and its offsets are not used
                     queues.update({q: min(at, ends.get((topic, q), 0)) for q, at in queues.items()})
-            if offsets != told.offsets:
-                told = msgspec.structs.replace(told, offsets=offsets)
-                self._rewrite(path, config.encode_consumer_offset(told))
+            if offsets != stored.offsets:
+                stored = msgspec.structs.replace(stored, offsets=offsets)
+                self._rewrite(path, config.encode_consumer_offset(stored))
         path = self.made.root / state.CONFIG_DIR / config.DELAY_OFFSET
         data = read_all(path)
         if data is not None:

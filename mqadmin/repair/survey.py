@@ -62,9 +62,9 @@ def arrange(store: StoreDirectory) -> Arrangement:
     steps = math.gcd(*(file.start - files[0].start for file in files)) if files else 0
     if lengths.count(size) < 2 or (size and steps % size):
         # A single file, or no two of one length, or too short a length: files may be truncated.
-        told = read_settings(store).number("mappedFileSizeCommitLog")
-        told = told or read_queue_ends(store).file_sizes[0]
-        size = max(size, told or steps or (size if _is_usual(size) else DEFAULT_FILE))
+        configured = read_settings(store).number("mappedFileSizeCommitLog")
+        configured = configured or read_queue_ends(store).file_sizes[0]
+        size = max(size, configured or steps or (size if _is_usual(size) else DEFAULT_FILE))
     placed: dict[int, LogFile] = {}
     strangers: list[tuple[int, LogFile]] = []
     for file in files:
@@ -107,10 +107,10 @@ def _reported_path(file: LogFile, size: int) -> int:
             length = check_record(opened.data, position, check_crc=False)
             if length <= 0:
                 break
-            said = own_offset(opened.data, position) - position
-            if home not in (-1, said):
+            recorded = own_offset(opened.data, position) - position
+            if home not in (-1, recorded):
                 return file.start
-            home = said
+            home = recorded
             position += length
     return home if home >= 0 and home % size == 0 else file.start
 
@@ -195,7 +195,7 @@ class Survey:
             self.timeless[physical_offset] = self._last_time
             return
         if not self._last_time:
-            self.timeless.update({at: moment for at, told in self.timeless.items() if not told})
+            self.timeless.update({at: moment for at, time in self.timeless.items() if not time})
         self._last_time = moment
 
     def _add(self, begin: int, end: int) -> None:

@@ -420,7 +420,7 @@ class Bench:
             ),
             "Parquet with bodies": (
                 [
-                    *("store", "export", "{store}", "--output", "{out}/local", "--format"),
+                    *("store", "export", "{store}", "--out", "{out}/local", "--format"),
                     *("parquet", "--body", "base64"),
                 ],
                 ["pipeline", "run", "export", "--store", "{store}", "--out", "{out}/spark"],

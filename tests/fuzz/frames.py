@@ -45,9 +45,8 @@ SENDS = frozenset(
         RequestCode.SEND_REPLY_MESSAGE_V2,
     )
 )
-# Without transaction bits: such records are stored with the bits they carry, as Java stores them,
-# and `mqadmin store verify` misses their half messages.
-SEND_FLAGS = (0, 0, 1, 2, 16, 32, 64, 1 << 20)
+# Transaction bits are stored as they are sent: PREPARED (4) and ROLLBACK (12) get no unit.
+SEND_FLAGS = (0, 0, 1, 2, 4, 8, 12, 16, 32, 64, 1 << 20)
 UNKNOWN_CODES = (-1, 0, 1, 9, 99, 20_000, 32_767, 2**31 - 1, -(2**31))
 # Few names, so that a long run fills no disk with queues.
 TOPICS = tuple(f"Fuzz{n}" for n in range(12))

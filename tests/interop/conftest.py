@@ -52,6 +52,7 @@ SMALL = {
     "mappedFileSizeCommitLog": 32 * 1024 * 1024,
     "maxHashSlotNum": 50_000,
     "maxIndexNum": 200_000,
+    "waitTimeMillsInSendQueue": 20_000,
 }
 
 Event = dict[str, Any]
@@ -575,6 +576,28 @@ def java_cluster(
     broker = servers.broker(work, work / "store", namesrv)
     yield namesrv, broker.address  # type: ignore[attr-defined]
     close_all(servers.running)
+
+
+@pytest.fixture(scope="module")
+def brokers_of_both_kinds(
+    java_533: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Callable[..., list[tuple[str, str, Path]]]]:
+    """``brokers_of_both_kinds(**settings)``: Java's and ours, as (name server, broker, store)."""
+    started: list[JavaServers | OurServers] = []
+
+    def start(**settings: Any) -> list[tuple[str, str, Path]]:
+        sides = []
+        for servers in (JavaServers(java_533), OurServers()):
+            started.append(servers)
+            work = tmp_path_factory.mktemp(type(servers).__name__)
+            namesrv = servers.namesrv(work)
+            broker = servers.broker(work, work / "store", namesrv, **settings)
+            sides.append((namesrv, broker.address, work / "store"))  # type: ignore[attr-defined]
+        return sides
+
+    yield start
+    for servers in started:
+        close_all(servers.running)
 
 
 def one_shot(*command: str, home: Path, request: Event) -> list[Event]:

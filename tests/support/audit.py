@@ -14,6 +14,8 @@ from broker.remoting.protocol.command import RemotingCommand, request
 from broker.store.format import config as config_files
 from tests.support.child import Child
 from tests.support.load import GROUP, MIRROR, QUEUES, TOPIC, Ledger
+from tests.support.payer import COMMIT, Payer, decision_of
+from tests.support.payer import TOPIC as SETTLED
 
 SCHEDULE_TOPIC = "SCHEDULE_TOPIC_XXXX"
 RETRY_TOPIC = f"%RETRY%{GROUP}"
@@ -134,6 +136,7 @@ class Audit:
             self._check_offsets(client)
             self._await(lambda: self._undelivered(client), "delayed messages never delivered")
             self._await(lambda: self._not_retried(client), "sent-back messages never delivered")
+            self._check_transactions(client)
 
     def _check_offsets(self, client: BlockingClient) -> None:
         for queue_id in range(QUEUES):
@@ -157,6 +160,29 @@ class Audit:
     def _not_retried(self, client: BlockingClient) -> list[int]:
         seen = Counter(int(m.body[:12]) for m in self.read(client, RETRY_TOPIC, 0))
         return [n for n, times in self.ledger.sent_back.items() if seen[n] < times]
+
+    def _check_transactions(self, client: BlockingClient) -> None:
+        """A producer answers the checks: each half message ends as its number decides."""
+        producer = Payer(self.child.address)
+
+        def missing() -> list[int]:
+            producer.answer()
+            seen = self._settled(client)
+            halves = self.ledger.halves
+            wrong = [n for n in seen if decision_of(n) != COMMIT]
+            assert not wrong, f"delivered without a commit: {wrong[:5]}"
+            return [n for n in halves if decision_of(n) == COMMIT and n not in seen]
+
+        self._await(missing, "committed transactions never delivered")
+        producer.close()
+
+    def _settled(self, client: BlockingClient) -> set[int]:
+        """The numbers of the transactions that are visible."""
+        return {
+            int(message.body[:12])
+            for queue_id in range(QUEUES)
+            for message in self.read(client, SETTLED, queue_id)
+        }
 
     def _await(self, missing: Callable[[], list[int]], what: str) -> None:
         deadline = time.monotonic() + DELIVERY_SECONDS

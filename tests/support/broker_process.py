@@ -43,6 +43,8 @@ SMALL_STORE = {
     "mappedFileSizeConsumeQueue": str(20 * 10_000),
     "maxHashSlotNum": "1000",
     "maxIndexNum": "4000",
+    # A machine that runs many tests at once may keep a send waiting for more than 200 ms.
+    "waitTimeMillsInSendQueue": "60000",
 }
 
 

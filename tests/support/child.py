@@ -12,6 +12,8 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+from tests.support import payer
+
 READY_SECONDS = 60
 GONE_SECONDS = 30
 
@@ -29,6 +31,7 @@ SETTINGS = {
     "fileReservedTime": "9999",
     "messageDelayLevel": "1s 2s",
     "enableMultiDispatch": "true",
+    **payer.SETTINGS,
 }
 
 

@@ -19,6 +19,7 @@ from broker.message.message import Message
 from broker.remoting.protocol.codes import RequestCode, ResponseCode
 from broker.remoting.protocol.command import RemotingCommand, request
 from broker.remoting.protocol.framing import FrameDecoder, encode_frame
+from tests.support import payer
 from tests.support.child import Child
 
 TOPIC = "UnderFire"
@@ -36,6 +37,9 @@ EVERYTHING = (
     "sent back",
     "commit",
     "administration",
+    "transactional",
+    "transactional",
+    "end",
 )
 MADE_AT_MOST = 40  # topics, and as many groups: each making writes the whole file
 
@@ -55,6 +59,9 @@ class Ledger:
         self.sent_back: Counter[int] = Counter()
         # Messages that can be sent back, with their physical offsets.
         self.places: list[tuple[int, int]] = []
+        # Half messages, and those whose end was not sent yet.
+        self.halves: dict[int, payer.Place] = {}
+        self.undecided: list[int] = []
         self.commits: defaultdict[int, set[int]] = defaultdict(set)
         self.topics: set[str] = set()
         self.groups: set[str] = set()
@@ -75,6 +82,10 @@ class Ledger:
         """A send was answered with success."""
         if kind == "delayed":
             self.delayed.update(numbers)
+            return
+        if kind == "transactional":
+            self.halves[numbers.start] = payer.place_of(answer)
+            self.undecided.append(numbers.start)
             return
         queue_id = int(answer.ext_fields["queueId"])
         queue_offset = int(answer.ext_fields["queueOffset"])
@@ -217,7 +228,11 @@ class Senders:
             return self._commit(*self._rng.choice(list(ledger.acked)[-50:]))
         if kind == "administration" and ledger.made < MADE_AT_MOST and self._rng.random() < 0.1:
             return self._make()
-        if kind in ("sent back", "commit", "administration"):
+        if kind == "end" and ledger.undecided:
+            number = ledger.undecided.pop(self._rng.randrange(len(ledger.undecided)))
+            command = payer.end_request(number, ledger.halves[number])
+            return command, _Sent("end", 0, lambda _: None)
+        if kind in ("sent back", "commit", "administration", "end"):
             kind = "plain"
         numbers = range(ledger.sent, ledger.sent + (5 if kind == "batch" else 1))
         ledger.new(len(numbers))
@@ -233,14 +248,17 @@ class Senders:
             properties["DELAY"] = "1"
         elif kind == "mirrored":
             properties["INNER_MULTI_DISPATCH"] = MIRROR
+        elif kind == "transactional":
+            properties.update(payer.properties_of(first))
         fields = {
             "a": "crash",
-            "b": TOPIC,
+            "b": payer.TOPIC if kind == "transactional" else TOPIC,
             "c": "TBW102",
             "d": str(QUEUES),
             "e": str(self._rng.randrange(QUEUES)),
             "f": "0",
-            "g": "1700000000000",
+            # A half message that looks older than the log is kept is given up, not checked.
+            "g": str(time.time_ns() // 1_000_000),
             "h": "0",
             "i": "".join(f"{name}\x01{value}\x02" for name, value in properties.items()),
             "j": "0",

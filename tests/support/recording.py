@@ -61,6 +61,8 @@ class Image:
         following.base = self.disk.copy()
         following.marks = [*self.marks, ("crash", False)]
         following.traffic = recording.traffic
+        promised = self.promise
+        following.traffic.transactions.return_to(promised.durable_halves(), promised.decisions)
         following.now_ms = self.promise.now_ms or following.now_ms
         return following
 

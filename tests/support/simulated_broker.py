@@ -46,6 +46,10 @@ PROPERTIES = {
     "fileReservedTime": "9999",
     "diskMaxUsedSpaceRatio": "95",
     "enableMultiDispatch": "true",
+    "transactionTimeOut": "1000",
+    "transactionCheckInterval": "3000",
+    "transactionOpBatchInterval": "1000",
+    "transactionCheckMax": "100000",
 }
 
 

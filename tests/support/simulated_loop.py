@@ -165,7 +165,7 @@ class _Transport(asyncio.Transport):
 
 
 class SimPeer:
-    """A client: ``await call(command)``.
+    """A client: ``await call(command)``; ``on_request`` gets what the server asks.
 
     A request that is not answered because the connection was closed gets ConnectionResetError.
     """
@@ -175,6 +175,7 @@ class SimPeer:
         self._protocol = protocol
         self._decoder = FrameDecoder()
         self._waiting: dict[int, tuple[Note, asyncio.Future[RemotingCommand]]] = {}
+        self.on_request: Callable[[RemotingCommand], None] | None = None
         protocol.connection_made(_Transport(loop, self, port))
 
     def call(self, command: RemotingCommand, note: Note = None) -> Awaitable[RemotingCommand]:
@@ -184,9 +185,15 @@ class SimPeer:
         self._loop.call_soon(self._protocol.data_received, encode_frame(command))
         return future
 
+    def send(self, command: RemotingCommand) -> None:
+        """Send a request that gets no answer."""
+        self._loop.call_soon(self._protocol.data_received, encode_frame(command))
+
     def received(self, data: bytes) -> None:
         """Bytes of the server."""
         for frame in self._decoder.feed(data):
+            if not frame.flag & 1 and self.on_request is not None:
+                self.on_request(frame)
             known = self._waiting.pop(frame.opaque, None) if frame.flag & 1 else None
             if known is None:
                 continue

@@ -12,6 +12,7 @@ topic      (name, queues), answered
 group      (name, retryMaxTimes), answered
 time       the wall clock, ms
 serving    the broker answers; until ``stopping``
+half, decided  see :mod:`tests.support.transactional`
 stopped    the broker stopped cleanly; whether the offsets must be written
 crash      end of a life of the broker; whether its process was killed, or power cut
 found      the committed offsets after the restart; whether they are durable
@@ -32,6 +33,7 @@ from broker.message.record import scan_records
 from broker.remoting.protocol.codes import RequestCode, ResponseCode
 from broker.remoting.protocol.command import RemotingCommand, request
 from tests.support.simulated_broker import DELAY_LEVELS_MS, SimBroker
+from tests.support.transactional import Transactions
 
 TOPICS = ("T0", "T1", "T2")
 GROUPS = ("G0", "G1")
@@ -102,6 +104,7 @@ class Traffic:
         self._positions: dict[tuple[str, str, int], int] = {}
         self._versions: Counter[str] = Counter()
         self._flushed = -1
+        self.transactions = Transactions(self, rng)
 
     @property
     def broker(self) -> SimBroker:
@@ -126,6 +129,7 @@ class Traffic:
         }
         broker.disk.mark("found", found, not self.disk_fails)
         self.mark("serving")
+        self.transactions.attach(broker)
 
     def mark(self, *what: object) -> None:
         """Add a mark, after one with the flushed end of the log."""
@@ -144,8 +148,10 @@ class Traffic:
     def step(self) -> None:
         """One thing that clients do, or several at once."""
         roll = self.rng.random()
-        if roll < 0.5:
+        if roll < 0.38:
             self._burst()
+        elif roll < 0.5:
+            self.transactions.step()
         elif roll < 0.72:
             self.broker.run(self._consume())
         elif roll < 0.86:
@@ -393,6 +399,7 @@ class Traffic:
         SYNC_FLUSH: at once; ASYNC_FLUSH: within flushCommitLogThoroughInterval. Then the progress
         files follow within the interval they are written at.
         """
+        self.transactions.settle()  # checks of open ones append copies for ever
         store = self.broker.store
         interval_ms = 1_000 if self.sync else 11_000
         end = store.max_physical_offset

@@ -1,6 +1,10 @@
 """Records of a batch request: one per message, or one for the whole batch (BatchCQ topics).
 
-**Source:** RocketMQ SendMessageProcessor#sendBatchMessage, MessageExtEncoder#encode (batch).
+A record for a whole batch is unwrapped by 5.x clients. Others would pass the encoded batch to the
+application, so their pulls get one record per message.
+
+**Source:** RocketMQ SendMessageProcessor#sendBatchMessage, MessageExtEncoder#encode (batch),
+MessageDecoder#decodeMessagesFromInnerBatch.
 """
 
 from collections.abc import Iterator
@@ -10,9 +14,12 @@ import msgspec
 
 from broker.common import sysflag
 from broker.common import topic as names
+from broker.common.topic import TopicConfig
+from broker.errors import RemoteProtocolError
 from broker.message import message as props
-from broker.message.batch import MIN_ITEM_SIZE, scan_batch
+from broker.message.batch import MIN_ITEM_SIZE, scan_batch, unwrap_inner_batch
 from broker.message.properties import encode_properties
+from broker.message.record import encode_record, scan_records
 from broker.server.schedule import delay_level
 from broker.store.results import MessageExtBrokerInner
 
@@ -21,6 +28,9 @@ BATCH_QUEUE = ("queue.type", "BatchCQ")
 MAX_BATCH_ITEMS = 16_384
 """Limit on the messages of one batch. The batch is appended without yielding to the event loop,
 4 µs per message. RocketMQ's example of splitting a list at 1 MB makes batches of about 13,000."""
+
+VERSION_THAT_UNWRAPS = 412
+"""V5_0_0_SNAPSHOT: clients from here on unwrap inner batches."""
 
 _NOT_SHARED = (props.PROPERTY_UNIQ_KEY, props.PROPERTY_WAIT_STORE_MSG_OK)
 _ITEM_SIZE = Struct(">i").unpack_from
@@ -37,6 +47,11 @@ class BatchHead(msgspec.Struct, frozen=True):
     born_host: bytes
     store_host: bytes
     properties: dict[str, str]
+
+
+def is_batch_topic(config: TopicConfig) -> bool:
+    """Return whether records of the topic may hold whole batches."""
+    return BATCH_QUEUE in config.attributes.items()
 
 
 def check_batch(head: BatchHead, body: bytes, limit: int) -> str | None:
@@ -133,3 +148,18 @@ def inner_batch_record(
         head.born_host,
         head.store_host,
     )
+
+
+def unwrapped_records(data: bytes, queue_offset: int) -> Iterator[bytes]:
+    """Yield one record per message of the records in ``data``, from ``queue_offset`` on.
+
+    Java sends the whole batch to every client. A record whose body is not a batch is left as it is.
+    """
+    for record in scan_records(data):
+        try:
+            messages = unwrap_inner_batch(record)
+        except RemoteProtocolError:
+            messages = [record]
+        for message in messages:
+            if message is record or message.queue_offset >= queue_offset:
+                yield encode_record(message)

@@ -27,7 +27,7 @@ from broker.server.clients import ClientChannel, ConsumerProfile
 from broker.server.context import BrokerContext
 from broker.server.message_filter import compile_filter
 from broker.server.notifications import notify_members
-from broker.server.slices import collect_in_slices
+from broker.server.slices import DECODED_AT_ONCE_BYTES, collect_in_slices, decode_body
 
 if TYPE_CHECKING:
     from broker.remoting.server import Connection
@@ -48,7 +48,24 @@ def heartbeat(
     Members are notified, and the client gets its response, after that announcement (bounded wait):
     a client that rebalances before its retry topic has a route retries only 20 s later.
     """
-    data = HeartbeatData.from_bytes(request.body_bytes())
+    body = request.body_bytes()
+    if len(body) > DECODED_AT_ONCE_BYTES:
+        return _large_heartbeat(context, connection, request, body)
+    return _heartbeat(context, connection, request, HeartbeatData.from_bytes(body))
+
+
+async def _large_heartbeat(
+    context: BrokerContext, connection: "Connection", request: RemotingCommand, body: bytes
+) -> RemotingCommand:
+    """Decode a long heartbeat in a thread, then register it."""
+    data = await decode_body(HeartbeatData.from_bytes, body)
+    answer = _heartbeat(context, connection, request, data)
+    return answer if isinstance(answer, RemotingCommand) else await answer
+
+
+def _heartbeat(
+    context: BrokerContext, connection: "Connection", request: RemotingCommand, data: HeartbeatData
+) -> RemotingCommand | Awaitable[RemotingCommand]:
     groups = _groups_after(context, connection, data)
     if groups > MAX_GROUPS_OF_CLIENT:
         remark = f"a client with {groups} groups is above the limit of {MAX_GROUPS_OF_CLIENT}"
@@ -163,6 +180,8 @@ def _register(
         entry.consume_from_where or "CONSUME_FROM_LAST_OFFSET",
     )
     subscriptions = None if without_sub else entry.subscription_data_set
+    if subscriptions is not None:
+        context.filters.register(entry.group_name, subscriptions)
     return context.consumers.register(entry.group_name, channel, profile, subscriptions)
 
 

@@ -1,7 +1,7 @@
-"""SYNC_FLUSH: send responses that wait until their records are flushed.
+"""Send responses that wait until their records are flushed, replicated, or both.
 
-All responses of one event-loop iteration wait for one group commit. Only the opaque of a request
-is kept, because its message is in the log already.
+All responses of one event-loop iteration wait for one group commit and one offset of the slaves.
+Only the opaque of a request is kept, because its message is in the log already.
 
 **Source:** RocketMQ CommitLog.GroupCommitService, SendMessageProcessor#handlePutMessageResult.
 """
@@ -26,6 +26,7 @@ STATUS_CODES: Final = {
     "SERVICE_NOT_AVAILABLE": ResponseCode.SERVICE_NOT_AVAILABLE,
     "MESSAGE_ILLEGAL": ResponseCode.MESSAGE_ILLEGAL,
     "PROPERTIES_SIZE_EXCEEDED": ResponseCode.MESSAGE_ILLEGAL,
+    "WHEEL_TIMER_MSG_ILLEGAL": ResponseCode.MESSAGE_ILLEGAL,
     "OS_PAGE_CACHE_BUSY": ResponseCode.SYSTEM_BUSY,
 }
 STORED: Final = {
@@ -72,4 +73,4 @@ class FlushedAnswers:
                     remark = f"the store answered {status.name}"
                     connection.send(self._refuse(opaque, code, remark))
 
-        self._context.store.await_flush(self._end, flushed)
+        self._context.durability.await_stored(self._end, flushed)

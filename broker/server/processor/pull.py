@@ -9,13 +9,15 @@
 **Source:** RocketMQ PullMessageProcessor, DefaultPullMessageResultHandler.
 """
 
+import asyncio
 import logging
+from collections.abc import Awaitable
 from typing import TYPE_CHECKING, Final
 
 import msgspec
 
 from broker.common import topic as names
-from broker.common.group import SubscriptionGroupConfig
+from broker.common.group import CONSUME_ACTIVELY, SubscriptionGroupConfig
 from broker.common.subscription import is_tag_type
 from broker.common.sysflag import (
     PULL_COMMIT_OFFSET,
@@ -24,6 +26,8 @@ from broker.common.sysflag import (
 )
 from broker.common.topic import TopicConfig
 from broker.errors import RocketMQError
+from broker.message import message as props
+from broker.message.properties import decode_properties
 from broker.remoting.protocol.codes import RequestCode, ResponseCode
 from broker.remoting.protocol.command import RemotingCommand, response
 from broker.remoting.protocol.framing import encode_reply_json
@@ -33,7 +37,13 @@ from broker.server import stats as counted
 from broker.server.context import BrokerContext
 from broker.server.long_polling import SuspendedPull
 from broker.server.message_filter import EVERYTHING, Matcher
+from broker.server.processor.batch_records import (
+    VERSION_THAT_UNWRAPS,
+    is_batch_topic,
+    unwrapped_records,
+)
 from broker.server.processor.responses import no_group, no_topic
+from broker.server.slices import collect_in_slices
 from broker.store.results import GetMessageResult, GetMessageStatus
 
 if TYPE_CHECKING:
@@ -43,6 +53,15 @@ if TYPE_CHECKING:
 log = logging.getLogger("broker.server")
 
 Answer = RemotingCommand | bytes | None
+Reply = Answer | Awaitable[bytes]
+
+RECORDS_PER_SLICE: Final = 500
+"""Messages of inner batches unwrapped per slice, about 15 µs each."""
+
+COLD_HOLD_MS: Final = 3_000
+"""How long a pull of a group that has read too much cold data waits, as in Java."""
+
+NO_QUEUE: Final = -1
 
 MAX_SUSPEND_MS: Final = 120_000  # a longer suspension would hit the idle timeout of the connection
 MAX_GET_COUNTERS: Final = 100_000
@@ -89,15 +108,16 @@ class PullMessageProcessor:
         self._context = context
         self._counters: dict[str, tuple[Counter, Counter]] = {}
         self._woken: list[SuspendedPull] = []
+        self._unwrapping: set[asyncio.Future[bytes]] = set()
         limits = context.store.config
         self._max_count = limits.max_transfer_count_on_message_in_memory
         self._max_bytes = limits.max_transfer_bytes_on_message_in_memory
 
-    def pull(self, connection: "Connection", request: RemotingCommand) -> Answer:
+    def pull(self, connection: "Connection", request: RemotingCommand) -> Reply:
         """PULL_MESSAGE, first execution: the pull may be suspended."""
         return self._execute(connection, request, None)
 
-    def lite_pull(self, connection: "Connection", request: RemotingCommand) -> Answer:
+    def lite_pull(self, connection: "Connection", request: RemotingCommand) -> Reply:
         """LITE_PULL_MESSAGE: the same, with a separate switch."""
         if not self._context.config.lite_pull_message_enable:
             remark = f"the broker[{self._context.address}] for lite pull consumer is forbidden"
@@ -130,14 +150,30 @@ class PullMessageProcessor:
                 answer = self._execute(connection, pull.request, pull)
             except Exception as error:  # the other pulls still get their responses
                 answer = _failed(pull, error)
-            if answer is not None and not pull.request.is_oneway:
+            if isinstance(answer, Awaitable):
+                self._send_later(pull, answer)
+            elif answer is not None and not pull.request.is_oneway:
                 connection.send(answer)
+
+    def _send_later(self, pull: SuspendedPull, answer: Awaitable[bytes]) -> None:
+        """Send the response to a resumed pull when it is ready."""
+        task = asyncio.ensure_future(answer)
+        self._unwrapping.add(task)
+
+        def done(task: "asyncio.Future[bytes]") -> None:
+            self._unwrapping.discard(task)
+            if not task.cancelled():
+                error = task.exception()
+                failed = _failed(pull, error) if isinstance(error, Exception) else None
+                pull.connection.send(failed or task.result())
+
+        task.add_done_callback(done)
 
     # ---- one execution
 
     def _execute(
         self, connection: "Connection", request: RemotingCommand, held: SuspendedPull | None
-    ) -> Answer:
+    ) -> Reply:
         context = self._context
         header = decode_header_fields(PullMessageRequestHeader, request.ext_fields)
         group = context.groups.find(header.consumer_group)
@@ -154,6 +190,14 @@ class PullMessageProcessor:
         matcher = self._matcher(request, header, group)
         if isinstance(matcher, RemotingCommand):
             return matcher
+        max_count = max(1, min(header.max_msg_nums, self._max_count))
+        if context.config.cold_data_flow_control_enable and self._is_limited(header):
+            if not self._pulls(header):
+                remark = "This consumer group is reading cold data. It has been flow control"
+                return response(request, ResponseCode.SYSTEM_BUSY, remark)
+            if held is None and self._hold_cold(connection, request, header):
+                return None
+            max_count = 1
         offsets = context.offsets
         name = header.consumer_group
         moved = offsets.take_reset(name, header.topic, header.queue_id)
@@ -164,10 +208,11 @@ class PullMessageProcessor:
                 header.topic,
                 header.queue_id,
                 header.queue_offset,
-                max(1, min(header.max_msg_nums, self._max_count)),
+                max_count,
                 self._max_bytes,
                 matcher=matcher.tags,
                 record_matcher=matcher.properties,
+                ext_matcher=matcher.ext,
             )
         if held is None:
             # As in Java, only the first execution commits: when a suspended pull is resumed, its
@@ -191,7 +236,25 @@ class PullMessageProcessor:
                 connection, request, header, matcher
             ):
                 return None
+        if code == 0 and request.version < VERSION_THAT_UNWRAPS and is_batch_topic(topic):
+            return self._reply_unwrapped(request, result, group, topic)
         return self._reply(request, result, code, group, topic)
+
+    async def _reply_unwrapped(
+        self,
+        request: RemotingCommand,
+        result: GetMessageResult,
+        group: SubscriptionGroupConfig,
+        topic: TopicConfig,
+    ) -> bytes:
+        """Answer a client that cannot unwrap inner batches with one record per message."""
+        data = b"".join(result.buffers)  # copied before the first await: files may be removed
+        asked = int(request.ext_fields["queueOffset"])
+        records = await collect_in_slices(unwrapped_records(data, asked), RECORDS_PER_SLICE)
+        result.buffers = [memoryview(record) for record in records]
+        result.message_count = len(records)
+        result.total_bytes = sum(map(len, records))
+        return self._reply(request, result, 0, group, topic)
 
     def _reply(
         self,
@@ -201,12 +264,13 @@ class PullMessageProcessor:
         group: SubscriptionGroupConfig,
         topic: TopicConfig,
     ) -> bytes:
+        config = self._context.config
         ext = REPLY % (
             group.group_sys_flag,
             result.max_offset,
             result.min_offset,
             result.next_begin_offset,
-            group.broker_id,
+            self._suggested_broker(group, result) if config.slave_read_enable else 0,
             topic.topic_sys_flag,
         )
         size = result.total_bytes if code == 0 else 0
@@ -216,9 +280,21 @@ class PullMessageProcessor:
         if not size:
             return head
         self._count(topic.topic_name, group.group_name, result)
+        if config.disable_consume_if_consumer_read_slowly:
+            self._context.slow_consumers.note(group.group_name, result.behind_bytes)
+        if result.suggest_slave and config.cold_data_flow_control_enable:
+            now_ms = self._context.now_ms()
+            self._context.cold_data.add(group.group_name, result.total_bytes, now_ms)
         # One copy, at most a pull's size limit: the slices do not outlive this call, so a slow
         # client cannot keep an expired file mapped.
         return b"".join((head, *result.buffers))
+
+    def _suggested_broker(self, group: SubscriptionGroupConfig, result: GetMessageResult) -> int:
+        """Return the id of the broker to pull from next, with slaveReadEnable.
+
+        **Source:** RocketMQ DefaultPullMessageResultHandler, PullMessageProcessor.
+        """
+        return group.which_broker_when_consume_slowly if result.suggest_slave else group.broker_id
 
     def _count(self, topic: str, group: str, result: GetMessageResult) -> None:
         key = f"{topic}@{group}"
@@ -269,11 +345,46 @@ class PullMessageProcessor:
         pull.tag_match = matcher.tags
         pull.properties_match = matcher.properties
         pull.held_bytes += len(header.subscription or "") + matcher.held_bytes
+        return self._hold(pull)
+
+    def _hold(self, pull: SuspendedPull) -> bool:
+        """Suspend a pull until its deadline; False if a limit is reached."""
+        context = self._context
         if not context.holds.suspend(pull):
             return False
         if context.on_suspend is not None:
             context.on_suspend()
         return True
+
+    # ---- cold data
+
+    def _is_limited(self, header: PullMessageRequestHeader) -> bool:
+        """Return whether this pull asks for cold data and its group has read too much of it.
+
+        **Source:** RocketMQ ColdDataCgCtrService#isCgNeedColdDataFlowCtr.
+        """
+        context = self._context
+        return context.cold_data.exceeded(
+            header.consumer_group, context.now_ms()
+        ) and context.store.is_cold(header.topic, header.queue_id, header.queue_offset)
+
+    def _pulls(self, header: PullMessageRequestHeader) -> bool:
+        """Return whether the group's application pulls; such pulls wait, others fail."""
+        online = self._context.consumers.get(header.consumer_group)
+        return online is not None and online.profile.consume_type == CONSUME_ACTIVELY
+
+    def _hold_cold(
+        self, connection: "Connection", request: RemotingCommand, header: PullMessageRequestHeader
+    ) -> bool:
+        """Suspend a pull for a fixed time; it then gets one message.
+
+        **Source:** RocketMQ ColdDataPullRequestHoldService.
+        """
+        context = self._context
+        # No message arrives in this queue: only the deadline resumes the pull.
+        pull = SuspendedPull(connection, _suspended(request), header.topic, NO_QUEUE)
+        pull.deadline_ms = context.clock.monotonic_ms() + COLD_HOLD_MS
+        return self._hold(pull)
 
     # ---- filters and refusals
 
@@ -293,17 +404,15 @@ class PullMessageProcessor:
             if isinstance(found, RemotingCommand):
                 return found
             kind, expression = found
+            if not is_tag_type(kind) and context.config.enable_property_filter:
+                return self._sql_matcher(request, header, (kind, expression))
         if not is_tag_type(kind) and not context.config.enable_property_filter:
             remark = f"The broker does not support consumer to filter message by {kind}"
             return response(request, ResponseCode.SYSTEM_ERROR, remark)
         if expression == "*" and is_tag_type(kind):
             return EVERYTHING
-        if (
-            names.is_retry_topic(header.topic)
-            and not is_tag_type(kind)
-            and not context.config.filter_support_retry
-        ):
-            return EVERYTHING
+        if names.is_retry_topic(header.topic) and not is_tag_type(kind):
+            return self._retry_matcher(header)
         try:
             return context.matchers.get(kind, expression)
         except RocketMQError as error:
@@ -312,6 +421,50 @@ class PullMessageProcessor:
                 ResponseCode.SUBSCRIPTION_PARSE_FAILED,
                 f"parse the consumer's subscription failed: {error.message}",
             )
+
+    def _sql_matcher(
+        self, request: RemotingCommand, header: PullMessageRequestHeader, sql: tuple[str, str]
+    ) -> "Matcher | RemotingCommand":
+        """Return the SQL92 filter that the group's heartbeats have registered, or a refusal.
+
+        **Source:** RocketMQ PullMessageProcessor (FILTER_DATA_NOT_EXIST, FILTER_DATA_NOT_LATEST).
+        """
+        context = self._context
+        if names.is_retry_topic(header.topic):
+            return self._retry_matcher(header)
+        try:
+            matcher = context.matchers.get(*sql)
+        except RocketMQError as error:
+            remark = f"The broker's consumer filter data is not exist! {error.message}"
+            return response(request, ResponseCode.FILTER_DATA_NOT_EXIST, remark)
+        data = context.filters.get(header.topic, header.consumer_group)
+        if data is not None and data.expression == sql[1]:
+            if data.version < header.sub_version:
+                remark = "the consumer's consumer filter data not latest"
+                return response(request, ResponseCode.FILTER_DATA_NOT_LATEST, remark)
+            return msgspec.structs.replace(matcher, ext=data.may_match)
+        return matcher
+
+    def _retry_matcher(self, header: PullMessageRequestHeader) -> Matcher:
+        """Return the filter of retried messages: that of the group for their first topic.
+
+        Everything passes without ``filterSupportRetry``, and if the group has no SQL92 filter for
+        the topic.
+
+        **Source:** RocketMQ ExpressionForRetryMessageFilter.
+        """
+        filters = self._context.filters
+        group = names.group_of_retry_topic(header.topic) or ""
+        if not self._context.config.filter_support_retry:
+            return EVERYTHING
+
+        def matches(raw: bytes) -> bool:
+            properties = decode_properties(raw)
+            data = filters.get(properties.get(props.PROPERTY_RETRY_TOPIC, ""), group)
+            return data is None or data.evaluate(properties) is True
+
+        own = filters.get(header.topic, group)  # of a subscription to the retry topic by SQL92
+        return Matcher(properties=matches, ext=own.may_match if own is not None else None)
 
     def _subscription(
         self,

@@ -51,6 +51,8 @@ def runtime_info(
 ) -> RemotingCommand:
     """GET_BROKER_RUNTIME_INFO: rates, queue lengths, delay offsets and store figures."""
     table = {**_rates(context), **_lanes(context), **NO_TIMERS}
+    if context.timers is not None:
+        table |= context.timers.figures()
     table |= {
         "brokerActive": "true",
         "brokerVersion": str(VERSION),
@@ -64,6 +66,9 @@ def runtime_info(
         server = context.server
         table["connections"] = str(len(server.connections))
         table["loopLagMillis"] = f"{server.lag.longest_ms:.0f}"
+        table["waitingRequests"] = str(server.share.frames)
+        table["expiredRequests"] = str(sum(lane.expired for lane in server.lanes.values()))
+        table["overloadedRequests"] = str(sum(lane.overloaded for lane in server.lanes.values()))
         table["heldBytes"] = str(server.memory.total_bytes)
         table["evictedConnections"] = str(server.evicted_connections)
     if context.delays is not None:

@@ -18,25 +18,19 @@ import random
 import struct
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from msgspec import json
 
 from broker.common import sysflag
 from broker.common import topic as names
 from broker.common.group import SubscriptionGroupConfig
-from broker.common.topic import TopicConfig
 from broker.errors import RocketMQError
 from broker.message import message as props
 from broker.message.properties import decode_properties, encode_properties, peek_property
 from broker.remoting.protocol.codes import RequestCode, ResponseCode
 from broker.remoting.protocol.command import RemotingCommand, response
 from broker.remoting.protocol.framing import encode_reply_json
-from broker.remoting.protocol.header.fields import wire_names
-from broker.remoting.protocol.header.send import (
-    SendMessageRequestHeader,
-    SendMessageRequestHeaderV2,
-)
 from broker.server import stats as counted
 from broker.server.context import BrokerContext
 from broker.server.processor.batch_records import (
@@ -47,11 +41,33 @@ from broker.server.processor.batch_records import (
 )
 from broker.server.processor.flushed_answers import STATUS_CODES, FlushedAnswers
 from broker.server.processor.responses import bad_field, bad_queue, illegal, no_group, not_written
-from broker.server.processor.send_target import Target
+from broker.server.processor.send_target import (
+    BATCH,
+    BORN_TIMESTAMP,
+    FLAG,
+    MAX_RECONSUME_TIMES,
+    PROPERTIES,
+    QUEUE_ID,
+    RECONSUME_TIMES,
+    SHORT_NAMES,
+    SYS_FLAG,
+    TOPIC,
+    Target,
+    check_topic,
+)
 from broker.server.schedule import delay_level
 from broker.server.slices import collect_in_slices
+from broker.server.timer.recall_handles import recall_handle
+from broker.server.transaction.half import is_prepared, prepare
 from broker.server.unique_ids import UniqueKeys
-from broker.store.results import MessageExtBrokerInner, PutMessageResult, PutMessageStatus
+from broker.store.results import (
+    MessageExtBrokerInner,
+    PutBatchResult,
+    PutMessageResult,
+    PutMessageStatus,
+)
+from broker.store.timer.timer_message import REQUEST_PROPERTIES, is_timer_request
+from broker.store.writer import PutRefusedError
 
 if TYPE_CHECKING:
     from broker.remoting.server import Connection, Handler
@@ -66,30 +82,19 @@ MAX_TARGETS: Final = 100_000
 PARSED_AT_ONCE_BYTES: Final = 64 * 1024  # longer batches are decoded in slices
 ITEMS_PER_SLICE: Final = 2_048  # about 4 ms
 
-# Wire names of the short header (V2), from its declaration: a send reads the fields it needs from
-# the dictionary, because building the header object costs as much as the rest of the request.
-_FIELDS: Final = wire_names(SendMessageRequestHeaderV2)
-TOPIC: Final = _FIELDS["topic"]
-DEFAULT_TOPIC: Final = _FIELDS["default_topic"]
-DEFAULT_QUEUES: Final = _FIELDS["default_topic_queue_nums"]
-QUEUE_ID: Final = _FIELDS["queue_id"]
-SYS_FLAG: Final = _FIELDS["sys_flag"]
-BORN_TIMESTAMP: Final = _FIELDS["born_timestamp"]
-FLAG: Final = _FIELDS["flag"]
-PROPERTIES: Final = _FIELDS["properties"]
-RECONSUME_TIMES: Final = _FIELDS["reconsume_times"]
-UNIT_MODE: Final = _FIELDS["unit_mode"]
-MAX_RECONSUME_TIMES: Final = _FIELDS["max_reconsume_times"]
-BATCH: Final = _FIELDS["batch"]
-# Long name -> short name of the fields that both forms have.
-SHORT_NAMES: Final = {
-    long_name: _FIELDS[name] for name, long_name in wire_names(SendMessageRequestHeader).items()
-}
-
 UNIQ_KEY: Final = b"UNIQ_KEY\x01"
 UNIQ_KEY_SIZE: Final = len(UNIQ_KEY)
 WAIT: Final = props.PROPERTY_WAIT_STORE_MSG_OK.encode()
 WAIT_FALSE: Final = WAIT + b"\x01false"  # only a hint: the found name may be longer, as in XWAIT
+
+
+class _BatchReply(NamedTuple):
+    """The values that the response to a batch needs."""
+
+    connection: "Connection"
+    request: RemotingCommand
+    head: BatchHead
+    target: Target
 
 
 class SendMessageProcessor:
@@ -100,7 +105,7 @@ class SendMessageProcessor:
         self._store = context.store
         self._targets: dict[str, Target] = {}
         self._flushed = FlushedAnswers(context, self._refusal)
-        self._sync = context.store.sync_flush
+        self._sync = context.durability.waits
         self._suffix = b""
         self._id_prefix = b""
         self._uniq_keys = UniqueKeys(context.clock)
@@ -237,12 +242,31 @@ class SendMessageProcessor:
         target: Target,
         records: Iterator[MessageExtBrokerInner],
     ) -> Answer:
-        """Decode a long batch in slices, with other requests served between them, then store it."""
-        inners = await collect_in_slices(records, ITEMS_PER_SLICE)
+        """Encode a long batch in slices, with other requests served between them, then store it.
+
+        The records of a batch stay together in the log, so the last step is not interrupted.
+        """
+        batch = self._store.new_batch(head.topic, head.queue_id)
+        if batch is None:
+            inners = await collect_in_slices(records, ITEMS_PER_SLICE)
+        else:
+            try:
+                encoding = self._store.encode_batch(records, batch)
+                await collect_in_slices(encoding, ITEMS_PER_SLICE)
+            except PutRefusedError as refused:
+                result = PutMessageResult(refused.status, remark=refused.remark)
+                return self._mark(self._failed(request, result))
+            except struct.error as error:
+                return self._mark(bad_field(request, error))
         if self._targets.get(head.topic) is not target:  # topic or settings changed meanwhile
             answer = self.send_batch(connection, request)
             return await answer if isinstance(answer, Awaitable) else answer
-        return self._store_batch(connection, request, head, target, inners)
+        if batch is None:
+            return self._store_batch(connection, request, head, target, inners)
+        if not batch.inners:
+            return self._mark(illegal(request, "the batch holds no message"))
+        stored = self._store.put_batch(batch)
+        return self._answer_batch(_BatchReply(connection, request, head, target), stored)
 
     def _store_batch(
         self,
@@ -252,28 +276,40 @@ class SendMessageProcessor:
         target: Target,
         inners: list[MessageExtBrokerInner],
     ) -> Answer:
-        uniq_key = head.properties.get(props.PROPERTY_UNIQ_KEY, "")
         if not inners:
             return self._mark(illegal(request, "the batch holds no message"))
         try:
             results = self._store.put_messages(inners)
         except struct.error as error:
             return self._mark(bad_field(request, error))
-        first = results[0]
         last = results[-1]
-        if last.status is not PutMessageStatus.PUT_OK:
-            return self._mark(self._failed(request, last))
-        self._count(target, sum(result.store_size for result in results), len(results))
+        stored = PutBatchResult(
+            last.status,
+            results[0].queue_offset,
+            [result.physical_offset for result in results],
+            sum(result.store_size for result in results),
+            last.physical_end,
+            last.remark,
+        )
+        return self._answer_batch(_BatchReply(connection, request, head, target), stored)
+
+    def _answer_batch(self, reply: "_BatchReply", stored: PutBatchResult) -> Answer:
+        connection, request, head, target = reply
+        uniq_key = head.properties.get(props.PROPERTY_UNIQ_KEY, "")
+        if stored.status is not PutMessageStatus.PUT_OK:
+            failed = PutMessageResult(stored.status, remark=stored.remark)
+            return self._mark(self._failed(request, failed))
+        self._count(target, stored.store_size, len(stored.physical_offsets))
         prefix = self._id_prefix
-        ids = b",".join([b"%b%016X" % (prefix, r.physical_offset) for r in results])
+        ids = b",".join([b"%b%016X" % (prefix, offset) for offset in stored.physical_offsets])
         key = _in_json(uniq_key.encode())
-        ext_json = self._reply_to_batch % (ids, head.queue_id, first.queue_offset, key)
+        ext_json = self._reply_to_batch % (ids, head.queue_id, stored.queue_offset, key)
         if target.batch_queue and uniq_key:
             ext_json = b'%b,"batchUniqId":"%b"}' % (ext_json[:-1], key)
         if not uniq_key:  # old clients send a batch without a UNIQ_KEY
             ext_json = ext_json.replace(b',"transactionId":""', b"")
         if self._sync and _waits(head.properties):
-            self._flushed.wait(connection, request, ext_json, last.physical_end)
+            self._flushed.wait(connection, request, ext_json, stored.physical_end)
             return None
         return encode_reply_json(request.opaque, 0, ext_json)
 
@@ -314,51 +350,13 @@ class SendMessageProcessor:
         return await answer if isinstance(answer, Awaitable) else answer
 
     def _resolve(self, request: RemotingCommand, topic: str) -> "Target | RemotingCommand":
-        """Check the topic, in Java's order; return a Target or the refusal."""
-        context = self._context
-        config = context.config
-        now_ms = context.now_ms()
-        if now_ms < config.start_accept_send_request_time_stamp:
-            remark = (
-                f"broker unable to service, until {config.start_accept_send_request_time_stamp}"
-            )
-            return response(request, ResponseCode.SYSTEM_ERROR, remark)
-        found = context.topics.get(topic)
-        if found is not None and found.order and not names.is_writable(config.broker_permission):
-            remark = f"the broker[{config.broker_ip1}] sending message is forbidden"
-            return response(request, ResponseCode.NO_PERMISSION, remark)
-        reason = names.check_topic_name(topic)
-        if reason is not None:
-            return response(request, ResponseCode.INVALID_PARAMETER, reason)
-        if names.is_not_allowed_send_topic(topic):
-            remark = f"Sending message to topic[{topic}] is forbidden."
-            return response(request, ResponseCode.NO_PERMISSION, remark)
-        if found is None:
-            found = self._create_topic(request, topic)
-        if found is None:
-            remark = f"topic[{topic}] not exist, apply first please!"
-            return response(request, ResponseCode.TOPIC_NOT_EXIST, remark)
-        stats = context.stats
-        target = Target(
-            found,
-            stats.counter(counted.TOPIC_PUT_NUMS, topic),
-            stats.counter(counted.TOPIC_PUT_SIZE, topic),
-        )
-        if len(self._targets) >= MAX_TARGETS:
-            self._targets.clear()  # a cache: refilled by the next sends
-        self._targets[topic] = target
+        """Check the topic; keep and return its Target, or return the refusal."""
+        target = check_topic(self._context, request, topic)
+        if isinstance(target, Target):
+            if len(self._targets) >= MAX_TARGETS:
+                self._targets.clear()  # a cache: refilled by the next sends
+            self._targets[topic] = target
         return target
-
-    def _create_topic(self, request: RemotingCommand, topic: str) -> TopicConfig | None:
-        ext = request.ext_fields
-        topics = self._context.topics
-        flag = sysflag.TOPIC_UNIT if ext.get(UNIT_MODE) == "true" else 0
-        if names.is_retry_topic(topic):
-            flag = sysflag.TOPIC_UNIT_SUB if flag else 0
-            return topics.ensure(topic, 1, sys_flag=flag)
-        return topics.create_for_send(
-            topic, ext.get(DEFAULT_TOPIC, names.TBW102), int(ext.get(DEFAULT_QUEUES) or 0), flag
-        )
 
     def _send_slowly(
         self,
@@ -376,6 +374,8 @@ class SendMessageProcessor:
             uniq_key = self._uniq_keys.next(self._context.address)
             properties[props.PROPERTY_UNIQ_KEY] = uniq_key
         queue_id = inner.queue_id
+        if props.PROPERTY_INNER_NUM in properties and not inner.sys_flag & sysflag.INNER_BATCH:
+            return self._mark(illegal(request, "INNER_NUM, but no inner batch"))
         refusal = self._refuse_kind(request, properties, inner)
         if refusal is not None:
             return self._mark(refusal)
@@ -384,12 +384,17 @@ class SendMessageProcessor:
             if refusal is not None:
                 return self._mark(refusal)
         persisted = self._context.topics.is_persisted(inner.topic)
-        delays = self._context.delays
         level = delay_level(properties, self._max_level())
-        if delays is not None and level > 0:
-            reason = delays.suspend(inner, properties, level)
+        if is_prepared(properties, inner.reconsume_times, level):
+            reason = self._store.why_illegal_place(inner.topic, inner.queue_id)
             if reason is not None:
                 return self._mark(illegal(request, reason))
+            prepare(inner, properties)  # its delay counts from the commit
+        else:
+            refusal = self._delay(request, inner, properties)
+            if refusal is not None:
+                return self._mark(refusal)
+        handle = recall_handle(self._context, inner.topic, properties)
         if inner.topic != target.config.topic_name:
             target = self._counting(inner.topic, target)
         inner.properties = encode_properties(properties)
@@ -403,6 +408,7 @@ class SendMessageProcessor:
             queue_id=queue_id,
             uniq_key=uniq_key.encode(),
             wait=wait,
+            handle=handle.encode(),
         )
         return store() if persisted else self._store_persisted(request, store)
 
@@ -426,6 +432,7 @@ class SendMessageProcessor:
         queue_id: int,
         uniq_key: bytes,
         wait: bool,
+        handle: bytes = b"",
     ) -> Answer:
         """Store one message of either path; respond now, or with ``wait`` after the flush."""
         try:
@@ -441,6 +448,8 @@ class SendMessageProcessor:
             result.queue_offset,
             uniq_key if uniq_key.isalnum() else _in_json(uniq_key),
         )
+        if handle:
+            ext_json = b'%b,"recallHandle":"%b"}' % (ext_json[:-1], handle)
         if wait:
             self._flushed.wait(connection, request, ext_json, result.physical_end)
             return None
@@ -449,29 +458,35 @@ class SendMessageProcessor:
     def _refuse_kind(
         self, request: RemotingCommand, properties: dict[str, str], inner: MessageExtBrokerInner
     ) -> RemotingCommand | None:
-        """Refuse unsupported messages: half messages, and timer messages without a delay level."""
-        if properties.get(props.PROPERTY_TRANSACTION_PREPARED) == "true":
-            remark = (
-                f"the broker[{self._context.address}] sending transaction message is forbidden: "
-                "transactions are not supported"
-            )
-            return response(request, ResponseCode.NO_PERMISSION, remark)
-        timers = (
-            props.PROPERTY_TIMER_DELAY_SEC,
-            props.PROPERTY_TIMER_DELAY_MS,
-            props.PROPERTY_TIMER_DELIVER_MS,
-        )
-        if any(name in properties for name in timers):
-            if delay_level(properties, self._max_level()) > 0:
-                for name in timers:
-                    properties.pop(name, None)
-                return None
-            return response(
-                request,
-                ResponseCode.SYSTEM_ERROR,
-                "timer messages are not supported by this broker; use a delay level",
-            )
+        """Refuse half messages if they are not accepted."""
+        level = delay_level(properties, self._max_level())
+        if is_prepared(properties, inner.reconsume_times, level):
+            context = self._context
+            if context.transactions is None or context.config.reject_transaction_message:
+                remark = f"the broker[{context.address}] sending transaction message is forbidden"
+                return response(request, ResponseCode.NO_PERMISSION, remark)
         return None
+
+    def _delay(
+        self, request: RemotingCommand, inner: MessageExtBrokerInner, properties: dict[str, str]
+    ) -> RemotingCommand | None:
+        """Redirect a delayed message to the schedule or timer topic; return a refusal or None.
+
+        **Source:** RocketMQ HookUtils#handleScheduleMessage.
+        """
+        context = self._context
+        level = delay_level(properties, self._max_level())
+        if level > 0 and context.delays is not None:
+            for name in REQUEST_PROPERTIES:
+                properties.pop(name, None)
+            reason = context.delays.suspend(inner, properties, level)
+            return None if reason is None else illegal(request, reason)
+        if context.timers is not None:
+            refused = context.timers.timers.intercept(inner, properties)
+            return None if refused is None else self._failed(request, refused)
+        if not is_timer_request(inner.topic, properties):
+            return None
+        return response(request, ResponseCode.SYSTEM_ERROR, "timerWheelEnable is false")
 
     def _retry_or_dlq(
         self, request: RemotingCommand, inner: MessageExtBrokerInner, properties: dict[str, str]
@@ -564,6 +579,7 @@ def _is_special(raw: bytes) -> bool:
         or b"TRAN_MSG\x01" in raw
         or b"TIMER_D" in raw
         or b"POP_CK\x01" in raw
+        or b"INNER_NUM\x01" in raw
         or b"MSG_REGION\x01" in raw
         or b"TRACE_ON\x01" in raw
         or b"CLUSTER\x01" in raw

@@ -55,14 +55,9 @@ LAZY: Final[dict[str, tuple[int, ...]]] = {
     "stubs": (
         Code.GET_BROKER_HA_STATUS,
         Code.GET_BROKER_EPOCH_CACHE,
-        Code.GET_COLD_DATA_FLOW_CTR_INFO,
         Code.SET_COMMITLOG_READ_MODE,
         Code.EXPORT_ROCKSDB_CONFIG_TO_JSON,
         Code.CHECK_ROCKSDB_CQ_WRITE_PROGRESS,
-        Code.GET_TIMER_CHECK_POINT,
-        Code.GET_TIMER_METRICS,
-        Code.SET_MESSAGE_REQUEST_MODE,
-        Code.GET_ALL_MESSAGE_REQUEST_MODE,
     ),
     "client_forwarding": (Code.GET_CONSUMER_RUNNING_INFO, Code.CONSUME_MESSAGE_DIRECTLY),
     "reset": (
@@ -70,8 +65,20 @@ LAZY: Final[dict[str, tuple[int, ...]]] = {
         Code.INVOKE_BROKER_TO_GET_CONSUMER_STATUS,
         Code.CLONE_GROUP_OFFSET,
     ),
+    "broker.server.cold_data.processor": (
+        Code.UPDATE_COLD_DATA_FLOW_CTR_CONFIG,
+        Code.REMOVE_COLD_DATA_FLOW_CTR_CONFIG,
+        Code.GET_COLD_DATA_FLOW_CTR_INFO,
+    ),
+    "broker.server.reply.send_reply": (Code.SEND_REPLY_MESSAGE, Code.SEND_REPLY_MESSAGE_V2),
     "runtime": (Code.GET_BROKER_RUNTIME_INFO,),
+    "broker.server.timer.requests": (
+        Code.RECALL_MESSAGE,
+        Code.GET_TIMER_CHECK_POINT,
+        Code.GET_TIMER_METRICS,
+    ),
     "send_back": (Code.CONSUMER_SEND_MSG_BACK,),
+    "broker.server.transaction.processor": (Code.END_TRANSACTION, Code.RESUME_CHECK_HALF_MESSAGE),
     "topic": (
         Code.UPDATE_AND_CREATE_TOPIC,
         Code.UPDATE_AND_CREATE_TOPIC_LIST,
@@ -127,10 +134,12 @@ def _bind_lazily(context: BrokerContext, module: str, code: int) -> "Handler":
 
 
 def load_family(module: str) -> dict[int, Callable[..., Any]]:
-    """Import one processor module and return its handlers."""
-    family: dict[int, Callable[..., Any]] = importlib.import_module(
-        f"broker.server.processor.{module}"
-    ).HANDLERS
+    """Import one processor module and return its handlers.
+
+    A name without dots is a module of this package; a feature with a package has its full name.
+    """
+    path = module if "." in module else f"broker.server.processor.{module}"
+    family: dict[int, Callable[..., Any]] = importlib.import_module(path).HANDLERS
     return family
 
 

@@ -6,14 +6,14 @@ getSystemTopicListFromBroker).
 """
 
 from collections.abc import Awaitable, Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import msgspec
 
 from broker.common import topic as names
 from broker.common.message_queue import MessageQueue
 from broker.common.topic import TopicConfig
-from broker.errors import ClientError, RocketMQError
+from broker.errors import BrokerError, ClientError, RocketMQError
 from broker.remoting.protocol.body.group import GroupList
 from broker.remoting.protocol.body.route import TopicList
 from broker.remoting.protocol.body.topic import (
@@ -34,7 +34,7 @@ from broker.remoting.protocol.header.topic import (
 from broker.server import stats as counted
 from broker.server.context import BrokerContext
 from broker.server.processor.responses import QUEUES_PER_SLICE, no_topic, not_written, with_body
-from broker.server.slices import collect_in_slices
+from broker.server.slices import collect_in_slices, decode_body
 from broker.server.topic_config import (
     MAX_QUEUES,
     MESSAGE_TYPE,
@@ -46,6 +46,9 @@ if TYPE_CHECKING:
     from broker.remoting.server import Connection
 
 Answer = RemotingCommand | Awaitable[RemotingCommand]
+
+TOPICS_PER_SLICE: Final = 500
+"""Topics of a list checked per slice, about 10 µs each."""
 
 
 def _reject_reason(context: BrokerContext, config: TopicConfig) -> str | None:
@@ -114,25 +117,51 @@ def update_topic(
     return _announced(context, request, [wanted.topic_name])
 
 
-def update_topics(
+async def update_topics(
     context: BrokerContext, connection: "Connection", request: RemotingCommand
-) -> Answer:
+) -> RemotingCommand:
     """UPDATE_AND_CREATE_TOPIC_LIST: all or none.
 
     Java ignores the whole list when one entry is unchanged; here the other entries are stored.
+    The entries are checked in slices and stored at once; entries whose topic changed meanwhile are
+    checked again.
     """
-    body = CreateTopicListRequestBody.from_bytes(request.body_bytes())
-    ready = []
-    for wanted in body.topic_config_list:
+    body = await decode_body(CreateTopicListRequestBody.from_bytes, request.body_bytes())
+    waiting, ready = body.topic_config_list, dict[str, _Checked]()
+    while waiting:
+        try:
+            checked = await collect_in_slices(_check_each(context, waiting), TOPICS_PER_SLICE)
+        except BrokerError as error:
+            return response(request, error.code, error.remark)
+        ready.update((entry.config.topic_name, entry) for entry in checked)
+        waiting = [
+            entry.wanted
+            for name, entry in ready.items()
+            if context.topics.get(name) is not entry.current
+        ]
+    context.topics.put_all(entry.config for entry in ready.values())
+    return await _announced(context, request, list(ready))
+
+
+class _Checked(NamedTuple):
+    """An entry of a topic list: as sent, with its attributes applied to the ``current`` topic."""
+
+    wanted: TopicConfig
+    current: TopicConfig | None
+    config: TopicConfig
+
+
+def _check_each(context: BrokerContext, configs: list[TopicConfig]) -> Iterator[_Checked]:
+    """Check topics one by one; BrokerError with Java's code for the first that is refused."""
+    for wanted in configs:
         reason = _reject_reason(context, wanted)
         if reason is not None:
-            return response(request, ResponseCode.INVALID_PARAMETER, reason)
+            raise BrokerError(ResponseCode.INVALID_PARAMETER, reason, context.address)
         try:
-            ready.append(_with_attributes(context, wanted))
+            config = _with_attributes(context, wanted)
         except ClientError as error:
-            return response(request, ResponseCode.SYSTEM_ERROR, error.message)
-    context.topics.put_all(ready)
-    return _announced(context, request, [config.topic_name for config in ready])
+            raise BrokerError(ResponseCode.SYSTEM_ERROR, error.message, context.address) from None
+        yield _Checked(wanted, context.topics.get(wanted.topic_name), config)
 
 
 def delete_topic(

@@ -35,7 +35,9 @@ class BatchConsumeQueue(ConsumeQueue):
     ) -> None:
         super().__init__(topic, queue_id, files, on_dirty)
         self._units = 0
-        self.room = _EVER  # a put cannot know the unit's position; dispatch creates the file
+        self.reserved_offset = (
+            _EVER  # a put cannot know the unit's position; dispatch creates the file
+        )
 
     @property
     def first_offset(self) -> int:

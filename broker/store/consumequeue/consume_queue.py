@@ -12,11 +12,14 @@ from typing import Any, Final
 
 from broker.common.topic import SCHEDULE_TOPIC
 from broker.message.record import MAGIC_V1, MAGIC_V2, TOPIC_MAX_SIZE_V1
+from broker.store.consumequeue.consume_queue_ext import NO_ADDRESS, ConsumeQueueExt
 from broker.store.format.consumequeue import (
     PRE_BLANK_SIZE,
     UNIT_SIZE,
     UNIT_STRUCT,
     encode_fillers,
+    ext_offset,
+    is_ext_address,
     is_queue_name,
 )
 from broker.store.format.indexfile import topic_prefix
@@ -83,6 +86,7 @@ class ConsumeQueue:
         "_position",
         "_size",
         "dirty",
+        "ext",
         "files",
         "flushed_bytes",
         "max_offset",
@@ -91,7 +95,7 @@ class ConsumeQueue:
         "named",
         "next_offset",
         "queue_id",
-        "room",
+        "reserved_offset",
         "topic",
     )
 
@@ -108,11 +112,13 @@ class ConsumeQueue:
         self.min_offset = 0
         self.max_offset = 0
         self.next_offset = 0
-        self.room = 0
+        self.reserved_offset = 0
         self.max_physical_offset = -1
         self.dirty = False
         self.flushed_bytes = 0
         self.named = False
+        # The tags codes of units may be addresses of extension units; None: never.
+        self.ext: ConsumeQueueExt | None = None
         self._on_dirty = on_dirty
         self._size = files.file_size
         self._file: MappedFile | None = None
@@ -135,13 +141,13 @@ class ConsumeQueue:
         files = self.files
         if not files.files and queue_offset >= self._size // UNIT_SIZE:
             return
-        room = max(self.room, self.next_offset)
+        room = max(self.reserved_offset, self.next_offset)
         while room <= queue_offset:
             start = room * UNIT_SIZE
             file = files.find(start) or files.create(start // self._size * self._size)
             last = min((queue_offset + 1) * UNIT_SIZE, file.start + self._size)
             file.reserve_ahead(last - file.start)
-            room = self.room = (file.start + file.reserved) // UNIT_SIZE
+            room = self.reserved_offset = (file.start + file.reserved) // UNIT_SIZE
 
     def append(self, queue_offset: int, physical_offset: int, size: int, tags_code: int) -> bool:
         """Add the unit of one record; False if the queue already has it.
@@ -212,8 +218,14 @@ class ConsumeQueue:
     def read(self, queue_offset: int, count: int) -> list[Unit]:
         """Up to ``count`` units from ``queue_offset`` on, from one file only.
 
-        Each is (physical offset, size, tags code); filler units are included.
+        Each is (physical offset, size, tags code); filler units are included. The tags code is an
+        address (:func:`is_ext_address`) only if its extension unit is lost.
         """
+        units = self.read_raw(queue_offset, count)
+        return units if self.ext is None else self.ext.resolve(units)
+
+    def read_raw(self, queue_offset: int, count: int) -> list[Unit]:
+        """As :meth:`read`, with the tags codes as stored."""
         count = min(count, self.max_offset - queue_offset)
         if count <= 0 or queue_offset < 0:
             return []
@@ -236,6 +248,8 @@ class ConsumeQueue:
         if file is None:
             return None
         unit: Unit = _UNPACK_FROM(file.mapping, start - file.start)
+        if self.ext is not None:
+            return self.ext.resolve([unit])[0]
         return unit
 
     def next_file_offset(self, queue_offset: int) -> int:
@@ -270,7 +284,7 @@ class ConsumeQueue:
         files.load(crashed=crashed, notes=notes)
         gap = files.cut_at_gap()
         if gap:
-            notes.append(f"{gap}: missing, the queue is filled from the log from there on")
+            notes.append(f"{gap}: missing, the queue is rebuilt from the log from there")
         short = files.short_from < NOWHERE
         while short and len(files.files) > 1 and files.files[-1].start > files.short_from:
             files.remove_last()
@@ -366,7 +380,23 @@ class ConsumeQueue:
                 break
             self.files.remove_first()
             removed += 1
+        if removed and self.ext is not None:
+            self.ext.delete_before(_UNPACK_FROM(files[0].mapping)[2])
         return removed
+
+    def load_ext(self, *, crashed: bool, notes: list[str]) -> None:
+        """Open the extension units, once recovery has found the end of the queue."""
+        if self.ext is not None:
+            self.ext.load(self._last_ext_offset(), crashed=crashed, notes=notes)
+
+    def _last_ext_offset(self) -> int:
+        """Byte offset of the extension unit that the last unit with an address refers to."""
+        for file in reversed(self.files.files):
+            units = list(_ITER_UNPACK(file.view[: file.written // UNIT_SIZE * UNIT_SIZE]))
+            for unit in reversed(units):
+                if is_ext_address(unit[2]):
+                    return ext_offset(unit[2])
+        return NO_ADDRESS
 
     def dirty_pages(self) -> int:
         """Pages of units added since the last sync."""
@@ -375,6 +405,8 @@ class ConsumeQueue:
     def sync(self) -> None:
         """Wait until the queue's units are on the disk; for the flushing thread."""
         self.dirty = False
+        if self.ext is not None:
+            self.ext.sync()  # before the units that refer to it
         end = self.max_offset * UNIT_SIZE
         for file in list(self.files.files):
             if file.start + file.size > self.flushed_bytes and file.start < end:
@@ -386,12 +418,16 @@ class ConsumeQueue:
         self._file = self._mapping = None
         self._position = self._limit = self._size
         self.files.close()
+        if self.ext is not None:
+            self.ext.close()
 
     def destroy(self) -> None:
         """Remove the queue's folder."""
         self.close()
         self.files.destroy()
-        self.max_offset = self.min_offset = self.next_offset = self.room = 0
+        if self.ext is not None:
+            self.ext.destroy()
+        self.max_offset = self.min_offset = self.next_offset = self.reserved_offset = 0
         self.max_physical_offset = -1
 
     def _place(self, queue_offset: int, unit: Unit) -> bool:

@@ -8,10 +8,12 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 
 from broker.common.java import INT32_MAX, parse_number
+from broker.common.topic import is_lmq_topic
 from broker.errors import FileNameError, StoreError
 from broker.store.consumequeue.batch_consume_queue import BatchConsumeQueue
 from broker.store.consumequeue.consume_queue import ConsumeQueue, Topic
-from broker.store.format.consumequeue import BATCH_UNIT_SIZE, UNIT_SIZE
+from broker.store.consumequeue.consume_queue_ext import ConsumeQueueExt
+from broker.store.format.consumequeue import BATCH_UNIT_SIZE, EXT_FILE_SIZE, UNIT_SIZE
 from broker.store.logfile.disk import Disk
 from broker.store.logfile.mapped_file import MappedFileQueue
 
@@ -31,11 +33,17 @@ class ConsumeQueueStore:
         self.batch_file_size = -(-file_sizes[1] // BATCH_UNIT_SIZE) * BATCH_UNIT_SIZE
         self.topics: dict[str, Topic] = {}
         self.topics_by_data: dict[bytes, Topic] = {}
+        self.lmq_count = 0
         # Shared by two threads without a lock: dispatch appends, the flushing thread pops.
         self.dirty: deque[ConsumeQueue] = deque()
         # Whether files of a queue are missing or too short: recovery must read the whole log then.
         self.incomplete = False
         self.on_first_dirty: Callable[[], None] | None = None
+        # Folder and file length of extension units; ``ext_enabled``: new units get one.
+        self.ext_folder = ""
+        self.ext_file_size = EXT_FILE_SIZE
+        self.ext_enabled = False
+        self._loaded = False
 
     def topic(self, name: str) -> Topic:
         """The topic with that name, created if it does not exist."""
@@ -43,6 +51,7 @@ class ConsumeQueueStore:
         if topic is None:
             topic = self.topics[name] = Topic(name)
             self.topics_by_data[topic.data] = topic
+            self.lmq_count += is_lmq_topic(name)
         return topic
 
     def topic_of_data(self, data: bytes) -> Topic:
@@ -64,7 +73,33 @@ class ConsumeQueueStore:
             files = MappedFileQueue(self.disk, folder, size, reserve_ahead=True)
             kind = BatchConsumeQueue if topic.batch else ConsumeQueue
             queue = topic.queues[queue_id] = kind(topic, queue_id, files, self._mark_dirty)
+            if self._loaded:
+                self._open_ext(queue)
         return queue
+
+    def _open_ext(
+        self, queue: ConsumeQueue, *, crashed: bool = False, notes: list[str] | None = None
+    ) -> None:
+        """Give a queue its extension units, if it may or does have some.
+
+        Delivery times of delayed messages are never replaced by addresses.
+        """
+        topic = queue.topic
+        if not self.ext_folder or topic.batch or topic.scheduled:
+            return
+        folder = os.path.join(self.ext_folder, topic.name, str(queue.queue_id))
+        if self.ext_enabled or self.disk.exists(folder):
+            queue.ext = ConsumeQueueExt(self.disk, folder, self.ext_file_size)
+            queue.load_ext(crashed=crashed, notes=notes if notes is not None else [])
+
+    def load_ext(self, *, crashed: bool, notes: list[str]) -> None:
+        """Open the extension units of all queues, once recovery has found their ends."""
+        self._loaded = True
+        if self.ext_enabled or self.disk.exists(self.ext_folder):
+            for queue in self.all():
+                self._open_ext(queue, crashed=crashed, notes=notes)
+        elif self.ext_folder:
+            self.ext_folder = ""  # no queue has any, and none will
 
     def folder_of(self, topic: str, queue_id: int) -> str:
         """Path of a queue's folder, which need not exist."""
@@ -128,12 +163,12 @@ class ConsumeQueueStore:
 
     def load(self, *, crashed: bool = False, notes: list[str] | None = None) -> None:
         """Load the queues that have a folder."""
-        told = notes if notes is not None else []
+        reported = notes if notes is not None else []
         if not any(queue.files.surveyed is not None for queue in self.all()):
             self.survey(crashed=crashed)
         for queue in list(self.all()):
             if queue.files.surveyed is not None:
-                queue.load(crashed=crashed, notes=told)
+                queue.load(crashed=crashed, notes=reported)
 
     def detect_file_size(self) -> int:
         """File length of SimpleCQ queues in bytes, the largest if they differ; 0: no files."""
@@ -169,10 +204,11 @@ class ConsumeQueueStore:
         if topic is None:
             return False
         self.topics_by_data.pop(topic.data, None)
+        self.lmq_count -= is_lmq_topic(name)
         for queue in topic.queues.values():
             queue.destroy()
         topic.queues.clear()
-        for base in (self.folder, self.batch_folder):
+        for base in filter(None, (self.folder, self.batch_folder, self.ext_folder)):
             self.disk.remove_folder(os.path.join(base, name))
         return True
 
@@ -190,7 +226,7 @@ class ConsumeQueueStore:
                 self.dirty.append(queue)
         self._sync(queues)
 
-    def secure(self, log_min: int) -> None:
+    def sync_before_delete(self, log_min: int) -> None:
         """Sync the units that cannot be rebuilt from the log once it starts at ``log_min``."""
         self._sync([queue for queue in self.all() if queue.exposed(log_min)])
 

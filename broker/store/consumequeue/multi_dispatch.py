@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
 from broker.common.java import parse_number
-from broker.common.topic import SCHEDULE_TOPIC
+from broker.common.topic import SCHEDULE_TOPIC, TRANS_CHECK_MAX_TIME_TOPIC, TRANS_HALF_TOPIC
 from broker.message.properties import PROPERTIES_MAX_SIZE, peek_property, set_property
 from broker.store.format.consumequeue import is_queue_name
 from broker.store.results import MessageExtBrokerInner, RecordTooLargeError
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 MULTI_DISPATCH: Final = b"INNER_MULTI_DISPATCH"
 QUEUE_OFFSETS: Final = b"INNER_MULTI_QUEUE_OFFSET"
 LMQ_PREFIX: Final = "%LMQ%"
+# Half messages reach the queues they name when they are committed, not before. Java shows them.
+_HIDDEN: Final = {TRANS_HALF_TOPIC, TRANS_CHECK_MAX_TIME_TOPIC}
 # Queues that one message may name; each costs a queue offset and a unit.
 MAX_QUEUES: Final = 1_000
 
@@ -86,10 +88,12 @@ def draw_offsets(
     """
     drawn: list[ConsumeQueue] = []
     offsets = []
+    if inner.topic in _HIDDEN:
+        return inner.properties, drawn
     try:
         for name in names_of(inner.topic, inner.properties):
             queue = queue_of(queues, name, inner.queue_id)
-            if queue.next_offset >= queue.room:
+            if queue.next_offset >= queue.reserved_offset:
                 queue.ensure_capacity(queue.next_offset)
             offsets.append(str(queue.next_offset))
             queue.next_offset += 1

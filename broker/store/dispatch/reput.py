@@ -1,9 +1,9 @@
 """Dispatch (reput): from records of the log to ConsumeQueues, index and listeners.
 
-Dispatch has its own position, ``offset``, which may lag behind the end of the log: with SYNC_FLUSH
-it never exceeds the flushed position. Two paths produce the same derived bytes. The fast path
-takes the entries that puts of this process left in ``pending``. The slow path reads the log; it
-serves recovery, and records that did not fit into ``pending``.
+Dispatch has its own position, ``offset``, which may be less than the end of the log: with
+SYNC_FLUSH it never exceeds the flushed position. Two paths produce the same derived bytes. The fast
+path takes the entries that puts of this process left in ``pending``. The slow path reads the log;
+it serves recovery, and records that did not fit into ``pending``.
 
 **Source:** RocketMQ DefaultMessageStore.ReputMessageService, CommitLogDispatcherBuildConsumeQueue,
 CommitLogDispatcherBuildIndex.
@@ -34,10 +34,11 @@ from broker.store.format.commitlog import (
     RECORD_LEAST,
     Buffer,
     check_record,
-    read_record,
+    peek_dispatch_fields,
 )
 from broker.store.format.consumequeue import (
     UNIT_SIZE,
+    ConsumeQueueExtUnit,
     is_ext_address,
     peek_inner_count,
     peek_tags,
@@ -90,10 +91,10 @@ def schedule_code(
     ScheduleMessageService#computeDeliverTimestamp.
     """
     text = peek_property(properties, b"DELAY")
-    asked = None if text is None else parse_number(text, 1, INT32_MAX)
-    if asked is None:
+    requested = None if text is None else parse_number(text, 1, INT32_MAX)
+    if requested is None:
         return None
-    level = min(asked, max(delay_levels, default=0))
+    level = min(requested, max(delay_levels, default=0))
     return store_timestamp + delay_levels.get(level, 1000)
 
 
@@ -122,12 +123,14 @@ class ReputService:
         # crash: after a clean stop the unit may come from a broker with other delay levels.
         self.compare_codes = False
         self.skip: Callable[[Topic, int], bool] | None = None
-        self.order: QueueOffsetValidator | None = None
+        self.validator: QueueOffsetValidator | None = None
         self.last_store_timestamp = 0
         # For the recovery report: the fast path of run() does not count its records.
         self.dispatched = 0
         # Number of records in the log that could not be dispatched to all of their queues.
         self.quarantined = 0
+        # (topic, properties) → Bloom bits of the groups whose filter accepts the message
+        self.calculate_bit_map: Callable[[str, bytes], bytes] | None = None
         self.on_quarantined: Callable[[int, int, str], None] | None = None
         self._log = log
         self.queues = queues
@@ -195,7 +198,7 @@ class ReputService:
         index = self.index
         listeners = self._listeners
         rare = TRANSACTION_MASK | INNER_BATCH
-        plain = not self.lmq_enabled
+        plain = not (self.lmq_enabled or self.queues.ext_enabled)
         try:
             for entry in islice(pending, max_count):
                 physical_offset, size, stored, sys_flag, queue_offset, queue, properties, code = (
@@ -231,7 +234,7 @@ class ReputService:
                 else:
                     del pending[:done]
             if self.index is not None:
-                self.index.settle()
+                self.index.flush_header()
 
     def run_log(self, limit: int, max_count: int | None = None) -> None:
         """Dispatch up to ``limit``, at most ``max_count`` records, by reading the log.
@@ -244,7 +247,7 @@ class ReputService:
                 self.offset = request.physical_end
         finally:
             if self.index is not None:
-                self.index.settle()
+                self.index.flush_header()
 
     def dispatch_record(self, request: DispatchRequest) -> None:
         """Add one record to its queues and the index; for recovery and for non-plain records."""
@@ -269,7 +272,7 @@ class ReputService:
         reason = f"{queue.topic.name!r:.80} queue {queue.queue_id}: {error}"
         if self.quarantined <= MAX_QUARANTINE_LOGS:
             _log.error(
-                "the record at physical offset %d (%d bytes) stays in the log, not in all of its"
+                "the record at physical offset %d (%d bytes) is in the log, not in all of its"
                 " queues: %s",
                 *(physical_offset, size, reason),
             )
@@ -277,35 +280,28 @@ class ReputService:
             self.on_quarantined(physical_offset, size, reason)
 
     def _dispatch(self, request: DispatchRequest) -> None:
-        topic = request.queue.topic
-        properties = request.properties
-        kind = request.sys_flag & TRANSACTION_MASK
+        physical_offset, _, stored, sys_flag, queue_offset, queue, properties, code = request
+        topic = queue.topic
+        kind = sys_flag & TRANSACTION_MASK
         if kind == 0 or kind == TRANSACTION_COMMIT:
-            code = self._unit_code(request)
+            if topic.scheduled:
+                code = schedule_code(properties, stored, self._delay_levels)
+            if code is None:
+                tags = peek_tags(properties)
+                code = self._tags.code(tags) if tags else 0
             if self.recovering:
                 self._append_again(request, code)
             else:
-                self._append(request, code, request.queue_offset)
-                self._notify(
-                    request.queue, request.queue_offset, code, request.store_timestamp, properties
-                )
+                self._append(request, code, queue_offset)
+                self._notify(queue, queue_offset, code, stored, properties)
         elif kind == TRANSACTION_ROLLBACK:
             return
         index = self.index
         if index is not None and topic.usable:
             keys = peek_message_keys(properties)
             if keys:
-                index.put_keys(
-                    topic.key_prefix, keys, request.physical_offset, request.store_timestamp
-                )
+                index.put_keys(topic.key_prefix, keys, physical_offset, stored)
         self.dispatched += 1
-
-    def _unit_code(self, request: DispatchRequest) -> int:
-        """The tags code of a record's unit; in the schedule topic its delivery time."""
-        code = request.tags_code
-        if request.queue.topic.scheduled:
-            code = schedule_code(request.properties, request.store_timestamp, self._delay_levels)
-        return self.tags_code(request.properties) if code is None else code
 
     def _append(self, request: DispatchRequest, code: int, queue_offset: int) -> None:
         """Add the units of a record to its queue and its further queues."""
@@ -313,9 +309,29 @@ class ReputService:
         if queue.topic.batch:
             self._append_batch(request, code)
         else:
-            queue.append(queue_offset, request.physical_offset, request.size, code)
+            unit_code = self._ext_code(request, code) if queue.ext is not None else code
+            queue.append(queue_offset, request.physical_offset, request.size, unit_code)
         if self.lmq_enabled:
             self._append_lmq(request, code)
+
+    def _ext_code(self, request: DispatchRequest, code: int) -> int:
+        """Write an extension unit; return its address, or the tags code if it cannot be written.
+
+        **Source:** RocketMQ ConsumeQueue#putMessagePositionInfoWrapper.
+        """
+        queue = request.queue
+        if not self.queues.ext_enabled or queue.ext is None:
+            return code
+        if request.queue_offset < queue.max_offset:
+            return code  # the queue has the unit already
+        bits = b""
+        if self.calculate_bit_map is not None:
+            bits = self.calculate_bit_map(queue.topic.name, request.properties)
+        try:
+            return queue.ext.put(ConsumeQueueExtUnit(code, request.store_timestamp, bits))
+        except (OSError, StoreError) as error:
+            _log.warning("%s: no extension unit: %s", queue.topic.name, error)
+            return code
 
     def _notify(
         self, queue: ConsumeQueue, queue_offset: int, code: int, stored: int, properties: bytes
@@ -329,12 +345,11 @@ class ReputService:
     def _append_again(self, request: DispatchRequest, code: int) -> None:
         """During recovery: add a record's unit, unless its topic was deleted."""
         topic = request.queue.topic
-        if not topic.usable:
+        skip = self.skip
+        if not topic.usable or (skip is not None and skip(topic, request.physical_offset)):
             return
-        if self.skip is not None and self.skip(topic, request.physical_offset):
-            return
-        if self.order is not None and not topic.batch:
-            self.order.accept(request, code)
+        if self.validator is not None and not topic.batch:
+            self.validator.accept(request, code)
         else:
             self.append_repaired(request, code)
 
@@ -379,12 +394,15 @@ class ReputService:
                 if lost * RECORD_LEAST > free_bytes * len(units):
                     raise ValueError(
                         f"offset {queue_offset} in queue {name[:40]!r}, which ends at"
-                        f" {queue.max_offset}: so many records have no space in between"
+                        f" {queue.max_offset}: the space between cannot hold so many records"
                     )
                 if self.recovering:
                     unit = (physical_offset, size, code)
                     self._truncate_at_mismatch(queue, queue_offset, unit)
                 queue.append(queue_offset, physical_offset, size, code)
+                if not self.recovering:
+                    stored = request.store_timestamp
+                    self._notify(queue, queue_offset, code, stored, request.properties)
             except Exception as error:
                 self._quarantine(request, error)
 
@@ -432,16 +450,13 @@ class ReputService:
         ``base`` is the physical offset of the file. The physical offset is computed from the
         record's position, not read from the record: a unit must never refer to other bytes.
         """
-        record = read_record(mapping, position, base)
-        topic = self.queues.topic_of_data(record.topic)
-        queue = self.queues.queue(topic, record.queue_id) if topic.usable else self._nowhere
-        return DispatchRequest(
-            record.physical_offset,
-            record.total_size,
-            record.store_timestamp,
-            record.sys_flag,
-            record.queue_offset,
-            queue,
-            record.properties,
-            None,
+        size, queue_id, queue_offset, sys_flag, stored, name, properties = peek_dispatch_fields(
+            mapping, position
+        )
+        topic = self.queues.topic_of_data(name)
+        queue = self.queues.queue(topic, queue_id) if topic.usable else self._nowhere
+        # Half the cost of a call of the type.
+        return tuple.__new__(
+            DispatchRequest,
+            (base + position, size, stored, sys_flag, queue_offset, queue, properties, None),
         )

@@ -57,6 +57,8 @@ class DispatchScheduler:
         self._sync_flush = sync_flush
         self._defer = defer
         self._flush_requested = False
+        # Called at the end of each turn that appended; replication sends from there.
+        self.on_appended: Callable[[], None] | None = None
 
     @property
     def limit(self) -> int:
@@ -89,6 +91,8 @@ class DispatchScheduler:
             self._flusher.wake()
         else:
             self._flusher.touched()
+        if self.on_appended is not None:
+            self.on_appended()
         if not self._sync_flush:
             self.dispatch_slice()
 

@@ -9,6 +9,7 @@
     BACKGROUND_FAILED  a dead thread, a failed job  never
     DISPATCH_FAILED    an error while dispatching   never
     SHUTTING_DOWN      shutdown()                   started()
+    REPLICA            brokerRole=SLAVE             never: only replicated bytes are appended
     DISK_FULL          an allocation that failed    disk_has_space()
     DISK_OVER_LIMIT    the cleaning round           disk_below_limit()
 
@@ -32,6 +33,7 @@ class Cause(enum.Enum):
     DISPATCH_FAILED = enum.auto()
     SHUTTING_DOWN = enum.auto()
     NOT_STARTED = enum.auto()
+    REPLICA = enum.auto()
     DISK_FULL = enum.auto()
     DISK_OVER_LIMIT = enum.auto()
 
@@ -87,6 +89,10 @@ class RunningFlags:
     def make_dispatch_failed(self, reason: str) -> None:
         """Stored messages cannot be made visible."""
         self._set(Cause.DISPATCH_FAILED, reason)
+
+    def make_replica(self) -> None:
+        """The broker is a slave: its log is a copy of the master's."""
+        self._set(Cause.REPLICA, "this broker is a slave; send to its master")
 
     def make_disk_full(self, reason: str) -> None:
         """The space of a store file could not be allocated."""

@@ -42,7 +42,7 @@ UNIT: Final = Layout(
         ),
     ),
     notes=(
-        "Queue offset q stands at byte q x 20; a file is named after its first byte.",
+        "Queue offset q is located at byte q x 20; a file is named after its first byte.",
         "All zeros: not written. 0, 7FFFFFFF, 0: filler before a queue's first message.",
     ),
 )
@@ -218,7 +218,7 @@ def scan_units(
                 kind="unit",
                 physical_offset=base + position,
                 length=UNIT_SIZE,
-                detail=f"unit says physical offset {unit.physical_offset}, size {unit.size}",
+                detail=f"unit has physical offset {unit.physical_offset}, size {unit.size}",
             )
     rest = (end - start) % UNIT_SIZE
     if rest:
@@ -226,7 +226,7 @@ def scan_units(
             kind="truncated",
             physical_offset=base + end - rest,
             length=rest,
-            detail=f"{rest} bytes at the end are no whole unit",
+            detail=f"{rest} bytes at the end are not a whole unit",
         )
 
 
@@ -264,7 +264,7 @@ def scan_batch_units(
                 kind="unit",
                 physical_offset=base + position,
                 length=BATCH_UNIT_SIZE,
-                detail=f"batch unit says physical offset {unit.physical_offset}, size {unit.size},"
+                detail=f"batch unit has physical offset {unit.physical_offset}, size {unit.size},"
                 f" base offset {unit.base_offset}, batch size {unit.batch_size}",
             )
     rest = end % BATCH_UNIT_SIZE
@@ -273,7 +273,7 @@ def scan_batch_units(
             kind="truncated",
             physical_offset=base + end - rest,
             length=rest,
-            detail=f"{rest} bytes at the end are no whole unit",
+            detail=f"{rest} bytes at the end are not a whole unit",
         )
 
 

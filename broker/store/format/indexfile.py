@@ -56,7 +56,7 @@ ENTRY: Final = Layout(
         ("timeDiffSeconds", "int", 4, "storeTimestamp - beginTimestamp, whole seconds"),
         ("previousEntry", "int", 4, "number of the entry before it in the chain, 0: none"),
     ),
-    notes=("Entry i stands at 40 + 4 x slots + 20 x i; entry 0 is never used.",),
+    notes=("Entry i is located at 40 + 4 x slots + 20 x i; entry 0 is never used.",),
 )
 
 SLOTS: Final = 5_000_000  # maxHashSlotNum

@@ -68,7 +68,7 @@ def decode_epochs(data: bytes) -> list[Epoch]:
     for line in lines.splitlines():
         epoch, dash, start = line.partition(b"-")
         if not dash or not epoch.isdigit() or not start.isdigit():
-            raise RemoteProtocolError(f"epoch file: line {line!r} is no epoch")
+            raise RemoteProtocolError(f"epoch file: line {line!r} is not an epoch")
         epochs.append(Epoch(int(epoch), int(start)))
     if len(epochs) != int(count):
         raise RemoteProtocolError(f"epoch file: {len(epochs)} lines, {int(count)} announced")

@@ -39,7 +39,13 @@ LOG_UNIT: Final = Layout(
         ("physicalOffset", "long", 8, "physical offset of the timer message", "5.0"),
         ("messageSize", "int", 4, "length of its record", "5.0"),
         ("realTopicHash", "int", 4, "Java hash of its real topic", "5.0"),
-        ("reserved", "long", 8, "0", "5.0"),
+        (
+            "reserved",
+            "long",
+            8,
+            "0; 1: repeats a unit, 2: in no chain",
+            "5.0",
+        ),
     ),
 )
 LOG_BLANK: Final = Layout(
@@ -73,6 +79,7 @@ SLOTS: Final = 2 * 604_800
 PRECISION_MS: Final = 1000
 SLOT_SIZE: Final = SLOT.size
 LOG_UNIT_SIZE: Final = LOG_UNIT.size
+LOG_BLANK_SIZE: Final = LOG_BLANK.size
 CHECKPOINT_FILE_SIZE: Final = 4096
 _SLOT = SLOT.packer()
 _LOG_UNIT = LOG_UNIT.packer()

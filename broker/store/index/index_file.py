@@ -1,8 +1,8 @@
 """IndexFile: one file of the message index, a hash table from message keys to physical offsets.
 
 Dispatch stores entries immediately and the header at the end of each batch
-(:meth:`IndexFile.settle`). After a crash, slots may therefore point to entries that the header does
-not count: see :func:`repair_slots`.
+(:meth:`IndexFile.flush_header`). After a crash, slots may therefore point to entries that the
+header does not count: see :func:`repair_slots`.
 
 **Source:** RocketMQ IndexFile, IndexHeader.
 """
@@ -32,7 +32,7 @@ _WRITE_ENTRY: Final = ENTRY_STRUCT.pack_into
 
 
 class IndexFile:
-    """One index file; the header is kept in attributes and written by :meth:`settle`."""
+    """One index file; the header is kept in attributes and written by :meth:`flush_header`."""
 
     __slots__ = (
         "_entries_at",
@@ -43,9 +43,9 @@ class IndexFile:
         "end_physical_offset",
         "end_timestamp",
         "file",
+        "header_flushed",
         "max_entries",
         "name",
-        "settled",
         "slots",
         "synced",
         "used_slots",
@@ -58,7 +58,7 @@ class IndexFile:
         self.max_entries = max_entries
         self._entries_at = HEADER_SIZE + slots * SLOT_SIZE
         self._mapping: Any = None
-        self.settled = True
+        self.header_flushed = True
         # Whether this process has synced the whole file since the last change.
         self.synced = False
         self.read_header(decode_header(file.mapping))
@@ -158,21 +158,21 @@ class IndexFile:
             self.count = count
             self.end_physical_offset = physical_offset
             self.end_timestamp = store_timestamp
-            self.settled = self.synced = False
+            self.header_flushed = self.synced = False
         return count - first
 
-    def settle(self) -> None:
+    def flush_header(self) -> None:
         """Write the header to the file if it has changed."""
-        if not self.settled:
+        if not self.header_flushed:
             HEADER_STRUCT.pack_into(self._mapping, 0, *self.header)
-            self.settled = True
+            self.header_flushed = True
 
     def find(self, hashed: int, begin: int, end: int, limit: int) -> list[int]:
         """At most ``limit`` physical offsets of a hash within a time range (ms), newest first.
 
         **Source:** RocketMQ IndexFile#selectPhyOffset.
         """
-        self.settle()
+        self.flush_header()
         found = []
         for entry in walk_chain(self.file.mapping, hashed, self.slots, begin=begin, end=end):
             found.append(entry.physical_offset)
@@ -232,8 +232,8 @@ def repair_slots(index: IndexFile) -> int:
         repaired += 1
     if repaired:
         index.used_slots = len(slots) - slots.count(0)
-        index.settled = index.synced = False
-        index.settle()
+        index.header_flushed = index.synced = False
+        index.flush_header()
     return repaired
 
 
@@ -259,9 +259,9 @@ def cut_entries(index: IndexFile, physical_end: int) -> bool:
         last = ENTRY_STRUCT.unpack_from(mapping, index._entries_at + (low - 1) * ENTRY_SIZE)
         index.end_physical_offset = last[1]
         index.end_timestamp = index.begin_timestamp + last[2] * 1000
-    index.settled = False
+    index.header_flushed = False
     repair_slots(index)
     index.open_for_writing()
-    index.settle()
+    index.flush_header()
     index.erase_after()
     return True

@@ -124,7 +124,7 @@ class IndexService:
         for name, is_folder in self.disk.list(self.folder):
             if is_folder or not name.isdigit():
                 path = os.path.join(self.folder, name)
-                notes.append(f"{path}: not the name of an index file, left alone")
+                notes.append(f"{path}: not the name of an index file, ignored")
         lengths = dict(self._survey)
         for name in sorted({*lengths, *noted_names}):
             path = os.path.join(self.folder, name)
@@ -132,7 +132,7 @@ class IndexService:
             if length <= HEADER_SIZE + self.slots * SLOT_SIZE:
                 # Without entries the file has no content that the log could confirm.
                 what = f"{length} bytes long, removed" if name in lengths else "missing"
-                notes.append(f"{path}: {what}: the log fills it again")
+                notes.append(f"{path}: {what}: rebuilt from the log")
                 self.disk.unlink(path)
                 self.removed = True
                 if self.whole_files is None:
@@ -208,7 +208,7 @@ class IndexService:
             self._no_space = None
         finally:
             del waiting[:stored]
-            self.settle()
+            self.flush_header()
 
     def _unknown(
         self, current: IndexFile, topic_prefix: int, keys: list[bytes], physical_offset: int
@@ -216,8 +216,8 @@ class IndexService:
         """The keys, of a message up to the last indexed one, that are not in the files yet.
 
         A full file may contain some keys of the last message only: the next file could not be
-        created, or a kill came first. The same holds for the file before one that was just created:
-        the new file has no entries and its end offset is that of the full file.
+        created, or a kill preceded it. The same holds for the file before one that was just
+        created: the new file has no entries and its end offset is that of the full file.
         """
         if physical_offset < current.end_physical_offset:
             return []
@@ -235,11 +235,11 @@ class IndexService:
             if physical_offset not in full.find(key_hash(topic_prefix, key), 0, _EVER, INT32_MAX)
         ]
 
-    def settle(self) -> None:
+    def flush_header(self) -> None:
         """Write the header of the current file; called at the end of a batch."""
         current = self._current
-        if current is not None and not current.settled:
-            current.settle()
+        if current is not None and not current.header_flushed:
+            current.flush_header()
 
     def query(
         self, topic_prefix: int, key: bytes, limit: int, begin: int, end: int
@@ -327,13 +327,13 @@ class IndexService:
 
     def sync(self) -> None:
         """Write the last header and sync all files."""
-        self.settle()
+        self.flush_header()
         for index in list(self.files):
             index.sync()
 
     def close(self) -> None:
         """Write the last header and close the files."""
-        self.settle()
+        self.flush_header()
         self._current = None
         for index in self.files:
             index._mapping = None
@@ -368,7 +368,7 @@ class IndexService:
 
     def _roll(self, full: IndexFile) -> IndexFile:
         """Create the file after ``full``; its header starts at the end of ``full``, as in Java."""
-        full.settle()
+        full.flush_header()
         current = self._create(
             IndexHeader(
                 full.end_timestamp,

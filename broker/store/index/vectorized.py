@@ -49,7 +49,7 @@ def put_entries(index: IndexService, entries: "Int64s") -> None:
         taken = int(kernels.put_entries(view, shape, header, entries[:, done:]))
         if taken:
             file.read_header(IndexHeader._make(header.tolist()))
-            file.settled = file.synced = False
+            file.header_flushed = file.synced = False
         done += taken
 
 

@@ -301,22 +301,22 @@ class MappedFileQueue:
         """
         survey = self.surveyed if self.surveyed is not None else self.survey(crashed=crashed)
         self.surveyed = None
-        told = notes if notes is not None else []
+        reported = notes if notes is not None else []
         self.files = []
         self.short_from = NOWHERE
         for name, length, action in survey:
             path = os.path.join(self.folder, name)
             if action == _REMOVE:
                 what = "empty" if not length else f"{length} bytes of zeros"
-                told.append(f"{path}: {what}, removed")
+                reported.append(f"{path}: {what}, removed")
                 self.disk.unlink(path)
                 continue
             start = file_start(name)
             assert start is not None
             if action == _FILL_UP:
-                told.append(
-                    f"{path}: {length} bytes long, filled up with zeros to {self.file_size}: what"
-                    f" stood from {start + length} on is lost"
+                reported.append(
+                    f"{path}: {length} bytes long, filled up with zeros to {self.file_size}:"
+                    f" data from {start + length} is lost"
                 )
                 self.short_from = min(self.short_from, start + length)
                 self._fill_up(path)

@@ -33,14 +33,14 @@ class ConsumeQueueValidator:
         log: CommitLog,
         queues: ConsumeQueueStore,
         reput: ReputService,
-        ends: StoreManifest,
+        manifest: StoreManifest,
         report: RecoveryReport,
     ) -> None:
         self.known: set[str] | None = None
         self._log = log
         self._queues = queues
         self._reput = reput
-        self._ends = ends
+        self._manifest = manifest
         self._notes = report.notes
 
     def drop_unvalidated(self, *, intact: bool) -> None:
@@ -50,7 +50,7 @@ class ConsumeQueueValidator:
         are correct; otherwise each end is searched again.
         """
         for queue in self._queues.all():
-            if self._ends.is_deleted(queue.topic.name, queue.max_physical_offset - 1):
+            if self._manifest.is_deleted(queue.topic.name, queue.max_physical_offset - 1):
                 # The deletion was recorded and then interrupted.
                 queue.destroy()
                 continue
@@ -64,8 +64,8 @@ class ConsumeQueueValidator:
                 end -= 1
             if end < queue.max_offset:
                 self._notes.append(
-                    f"{queue.topic.name}/{queue.queue_id}: {queue.max_offset - end} units behind"
-                    " the end dropped"
+                    f"{queue.topic.name}/{queue.queue_id}: {queue.max_offset - end} units past"
+                    " the end removed"
                 )
                 queue.truncate_units(end)
 
@@ -84,8 +84,8 @@ class ConsumeQueueValidator:
         """Report which of these queues the log scan extended."""
         for queue, end in full:
             if queue.max_offset > end:
-                what = f"ended at {end} where a file ends, the log knows units up to"
-                self._tell(queue.topic.name, queue.queue_id, what, queue.max_offset)
+                difference = f"ended at {end} at a file boundary, the log has units up to"
+                self._report_queue(queue.topic.name, queue.queue_id, difference, queue.max_offset)
 
     def _replaces(self, queue: ConsumeQueue, queue_offset: int, unit: tuple[int, int, int]) -> bool:
         """Return whether the unit's record is in the log and belongs to this queue and offset."""
@@ -110,34 +110,34 @@ class ConsumeQueueValidator:
     def missing(self) -> bool:
         """Return whether a queue recorded in the manifest is missing or has lost units."""
         missing = False
-        for name, queues in self._ends.queues.items():
+        for name, queues in self._manifest.queues.items():
             topic = self._queues.topics.get(name)
             if self.known is not None and self._is_unknown(topic or Topic(name)):
                 continue
             for queue_id, max_offset in queues.items():
                 queue = self._queues.find(name, queue_id)
                 if queue is None or queue.max_offset < max_offset:
-                    there = 0 if queue is None else queue.max_offset
-                    self._tell(name, queue_id, f"ends at {there}, it had come to", max_offset)
+                    found = 0 if queue is None else queue.max_offset
+                    self._report_queue(name, queue_id, f"ends at {found}, expected", max_offset)
                     missing = True
         # A queue that is not in the manifest was created later and starts at 0.
-        begins = self._ends.begins
+        begins = self._manifest.begins
         for queue in self._queues.all() if begins is not None else ():
             name, queue_id = queue.topic.name, queue.queue_id
             was = begins.get(name, {}).get(queue_id, 0) if begins is not None else 0
             if queue.files.files and queue.files.files[0].start > was:
                 begin = queue.files.files[0].path
-                self._tell(name, queue_id, f"begins with {begin}, not with file", was)
+                self._report_queue(name, queue_id, f"starts with {begin}, expected start", was)
                 missing = True
         return missing
 
-    def _tell(self, topic: str, queue_id: int, what: str, value: int) -> None:
+    def _report_queue(self, topic: str, queue_id: int, difference: str, value: int) -> None:
         if len(self._notes) < MAX_NOTES:
-            self._notes.append(f"{self._queues.folder_of(topic, queue_id)}: {what} {value}")
+            self._notes.append(f"{self._queues.folder_of(topic, queue_id)}: {difference} {value}")
 
     def is_gone(self, topic: Topic, physical_offset: int) -> bool:
         """Return whether a record belongs to a deleted topic: it must not recreate its queue."""
-        if self._ends.is_deleted(topic.name, physical_offset):
+        if self._manifest.is_deleted(topic.name, physical_offset):
             return True
         return self.known is not None and self._is_unknown(topic)
 

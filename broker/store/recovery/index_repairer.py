@@ -126,8 +126,8 @@ class IndexValidator:
         index.count = kept
         slots.byteswap()
         mapping[HEADER_SIZE:entries_at] = slots.tobytes()
-        index.settled = index.synced = False
-        index.settle()
+        index.header_flushed = index.synced = False
+        index.flush_header()
 
     def _link(self, index: IndexFile, kept: int) -> "array[int]":
         """Correct time differences and links of the entries before ``kept``; return the slots.
@@ -256,8 +256,8 @@ class IndexRepairer:
             number += 1
             if kept < file.max_entries:
                 self._report.notes.append(
-                    f"{file.file.path}: {kept - 1} entries proven, to physical offset"
-                    f" {file.end_physical_offset}; the rest is read from the log"
+                    f"{file.file.path}: {kept - 1} valid entries, to physical offset"
+                    f" {file.end_physical_offset}; the rest is rebuilt from the log"
                 )
                 break
         self._report.removed_files += index.drop_from(number)

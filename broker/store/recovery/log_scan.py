@@ -47,17 +47,17 @@ _SEARCH_BYTES: Final = 1 << 20
 # Bytes read between two calls that release mapped pages: bounds resident memory.
 _PAGE_OUT_BYTES: Final = 16 << 20
 # Shorter scans stay on the slow path: loading the compiled loops would take longer.
-LANE_FROM_BYTES: Final = 32 << 20
+VECTORIZED_FROM_BYTES: Final = 32 << 20
 _FEW_RECORDS: Final = 16
 _MAX_SLOW: Final = 4096
 _REASONS: Final = {
-    NOT_WRITTEN: "zeros, but the log goes on behind them",
-    BAD_CRC: "the body is not the one that was stored (CRC)",
-    BAD_PROPERTY_CRC: "the record is not the one that was stored (property CRC)",
+    NOT_WRITTEN: "zeros followed by further records",
+    BAD_CRC: "body CRC mismatch",
+    BAD_PROPERTY_CRC: "property CRC mismatch",
 }
 
 
-def _column_lane(reput: ReputService) -> "VectorizedDispatcher | None":
+def _vectorized_dispatcher(reput: ReputService) -> "VectorizedDispatcher | None":
     """The fast path, or None without numba or if LMQ is enabled.
 
     With LMQ a record can have units in several queues.
@@ -74,23 +74,23 @@ class LogScan:
 
     ``trusted_from`` is a physical offset from which the first position without a record is the end
     of the log: no record can have been stored after it. ``last_timestamp`` is the newest
-    storeTimestamp read. The fast path is used after the first ``lane_from`` bytes.
+    storeTimestamp read. The fast path is used after the first ``vectorized_from_bytes`` bytes.
     """
 
-    lane_from = LANE_FROM_BYTES
+    vectorized_from_bytes = VECTORIZED_FROM_BYTES
 
     def __init__(
         self,
         disk: Disk,
         log: CommitLog,
         reput: ReputService,
-        ends: StoreManifest,
+        manifest: StoreManifest,
         report: RecoveryReport,
     ) -> None:
         self._disk = disk
         self._log = log
         self._reput = reput
-        self._ends = ends
+        self._manifest = manifest
         self._report = report
         self.check_crc = True
         self.trusted_from = NOWHERE
@@ -100,7 +100,7 @@ class LogScan:
         self._began = 0
         self._paged = -1
         # Fast path (long logs, if available) and back-off: records to read before the next attempt.
-        self._lane: VectorizedDispatcher | None = None
+        self._vectorized: VectorizedDispatcher | None = None
         self._slow_records = 0
         self._slow_next = _FEW_RECORDS
 
@@ -110,12 +110,14 @@ class LogScan:
         end = files[-1].start + files[-1].size if files else start
         self._progress = Progress("recovery: reading the log", start, end, MIB)
         self._began = start
-        order = self._reput.order = QueueOffsetValidator(
+        validator = self._reput.validator = QueueOffsetValidator(
             self._reput.append_repaired, self._mismatched
         )
         end = self._run(start)
-        order.finish(something_lost=bool(self._report.damages), log_min=self._log.min_offset)
-        self._reput.order = None
+        validator.finish(
+            something_lost=bool(self._report.damaged_regions), log_min=self._log.min_offset
+        )
+        self._reput.validator = None
         return end
 
     def check_bodies(self, start: int, end: int) -> int:
@@ -139,7 +141,7 @@ class LogScan:
                 file.page_out()
                 position = file.start + file.size
             else:
-                known = [stop for begin, stop in self._ends.damaged if begin <= position < stop]
+                known = [stop for begin, stop in self._manifest.damaged if begin <= position < stop]
                 if not known:
                     return position
                 position = max(known)
@@ -220,20 +222,22 @@ class LogScan:
         self._paged = file.start + position
         file.page_out()
         self._progress.at(self._paged)
-        if self._lane is None and self._paged - self._began >= self.lane_from:
-            self._lane = _column_lane(self._reput)
+        if self._vectorized is None and self._paged - self._began >= self.vectorized_from_bytes:
+            self._vectorized = _vectorized_dispatcher(self._reput)
 
     def _scan_vectorized(self, file: MappedFile, position: int) -> int:
         """Dispatch a run of intact records on the fast path; return the position after them.
 
         Short runs double the number of records read on the slow path before the next attempt.
         """
-        if self._lane is None or self._reput.order is None:
+        if self._vectorized is None or self._reput.validator is None:
             return position
         if self._slow_records > 0:
             self._slow_records -= 1
             return position
-        batch = self._lane.batch(file, position, self._reput.order, check_crc=self.check_crc)
+        batch = self._vectorized.batch(
+            file, position, self._reput.validator, check_crc=self.check_crc
+        )
         if batch.count < _FEW_RECORDS:
             self._slow_records = self._slow_next = min(2 * self._slow_next, _MAX_SLOW)
         else:
@@ -329,9 +333,9 @@ class LogScan:
             physical_offset=start,
             length=end - start,
             reason=reason,
-            action="left as it is; reading goes on behind it",
+            action="left unchanged; skipped by readers",
         )
-        self._report.damages.append(damage)
-        if (start, end) not in self._ends.damaged:
-            self._ends.damaged.append((start, end))
+        self._report.damaged_regions.append(damage)
+        if (start, end) not in self._manifest.damaged:
+            self._manifest.damaged.append((start, end))
         _log.warning("%s: %d bytes at %d: %s", file.path, end - start, start, reason)

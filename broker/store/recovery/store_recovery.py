@@ -103,11 +103,11 @@ class Recovery:
         self._checkpoint = parts.checkpoint
         self._reput = parts.reput
         self.report = RecoveryReport()
-        self._ends = parts.ends
-        self._scan = LogScan(disk, parts.log, parts.reput, parts.ends, self.report)
+        self._manifest = parts.manifest
+        self._scan = LogScan(disk, parts.log, parts.reput, parts.manifest, self.report)
         self._scan.check_crc = config.check_crc_on_recover
         self._check = ConsumeQueueValidator(
-            parts.log, parts.queues, parts.reput, parts.ends, self.report
+            parts.log, parts.queues, parts.reput, parts.manifest, self.report
         )
         # Whether the files contain everything that was stored: no power failure occurred.
         self._intact = False
@@ -120,7 +120,9 @@ class Recovery:
         abort = os.path.join(self._config.root, ABORT)
         report.clean = not self._disk.exists(abort)
         if not report.clean and self._sync_failed(abort):
-            report.notes.append("a sync had failed: everything is stored to once more")
+            report.notes.append(
+                "a sync failed before the last stop: all data is rewritten and synced"
+            )
             self._rewrite = True
         files = self._log_files.files.files
         for file in files:
@@ -152,8 +154,8 @@ class Recovery:
             if self._index is not None and self._index.files:
                 report.removed_files += self._index.drop_from(0)
             # The log restarts at 0, below every recorded physical offset.
-            self._ends.deleted.clear()
-            self._ends.damaged.clear()
+            self._manifest.deleted.clear()
+            self._manifest.damaged.clear()
             self._log_files.open_at(0, 0)
         self._settle()
         report.milliseconds = (time.monotonic() - started) * 1000
@@ -179,7 +181,9 @@ class Recovery:
         if report.clean:
             return self._start_after_stop(newest)
         if self._intact:
-            report.notes.append("killed, but the same kernel runs: files hold what was stored")
+            report.notes.append(
+                "the process was killed, the kernel still runs: all stored data is in the files"
+            )
             self._trust(newest)
             index_start = self._repair_index(trusted=True)
             if index_start < 0:
@@ -204,20 +208,20 @@ class Recovery:
             if self._index.files:
                 # A start after a clean stop may have been killed before it wrote abort.
                 repair_slots(self._index.files[-1])
-        if self._ends.log_end > end:
+        if self._manifest.log_end > end:
             self._announce(whole=True)
-            report.notes.append("the log has lost its end: the whole log is read")
+            report.notes.append("the end of the log is missing: the whole log is read")
             return log_min
-        if self._ends.log_end != end:
+        if self._manifest.log_end != end:
             self._announce(whole=True)
             report.notes.append("last stopped by another broker: the whole log is read once")
             return log_min
         if doubtful:
-            report.notes.append("the index is filled from the log")
+            report.notes.append("the index is rebuilt from the log")
             return max(log_min, index_start)
-        if self._index is not None and self._index.end_physical_offset < self._ends.indexed:
+        if self._index is not None and self._index.end_physical_offset < self._manifest.indexed:
             self._announce()
-            report.notes.append("index files are missing: they are filled from the log")
+            report.notes.append("index files are missing: they are rebuilt from the log")
             return max(log_min, self._repair_index(trusted=True))
         self._trust(newest)
         start = self._known_good(newest)
@@ -234,8 +238,8 @@ class Recovery:
         if not self.report.clean:
             return
         try:
-            if whole and not self._ends.reread:
-                self._ends.require_full_scan()
+            if whole and not self._manifest.reread:
+                self._manifest.require_full_scan()
             self._disk.write(os.path.join(self._config.root, ABORT), b"")
             self._disk.sync_folder(self._config.root)
         except DiskFullError as error:
@@ -249,11 +253,11 @@ class Recovery:
         earlier start was interrupted while it repaired files.
         """
         files = self._log_files.files
-        if self._ends.reread or files.short_from < NOWHERE:
+        if self._manifest.reread or files.short_from < NOWHERE:
             return True
         for before, after in pairwise(files.files):
             begin, end = before.start + files.file_size, after.start
-            if begin < end and not any(s <= begin and end <= e for s, e in self._ends.damaged):
+            if begin < end and not any(s <= begin and end <= e for s, e in self._manifest.damaged):
                 return True
         return False
 
@@ -370,7 +374,7 @@ class Recovery:
             return -1
         proof = IndexValidator(self._log_files, self._reput)
         start = IndexRepairer(self._index, proof, self.report).run(
-            None if trusted else self._checkpoint.value, self._ends.indexed
+            None if trusted else self._checkpoint.value, self._manifest.indexed
         )
         # Before new entries are added: a removed file must not reappear after a power failure, and
         # a file that is refilled must not count as synced.
@@ -412,7 +416,7 @@ class Recovery:
 
     def _report_lost(self, end: int) -> None:
         """Report the parts of the log that the manifest recorded and that are now missing."""
-        bounds = self._ends.bounds
+        bounds = self._manifest.bounds
         folder = self._log_files.files.folder
         log_min = self._log_files.min_offset
         if 0 <= bounds.log_min < log_min:
@@ -420,20 +424,20 @@ class Recovery:
             if self.report.clean:
                 self._lost(path, bounds.log_min, log_min, "the first files of the log are missing")
             else:
-                self.report.notes.append(f"the log began at {bounds.log_min}, now at {log_min}")
+                self.report.notes.append(f"the log started at {bounds.log_min}, now at {log_min}")
         if end < bounds.log_end:
             last = self._log_files.files.files[-1]
-            what = f"the log had come to {bounds.log_end}, its end is missing"
+            what = f"the end is missing: the log ended at {bounds.log_end}"
             self._lost(last.path, end, bounds.log_end, what)
 
     def _lost(self, path: str, start: int, end: int, reason: str) -> None:
-        self.report.damages.append(
+        self.report.damaged_regions.append(
             FoundDamage(
                 path=path,
                 physical_offset=start,
                 length=end - start,
                 reason=reason,
-                action="the store goes on without",
+                action="skipped",
             )
         )
 
@@ -445,12 +449,14 @@ class Recovery:
             self.report.removed_files += self._index.cut(end)
         # A deletion may be recorded at a log end that a power failure reverted: records stored from
         # here on belong to the recreated topic.
-        for topic, noted in self._ends.deleted.items():
-            self._ends.deleted[topic] = min(noted, end)
-        self._ends.damaged[:] = [(s, min(e, end)) for s, e in self._ends.damaged if s < end]
+        for topic, noted in self._manifest.deleted.items():
+            self._manifest.deleted[topic] = min(noted, end)
+        self._manifest.damaged[:] = [(s, min(e, end)) for s, e in self._manifest.damaged if s < end]
         for queue in self._queues.all():
             if queue.truncate_to_log(end):
-                self.report.notes.append(f"{queue.topic.name}/{queue.queue_id}: cut to the log")
+                self.report.notes.append(
+                    f"{queue.topic.name}/{queue.queue_id}: truncated to the end of the log"
+                )
         self.report.log_end = end
         self.report.dispatched = self._reput.dispatched
 
@@ -488,7 +494,7 @@ class Recovery:
                 queue.next_offset = queue.max_offset
                 queue.correct_min_offset(log_min)
         if self._index is not None:
-            self._index.settle()
+            self._index.flush_header()
         self._set_flushed_position()
         self._reput.offset = self._log_files.max_offset
         self._reput.last_store_timestamp = self._log_files.last_store_timestamp
@@ -527,7 +533,7 @@ class Recovery:
 class StoreParts:
     """The parts of a store that recovery works on."""
 
-    __slots__ = ("checkpoint", "ends", "index", "log", "queues", "reput")
+    __slots__ = ("checkpoint", "index", "log", "manifest", "queues", "reput")
 
     def __init__(
         self,
@@ -541,4 +547,4 @@ class StoreParts:
         self.queues = queues
         self.index = index
         self.reput = reput
-        self.checkpoint, self.ends = notes
+        self.checkpoint, self.manifest = notes

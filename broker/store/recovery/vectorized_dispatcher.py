@@ -60,7 +60,7 @@ class VectorizedDispatcher:
         self._index = reput.index
 
     def batch(
-        self, file: MappedFile, position: int, order: QueueOffsetValidator, *, check_crc: bool
+        self, file: MappedFile, position: int, validator: QueueOffsetValidator, *, check_crc: bool
     ) -> ScanBatch:
         """Dispatch the valid records from ``position`` on, up to ROWS of them.
 
@@ -74,7 +74,7 @@ class VectorizedDispatcher:
         )
         batch.count, batch.next_position = int(count), int(after)
         if batch.count:
-            self._dispatch(file, view, batch, order)
+            self._dispatch(file, view, batch, validator)
         return batch
 
     def _dispatch(
@@ -82,13 +82,13 @@ class VectorizedDispatcher:
         file: MappedFile,
         view: "NDArray[np.uint8]",
         batch: ScanBatch,
-        order: QueueOffsetValidator,
+        validator: QueueOffsetValidator,
     ) -> None:
         slow = np.zeros(batch.count, dtype=bool)
         codes = hash_slices(view, batch.column("tags_at"), batch.column("tags_length"))
         groups, seeds = self._groups(view, batch, slow)
         for group in groups:
-            if not self._place(group, batch, codes, order):
+            if not self._place(group, batch, codes, validator):
                 slow[group.rows] = True
         entries = self._entries(file, view, batch, slow, seeds)
         done = 0
@@ -174,7 +174,7 @@ class VectorizedDispatcher:
         return groups, key_seeds(hashes)
 
     def _place(
-        self, group: Group, batch: ScanBatch, codes: "Int64s", order: QueueOffsetValidator
+        self, group: Group, batch: ScanBatch, codes: "Int64s", validator: QueueOffsetValidator
     ) -> bool:
         """Store the units of a group in its queue; False if they must take the slow path."""
         topic, queue, rows = group
@@ -204,7 +204,7 @@ class VectorizedDispatcher:
         new = units[there:]
         if len(new) and int(new["offset"][0] + new["size"][0]) <= queue.max_physical_offset:
             return False
-        if not order.accept_run(queue, first, count, int(physical[0])):
+        if not validator.accept_run(queue, first, count, int(physical[0])):
             return False
         if len(new):
             end = int(new["offset"][-1]) + int(new["size"][-1])

@@ -1,1 +1,1 @@
-"""Dead letters: groups that have them, their messages, replay with a ledger."""
+"""Dead-letter queues: the groups that have one, their messages, replay with a ledger."""

@@ -1,4 +1,4 @@
-"""Dead letters in files: the input of a replay.
+"""Dead-letter files: the input of a replay.
 
 A file contains messages as written by ``dlq show --body base64`` and by the pipeline job ``dlq``:
 one JSON object per line, or the object of ``-o json`` with its ``items``.
@@ -61,13 +61,13 @@ _ROW: Final = msgspec.json.Decoder(DeadLetterRow)
 
 def read_dead_letters(data: bytes, name: str) -> list[DeadLetter]:
     """Read the dead letters of a file; ConfigError with file and line for an invalid one."""
-    letters = []
+    dead_letters = []
     for place, row in _rows(data, name):
         try:
-            letters.append(dead_letter_of(row))
+            dead_letters.append(dead_letter_of(row))
         except ConfigError as error:
             raise ConfigError(f"{name}, {place}: {error.message}", error.hint) from error
-    return letters
+    return dead_letters
 
 
 def dead_letter_of(row: Any) -> DeadLetter:
@@ -75,7 +75,7 @@ def dead_letter_of(row: Any) -> DeadLetter:
     group = group_of_dlq_topic(row.topic)
     if not group:
         raise ConfigError(
-            f"a message of topic {row.topic} is no dead letter",
+            f"a message of topic {row.topic} is not a dead letter",
             "mqadmin pipeline run dlq --table replay -o ndjson writes dead letters",
         )
     own = row.properties

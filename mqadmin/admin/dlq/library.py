@@ -1,4 +1,4 @@
-"""Dead letters: groups that have them, their messages, and replay."""
+"""Dead-letter queues: the groups that have one, their messages, and replay."""
 
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -79,20 +79,20 @@ class DlqAdmin:
         if result.kind == kinds.NO_SUCH_TOPIC:
             return QueryResult(
                 kind=kinds.NO_SUCH_TOPIC,
-                detail=f"group {group} has no DLQ topic: nothing of it was ever given up",
+                detail=f"group {group} has no DLQ topic: none of its messages became a dead letter",
                 hint="mqadmin dlq list shows the groups that have dead letters",
             )
         return result
 
     def plan_replay(
-        self, letters: Sequence[DeadLetter], *, to: str = "origin", ledger: str
+        self, dead_letters: Sequence[DeadLetter], *, to: str = "origin", ledger: str
     ) -> ReplayPlan:
         """Plan where each dead letter is sent: ``to`` is origin, retry or a topic name.
 
         ``ledger`` is the file that records earlier sends. ConfigError for an invalid topic name and
         for a ledger that cannot be read.
         """
-        return plan_replay(self._admin, letters, to=to, ledger=ledger)
+        return plan_replay(self._admin, dead_letters, to=to, ledger=ledger)
 
     def apply_replay(self, plan: ReplayPlan, *, rate: float | None = None) -> Iterator[ReplayItem]:
         """Send the planned messages, at most ``rate`` per second; yield each item when it is done.

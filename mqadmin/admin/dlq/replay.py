@@ -128,7 +128,7 @@ class ReplayPlan(msgspec.Struct, frozen=True, kw_only=True):
     ``addresses`` are the masters that have the target topics.
     """
 
-    letters: Sequence[DeadLetter]
+    dead_letters: Sequence[DeadLetter]
     items: Sequence[ReplayItem]
     ledger: str
     addresses: Sequence[str] = ()
@@ -149,7 +149,7 @@ class ReplayPlan(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def plan_replay(
-    admin: AdminSession, letters: Sequence[DeadLetter], *, to: str = ORIGIN, ledger: str
+    admin: AdminSession, dead_letters: Sequence[DeadLetter], *, to: str = ORIGIN, ledger: str
 ) -> ReplayPlan:
     """Plan the target of each dead letter; send nothing. ``to``: origin, retry or a topic.
 
@@ -167,14 +167,14 @@ def plan_replay(
             raise ClientError(missing.message, missing.hint)
     seen: set[str] = set()
     items = []
-    for letter in letters:
+    for letter in dead_letters:
         target = target_of(letter, to)
         item = _planned(letter, target)
         entry = known.get(letter.offset_msg_id)
         if entry is not None and entry.state == SENT:
             item = _sent(item, entry, ALREADY)
         elif letter.offset_msg_id in seen:
-            item = msgspec.structs.replace(item, status=ALREADY, note="is in the set twice")
+            item = msgspec.structs.replace(item, status=ALREADY, note="duplicate in the input")
         elif target is None:
             item = _failed(item, NO_TARGET, _NO_ORIGIN)
         else:
@@ -183,11 +183,11 @@ def plan_replay(
             if not addresses[target]:
                 item = _failed(item, NO_TARGET, _no_topic(target))
             elif entry is not None and entry.state == SENDING:
-                item = msgspec.structs.replace(item, note="in doubt: will be looked up first")
+                item = msgspec.structs.replace(item, note="in doubt: looked up before sending")
         seen.add(letter.offset_msg_id)
         items.append(item)
     brokers = sorted({address for found in addresses.values() for address in found})
-    return ReplayPlan(letters=letters, items=items, ledger=ledger, addresses=brokers)
+    return ReplayPlan(dead_letters=dead_letters, items=items, ledger=ledger, addresses=brokers)
 
 
 def _writers(admin: AdminSession, topic: str) -> Sequence[str]:
@@ -239,7 +239,7 @@ def _failed(item: ReplayItem, status: str, error: TargetError) -> ReplayItem:
 
 _NO_ORIGIN: Final = TargetError(
     kind="client",
-    message="the message does not say where it came from",
+    message="the message does not contain its original topic",
     hint="--to TOPIC sends it to a topic of your choice",
 )
 
@@ -283,7 +283,7 @@ class Replay:
         failed = 0
         with Ledger(self._plan.ledger) as ledger:
             pace = _Pace(self._rate)
-            for letter, item in zip(self._plan.letters, self._plan.items, strict=True):
+            for letter, item in zip(self._plan.dead_letters, self._plan.items, strict=True):
                 if item.status != PLANNED:
                     yield item
                     continue
@@ -333,7 +333,7 @@ class Replay:
                 )
         if result.errors or result.kind in (kinds.REFUSED, kinds.UNREACHABLE):
             raise ClientError(
-                f"in doubt, and no answer whether topic {entry.topic} has it already: "
+                f"in doubt: cannot determine whether topic {entry.topic} has it: "
                 f"{result.detail or result.errors[0].message}"
             )
         return None
@@ -369,7 +369,7 @@ class Replay:
             )
             ledger.write(sent)
             return sent
-        raise last or ClientError(f"topic {topic} has no queue that can be written")
+        raise last or ClientError(f"topic {topic} has no writable queue")
 
     def _queues(self, topic: str) -> list[MessageQueue]:
         """Return the next queue in round-robin order, then one queue of each other broker."""
@@ -386,8 +386,8 @@ class Replay:
 
 _ABANDONED: Final = TargetError(
     kind="unreachable",
-    message=f"not tried: {FAILURES_IN_A_ROW} messages before it failed",
-    hint="the same command goes on with them",
+    message=f"not tried: the {FAILURES_IN_A_ROW} messages before it failed",
+    hint="rerun the command to resume",
 )
 
 

@@ -63,7 +63,7 @@ class MessageQueries:
         if topic is None:
             return QueryResult(
                 kind=kinds.BAD_ID,
-                detail=f"{text} is no offsetMsgId; as a uniqKey it can only be found in its topic",
+                detail=f"{text} is not an offsetMsgId; a uniqKey is searched in its topic",
                 hint="give the topic with --topic",
             )
         found = self.query_key(topic, text, unique=True, body=body)
@@ -209,7 +209,7 @@ class MessageQueries:
                 kind=kinds.NOT_FOUND,
                 detail=f"the message at {address} {physical_offset} is of topic {message.topic}, "
                 f"not {topic}",
-                hint="leave --topic out to see it",
+                hint="omit --topic to show it",
             )
         return QueryResult(
             kind=kinds.FOUND, items=[record_of(message, self._broker_name(address), body)]
@@ -228,9 +228,9 @@ class MessageQueries:
                 return failed_result([describe(error, address=address)])
             return QueryResult(
                 kind=kinds.NOT_FOUND,
-                detail=f"no message begins at physical offset {physical_offset} of {address}",
+                detail=f"no message starts at physical offset {physical_offset} of {address}",
             )
-        held = f"holds physical offsets {low} to {high - 1}" if high > low else "is empty"
+        held = f"contains physical offsets {low} to {high - 1}" if high > low else "is empty"
         log = f"the CommitLog of {address} {held}"
         if physical_offset < low:
             return QueryResult(
@@ -242,12 +242,12 @@ class MessageQueries:
             return QueryResult(
                 kind=kinds.NOT_WRITTEN,
                 detail=f"physical offset {physical_offset} is not written yet: {log}",
-                hint="is the id from another broker that had this address before?",
+                hint="was another broker at this address when the id was created?",
             )
         return QueryResult(
             kind=kinds.NOT_FOUND,
-            detail=f"no message begins at physical offset {physical_offset}: {log}",
-            hint="mqadmin msg decode-id ID shows what the id says",
+            detail=f"no message starts at physical offset {physical_offset}: {log}",
+            hint="mqadmin msg decode-id ID shows the fields of the id",
         )
 
     def _broker_name(self, address: str) -> str | None:
@@ -283,8 +283,8 @@ class MessageQueries:
             detail = f"more than {len(shown)} messages match; these are the newest"
             hint = "raise --limit, or narrow the window with --since and --until"
         if truncated and not cut:
-            detail += ": an index returns no more of one second"
-            hint = "--scan reads the queues themselves and is not bound by the index"
+            detail += ": the index returns a limited number per second"
+            hint = "--scan reads the queues and does not use the index"
         return QueryResult(
             kind=kinds.FOUND,
             items=[record_of(message, name, body) for name, message in shown],
@@ -324,16 +324,16 @@ class MessageQueries:
             if oldest is not None and question.end_ms < oldest:
                 return QueryResult(
                     kind=kinds.DATA_DELETED,
-                    detail="the window lies before the oldest message the brokers keep",
+                    detail="the window ends before the oldest message on the brokers",
                     hint="a copy of the store may still have it: mqadmin store inspect DIR --key K",
                     collisions=collisions,
                     begin_timestamp=oldest,
                 )
-        detail = f"no index of {', '.join(one.broker_name for one in hits)} holds {key}"
+        detail = f"no index of {', '.join(one.broker_name for one in hits)} contains {key}"
         return QueryResult(
             kind=kinds.NOT_IN_INDEX,
             detail=f"{detail} of topic {question.topic}",
-            hint="--scan reads the queues themselves, in case the index lacks the message",
+            hint="--scan reads the queues, in case the index lacks the message",
             collisions=collisions,
             begin_timestamp=question.begin_ms or None,
             end_timestamp=None if question.end_ms == FOREVER_MS else question.end_ms,

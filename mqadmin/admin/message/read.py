@@ -257,7 +257,7 @@ def _no_results_in_window(
     if expired and oldest is not None and end_ms is not None and end_ms <= oldest:
         return QueryResult(
             kind=kinds.DATA_DELETED,
-            detail="the window lies before the oldest message kept",
+            detail="the window ends before the oldest message",
             hint="widen the window, or read a copy of the store with mqadmin store inspect",
             begin_timestamp=oldest,
         )

@@ -74,8 +74,8 @@ def failed_result(errors: Sequence[TargetError]) -> QueryResult:
     return QueryResult(
         kind=kind,
         errors=errors,
-        detail=f"could not look everywhere: {first.message}",
-        hint=first.hint or "mqadmin cluster list shows which brokers answer",
+        detail=f"incomplete search: {first.message}",
+        hint=first.hint or "mqadmin cluster list shows which brokers respond",
     )
 
 
@@ -84,5 +84,5 @@ def no_such_topic(topic: str, namesrv: Sequence[str]) -> QueryResult:
     return QueryResult(
         kind=NO_SUCH_TOPIC,
         detail=f"topic {topic} has no route at {', '.join(namesrv)}",
-        hint="mqadmin topic list shows the topics there are",
+        hint="mqadmin topic list lists the topics",
     )

@@ -131,17 +131,17 @@ class OffsetAdmin:
         whole = queue_id is None and target.kind in {"time", "earliest", "latest"}
         items, failed = self._of_known_group(group, items, online)
         errors += failed
-        ways, failed, said = self._reset_methods({item.address for item in items}, online, whole)
+        methods, failed, notes = self._reset_methods(
+            {item.address for item in items}, online, whole
+        )
         errors += failed
-        warnings += said
-        items, failed = choose_ways(items, ways, online)
+        warnings += notes
+        items, failed = choose_ways(items, methods, online)
         errors += failed
         if looks_like_epoch(to):
             warnings.append(f"{to} is a queue offset here; a time is written @{to}")
         if connections.message_model == "BROADCASTING":
-            warnings.append(
-                f"{group} consumes by broadcasting: its clients keep offsets of their own"
-            )
+            warnings.append(f"{group} consumes by broadcasting: each client keeps its own offsets")
         return ResetPlan(
             group=group,
             topic=topic,
@@ -180,7 +180,7 @@ class OffsetAdmin:
         warnings = [*plan.warnings]
         if any(item.status == "pending" for item in items):
             warnings.append(
-                f"the clients were told and obey within about {CLIENTS_OBEY_S} s: "
+                f"the clients were notified and apply the reset within about {CLIENTS_OBEY_S} s: "
                 f"mqadmin offset show {plan.group} --topic {plan.topic} shows it"
             )
         return msgspec.structs.replace(
@@ -343,14 +343,14 @@ class OffsetAdmin:
         self._take_up_resets(plan)
         requests: list[tuple[str, Any]] = []
         places: list[list[int]] = []
-        told: dict[str, list[int]] = {}
+        by_address: dict[str, list[int]] = {}
         for index, item in enumerate(items):
             if item.via == CLIENTS:
-                told.setdefault(item.address, []).append(index)
+                by_address.setdefault(item.address, []).append(index)
             elif item.status == "planned":
                 requests.append((item.address, reset_request(item)))
                 places.append([index])
-        for address, indexes in told.items():
+        for address, indexes in by_address.items():
             requests.append((address, clients_request(plan)))
             places.append(indexes)
         for indexes, answer in zip(places, self._admin.call_all(requests), strict=True):

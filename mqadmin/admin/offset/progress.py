@@ -96,7 +96,7 @@ def route_of(admin: AdminSession, topic: str) -> Route:
     if route is None:
         raise ClientError(
             f"topic {topic} has no route at {', '.join(admin.namesrv_addresses)}",
-            "mqadmin topic list shows the topics there are",
+            "mqadmin topic list lists the topics",
         )
     return route
 

@@ -246,7 +246,7 @@ def differs_error(item: ResetItem, offset: int | None) -> TargetError:
     """Build the error when the broker accepted the reset but reports another offset."""
     return TargetError(
         kind="differs",
-        message=f"{item_name(item)}: the broker said yes, but its committed offset is "
+        message=f"{item_name(item)}: the broker accepted the reset, but its committed offset is "
         f"{_shown(offset)} instead of {_shown(item.new_offset)}",
         hint="a client may have committed in between: mqadmin consumer connections GROUP",
         address=item.address,

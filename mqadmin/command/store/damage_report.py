@@ -1,4 +1,4 @@
-"""Damage records among rows: separated, reported with file, physical offset and length.
+"""Damage records among rows: separated, and reported with file, physical offset and length.
 
 A command that found any ends with status 7.
 """
@@ -8,6 +8,7 @@ from typing import Any
 
 from mqadmin.command.session import Session
 from mqadmin.command.status import DAMAGED
+from mqadmin.inspector.rows import DamageRow
 from mqadmin.output.errors import ErrorReport, emit_error
 from mqadmin.output.values import plain
 from mqadmin.output.view import Outcome
@@ -32,22 +33,31 @@ def folded(rows: Iterable[Any]) -> list[dict[str, Any]]:
     return list(found.values())
 
 
-class Damages:
+class DamageReport:
     """Collects the damage records of a scan; ``outcome.errors`` gets each of them."""
 
     def __init__(self, outcome: Outcome) -> None:
         self.outcome = outcome
-        self.rows: list[Any] = []
+        self.rows: list[DamageRow] = []
 
-    def apart(self, rows: Iterator[Any]) -> Iterator[Any]:
-        """Yield the rows that are not damage records; collect the others."""
+    def apart(self, rows: Iterator[Any], limit: int | None = None) -> Iterator[Any]:
+        """Yield the rows that are not damage records, at most ``limit``; collect the others.
+
+        When there are more rows, the outcome is truncated, as the user asked.
+        """
+        count = 0
         for row in rows:
-            if hasattr(row, "suggestion"):
+            if isinstance(row, DamageRow):
                 self.add(row)
+            elif count == limit:
+                self.outcome.truncated = self.outcome.asked = True
+                self.outcome.reason = f"--limit {limit} is reached, more rows match"
+                return
             else:
+                count += 1
                 yield row
 
-    def add(self, row: Any) -> None:
+    def add(self, row: DamageRow) -> None:
         """Add one damage record."""
         self.rows.append(row)
 
@@ -65,7 +75,7 @@ class Damages:
         for row in shown[:REPORT_LIMIT]:
             emit_error(_report_of(row), form=session.form)
         if len(shown) > REPORT_LIMIT and not session.is_machine:
-            session.note(f"damages in {len(shown) - REPORT_LIMIT} more places")
+            session.note(f"{len(shown) - REPORT_LIMIT} more damage records")
         if self.rows:
             session.status = DAMAGED
 
@@ -77,7 +87,7 @@ def _report_of(row: dict[str, Any]) -> Any:
         where += f", {row['length']} bytes"
     message = f"{row['kind']} ({where}): {row['detail']}"
     if row["count"] > 1:
-        message += f" (the first of {row['count']} like this in the file)"
+        message += f" (the first of {row['count']} in this file)"
     return ErrorReport(
         row["kind"], message, row["suggestion"], path=row["path"], physical_offset=place
     )

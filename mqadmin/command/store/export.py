@@ -7,12 +7,13 @@ from mqadmin.command.declare import Option
 from mqadmin.command.failure import UsageFault
 from mqadmin.command.session import Session
 from mqadmin.command.status import DAMAGED
-from mqadmin.command.store.damage_report import Damages
+from mqadmin.command.store.damage_report import DamageReport
 from mqadmin.command.store.noun import NOUN, BodyForm, Path, Queue, Raw, Topic
 from mqadmin.command.window import Begin, End, Time, window
 from mqadmin.inspector.directory import StoreDirectory
 from mqadmin.inspector.find import message_rows
 from mqadmin.inspector.query import Query
+from mqadmin.inspector.rows import DamageRow
 from mqadmin.output.view import Outcome, View
 from mqadmin.repair.export import export as write
 
@@ -29,8 +30,8 @@ RESULT = View("store.export.result", single=True)
     changes=True,
     examples=[
         "mqadmin store export /data/store --topic orders --body text -o ndjson",
-        "mqadmin store export /data/store --output orders.csv --topic orders --time -1d..",
-        "mqadmin store export /data/store --output archive --format parquet --body base64",
+        "mqadmin store export /data/store --out orders.csv --topic orders --time -1d..",
+        "mqadmin store export /data/store --out archive --format parquet --body base64",
     ],
 )
 def export(
@@ -39,15 +40,15 @@ def export(
     output: Annotated[
         str | None,
         Option(
-            "--output",
+            "--out",
             metavar="FILE",
-            help="Write here; a folder for Parquet. A second run goes on where it stopped.",
+            help="Output file, a directory for Parquet; rerun to resume.",
             complete="file",
         ),
     ] = None,
     format: Annotated[
         Literal["ndjson", "csv", "parquet"] | None,
-        Option("--format", help="What to write; by the file's name, else ndjson."),
+        Option("--format", help="Format; default by the name of the file, else ndjson."),
     ] = None,
     topic: Topic = None,
     queue: Queue = None,
@@ -63,11 +64,12 @@ def export(
 ) -> None:
     """Write messages to NDJSON, CSV or Parquet, in the order of the log.
 
-    Without --output they go to stdout in the form of -o. Beside a file stands its state: the same
-    command again exports what has been stored since, or goes on after an interruption. Parquet
-    has the columns of the data pipeline; bodies are in it if --body says any form. In CSV a cell
-    that spreadsheets would evaluate begins with ', and control characters are escaped; NDJSON keeps
-    every value. Damages are reported on stderr, and the status is then 7.
+    Without --out they are printed in the format of -o. The state of an export is stored beside its
+    file: rerun the command to resume after an interruption or to append the messages stored since.
+    Parquet has the columns of the data pipeline, with bodies unless --body is none. In CSV a cell
+    that spreadsheets would evaluate is prefixed with ', and control characters are escaped; NDJSON
+    keeps every value. Damaged regions are reported on stderr;
+    the exit status is then 7.
     """
     store = StoreDirectory(path)
     begin, end = window(session, begin, end, time)
@@ -76,20 +78,20 @@ def export(
     )
     if output is None:
         if format is not None:
-            raise UsageFault("--format belongs to --output", "on stdout -o chooses the form")
+            raise UsageFault("--format requires --out", "on stdout -o selects the format")
         if session.dry_run:
-            raise UsageFault("--dry-run belongs to --output", "nothing is written without it")
+            raise UsageFault("--dry-run requires --out", "nothing is written without it")
 
         outcome = Outcome()
-        damages = Damages(outcome)
+        damage = DamageReport(outcome)
         try:
-            rows = damages.apart(message_rows(store, query))
+            rows = damage.apart(message_rows(store, query))
             session.emit(MESSAGES, rows, outcome, nothing=f"nothing in {path} matches")
         finally:
-            damages.report(session)
+            damage.report(session)
         return
 
-    found: list[object] = []
+    found: list[DamageRow] = []
     ending = output.rpartition(".")[2]
     form = format or (ending if ending in ("csv", "parquet") else "ndjson")
     result = write(
@@ -97,12 +99,14 @@ def export(
         query,
         FilePath(output),
         form,
-        damages=found,  # type: ignore[arg-type]
+        damages=found,
         dry_run=session.dry_run,
     )
     session.emit_one(RESULT, result)
     if session.dry_run:
         session.end_dry_run()
     if found:
-        session.note(f"{len(found)} damages were met; mqadmin store verify {path} names them")
+        session.note(
+            f"{len(found)} damaged regions were skipped; mqadmin store verify {path} lists them"
+        )
         session.status = DAMAGED

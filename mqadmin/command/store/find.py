@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 from mqadmin.command.declare import Option
 from mqadmin.command.failure import UsageFault
 from mqadmin.command.session import Session
-from mqadmin.command.store.damage_report import Damages
+from mqadmin.command.store.damage_report import DamageReport
 from mqadmin.command.store.inspect import INSPECT_MESSAGES
 from mqadmin.command.store.noun import NOUN, BodyForm, Limit, Path, Queue, Raw, Topic, stored_id
 from mqadmin.command.values import whole
@@ -48,7 +48,7 @@ def find(
     ] = None,
     text: Annotated[
         str | None,
-        Option("--text", metavar="TEXT", help="Words that stand in the body.", any_bytes=True),
+        Option("--text", metavar="TEXT", help="Text contained in the body.", any_bytes=True),
     ] = None,
     topic: Topic = None,
     queue: Queue = None,
@@ -58,25 +58,25 @@ def find(
     limit: Limit = None,
     scan: Annotated[
         Literal["auto", "always", "never"],
-        Option("--scan", help="Read the log where the index does not cover it, whole, or not."),
+        Option("--scan", help="Search the log: where no index covers it, all of it, or never."),
     ] = "auto",
     body: BodyForm = "none",
     raw: Raw = False,
 ) -> None:
-    """Find messages, and every place where each of them stands, as one timeline.
+    """Find messages and all their locations in the store, as a timeline.
 
-    By key or id the way goes through the IndexFile: each hit is compared with the record it leads
-    to. --scan auto also reads the parts of the log that no index file covers, so nothing stays
-    unseen; 'always' ignores the index, 'never' trusts it. A physical offset, words of the body or
-    a time alone work, too. Each message is then followed by its uniqKey: its copies among delayed,
-    half, retry and dead letter messages, their ConsumeQueue units and index entries, and the op
-    records that close a half message. In JSON the places stand in each message.
+    Keys and ids are looked up in the IndexFiles, and each hit is compared with its record. --scan
+    auto also reads the parts of the log that no IndexFile covers, always reads the whole log, never
+    only the index. A physical offset, text of the body or a time alone select messages, too. For
+    each message the records with its uniqKey are listed: copies among delayed, half, retry and
+    dead-letter messages, their ConsumeQueue units and index entries, and the op records of half
+    messages. In JSON the locations are fields of each message.
     """
     given = {"key": key, "id": message_id, "physical offset": offset, "text": text}
     asked = [f"{name} {value}" for name, value in given.items() if value is not None]
     timed = (begin, end, time) != (None, None, None)
     if len(asked) > 1 or not (asked or timed):
-        raise UsageFault("store find needs --key, --id, --offset, --text, or a time; one of them")
+        raise UsageFault("store find needs one of --key, --id, --offset, --text, or a time window")
     store = StoreDirectory(path)
     begin, end = window(session, begin, end, time)
     search = Search(
@@ -90,13 +90,13 @@ def find(
     )
     found = find_places(store, search)
     looked = {
-        "auto": "index asked, the rest of the log read",
-        "always": "the whole log read",
-        "never": "only the index asked; --scan auto reads what it does not cover",
+        "auto": "searched the index and the rest of the log",
+        "always": "searched the whole log",
+        "never": "searched only the index; --scan auto also searches the rest of the log",
     }[scan]
     if key is None and message_id is None:
-        looked = "the log read"
-    what = asked[0] if asked else "that time"
+        looked = "searched the log"
+    wanted = asked[0] if asked else "that time"
     outcome = Outcome()
     if found.more:
         outcome.truncated = True
@@ -104,13 +104,13 @@ def find(
         outcome.reason = f"there are more than {search.most} messages"
         if not outcome.asked:
             outcome.reason += "; narrow the search with --topic, --queue or --time"
-    damages = Damages(outcome)
-    rows = damages.apart(iter([*found.damages, *found.messages]))
+    damage = DamageReport(outcome)
+    rows = damage.apart(iter([*found.damages, *found.messages]))
     try:
-        nothing = f"no message with {what} in {path} ({looked})"
+        nothing = f"no message with {wanted} in {path} ({looked})"
         count = session.emit(FIND, rows, outcome, nothing=nothing)
         if count and session.is_table:
             write_out("\n")
             session.emit(PLACES, found.places)
     finally:
-        damages.report(session)
+        damage.report(session)

@@ -7,18 +7,21 @@ from broker.errors import CorruptRecordError, RemoteProtocolError
 from mqadmin.command.declare import Option
 from mqadmin.command.failure import NoResults
 from mqadmin.command.session import Session
-from mqadmin.command.store.damage_report import Damages
+from mqadmin.command.store.damage_report import DamageReport
 from mqadmin.command.store.noun import NOUN, BodyForm, Limit, Path, Queue, Raw, Topic, stored_id
 from mqadmin.command.values import whole
 from mqadmin.command.window import Begin, End, Time, window
 from mqadmin.inspector.configs import config_rows
 from mqadmin.inspector.damage import checkpoint_damage
 from mqadmin.inspector.directory import StoreDirectory
-from mqadmin.inspector.find import find_id, find_key, message_rows
+from mqadmin.inspector.find import find_id, find_key
 from mqadmin.inspector.index import index_rows
+from mqadmin.inspector.messages import scan_messages
 from mqadmin.inspector.query import Query
 from mqadmin.inspector.queues import unit_rows
+from mqadmin.inspector.rows import ConfigRow, DamageRow, IndexRow, QueueUnitRow
 from mqadmin.inspector.summary import summarize
+from mqadmin.message_row import MessageRow
 from mqadmin.output.view import Outcome, View
 
 INSPECT_MESSAGES = View(
@@ -67,7 +70,7 @@ _CONFIG_COLUMNS = ("name", "table", "key", "value")
 CONFIG_LINES = View("store.inspect.config", _CONFIG_COLUMNS, wide=_CONFIG_COLUMNS, keep=("value",))
 INSPECT_SUMMARY = View("store.inspect.summary", single=True)
 
-Crc = Annotated[bool | None, Option("--crc/--no-crc", help="Compare each body with its checksum.")]
+Crc = Annotated[bool | None, Option("--crc/--no-crc", help="Verify the checksum of each body.")]
 
 
 @NOUN.verb(
@@ -83,7 +86,7 @@ Crc = Annotated[bool | None, Option("--crc/--no-crc", help="Compare each body wi
     ),
     examples=[
         "mqadmin store inspect /data/store --summary",
-        "mqadmin store inspect /data/store --topic orders --begin -2h --body text",
+        "mqadmin store inspect /data/store --topic orders --since -2h --body text",
         "mqadmin store inspect /data/store --kind consumequeue --topic orders --queue 3",
         "mqadmin store inspect /data/store/commitlog/00000000000000000000 --from 4096 --limit 5",
         "mqadmin store inspect /data/store --kind config -o json",
@@ -94,7 +97,7 @@ def inspect(
     path: Path,
     kind: Annotated[
         Literal["auto", "commitlog", "consumequeue", "index", "checkpoint", "config", "state"],
-        Option("--kind", help="Which files; auto goes by place, name and content."),
+        Option("--kind", help="Kind of file; auto detects it by path, name and content."),
     ] = "auto",
     topic: Topic = None,
     queue: Queue = None,
@@ -117,13 +120,13 @@ def inspect(
         Option(
             "--from",
             metavar="OFFSET",
-            help="Begin here: a physical offset, in ConsumeQueues a queue offset.",
+            help="First offset: physical, in ConsumeQueues the queue offset.",
             parse=whole,
         ),
     ] = None,
     to_offset: Annotated[
         int | None,
-        Option("--to", metavar="OFFSET", help="End here (not included).", parse=whole),
+        Option("--to", metavar="OFFSET", help="End offset, exclusive.", parse=whole),
     ] = None,
     begin: Begin = None,
     end: End = None,
@@ -133,14 +136,14 @@ def inspect(
     raw: Raw = False,
     crc: Crc = None,
     summary: Annotated[
-        bool, Option("--summary", help="One record: what the log holds, by topic.")
+        bool, Option("--summary", help="Print one summary of the log, by topic.")
     ] = False,
 ) -> None:
-    """Show what store files hold: messages, queue units, index entries, markers, configuration.
+    """Show the contents of store files: messages, units, index entries, markers, configuration.
 
-    A directory shows the messages of its CommitLog in physical order. Damages are reported on
-    stderr with file, physical offset and length (in JSON also under errors); reading goes on at
-    the next record. Nothing is ever written.
+    For a store directory the messages of its CommitLog are listed in physical order. Damaged
+    regions are reported on stderr with file, physical offset and length (in JSON also in errors),
+    and the scan resumes at the next record. Nothing is written.
     """
     store = StoreDirectory(path, kind)
     if summary:
@@ -162,6 +165,7 @@ def inspect(
     )
     filtered = query != Query(body=body, raw=raw, check_crc=query.check_crc)
     nothing = f"nothing in {path} matches" if filtered else ""
+    rows: Iterator[MessageRow | QueueUnitRow | IndexRow | ConfigRow | dict[str, Any] | DamageRow]
     if store.kind in ("auto", "commitlog"):
         view, rows = INSPECT_MESSAGES, _messages(store, query)
     elif store.kind == "consumequeue":
@@ -176,18 +180,16 @@ def inspect(
     show(session, view, rows, limit, nothing)
 
 
-def _messages(store: Any, query: Any) -> Iterator[Any]:
+def _messages(store: StoreDirectory, query: Query) -> Iterator[MessageRow | DamageRow]:
     """Return messages by the most selective query: by id, by key through the index, else a scan."""
     if query.id is not None:
-        rows: Iterator[Any] = find_id(store, query.id, query)
-    elif query.key is not None:
-        rows = find_key(store, query.key, query)
-    else:
-        rows = message_rows(store, query)
-    return rows
+        return find_id(store, query.id, query)
+    if query.key is not None:
+        return find_key(store, query.key, query)
+    return scan_messages(store, query)
 
 
-def _one(session: Session, store: Any) -> None:
+def _one(session: Session, store: StoreDirectory) -> None:
     """Print the files that contain one record: checkpoint and markers."""
     if store.kind == "state":
         session.emit_one(INSPECT_STATE, store.state())
@@ -201,10 +203,10 @@ def _one(session: Session, store: Any) -> None:
     if found is None:
         raise NoResults(f"{store.path}: no checkpoint", "a broker writes one at its first stop")
     session.emit_one(INSPECT_CHECKPOINT, found)
-    damages = Damages(Outcome())
+    damage = DamageReport(Outcome())
     for row in checkpoint_damage(found):
-        damages.add(row)
-    damages.report(session)
+        damage.add(row)
+    damage.report(session)
 
 
 def _config(session: Session, rows: Iterator[Any]) -> tuple[View, Iterator[Any]]:
@@ -214,11 +216,13 @@ def _config(session: Session, rows: Iterator[Any]) -> tuple[View, Iterator[Any]]
     return INSPECT_CONFIG, rows
 
 
-def config_lines(rows: Iterator[Any]) -> Iterator[Any]:
+def config_lines(
+    rows: Iterator[ConfigRow | DamageRow],
+) -> Iterator[dict[str, Any] | DamageRow]:
     """Yield one line per entry of each table of each file; damage records unchanged."""
     for row in rows:
-        if not hasattr(row, "value"):
-            yield row  # a damage record
+        if isinstance(row, DamageRow):
+            yield row
             continue
         for table, content in row.value.items():
             entries = content.items() if isinstance(content, dict) else ((None, content),)
@@ -231,29 +235,17 @@ def show(
 ) -> None:
     """Print rows, and report the damage records among them."""
     outcome = Outcome()
-    damages = Damages(outcome)
-    wanted = damages.apart(rows)
-    if limit is not None:
-        wanted = _limited(wanted, limit, outcome)
+    damage = DamageReport(outcome)
     try:
-        session.emit(view, wanted, outcome, nothing=nothing)
+        session.emit(view, damage.apart(rows, limit), outcome, nothing=nothing)
     finally:
-        damages.report(session)
+        damage.report(session)
 
 
-def _limited(rows: Iterator[Any], limit: int, outcome: Outcome) -> Iterator[Any]:
-    for number, row in enumerate(rows):
-        if number == limit:
-            outcome.truncated = outcome.asked = True
-            outcome.reason = f"--limit {limit} is reached and there are more"
-            return
-        yield row
-
-
-def _summary(session: Session, store: Any, crc: bool | None) -> None:
+def _summary(session: Session, store: StoreDirectory, crc: bool | None) -> None:
     found, rows = summarize(store, check_crc=crc)
-    damages = Damages(Outcome())
+    damage = DamageReport(Outcome())
     for row in rows:
-        damages.add(row)
+        damage.add(row)
     session.emit_one(INSPECT_SUMMARY, found)
-    damages.report(session)
+    damage.report(session)

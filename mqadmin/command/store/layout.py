@@ -21,17 +21,17 @@ LAYOUT = View("store.layout")
 def layout(
     session: Session,
     name: Annotated[
-        str, Argument("NAME", help="A layout or the beginning of its name; all when left out.")
+        str, Argument("NAME", help="Name of a layout or its first characters; default: all.")
     ] = "",
 ) -> None:
     """Print the layout of store files, field by field.
 
-    The same tables drive the codecs: what is printed is what is read and written.
+    The encoders and decoders are generated from the same tables.
     """
     found = find_layouts(name)
     if not found:
         known = ", ".join(item.name for item in LAYOUTS)
-        raise NoResults(f"no layout {name!r}", f"there are: {known}")
+        raise NoResults(f"no layout {name!r}", f"available: {known}")
     if session.is_table:
         write_out("\n".join(layout_text(item) for item in found))
         return

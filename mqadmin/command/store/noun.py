@@ -10,13 +10,13 @@ NOUN = Noun(
     "store",
     """Inspect, verify and repair store files offline.
 
-    A broker's store is a directory: the CommitLog holds every message once, in the order of
-    arrival; ConsumeQueues hold for each message queue where its messages stand in the log;
-    IndexFiles lead from keys to messages; checkpoint, abort file and config/ hold the rest. These
-    commands need no broker and no network. They open files for reading only, take no lock, and
-    work on a live directory, on a copy, on one file alone, and on stores written by a Java broker
-    4.9 or 5.x. What is damaged is reported and skipped, and the exit status is then 7. Only
-    repair, recover and export write, and only where --output says.
+    The store of a broker is a directory: the CommitLog contains every message once, in the order
+    of arrival; ConsumeQueues contain the location of each message of a queue in the log;
+    IndexFiles map keys to messages; checkpoint, abort file and config/ contain the state. These
+    commands need no broker and no network. They open files read-only, take no lock, and read a
+    live store, a copy, or a single file, written by this broker or by a Java broker 4.9 or 5.x.
+    Damaged regions are reported and skipped; the exit status is then 7. Only repair, recover and
+    export write, and only to --out.
     """,
 )
 
@@ -44,4 +44,4 @@ Limit = Annotated[
 BodyForm = Annotated[
     Literal["none", "text", "hex", "base64"], Option("--body", help="Show bodies in this form.")
 ]
-Raw = Annotated[bool, Option("--raw", help="The stored bytes of bodies, not decompressed.")]
+Raw = Annotated[bool, Option("--raw", help="Show the stored bytes of bodies, not decompressed.")]

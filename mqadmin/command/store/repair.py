@@ -10,7 +10,7 @@ from mqadmin.command.declare import Argument, Option
 from mqadmin.command.failure import UsageFault
 from mqadmin.command.session import Session
 from mqadmin.command.status import DAMAGED, MOVED, PARTLY
-from mqadmin.command.store.damage_report import Damages
+from mqadmin.command.store.damage_report import DamageReport
 from mqadmin.command.store.noun import NOUN, BodyForm, Raw, Topic
 from mqadmin.command.values import whole
 from mqadmin.command.window import Begin, End, Time, window
@@ -19,7 +19,7 @@ from mqadmin.inspector.query import Query
 from mqadmin.output.errors import ErrorReport, emit_error
 from mqadmin.output.progress import Progress
 from mqadmin.output.view import Outcome, View
-from mqadmin.repair import store_repair as surgery
+from mqadmin.repair import store_repair
 from mqadmin.repair.new_store import plan_store, recover_store
 from mqadmin.repair.recover import SalvagedRows
 
@@ -39,9 +39,7 @@ NEW_STORE_PLAN = View("store.recover.plan", single=True)
 Store = Annotated[str, Argument("DIR", help="A store directory.", complete="file")]
 Output = Annotated[
     str | None,
-    Option(
-        "--output", metavar="DIR", help="Make this directory; it must not exist.", complete="file"
-    ),
+    Option("--out", metavar="DIR", help="Output directory; it must not exist.", complete="file"),
 ]
 
 
@@ -51,7 +49,7 @@ Output = Annotated[
     changes=True,
     examples=[
         "mqadmin store repair /data/store",
-        "mqadmin store repair /data/store --output /data/store.repaired",
+        "mqadmin store repair /data/store --out /data/store.repaired",
         "mqadmin store repair /data/store --in-place --yes",
     ],
 )
@@ -61,41 +59,44 @@ def repair(
     output: Output = None,
     in_place: Annotated[
         bool,
-        Option("--in-place", help="Exchange the repaired copy for the store; needs --yes."),
+        Option("--in-place", help="Replace the store with the repaired copy; needs --yes."),
     ] = False,
     backup: Annotated[
         str | None,
         Option(
             "--backup",
             metavar="DIR",
-            help="With --in-place: where the old directory stays; beside it by default.",
+            help="With --in-place: path of the old directory; default: beside the store.",
             complete="file",
         ),
     ] = None,
     links: Annotated[
         bool,
-        Option("--links/--copies", help="Link files that nobody writes to again, or copy all."),
+        Option(
+            "--links/--copies",
+            help="Hard-link files no longer written, or copy all.",
+        ),
     ] = True,
 ) -> None:
-    """Make a damaged store whole again, as a copy; alone it shows the plan and writes nothing.
+    """Repair a store into a copy; without --out and --in-place only the plan is printed.
 
-    Good records keep their physical offsets. Damaged parts of the log are covered by filler
-    records and kept below damaged/, a torn end is cut, missing files are closed up. ConsumeQueues
-    and IndexFiles that are wrong are built anew from the log, configuration comes back from its
-    backups, the checkpoint is written anew. Where messages are lost, their units lead to the next
-    message, so consumers go on; lost messages are counted by topic and queue. Records of a topic
-    that was deleted and created again are not brought back. The copy is verified before it is
-    called repaired; a broker opens it as after a clean stop. Not while a broker runs on the store.
+    Valid records keep their physical offsets. Damaged regions of the log are replaced by filler
+    records and saved in damaged/, a torn end is truncated, gaps of missing files are closed.
+    Invalid ConsumeQueues and IndexFiles are rebuilt from the log, configuration files are restored
+    from their backups, the checkpoint is rewritten. The units of lost messages point to the next
+    message, so that consumers continue; lost messages are counted by topic and queue. Messages of
+    deleted topics are not restored. The copy is verified; a broker opens it as after a clean stop.
+    A store in use by a broker is refused.
     """
     if output is not None and in_place:
-        raise UsageFault("--output and --in-place exclude each other")
+        raise UsageFault("--out and --in-place exclude each other")
     if in_place and not (session.yes or session.dry_run):
         raise UsageFault(
             "--in-place needs --yes; nothing was changed",
-            "--output DIR writes a copy and leaves the store as it is",
+            "--out DIR writes a copy and does not change the store",
         )
     with Progress() as progress:
-        plan = surgery.make_plan(StoreDirectory(path), progress.show)
+        plan = store_repair.make_plan(StoreDirectory(path), progress.show)
     if session.dry_run or (output is None and not in_place):
         _show_plan(session, plan)
         return
@@ -106,9 +107,9 @@ def repair(
     with Progress() as progress:
         if in_place:
             spare = FilePath(backup or _backup_name(path))
-            result = surgery.repair_in_place(plan, spare, links=links, progress=progress.show)
+            result = store_repair.repair_in_place(plan, spare, links=links, progress=progress.show)
         else:
-            result = surgery.repair(
+            result = store_repair.repair(
                 plan, FilePath(output or ""), links=links, progress=progress.show
             )
     _show_result(session, result)
@@ -125,7 +126,7 @@ def _show_plan(session: Session, plan: Any) -> None:
     if not plan.steps:
         session.note("nothing to repair")
     elif session.is_table and not session.dry_run:
-        session.note("this is the plan; --output DIR carries it out into a copy")
+        session.note("this is the plan; --out DIR applies it to a copy")
     if session.dry_run:
         session.end_dry_run()
 
@@ -149,7 +150,7 @@ def _show_result(session: Session, result: Any) -> None:
     examples=[
         "mqadmin store recover /data/store --body base64 -o ndjson > messages.ndjson",
         "mqadmin store recover lost+found/4711 --body text",
-        "mqadmin store recover /data/store --output /data/store.new",
+        "mqadmin store recover /data/store --out /data/store.new",
     ],
 )
 def recover(
@@ -163,7 +164,7 @@ def recover(
         Option(
             "--file-size",
             metavar="N",
-            help="With --output: length of its CommitLog files (mappedFileSizeCommitLog).",
+            help="With --out: length of CommitLog files in bytes (mappedFileSizeCommitLog).",
             parse=whole,
         ),
     ] = 1 << 30,
@@ -172,29 +173,29 @@ def recover(
     end: End = None,
     time: Time = None,
     damaged: Annotated[
-        bool, Option("--damaged", help="Also messages whose bodies are not what was stored.")
+        bool, Option("--damaged", help="Include messages with damaged bodies.")
     ] = False,
     body: BodyForm = "none",
     raw: Raw = False,
 ) -> None:
-    """Read messages out of damaged, orphaned or single CommitLog files.
+    """Salvage messages from damaged, orphaned or single CommitLog files.
 
-    Whatever is a whole record counts: in a file without its neighbours, in a piece of one, behind
-    zeroed pages and flipped bits. Without --output the messages are printed (-o ndjson for
-    programs); with it they become a new clean store, with physical and queue offsets of its own.
-    What is lost is counted with file, place and length, and by topic and queue as far as
-    ConsumeQueues, the index or queueEnds.json know it; the status is then 7. Messages that were
-    deleted with their topic are printed, but not written into a new store.
+    Every complete record is read: in a single file, in a part of a file, after zeroed pages and
+    flipped bits. Without --out the messages are printed (-o ndjson for programs); with it they are
+    written to a new store, with new physical and queue offsets. Unreadable regions are reported
+    with file, position and length, lost messages by topic and queue as far as ConsumeQueues, index
+    or queueEnds.json contain them; the exit status is then 7. Messages of deleted topics are
+    printed, but not written to a new store.
     """
     if not sources:
         raise UsageFault("store recover needs a directory or a file")
     if output is not None and (damaged or raw or body != "none"):
         raise UsageFault(
-            "--damaged, --body and --raw are for printed messages",
-            "leave them out: a new store holds every whole message, with its body",
+            "--damaged, --body and --raw apply to printed messages",
+            "omit them: a new store contains every complete message with its body",
         )
     if output is None and session.dry_run:
-        raise UsageFault("--dry-run belongs to --output", "nothing is written without it")
+        raise UsageFault("--dry-run requires --out", "nothing is written without it")
 
     begin, end = window(session, begin, end, time)
     query = Query(topic=topic, begin_ms=begin, end_ms=end, body=body, raw=raw)
@@ -203,18 +204,18 @@ def recover(
         return
     rows = SalvagedRows([FilePath(source) for source in sources], query, bad_bodies=damaged)
     outcome = Outcome()
-    damages = Damages(outcome)
+    damage = DamageReport(outcome)
     lost: list[Any] = []
 
     def rows_then_losses() -> Iterator[Any]:
         yield from rows
         for row in rows.losses:
-            damages.add(row)
+            damage.add(row)
         lost.extend(rows.lost())
         outcome.errors += [_loss_report(loss).fields() for loss in lost]
 
     session.emit(RECOVERED, rows_then_losses(), outcome, nothing="no message was found")
-    damages.report(session)
+    damage.report(session)
     if session.is_machine:
         for loss in lost:
             emit_error(_loss_report(loss), form=session.form)

@@ -45,21 +45,21 @@ def queue(
     path: Path,
     topic: Topic = None,
     queue: Queue = None,
-    units: Annotated[bool, Option("--units", help="The units themselves.")] = False,
+    units: Annotated[bool, Option("--units", help="Show the units.")] = False,
     from_offset: Annotated[
         int | None,
         Option("--from", metavar="N", help="With --units: from this queue offset.", parse=whole),
     ] = None,
     to_offset: Annotated[
         int | None,
-        Option("--to", metavar="N", help="With --units: before this one.", parse=whole),
+        Option("--to", metavar="N", help="With --units: before this queue offset.", parse=whole),
     ] = None,
     limit: Limit = None,
 ) -> None:
     """Show message queues with their bounds, or their units.
 
-    minOffset is the first unit whose record is still in the log, maxOffset the offset that the
-    next message gets.
+    minOffset is the first unit whose record is in the log, maxOffset the queue offset of the next
+    message.
     """
     store = StoreDirectory(path)
     nothing = f"nothing in {path} matches"
@@ -67,12 +67,8 @@ def queue(
         query = Query(topic=topic, queue_id=queue, from_offset=from_offset, to_offset=to_offset)
         show(session, INSPECT_QUEUE, unit_rows(store, query), limit, nothing)
         return
-    rows = (row for row in queue_rows(store, topic) if queue is None or _id_of(row) == queue)
+    rows = (row for row in queue_rows(store, topic) if queue in (None, row.queue_id))
     show(session, QUEUES, rows, limit, nothing)
-
-
-def _id_of(row: Any) -> int | None:
-    return getattr(row, "queue_id", None)
 
 
 @NOUN.verb(
@@ -86,14 +82,14 @@ def _id_of(row: Any) -> int | None:
 def index(
     session: Session,
     path: Path,
-    entries: Annotated[bool, Option("--entries", help="The entries, too.")] = False,
+    entries: Annotated[bool, Option("--entries", help="Show the entries.")] = False,
     key: Annotated[
         str | None, Option("--key", "-k", metavar="KEY", help="Only entries of this key.")
     ] = None,
     topic: Topic = None,
     limit: Limit = None,
 ) -> None:
-    """Show IndexFiles: what each covers, how full it is, and its entries.
+    """Show IndexFiles: range, number of entries, and the entries.
 
     Entries of a key may belong to another key with the same hash; 'store find' compares them with
     the records.
@@ -113,7 +109,7 @@ def index(
     ],
 )
 def config(session: Session, path: Path, topic: Topic = None) -> None:
-    """Show the files of config/: topics, groups, offsets; from a backup where one is broken."""
+    """Show the files of config/: topics, groups, offsets; from a backup if a file is unreadable."""
     rows: Iterator[Any] = config_rows(StoreDirectory(path), Query(topic=topic))
     view = CONFIG
     if session.form in ("table", "wide", "csv"):

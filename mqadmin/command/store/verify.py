@@ -8,8 +8,9 @@ from mqadmin.command.status import DAMAGED
 from mqadmin.command.store.damage_report import by_severity, folded
 from mqadmin.command.store.noun import NOUN, Path, Topic
 from mqadmin.command.values import time_ms
+from mqadmin.inspector.damage import KINDS
 from mqadmin.inspector.directory import StoreDirectory
-from mqadmin.inspector.verify.report import VerifyReport, meaning_of
+from mqadmin.inspector.verify.report import VerifyReport
 from mqadmin.inspector.verify.verifier import VerifyOptions
 from mqadmin.inspector.verify.verifier import verify as verify_store
 from mqadmin.output.progress import Progress
@@ -39,24 +40,24 @@ def verify(
     topic: Topic = None,
     since: Annotated[
         int | None,
-        Option("--since", metavar="T", help="Only what was stored at T or later.", parse=time_ms),
+        Option("--since", metavar="T", help="Only messages stored at T or later.", parse=time_ms),
     ] = None,
     full: Annotated[
         bool,
-        Option("--full/--fast", help="Compare every body with its checksum, or leave that out."),
+        Option("--full/--fast", help="Verify the checksum of every body, or omit that check."),
     ] = True,
     summary: Annotated[
-        bool, Option("--summary", help="One record: what was looked at, findings by kind.")
+        bool, Option("--summary", help="Print one summary: extent of the checks, findings by kind.")
     ] = False,
 ) -> None:
-    """Check everything in a store against everything else in it; status 7 if anything is wrong.
+    """Cross-check all files of a store; status 7 if there is an error or a warning.
 
-    Every record: lengths, place, checksum, order of times. Every ConsumeQueue unit against its
-    record, every record against its queue, every index entry against the keys of its record and
-    back, headers and chains of IndexFiles; configuration, checkpoint, abort and lock file against
-    what log and queues hold; transactions and delayed messages. Each finding says file, physical
-    offset, length and what to do. Notices explain a state and leave the status at 0. Works beside
-    a running broker; nothing is written.
+    Checked are the lengths, offset, checksum and times of every record; every ConsumeQueue unit
+    and its record, in both directions; every index entry and the keys of its record, in both
+    directions; headers and chains of IndexFiles; configuration, checkpoint, abort and lock file;
+    transactions and delayed messages. A finding has file, physical offset, length and advice.
+    Notices describe a state and do not change the status. A broker may be running; nothing is
+    written.
     """
     store = StoreDirectory(path)
     options = VerifyOptions(topic=topic, since_ms=since, check_crc=full)
@@ -90,7 +91,7 @@ def emit_report(session: Session, found: Any) -> None:
 STATES = {
     "clean": "stopped cleanly",
     "crashed": "not stopped cleanly",
-    "running": "a broker runs on it",
+    "running": "in use by a broker",
 }
 
 
@@ -100,17 +101,17 @@ def summary_lines(summary: Any) -> list[str]:
     found = ", ".join(f"{n} {word}{'s' * (n != 1)}" for word, n in counts if n)
     verdict = found or "no findings"
     if found and summary.ok:
-        verdict = f"nothing wrong ({found})"
-    kinds = [f"{count} {kind}: {meaning_of(kind)}" for kind, count in summary.kinds.items()]
+        verdict = f"no errors ({found})"
+    kinds = [f"{count} {kind}: {KINDS[kind].meaning}" for kind, count in summary.kinds.items()]
     if summary.lost_messages:
         kinds.append(f"{summary.lost_messages} messages are lost")
-    bodies = "bodies compared" if summary.bodies_checked else "bodies left out"
-    looked = (
-        f"looked at {summary.records} records in {summary.checked_bytes} bytes of log"
+    bodies = "bodies checked" if summary.bodies_checked else "bodies not checked"
+    extent = (
+        f"checked {summary.records} records in {summary.checked_bytes} bytes of log"
         f" ({summary.coverage:.1%}, {bodies}), {summary.units_checked} of {summary.units} units in"
         f" {summary.queues} queues, {summary.index_entries_checked} of {summary.index_entries}"
         f" index entries; {summary.keys_indexed} of {summary.keys} keys are indexed;"
         f" {summary.seconds} s"
     )
     head = f"{summary.path} ({STATES[summary.state]}): {verdict}"
-    return [head, *kinds, looked, *summary.notes]
+    return [head, *kinds, extent, *summary.notes]

@@ -35,7 +35,7 @@ def watch(
         Option(
             "--window",
             metavar="DUR",
-            help="Growth is measured over this much time.",
+            help="Duration over which growth is measured.",
             parse=duration_ms,
             shown="1h",
         ),
@@ -45,7 +45,7 @@ def watch(
         Option(
             "--interval",
             metavar="DUR",
-            help="Look again after this.",
+            help="Interval between measurements.",
             parse=duration_ms,
             shown="10s",
         ),
@@ -55,15 +55,15 @@ def watch(
         Option(
             "--rounds",
             metavar="N",
-            help="Look this often; on a terminal until ^C, else once.",
+            help="Number of measurements; default: endless on a terminal, else 1.",
             parse=count,
         ),
     ] = None,
 ) -> None:
     """Watch a store grow: messages and bytes per topic, hours until the disk is full.
 
-    Brokers delete at any hour from 75 percent of the disk on, delete what is not expired from 85,
-    and refuse messages from 90 (diskMaxUsedSpaceRatio and its relatives).
+    Brokers delete expired files at any hour above 75 percent disk usage, unexpired ones above 85,
+    and refuse messages above 90 (diskMaxUsedSpaceRatio and related settings).
     """
 
     if rounds is None:

@@ -142,7 +142,7 @@ class BatchMaker:
         if start < len(rows):
             yield self._plain(batch, rows[start:])
 
-    def damages(self, batch: ScanBatch) -> pa.RecordBatch | None:
+    def damage_rows(self, batch: ScanBatch) -> pa.RecordBatch | None:
         """Return one row per damaged region of a scan batch, None without any."""
         if not batch.damages:
             return None
@@ -344,6 +344,6 @@ def file_batches(
     for batch in columns.scan_columns(buf, base_offset, position, end, what=what, rows=rows):
         yield from maker.make(batch)
         if damages:
-            found: Any = maker.damages(batch)
+            found: Any = maker.damage_rows(batch)
             if found is not None:
                 yield found

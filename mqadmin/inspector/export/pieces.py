@@ -61,18 +61,18 @@ def text_pieces(store: StoreDirectory, query: Query, form: str) -> Iterator[Piec
     if form == CSV and not query.from_offset:
         yield Piece(_csv_line(list(fields())), 0, query.from_offset or 0)
     rows: list[MessageRow] = []
-    damages: list[DamageRow] = []
+    damage_rows: list[DamageRow] = []
     reached = looked = 0
     for item, found in _matching(store, query):
         rows += [row for row in found if not isinstance(row, DamageRow)]
-        damages += [row for row in found if isinstance(row, DamageRow)]
+        damage_rows += [row for row in found if isinstance(row, DamageRow)]
         looked += 1
         if item.record is not None:
             reached = item.record.physical_offset + item.record.total_size
         if len(rows) >= PIECE_ROWS or looked >= PIECE_RECORDS:
-            yield Piece(encode(rows), len(rows), reached, tuple(damages))
-            rows, damages, looked = [], [], 0
-    yield Piece(encode(rows), len(rows), reached, tuple(damages))
+            yield Piece(encode(rows), len(rows), reached, tuple(damage_rows))
+            rows, damage_rows, looked = [], [], 0
+    yield Piece(encode(rows), len(rows), reached, tuple(damage_rows))
 
 
 def _matching(

@@ -17,7 +17,7 @@ from broker.errors import RemoteProtocolError, StoreError
 from broker.store.format import config, state
 from broker.store.format.consumequeue import UNIT_SIZE
 from mqadmin.inspector.configs import BACKUP, config_rows
-from mqadmin.inspector.damage import ERROR, WARNING
+from mqadmin.inspector.damage import ERROR, NOTICE, WARNING
 from mqadmin.inspector.directory import StoreDirectory
 from mqadmin.inspector.files import read_all
 from mqadmin.inspector.loss import indexed_places
@@ -26,7 +26,7 @@ from mqadmin.inspector.rows import CheckpointRow, DamageRow, StateRow
 from mqadmin.inspector.store_manifest import NAME as QUEUE_ENDS
 from mqadmin.inspector.store_manifest import StoreManifest
 from mqadmin.inspector.verify.record_checks import RecordChecks
-from mqadmin.inspector.verify.report import NOTICE, Findings
+from mqadmin.inspector.verify.report import Findings
 from mqadmin.inspector.verify.verdict import Verdict, fresh_unit
 
 # Default of messageDelayLevel.
@@ -134,17 +134,17 @@ class ConfigChecks:
             found[str(name)] = max(count for count in counts if isinstance(count, int))
         return found
 
-    def compare(self, judge: Verdict, records: RecordChecks) -> None:
+    def compare(self, verdict: Verdict, records: RecordChecks) -> None:
         """Compare consumer offsets, delay offsets, delivery times and op records with queues."""
-        ends = queue_ends(judge)
+        ends = queue_ends(verdict)
         if self.folder is not None and self.folder.is_dir():
-            self._unknown_topics(judge)
-        topic = judge.queues.topic
+            self._unknown_topics(verdict)
+        topic = verdict.queues.topic
         for name in (config.CONSUMER_OFFSET, config.LMQ_CONSUMER_OFFSET):
-            self._consumer_offsets(name, judge, ends, topic)
+            self._consumer_offsets(name, verdict, ends, topic)
         if topic in (None, SCHEDULE_TOPIC):
-            self._delay_offsets(judge, ends)
-            self._delay_times(judge, records)
+            self._delay_offsets(verdict, ends)
+            self._delay_times(verdict, records)
         half = ends.get((TRANS_HALF_TOPIC, 0), 0)
         for physical_offset, highest in records.ops if topic is None else ():
             if highest >= half:
@@ -156,16 +156,16 @@ class ConfigChecks:
                     physical_offset=physical_offset,
                 )
 
-    def _unknown_topics(self, judge: Verdict) -> None:
-        topics = judge.topics
+    def _unknown_topics(self, verdict: Verdict) -> None:
+        topics = verdict.topics
         assert self.folder is not None
         if topics is None:
-            if config.TOPICS not in self.values and judge.states:
+            if config.TOPICS not in self.values and verdict.states:
                 known = self.folder / config.TOPICS
                 if not known.exists():
                     self.findings.add("config", known, "topics.json and its backup are missing")
             return
-        for name in sorted({item.topic for item in judge.states if item.units}):
+        for name in sorted({item.topic for item in verdict.states if item.units}):
             # 4.9 does not register the topic of op records; LMQs are not in the table.
             hidden = name == TRANS_OP_HALF_TOPIC or is_system_topic(name)
             if name not in topics and not hidden and not name.startswith(LMQ_PREFIX):
@@ -179,7 +179,7 @@ class ConfigChecks:
     def _consumer_offsets(
         self,
         name: str,
-        judge: Verdict,
+        verdict: Verdict,
         ends: dict[tuple[str, int], int],
         topic: str | None,
     ) -> None:
@@ -196,10 +196,10 @@ class ConfigChecks:
         for key, queue_id, offset in rows:
             own, _ = config.split_topic_group(key)
             end = ends.get((own, queue_id), 0)
-            known = judge.topics is None or own in judge.topics or own.startswith(LMQ_PREFIX)
+            known = verdict.topics is None or own in verdict.topics or own.startswith(LMQ_PREFIX)
             if topic not in (None, own) or not known or not isinstance(offset, int):
                 continue
-            if offset > end and not self._is_there(judge, own, queue_id, offset - 1):
+            if offset > end and not self._is_there(verdict, own, queue_id, offset - 1):
                 self.findings.add(
                     "offset",
                     path,
@@ -207,33 +207,33 @@ class ConfigChecks:
                     severity=WARNING,
                 )
 
-    def _delay_offsets(self, judge: Verdict, ends: dict[tuple[str, int], int]) -> None:
+    def _delay_offsets(self, verdict: Verdict, ends: dict[tuple[str, int], int]) -> None:
         path, value = self.values.get(config.DELAY_OFFSET, ("", {}))
         for level, offset in _table(value, "offsetTable"):
             if not str(level).isdigit() or not isinstance(offset, int):
                 continue
             queue_id = int(level) - 1
             end = ends.get((SCHEDULE_TOPIC, queue_id), 0)
-            if offset > end and not self._is_there(judge, SCHEDULE_TOPIC, queue_id, offset - 1):
+            if offset > end and not self._is_there(verdict, SCHEDULE_TOPIC, queue_id, offset - 1):
                 self.findings.add(
                     "delayOffset",
                     path,
-                    f"level {level} stands at {offset}, its queue ends at {end}",
+                    f"level {level} has offset {offset}, its queue ends at {end}",
                     severity=WARNING,
                 )
 
-    def _is_there(self, judge: Verdict, topic: str, queue_id: int, queue_offset: int) -> bool:
+    def _is_there(self, verdict: Verdict, topic: str, queue_id: int, queue_offset: int) -> bool:
         """Whether a running broker has written the unit in the meantime."""
         root = self.store.root
-        if not judge.bounds.running or root is None:
+        if not verdict.bounds.running or root is None:
             return False
         folder = root / state.CONSUMEQUEUE_DIR / topic / str(queue_id)
         return fresh_unit(folder, queue_offset) >= 0
 
-    def _delay_times(self, judge: Verdict, records: RecordChecks) -> None:
+    def _delay_times(self, verdict: Verdict, records: RecordChecks) -> None:
         """Check that delivery times of a level are storeTimestamp plus the delay of the level."""
-        told = self.settings.delay_levels
-        levels = parse_levels(told or DELAY_LEVELS)
+        configured = self.settings.delay_levels
+        levels = parse_levels(configured or DELAY_LEVELS)
         for queue_id, delays in sorted(records.delays.items()):
             named = levels[queue_id] if queue_id < len(levels) else None
             for delay, seen in sorted(delays.items()):
@@ -241,10 +241,10 @@ class ConfigChecks:
                     continue
                 # An earlier messageDelayLevel may apply: its delays are whole seconds.
                 alone = len(delays) == 1 or seen.messages > 1
-                if told is None and delay > 0 and delay % 1000 == 0 and alone:
+                if configured is None and delay > 0 and delay % 1000 == 0 and alone:
                     continue
                 self._delay_finding(
-                    judge,
+                    verdict,
                     queue_id,
                     (seen.queue_offset, seen.physical_offset),
                     f"{seen.messages} messages of level {queue_id + 1} are due {delay} ms after"
@@ -252,7 +252,7 @@ class ConfigChecks:
                 )
         for queue_id, lost in sorted(records.lost_delays.items()):
             self._delay_finding(
-                judge,
+                verdict,
                 queue_id,
                 (lost.queue_offset, lost.physical_offset),
                 f"{lost.messages} messages of level {queue_id + 1} have lost their time of delivery"
@@ -260,30 +260,30 @@ class ConfigChecks:
             )
 
     def _delay_finding(
-        self, judge: Verdict, queue_id: int, place: tuple[int, int], detail: str
+        self, verdict: Verdict, queue_id: int, place: tuple[int, int], detail: str
     ) -> None:
-        queue = judge.queues.queues.get((SCHEDULE_TOPIC.encode(), queue_id))
+        queue = verdict.queues.queues.get((SCHEDULE_TOPIC.encode(), queue_id))
         path = self.store.path if queue is None else queue.path_of(place[0])
         self.findings.add(
             "deliverTime",
             path,
             detail,
-            physical_offset=place[0] * UNIT_SIZE,
+            file_position=place[0] * UNIT_SIZE,
             length=UNIT_SIZE,
             queue=(SCHEDULE_TOPIC, queue_id),
         )
 
 
-def queue_ends(judge: Verdict) -> dict[tuple[str, int], int]:
+def queue_ends(verdict: Verdict) -> dict[tuple[str, int], int]:
     """Return the maxOffset of each queue that units or records show."""
-    ends = {(item.topic, item.queue_id): item.max_offset for item in judge.states}
-    for queue in judge.queues:
+    ends = {(item.topic, item.queue_id): item.max_offset for item in verdict.states}
+    for queue in verdict.queues:
         for run in queue.runs:
             key = (queue.topic, queue.queue_id)
             ends[key] = max(ends.get(key, 0), run.last + 1)
-    for key, end in judge.unread_ends.items():
+    for key, end in verdict.unread_ends.items():
         ends[key] = max(ends.get(key, 0), end)
-    for (topic, queue_id), absent in judge.queues.absent.items():
+    for (topic, queue_id), absent in verdict.queues.absent.items():
         name = topic.decode("utf-8", "replace")
         ends[name, queue_id] = max(ends.get((name, queue_id), 0), absent.last + 1)
     return ends
@@ -361,25 +361,25 @@ def check_queue_ends(
         )
 
 
-def count_losses(judge: Verdict, damages: list[DamageRow], *, moving: bool) -> None:
+def count_losses(verdict: Verdict, damage_rows: list[DamageRow], *, moving: bool) -> None:
     """Complete the losses: damaged bodies, then messages in queueEnds.json and the index.
 
     The last two also show messages whose ConsumeQueues are missing. ``moving`` (the store is
     running, or only a part of the log was scanned): index entries may be newer than the scan.
     """
-    losses, findings, root = judge.losses, judge.findings, judge.queues.root
-    for row in damages:
-        place = row.kind in ("crc", "propertyCrc") and judge.log.record(row.physical_offset or 0)
+    losses, findings, root = verdict.losses, verdict.findings, verdict.queues.root
+    for row in damage_rows:
+        place = row.kind in ("crc", "propertyCrc") and verdict.log.record(row.physical_offset or 0)
         if place:
             record = place[1]
             key = (record.topic.decode("utf-8", "surrogateescape"), record.queue_id)
             losses.add(key, record.queue_offset, place=record.physical_offset)
-    if root is None or moving or judge.queues.topic is not None:
+    if root is None or moving or verdict.queues.topic is not None:
         return
-    end, unplaced = judge.bounds.end, 0
-    severity = ERROR if judge.bounds.clean_stop else WARNING
+    end, unplaced = verdict.bounds.end, 0
+    severity = ERROR if verdict.bounds.clean_stop else WARNING
     for (topic, queue_id), first, count in losses.add_recorded(
-        judge.queues.recorded, queue_ends(judge), end
+        verdict.queues.recorded, queue_ends(verdict), end
     ):
         unplaced += count
         detail = f"{topic}/{queue_id} had {count} messages from queue offset {first} on: lost"
@@ -399,7 +399,7 @@ def check_state(store: StoreDirectory, row: StateRow, findings: Findings) -> Non
     lock = root / state.LOCK
     data = read_all(abort) if abort.is_file() else None
     if data is not None and data.strip() and not data.split()[0].isdigit():
-        findings.add("state", abort, f"{data[:20]!r} is no process id", severity=WARNING)
+        findings.add("state", abort, f"{data[:20]!r} is not a process id", severity=WARNING)
     if abort.exists() and not abort.is_file():
         findings.add("state", abort, "no regular file", severity=WARNING)
     # A locked file is not opened: closing it would release a POSIX lock held by this process.

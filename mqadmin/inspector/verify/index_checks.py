@@ -24,11 +24,11 @@ from broker.store.format.indexfile import (
     entry_position,
     time_diff_seconds,
 )
-from mqadmin.inspector.damage import WARNING
+from mqadmin.inspector.damage import NOTICE, WARNING
 from mqadmin.inspector.directory import StoreDirectory
 from mqadmin.inspector.files import open_bytes
 from mqadmin.inspector.verify.index_chains import Entries, chain_problems, shape_of
-from mqadmin.inspector.verify.report import NOTICE, Findings
+from mqadmin.inspector.verify.report import Findings
 
 if TYPE_CHECKING:
     from mqadmin.inspector.verify.record_checks import Key
@@ -56,7 +56,7 @@ class IndexFileCheck:
         self.entries: Entries | None = None
         self.first = self.last = -1
         self.begin_timestamp = 0
-        self.told = 0
+        self.reported = 0
         self.ordered = False
         self.told_times = False
         # Positions of the first and the last entry, once their records were scanned.
@@ -86,7 +86,7 @@ class IndexFileCheck:
             return False
         return True
 
-    def judge(self, data: bytes, *, moving: bool, running: bool) -> None:
+    def check_chains(self, data: bytes, *, moving: bool, running: bool) -> None:
         """Check header, slots and chains.
 
         ``moving``: a broker is running, or crashed and may have left an entry that the header
@@ -208,10 +208,10 @@ class IndexFileCheck:
     def _tell(
         self, kind: str, detail: str, position: int | None = None, length: int | None = None
     ) -> None:
-        self.told += 1
-        if self.told <= MAX_PER_FILE:
-            self.findings.add(kind, self.path, detail, physical_offset=position, length=length)
-        elif self.told == MAX_PER_FILE + 1:
+        self.reported += 1
+        if self.reported <= MAX_PER_FILE:
+            self.findings.add(kind, self.path, detail, file_position=position, length=length)
+        elif self.reported == MAX_PER_FILE + 1:
             self.findings.add(kind, self.path, "there is more that is wrong in this file")
 
 
@@ -273,7 +273,7 @@ class IndexChecks:
                     if not check.read(file.data):
                         continue
                     shapes[len(file)] = slots
-                    check.judge(file.data, moving=self.moving, running=live)
+                    check.check_chains(file.data, moving=self.moving, running=live)
                     kept += check.count
                     if kept > MAX_KEPT:
                         kept -= check.count
@@ -367,7 +367,9 @@ class IndexChecks:
             has, allowed = file.time_of(place, times[at], entries)
             if has not in allowed:
                 file.report_entry(
-                    place, f"says {has} s behind the file's begin, it is {min(allowed)}", entries
+                    place,
+                    f"is {has} s after the file's begin, expected {min(allowed)}",
+                    entries,
                 )
 
     def _ends(
@@ -380,14 +382,14 @@ class IndexChecks:
             (0, "beginTimestamp", file.header.begin_timestamp),
             (len(entries) - 1, "endTimestamp", file.header.end_timestamp),
         )
-        for place, name, said in ends:
+        for place, name, recorded in ends:
             time = times.get(int(entries.physical[place]))
             if not span[0] <= place < span[1] or time is None:
                 continue
             file.ends_met.add(place)
-            if time != said:
+            if time != recorded:
                 file.told_times = True
-                file.report_header(f"{name} is {said}, the record's storeTimestamp is {time}")
+                file.report_header(f"{name} is {recorded}, the record's storeTimestamp is {time}")
 
     def _not_covered(self, physical: Any, covered: bytearray) -> None:
         at = covered.find(0)
@@ -442,8 +444,8 @@ class IndexChecks:
             self.findings.add(
                 "stale",
                 file.path,
-                f"{count} entries lead behind the end of the log at {end}",
-                physical_offset=entry_position(entries.number_of(low), file.slots),
+                f"{count} entries point past the end of the log at {end}",
+                file_position=entry_position(entries.number_of(low), file.slots),
                 severity=NOTICE,
             )
 

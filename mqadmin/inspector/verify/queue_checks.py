@@ -432,7 +432,5 @@ class QueueTable:
     def _file_finding(
         self, key: tuple[str, int], path: Path, detail: str, at: int | None = None
     ) -> bool:
-        self.findings.add(
-            "queueFiles", path, detail, physical_offset=at, severity=WARNING, queue=key
-        )
+        self.findings.add("queueFiles", path, detail, file_position=at, severity=WARNING, queue=key)
         return False

@@ -22,12 +22,12 @@ from broker.store.format import consumequeue
 from broker.store.format.commitlog import LogRecord
 from broker.store.format.consumequeue import peek_tags
 from broker.store.format.indexfile import key_hash, peek_message_keys, topic_prefix
-from mqadmin.inspector.damage import WARNING
+from mqadmin.inspector.damage import NOTICE, WARNING
 from mqadmin.inspector.files import FileBytes
 from mqadmin.inspector.log import LogReader
 from mqadmin.inspector.verify.log_walk import Selection, lmq_enabled, messages_in
 from mqadmin.inspector.verify.queue_checks import MissingQueue, Queue, QueueTable
-from mqadmin.inspector.verify.report import NOTICE, Findings
+from mqadmin.inspector.verify.report import Findings
 
 SCHEDULE: Final = SCHEDULE_TOPIC.encode()
 HALF: Final = TRANS_HALF_TOPIC.encode()
@@ -207,7 +207,7 @@ class RecordChecks:
             self.findings.add(
                 "unit",
                 path,
-                f"the unit of queue offset {wanted.queue_offset} says " + "; ".join(wrong),
+                f"the unit of queue offset {wanted.queue_offset}: " + "; ".join(wrong),
                 physical_offset=record.physical_offset,
                 queue=(queue.topic, queue.queue_id),
             )
@@ -215,18 +215,21 @@ class RecordChecks:
     def check_commit(self, file: FileBytes, record: LogRecord) -> None:
         """Check that a committed message points to a half message with the same uniqKey.
 
+        Offset 0 is also the value of records without a half message: copies made by retries and
+        delays keep the bits, and a client may set them in a plain send.
+
         **Source:** RocketMQ ``EndTransactionProcessor#endMessageTransaction``.
         """
         at = record.prepared_transaction_offset
         least = self.log.min_offset
-        if least is None or at < least:
-            return  # the half message has expired
+        if at == 0 or least is None or at < least:
+            return  # no half message, or one that has expired
         place = self.log.record(at)
         wrong = None
         if place is None:
             wrong = f"no record begins at its half message's physical offset {at}"
         elif place[1].topic != HALF:
-            wrong = f"the record at its half message's physical offset {at} is no half message"
+            wrong = f"the record at its half message's physical offset {at} is not a half message"
         else:
             own = peek_property(record.properties, b"UNIQ_KEY")
             half = peek_property(place[1].properties, b"UNIQ_KEY")
@@ -248,7 +251,7 @@ class RecordChecks:
             self.findings.add(
                 "transaction",
                 file.path,
-                f"op record: {body[:40]!r} is no list of queue offsets",
+                f"op record: {body[:40]!r} is not a list of queue offsets",
                 physical_offset=record.physical_offset,
                 length=record.total_size,
             )

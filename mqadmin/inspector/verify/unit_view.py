@@ -107,8 +107,8 @@ class UnitView:
         latest = np.maximum.accumulate(np.where(good, numbers, -1))
         earlier = np.concatenate(([-1], latest[:-1]))
         before = np.where(earlier >= 0, physical[earlier], self._before)
-        begun = np.logical_or.accumulate(real) if not self.units else np.ones(len(units), bool)
-        strange = (real & ~good) | (good & (physical <= before)) | empty | (filler & begun)
+        started = np.logical_or.accumulate(real) if not self.units else np.ones(len(units), bool)
+        strange = (real & ~good) | (good & (physical <= before)) | empty | (filler & started)
         for at in np.flatnonzero(strange).tolist():
             unit = ConsumeQueueUnit(int(physical[at]), int(size[at]), int(units["tags"][at]))
             self.odd.append(Anomaly(file.first + at, unit, seen=bool(good[at])))

@@ -22,7 +22,7 @@ from broker.store.format.consumequeue import (
     place_of,
 )
 from broker.store.format.state import CONSUMEQUEUE_DIR
-from mqadmin.inspector.damage import ERROR, WARNING
+from mqadmin.inspector.damage import ERROR, NOTICE, WARNING
 from mqadmin.inspector.log import LogReader
 from mqadmin.inspector.loss import LossTally
 from mqadmin.inspector.queues import belongs
@@ -37,7 +37,7 @@ from mqadmin.inspector.verify.queue_checks import (
 )
 from mqadmin.inspector.verify.record_checks import tags_code
 from mqadmin.inspector.verify.recreated_topics import Recreations
-from mqadmin.inspector.verify.report import NOTICE, Findings, QueueState
+from mqadmin.inspector.verify.report import Findings, QueueState
 from mqadmin.inspector.verify.unit_view import Anomaly, UnitView
 
 MAX_MISMATCHES: Final = 10_000
@@ -114,7 +114,7 @@ class Verdict:
 
     def _classic(self, queue: Queue, odd: list[Anomaly], state: QueueState, first: int) -> None:
         self.states.append(state)
-        told: list[tuple[int, int]] = []
+        reported: list[tuple[int, int]] = []
         for run in queue.runs:
             if self.recreated.take_run(queue, run, state, first):
                 continue
@@ -122,12 +122,12 @@ class Verdict:
                 self.recreated.note_first(queue.topic, run.first_physical)
             for part in self._split_seen(queue, run):
                 self._record_side(queue, part, state)
-                told.append((part.first, part.last))
+                reported.append((part.first, part.last))
         holes: list[Anomaly] = []
         bridges = self._filler_units(queue, odd)
         for unit in odd:
             at = unit.queue_offset
-            if at in bridges or any(low <= at <= high for low, high in told):
+            if at in bridges or any(low <= at <= high for low, high in reported):
                 continue
             if unit.unit.size in (0, PRE_BLANK_SIZE):
                 holes.append(unit)
@@ -136,7 +136,7 @@ class Verdict:
         self._lost(queue)
         self._holes(queue, holes)
         for begin, end in self._empty_ends[queue.topic, queue.queue_id]:
-            if not any(low < end and begin <= high for low, high in told):
+            if not any(low < end and begin <= high for low, high in reported):
                 self._hole(queue, begin, end - begin)
 
     def _look(self, queue: Queue) -> tuple[list[Anomaly], QueueState, int]:
@@ -191,25 +191,25 @@ class Verdict:
                 queue.path_of(run.first),
                 f"{_name(queue)}: the units of {run.records} records with {span} are of others"
                 + _log_place(run.first_physical),
-                physical_offset=at,
+                file_position=at,
                 length=length,
             )
         elif run.code == MISSING:
             self._missing(queue, run, state)
         else:
             unit = queue.unit(run.first)
-            says = (
+            prefix = (
                 ""
                 if unit is None or run.records > 1
-                else f": it says physical offset {unit.physical_offset}, size {unit.size}"
+                else f": it has physical offset {unit.physical_offset}, size {unit.size}"
             )
             self.findings.add(
                 "unit",
                 queue.path_of(run.first),
-                f"{_name(queue)}: {run.records} units at {span} do not lead to their records"
+                f"{_name(queue)}: {run.records} units at {span} do not point to their records"
                 + _log_place(run.first_physical)
-                + says,
-                physical_offset=at,
+                + prefix,
+                file_position=at,
                 length=length,
                 queue=(queue.topic, queue.queue_id),
             )
@@ -231,7 +231,7 @@ class Verdict:
             queue.path_of(run.first),
             f"{_name(queue)}: no units for {run.records} records with {_span(run)}"
             + _log_place(run.first_physical),
-            physical_offset=run.first * UNIT_SIZE,
+            file_position=run.first * UNIT_SIZE,
             length=run.records * UNIT_SIZE,
             severity=severity,
             queue=(queue.topic, queue.queue_id),
@@ -268,7 +268,7 @@ class Verdict:
                 queue.path_of(wrong[0]),
                 f"{_name(queue)}: {len(wrong)} units from queue offset {wrong[0]} have a tags code"
                 f" that is not their record's (the first: {unit.tags_code})",
-                physical_offset=wrong[0] * UNIT_SIZE,
+                file_position=wrong[0] * UNIT_SIZE,
                 length=UNIT_SIZE,
                 queue=(queue.topic, queue.queue_id),
             )
@@ -296,13 +296,13 @@ class Verdict:
         at = odd.queue_offset * UNIT_SIZE
         path = queue.path_of(odd.queue_offset)
         key = (queue.topic, queue.queue_id)
-        says = f"{_name(queue)}: the unit at queue offset {odd.queue_offset}"
+        prefix = f"{_name(queue)}: the unit at queue offset {odd.queue_offset}"
         if odd.seen:
             self.findings.add(
                 "order",
                 path,
-                f"{says} leads back in the log, to {unit.physical_offset}",
-                physical_offset=at,
+                f"{prefix} points back in the log, to {unit.physical_offset}",
+                file_position=at,
                 length=UNIT_SIZE,
                 queue=key,
             )
@@ -327,40 +327,40 @@ class Verdict:
                     self.losses.add(key, odd.queue_offset, place=unit.physical_offset)
                 return  # the scan has reported the corruption of its record
             if found is not None:
-                self._other_record(queue, odd, found[1], says)
+                self._other_record(queue, odd, found[1], prefix)
                 return
         self.losses.add(key, odd.queue_offset)
         self.findings.add(
             "unit",
             path,
-            f"{says} leads to physical offset {unit.physical_offset}, size {unit.size}:"
-            " no record begins there",
-            physical_offset=at,
+            f"{prefix} points to physical offset {unit.physical_offset}, size {unit.size}:"
+            " no record starts there",
+            file_position=at,
             length=UNIT_SIZE,
             queue=(queue.topic, queue.queue_id),
         )
 
-    def _other_record(self, queue: Queue, odd: Anomaly, record: LogRecord, says: str) -> None:
+    def _other_record(self, queue: Queue, odd: Anomaly, record: LogRecord, prefix: str) -> None:
         """Report a unit that points to a record of another topic, queue or queue offset."""
         unit = odd.unit
         if record.physical_offset < self.recreated.deleted.get(record.topic, 0):
-            what = "a message that was deleted with its topic"
+            target = "a message that was deleted with its topic"
         else:
             alone = self._is_alone(queue, odd.queue_offset)
             if alone and record.total_size == unit.size and len(self.mismatches) < MAX_MISMATCHES:
                 self.mismatches.append(
                     Mismatch(queue.topic, queue.queue_id, odd.queue_offset, unit.physical_offset)
                 )
-            what = (
+            target = (
                 f"a record of {record.topic.decode('utf-8', 'replace')}/{record.queue_id} with"
                 f" queue offset {record.queue_offset} and {record.total_size} bytes, transaction"
-                f" type {record.sys_flag & TRANSACTION_MASK:#x}; it says {unit.size} bytes"
+                f" type {record.sys_flag & TRANSACTION_MASK:#x}; the unit has size {unit.size}"
             )
         self.findings.add(
             "unit",
             queue.path_of(odd.queue_offset),
-            f"{says} leads to {what}",
-            physical_offset=odd.queue_offset * UNIT_SIZE,
+            f"{prefix} points to {target}",
+            file_position=odd.queue_offset * UNIT_SIZE,
             length=UNIT_SIZE,
             queue=(queue.topic, queue.queue_id),
         )
@@ -387,7 +387,7 @@ class Verdict:
             f"{_name(queue)}: {len(offsets)} messages with {_offsets(offsets[0], offsets[-1])} are"
             f" lost: their units lead past the end of the log, which is at {self.bounds.end}",
             severity=severity,
-            physical_offset=offsets[0] * UNIT_SIZE,
+            file_position=offsets[0] * UNIT_SIZE,
             length=len(offsets) * UNIT_SIZE,
             queue=(queue.topic, queue.queue_id),
         )
@@ -427,9 +427,9 @@ class Verdict:
             self.findings.add(
                 "bridge",
                 queue.path_of(last),
-                f"{_name(queue)}: {len(found)} units up to queue offset {last} stand for lost"
-                " messages and lead to the next one",
-                physical_offset=last * UNIT_SIZE,
+                f"{_name(queue)}: {len(found)} units up to queue offset {last} replace lost"
+                " messages and point to the next one",
+                file_position=last * UNIT_SIZE,
                 severity=NOTICE,
             )
         return found
@@ -449,7 +449,7 @@ class Verdict:
             "unitHole",
             queue.path_of(first),
             f"{_name(queue)}: {count} empty units from queue offset {first} on",
-            physical_offset=first * UNIT_SIZE,
+            file_position=first * UNIT_SIZE,
             length=count * UNIT_SIZE,
             queue=(queue.topic, queue.queue_id),
         )
@@ -480,7 +480,7 @@ class Verdict:
             self.findings.add(
                 kind,
                 path,
-                f"{_name(queue)}: the unit of queue offset {base} leads to physical offset"
+                f"{_name(queue)}: the unit of queue offset {base} points to physical offset"
                 f" {unit.physical_offset}, size {unit.size}: not its record",
                 severity=severity,
                 queue=key,
@@ -526,7 +526,7 @@ class Verdict:
             f"{topic}/{queue_id} has no ConsumeQueue, the log holds {absent.records} of its"
             f" messages (queue offsets {absent.first} to {absent.last})"
             + _log_place(absent.first_physical),
-            physical_offset=absent.first * UNIT_SIZE,
+            file_position=absent.first * UNIT_SIZE,
             length=(absent.last - absent.first + 1) * UNIT_SIZE,
             severity=WARNING if undispatched else ERROR,
             queue=(topic, queue_id),

@@ -29,7 +29,7 @@ from broker.errors import RemoteProtocolError
 from broker.store.format import state
 from broker.store.format.commitlog import check_record
 from broker.store.format.consumequeue import UNIT_SIZE, UNIT_STRUCT
-from mqadmin.inspector.damage import AT_END, ERROR, LAST_MS, WARNING, found
+from mqadmin.inspector.damage import AT_END, ERROR, LAST_MS, NOTICE, WARNING, found
 from mqadmin.inspector.directory import (
     CHECKPOINT,
     COMMITLOG,
@@ -56,7 +56,7 @@ from mqadmin.inspector.verify.index_checks import IndexChecks, plain_columns
 from mqadmin.inspector.verify.log_walk import ColumnWalk, has_columns
 from mqadmin.inspector.verify.queue_checks import OpenFiles, QueueTable
 from mqadmin.inspector.verify.record_checks import RecordChecks
-from mqadmin.inspector.verify.report import NOTICE, Findings, QueueState, VerifySummary
+from mqadmin.inspector.verify.report import Findings, QueueState, VerifySummary
 from mqadmin.inspector.verify.verdict import Bounds, Mismatch, Verdict
 
 Progress = Callable[[str, int, int], None]
@@ -192,14 +192,14 @@ class _Run:
             topics = None if config is None else config.topics()
             if self.topic is not None and not self.alone:
                 queues.matched_end = max(queues.matched_end, self._dispatched_end(walk.end))
-            judge = Verdict(queues, log, self.findings, bounds, topics)
-            judge.damaged, judge.unreadable = self.damaged, self.unreadable
+            verdict = Verdict(queues, log, self.findings, bounds, topics)
+            verdict.damaged, verdict.unreadable = self.damaged, self.unreadable
             if not self.alone:
-                judge.run(self._judged)
-                count_losses(judge, self.log_damages, moving=running or self.start > 0)
+                verdict.run(self._queue_progress)
+                count_losses(verdict, self.log_damages, moving=running or self.start > 0)
         if config is not None:
             self._finish_index(index, config, bounds)
-            config.compare(judge, records)
+            config.compare(verdict, records)
             self._check_only_file(config.settings, queues.recorded)
             check_state(store, markers, self.findings)
             if not running and (records.records or not self.start):
@@ -207,7 +207,7 @@ class _Run:
             if state_word == "clean":
                 check_queue_ends(store, queues.recorded, self.findings, walk.end)
         queues.close()
-        summary = self._summary(walk, records, judge, index)
+        summary = self._summary(walk, records, verdict, index)
         summary.state = state_word
         summary.checkpoint = row
         summary.seconds = round(time.monotonic() - began, 3)
@@ -217,12 +217,12 @@ class _Run:
             summary=summary,
             damages=self.log_damages,
             broken_queues=self.findings.broken_queues,
-            lagging_queues=judge.behind,
+            lagging_queues=verdict.behind,
             newest_timestamp=records.newest_timestamp,
-            queues=judge.states,
-            mismatches=judge.mismatches,
+            queues=verdict.states,
+            mismatches=verdict.mismatches,
             losses=summary.lost,
-            deleted=judge.recreated.deleted,
+            deleted=verdict.recreated.deleted,
         )
 
     def _checkpoint(self) -> CheckpointRow | None:
@@ -298,7 +298,7 @@ class _Run:
                 row = found(
                     "magic",
                     str(file.path),
-                    "the file lies behind the end of the log and is not empty",
+                    "the file is past the end of the log and not empty",
                     physical_offset=file.start,
                     length=file.length,
                     severity=WARNING,
@@ -315,7 +315,7 @@ class _Run:
             self.findings.add(
                 "fileSize",
                 files[-1].path,
-                "the file ends right behind a record, without a blank record: it was cut here",
+                "the file ends after a record, without a blank record: it was truncated here",
                 physical_offset=end,
                 severity=WARNING,
             )
@@ -328,13 +328,13 @@ class _Run:
 
     def _check_only_file(self, settings: Settings, recorded: StoreManifest) -> None:
         """Compare the length of a single CommitLog file with broker.conf or queueEnds.json."""
-        told = settings.number("mappedFileSizeCommitLog") or recorded.file_sizes[0]
+        configured = settings.number("mappedFileSizeCommitLog") or recorded.file_sizes[0]
         files = self.store.log_files()
-        if len(files) != 1 or not files[0].length or files[0].length == told:
+        if len(files) != 1 or not files[0].length or files[0].length == configured:
             return
         length = files[0].length
-        if told:
-            why = f"broker.conf or queueEnds.json say {told}"
+        if configured:
+            why = f"the length in broker.conf or queueEnds.json is {configured}"
         elif length % _PAGE:
             why = "a broker starts on it only if that is its mappedFileSizeCommitLog"
         else:
@@ -344,7 +344,7 @@ class _Run:
             files[0].path,
             f"the file has {length} bytes, {why}",
             physical_offset=files[0].start + length,
-            severity=WARNING if told else NOTICE,
+            severity=WARNING if configured else NOTICE,
         )
 
     def _readable(self) -> list[LogFile]:
@@ -434,7 +434,7 @@ class _Run:
     def _report(self, end: int) -> None:
         self.progress("log", end, self.log_bytes)
 
-    def _judged(self, length: int) -> None:
+    def _queue_progress(self, length: int) -> None:
         self.done += length
         self.progress("queues", self.done, 0)
 
@@ -458,14 +458,14 @@ class _Run:
     # --- the summary ----------------------------------------------------------------------------
 
     def _summary(
-        self, walk: LogWalk, records: RecordChecks, judge: Verdict, index: IndexChecks
+        self, walk: LogWalk, records: RecordChecks, verdict: Verdict, index: IndexChecks
     ) -> VerifySummary:
         self._end_moved()
         begin = max(walk.min_offset, self.start)
         whole = max(walk.end - walk.min_offset, 0)
         checked = max(walk.end - begin, 0)
         findings = self.findings
-        lost = judge.losses.rows()
+        lost = verdict.losses.rows()
         return VerifySummary(
             path=str(self.path),
             ok=not findings.damaged,
@@ -478,11 +478,11 @@ class _Run:
             damaged_bytes=self.damaged_bytes,
             coverage=round(checked / whole, 4) if whole else 1.0,
             records=records.records,
-            queues=len(judge.states),
-            units=judge.units,
-            units_checked=judge.units_checked,
-            before_recreation=judge.recreated.records + judge.queues.deleted.records,
-            not_yet_dispatched=judge.not_yet_dispatched,
+            queues=len(verdict.states),
+            units=verdict.units,
+            units_checked=verdict.units_checked,
+            before_recreation=verdict.recreated.records + verdict.queues.deleted.records,
+            not_yet_dispatched=verdict.not_yet_dispatched,
             index_files=index.present,
             index_entries=index.entries,
             index_entries_checked=index.entries_checked,
@@ -505,7 +505,7 @@ class _Run:
         if not self.options.check_crc:
             self.notes.append("bodies were not compared with their checksums (--fast)")
         if self.alone:
-            self.notes.append("files outside a store are judged by themselves")
+            self.notes.append("files outside a store are checked separately")
         elif config is not None and (config.folder is None or not config.folder.is_dir()):
             self.notes.append("there is no config/ folder to compare with")
         if config is not None and config.settings.index_enabled is False:

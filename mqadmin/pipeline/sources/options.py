@@ -31,7 +31,7 @@ class RowFilter:
         return self != RowFilter()
 
     def covers(self, physical_offset: int) -> bool:
-        """Whether a physical offset lies within the selected physical offsets."""
+        """Whether a physical offset is within the selected physical offsets."""
         return (self.from_offset is None or physical_offset >= self.from_offset) and (
             self.to_offset is None or physical_offset < self.to_offset
         )

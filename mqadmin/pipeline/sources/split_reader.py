@@ -81,10 +81,10 @@ def read_split(
         return
     keep = (lambda batch: matching_rows(rows, batch, view)) if rows.is_selective() else None
     maker = BatchMaker(view, names, store=split.store, keep=keep)
-    with_damages = option_true(options, "damages")
+    with_damage = option_true(options, "damages")
     for batch in split_batches(split, view, names, options):
         yield from maker.make(batch)
-        if with_damages and batch.damages:
+        if with_damage and batch.damages:
             yield from damage_rows(batch, maker, rows)
 
 
@@ -192,7 +192,7 @@ def damage_rows(batch: ScanBatch, maker: BatchMaker, rows: RowFilter) -> Iterato
             )
         )
     ]
-    found = maker.damages(batch)
+    found = maker.damage_rows(batch)
     if found is not None:
         yield found
 
@@ -206,7 +206,7 @@ def is_blank_at(view: Any, position: int) -> bool:
 
 
 def has_successor(split: Split, length: int) -> bool:
-    """Whether the next file begins with a record: nothing is appended to this one any more."""
+    """Whether the next file starts with a record: nothing is appended to this one any more."""
     path = Path(split.path).with_name(file_name(split.base + length))
     if not path.exists():
         return False

@@ -51,8 +51,8 @@ class StoreSource(DataSource):
         with annotated_errors():
             names = option_columns(self.options, tuple(COLUMN_TYPES), NAME)
         if names is None:
-            with_damages = option_true(self.options, "damages")
-            names = [name for name in COLUMN_TYPES if name != "damage" or with_damages]
+            with_damage = option_true(self.options, "damages")
+            names = [name for name in COLUMN_TYPES if name != "damage" or with_damage]
         return ", ".join(f"{name} {COLUMN_TYPES[name]}" for name in names)
 
     def reader(self, schema: StructType) -> StoreReader:

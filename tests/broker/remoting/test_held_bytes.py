@@ -189,7 +189,9 @@ def test_a_connection_closed_between_slices_serves_no_more(
     run(main())
 
 
-def test_a_request_above_the_lag_limit_is_reported(run, attach, frames, slow_clock, caplog) -> None:
+def test_a_request_above_the_lag_limit_is_reported(
+    run, attach, frames, turns, slow_clock, caplog
+) -> None:
     async def main() -> None:
         def handler(_, command: RemotingCommand) -> RemotingCommand:
             slow_clock[0] += command.opaque / 1000
@@ -199,6 +201,7 @@ def test_a_request_above_the_lag_limit_is_reported(run, attach, frames, slow_clo
         connection, _ = attach(endpoint)
         connection.data_received(frames(numbered(49)))
         assert endpoint.lag.longest_ms == 0
+        await turns()
         connection.data_received(frames(numbered(70)))
         assert endpoint.lag.longest_ms == pytest.approx(70)
 
@@ -206,3 +209,63 @@ def test_a_request_above_the_lag_limit_is_reported(run, attach, frames, slow_clo
     assert [line for line in caplog.messages if "held up" in line] == [
         "broker: SEND_MESSAGE (10) held up the loop for 70 ms"
     ]
+
+
+def test_many_busy_peers_together_take_one_share_of_an_iteration(
+    run, attach, frames, slow_clock
+) -> None:
+    """Ten peers of 10 ms each do not make an iteration of 100 ms, and none is passed over."""
+
+    async def main() -> None:
+        order: list[int] = []
+        rounds: list[list[int]] = []
+
+        def handler(peer, command: RemotingCommand) -> RemotingCommand:
+            order.append(command.opaque)
+            slow_clock[0] += 0.004
+            return response(command)
+
+        endpoint = Endpoint({CODE: handler})
+        peers = [attach(endpoint, ("127.0.0.1", port))[0] for port in range(10)]
+        for number, connection in enumerate(peers):
+            connection.data_received(frames(*(numbered(number * 10 + n) for n in range(6))))
+        while len(order) < 60:
+            rounds.append(order[sum(map(len, rounds)) :])
+            await asyncio.sleep(0)
+        rounds.append(order[sum(map(len, rounds)) :])
+        assert all(len(served) * 0.004 <= 0.02 + 2 * 0.004 for served in rounds), rounds
+        first = [opaque for opaque in order if opaque % 10 == 0]
+        assert first == [number * 10 for number in range(10)]
+        assert max(order.index(number * 10) for number in range(10)) < 30, "before second slices"
+        for number in range(10):
+            mine = [opaque for opaque in order if opaque // 10 == number]
+            assert mine == sorted(mine)
+
+    run(main())
+
+
+def test_the_share_of_an_iteration_is_whole_again_in_the_next_one(
+    run, attach, frames, turns, slow_clock
+) -> None:
+    async def main() -> None:
+        seen: list[int] = []
+
+        def handler(_, command: RemotingCommand) -> RemotingCommand:
+            seen.append(command.opaque)
+            slow_clock[0] += 0.03
+            return response(command)
+
+        endpoint = Endpoint({CODE: handler})
+        one, _ = attach(endpoint, ("127.0.0.1", 1))
+        two, transport = attach(endpoint, ("127.0.0.1", 2))
+        one.data_received(frames(numbered(1)))
+        two.data_received(frames(numbered(2)))
+        assert seen == [1]
+        assert not transport.reading
+        await turns()
+        assert seen == [1, 2]
+        assert transport.reading
+        one.data_received(frames(numbered(3)))
+        assert seen == [1, 2, 3]
+
+    run(main())

@@ -20,12 +20,24 @@ from broker.remoting.protocol.framing import FrameDecoder, encode_frame
 from broker.remoting.protocol.rpc import Access
 from broker.server.context import BrokerContext
 from broker.server.persistence import ConfigStore
+from broker.server.pop.assignment.route_lookup import RouteLookup
+from broker.server.pop.files import PopFiles
+from broker.server.pop.processor.table import make_handlers as pop_handlers
+from broker.server.pop.processor.table import make_service
+from broker.server.pop.timers import WaitingTopics
+from broker.server.pop.wheel_timer import WheelTimer
 from broker.server.processor.pull import PullMessageProcessor
 from broker.server.processor.table import make_handlers
 from broker.server.schedule import ScheduleMessageService
 from broker.server.settings import Settings
+from broker.server.table_writer import run_in_place
+from broker.server.timer.timer_service import TimerService
+from broker.server.transaction.bridge import TransactionalMessageBridge
+from broker.server.transaction.service import TransactionalMessageService
 from broker.store.config import parse_delay_levels
 from broker.store.message_store import MessageStore
+from broker.store.timer.timer_message_store import TimerMessageStore
+from tests.support.simulated_timer import SimulatedTimer
 
 SMALL_STORE = {
     "mappedFileSizeCommitLog": str(256 * 1024),
@@ -43,6 +55,7 @@ class FakeConnection:
         self.remote_host = encode_address(address)
         self.access = Access.ADMINISTRATOR
         self.closed = False
+        self.paused = False
         self.attrs: dict[str, Any] = {}
         self.sent: list[Any] = []
         self.calls: list[tuple[RemotingCommand, float]] = []
@@ -79,6 +92,24 @@ class FakeConnection:
         return [decode(frame) for frame in self.sent]
 
 
+class FakeRouteClient:
+    """Answers route requests of the broker; without ``addresses`` there is no name server."""
+
+    def __init__(self) -> None:
+        self.addresses: list[str] = []
+        self.answer: RemotingCommand | Exception | None = None
+        self.calls = 0
+
+    async def call(
+        self, address: str, command: RemotingCommand, timeout_ms: float = 3000
+    ) -> RemotingCommand:
+        self.calls += 1
+        if isinstance(self.answer, Exception):
+            raise self.answer
+        assert self.answer is not None, "the test gave no answer"
+        return self.answer
+
+
 def decode(frame: Any) -> RemotingCommand:
     """A command, bytes or list of buffers as the command a peer would read."""
     if isinstance(frame, RemotingCommand):
@@ -94,9 +125,24 @@ class Desk:
 
     def __init__(self, folder: Path, properties: dict[str, str]) -> None:
         self.clock = ManualClock()
+        self.connection = FakeConnection()
         self.settings = Settings(
             {**SMALL_STORE, **properties, "storePathRootDir": str(folder / "store")}
         )
+        self._open()
+
+    def restart(self) -> None:
+        """Stop in order and start again; clients and their connection are gone."""
+        assert self.context.transactions is not None
+        assert self.context.transactions.write_all_ops()
+        assert self.context.files is not None
+        self.context.files.save_progress(self.context)
+        self.store.shutdown()
+        self.connection = FakeConnection()
+        self._open()
+        self.context.files.load(self.context)
+
+    def _open(self) -> None:
         self.turn: list[Callable[[], None]] = []
         self.deferred = False
         self.announced: list[list[str]] = []
@@ -105,18 +151,53 @@ class Desk:
         self.store.start()
         self.context = BrokerContext(self.settings, self.store, self.clock)
         self.context.soon = self._defer
-        self.context.files = ConfigStore(self.settings.store.root, self.store.disk)
+        self.context.files = ConfigStore(
+            self.settings.store.root,
+            self.store.disk,
+            lmq_enabled=self.settings.store.enable_lmq,
+        )
         self.context.announce = self._announce
         self.context.delays = ScheduleMessageService(
             self.store, self.clock, parse_delay_levels(self.settings.store.message_delay_level)
         )
+        self.context.transactions = TransactionalMessageService(
+            TransactionalMessageBridge(
+                self.store, self.context.offsets, self.clock, lambda: self.context.store_host
+            ),
+            self.clock,
+            lambda: self.context.config,
+            lambda: self.context.delays,
+        )
+        if self.settings.store.timer_wheel_enable:
+            timers = TimerMessageStore(self.store)
+            timers.load(clean=True)
+            self.context.timers = TimerService(timers, self.clock, 1_000, run_in_place)
         self.pulls = PullMessageProcessor(self.context)
         self.context.on_wake = self.pulls.arrived
-        self.handlers = make_handlers(self.context, self.pulls)
+        self.timer = SimulatedTimer(self.store, self.clock)
+        self.wheel_timer = WheelTimer(self.store)
+        self.wheel_timer.attach(self.timer)
+        self.pop_service = make_service(self.context, self.wheel_timer)
+        self.context.pop = self.pop_service
+        self.route_client = FakeRouteClient()
+        routes = RouteLookup(
+            self.route_client,
+            self.clock,
+            lambda: self.route_client.addresses,
+            self.context.topics.get,
+            lambda: self.context.config.broker_name,
+        )
+        self.handlers = {
+            **make_handlers(self.context, self.pulls),
+            **pop_handlers(self.context, self.pop_service, routes),
+        }
         self.context.topics.add_system_topics()
         self.context.groups.add_preset_groups()
+        self.pop_files = PopFiles(self.settings.store.root, self.store.disk)
+        self.pop_files.load(self.pop_service)
+        self.pop_service.revive.load()
         self.store.add_arriving_listener(self._arrived, self.context.holds.topics)
-        self.connection = FakeConnection()
+        self.store.add_arriving_listener(self._pop_arrived, WaitingTopics(self.pop_service))
 
     def _defer(self, call: Callable[[], None]) -> None:
         if self.deferred:
@@ -131,6 +212,20 @@ class Desk:
         woken = self.context.holds.arrived(topic, queue_id, max_offset, tags_code, properties)
         if woken:
             self.pulls.arrived(woken)
+
+    def _pop_arrived(self, topic, queue_id, _, tags_code, __, properties) -> None:
+        # A pop writes its check point, which a listener of the dispatch must not do.
+        self.turn.append(lambda: self.pop_service.arrived(topic, queue_id, tags_code, properties))
+
+    def advance(self, ms: int, step_ms: int = 100) -> None:
+        """Let time pass: timers deliver, check points are written and decided, requests expire."""
+        for _ in range(0, ms, step_ms):
+            self.clock.advance(step_ms)
+            self.timer.run()
+            while self.pop_service.run() == 0:
+                pass
+            self.pop_service.expire()
+            self.end_turn()
 
     def end_turn(self) -> None:
         """Run the deferred calls until none is left."""
@@ -163,7 +258,10 @@ class Desk:
         command = request(code, fields, body, oneway=oneway)
         command.version = version
         command.language = language
-        return asyncio.run(_handled(self.handlers[code], connection or self.connection, command))
+        answer = asyncio.run(_handled(self.handlers[code], connection or self.connection, command))
+        if not self.deferred:
+            self.end_turn()
+        return answer
 
     def ask(self, code: int, ext: dict[str, Any] | None = None, body: bytes = b"", **how: Any):
         """The answer as a client reads it, None when there is none (yet)."""
@@ -252,6 +350,8 @@ def make_desk(tmp_path: Path) -> Iterator[Callable[..., Desk]]:
     yield make
     for desk in desks:
         desk.end_turn()
+        if desk.context.timers is not None:
+            desk.context.timers.timers.shutdown()
         desk.store.shutdown()
         root = Path(desk.settings.store.root)
         assert not (root / "abort").exists(), "the store did not stop cleanly"

@@ -478,7 +478,7 @@ def test_tables_that_cannot_be_written_do_not_stop_the_broker(
 def test_unknown_code_is_not_supported(world, run) -> None:
     async def main() -> None:
         async with world() as it:
-            for code in (RequestCode.END_TRANSACTION, RequestCode.POP_MESSAGE, 9999):
+            for code in (RequestCode.POP_ROLLBACK, 9999):
                 answer = await it.peer().ask(code)
                 assert answer.code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED
                 assert str(code) in answer.remark
@@ -590,7 +590,7 @@ def test_findings_of_recovery_are_logged(caplog) -> None:
         RecoveryReport(
             clean=False,
             scanned_bytes=99,
-            damages=[damage],
+            damaged_regions=[damage],
             removed_files=["index/1"],
             notes=["sizes differ"],
         )
@@ -626,5 +626,35 @@ def test_periodic_work_writes_offsets_and_drops_silent_clients(world, run) -> No
             assert context.consumers.get("G1") is None
             assert context.producers.get("P1") == []
             assert (Path(it.settings.store.root) / "config" / "consumerOffset.json").exists()
+
+    run(main())
+
+
+def test_an_append_that_the_disk_held_up_rejects_the_waiting_sends(tmp_path: Path, run) -> None:
+    """Sends that were received meanwhile fail at once with SYSTEM_BUSY, other requests do not."""
+
+    async def main() -> None:
+        settings = Settings(
+            {"storePathRootDir": str(tmp_path), "osPageCacheBusyTimeOutMills": "1500"}
+        )
+        controller = BrokerController(settings, listen=ANY)
+        await controller.start()
+        server = controller.context.server
+        assert server is not None
+        try:
+            server.slow(RequestCode.SEND_MESSAGE_V2, 1.4)
+            assert server.lanes["send"].rejecting == ""
+            server.slow(RequestCode.PULL_MESSAGE, 9.0)
+            assert server.lanes["send"].rejecting == ""
+            server.slow(RequestCode.SEND_MESSAGE_V2, 1.5)
+            assert server.lanes["send"].rejecting != ""
+            assert server.lanes["pull"].rejecting == ""
+            while server.lanes["send"].rejecting:
+                await asyncio.sleep(0)
+            peer = Peer(controller.addresses[0])
+            await peer.send()
+            await peer.client.close()
+        finally:
+            await controller.close()
 
     run(main())

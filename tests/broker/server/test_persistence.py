@@ -67,6 +67,22 @@ def test_writing_works_on_a_copy(desk) -> None:
     assert desk.context.offsets.changed
 
 
+def test_offsets_and_delays_are_written_at_their_own_intervals(desk) -> None:
+    desk.topic("Orders")
+    desk.send(properties={"DELAY": "1"})
+    desk.clock.advance(1_000)
+    desk.context.delays.deliver_due()
+    desk.context.offsets.commit("G1", "Orders", 0, 1)
+    files = desk.context.files
+    job = files.snapshot_progress(desk.context, offsets=False)
+    job()
+    assert (folder(desk) / "delayOffset.json").exists()
+    assert not (folder(desk) / "consumerOffset.json").exists()
+    assert files.snapshot_progress(desk.context, offsets=False) is None
+    files.snapshot_progress(desk.context, delays=False)()
+    assert (folder(desk) / "consumerOffset.json").exists()
+
+
 def test_delay_offsets_come_back_bounded(desk) -> None:
     desk.topic("Orders")
     desk.send(properties={"DELAY": "1"})

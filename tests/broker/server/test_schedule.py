@@ -231,6 +231,23 @@ def test_loaded_offsets_are_moved_into_the_queue(desk) -> None:
     delays = ScheduleMessageService(desk.store, desk.clock, levels)
     delays.load({1: 99, 2: 7}, None)
     assert delays.offsets == {1: 1, 2: 0}
+    assert delays.changed
+
+
+def test_entries_of_levels_that_do_not_exist_are_dropped(desk) -> None:
+    """A level that only left the table keeps its progress: its messages wait for its return."""
+    desk.topic("Orders")
+    desk.send(properties={"DELAY": "3"})
+    delays = ScheduleMessageService(desk.store, desk.clock, {1: 1_000, 2: 5_000})
+    delays.load({-1: 4, 0: 4, 2: 0, 3: 1, 99: 7}, None)
+    assert delays.offsets == {2: 0, 3: 1}
+    assert delays.changed
+
+
+def test_progress_that_fits_is_not_written_again(desk) -> None:
+    delays = ScheduleMessageService(desk.store, desk.clock, {1: 1_000})
+    delays.load({1: 0}, None)
+    assert not delays.changed
 
 
 @pytest.mark.parametrize(

@@ -1,11 +1,17 @@
 """A role between start and clean stop, and its ready line."""
 
 import asyncio
+import gc
+import weakref
 
 import pytest
 
 from broker.errors import ConnectError
 from broker.remoting import daemon
+from broker.remoting.client import RemotingClient
+from broker.remoting.protocol.codes import RequestCode
+from broker.remoting.protocol.command import request, response
+from broker.remoting.server import RemotingServer
 from broker.server import serving
 from broker.server.settings import Settings
 
@@ -62,3 +68,58 @@ def test_a_failed_start_announces_nothing_and_closes_nothing(capsys, run) -> Non
         run(serving.serve_until(role, Settings({}), asyncio.Event()))
     assert role.calls == ["start"]
     assert capsys.readouterr().out == ""
+
+
+def test_the_survivors_of_a_full_collection_are_frozen() -> None:
+    """A collection scans what is new, not every topic, group and client each time."""
+    thresholds, callbacks = gc.get_threshold(), list(gc.callbacks)
+    try:
+        serving.freeze_start_objects()
+        serving.freeze_start_objects()
+        assert gc.get_threshold() == serving.COLLECTED_AT_ONCE
+        assert gc.callbacks.count(serving.freeze_survivors) == 1
+        table = [[number] for number in range(10_000)]
+        frozen = gc.get_freeze_count()
+        gc.collect(1)
+        assert gc.get_freeze_count() <= frozen
+        gc.collect()
+        assert gc.get_freeze_count() >= frozen + len(table)
+    finally:
+        gc.set_threshold(*thresholds)
+        gc.callbacks[:] = callbacks
+        gc.unfreeze()
+
+
+def test_a_closed_connection_is_freed_without_a_collection(run) -> None:
+    """Frozen objects are freed by their reference counts only: no cycle may hold them."""
+
+    class Mark:
+        """Lives as long as the connection that has it."""
+
+    async def main() -> list[weakref.ref]:
+        seen: list[weakref.ref] = []
+
+        def connected(connection) -> None:
+            connection.attrs["mark"] = Mark()
+            seen.append(weakref.ref(connection.attrs["mark"]))
+
+        server = RemotingServer(
+            {RequestCode.HEART_BEAT: lambda connection, command: response(command)},
+            on_connect=connected,
+        )
+        await server.start([("127.0.0.1", 0)])
+        for _ in range(3):
+            client = RemotingClient()
+            await client.call(server.addresses[0], request(RequestCode.HEART_BEAT))
+            await client.close()
+        await server.close()
+        await asyncio.sleep(0)
+        return seen
+
+    gc.disable()
+    try:
+        seen = run(main())
+        assert len(seen) == 3
+        assert [ref() for ref in seen] == [None, None, None]
+    finally:
+        gc.enable()

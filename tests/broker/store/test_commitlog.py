@@ -2,6 +2,7 @@
 
 import pytest
 
+from broker.errors import StoreError
 from broker.message.record import MAGIC_BLANK, MAGIC_V1, MAGIC_V2, decode_record, encode_record
 from broker.store.commitlog import CommitLog
 from broker.store.consumequeue.consume_queue import Topic
@@ -176,8 +177,23 @@ def test_make_room_keeps_a_batch_together(log, inner):
     assert len(log.files.files) == 2
 
 
-def test_raw_records_are_stored_as_they_are(log, inner):
-    _, size = put(log, inner)
-    record = bytes(log.read(0, size))
-    assert log.append_raw(record) == size
-    assert bytes(log.read(size, size)) == record
+def test_replicated_bytes_are_stored_unchanged_and_roll_at_the_end_of_a_file(log, inner):
+    source = bytes(range(256)) * (2 * SIZE // 256)
+    log.append_replica(source[:1000], 0, 5)
+    log.append_replica(source[1000:SIZE], 1000, 7)
+    log.append_replica(source[SIZE : SIZE + 10], SIZE, 6)
+    assert log.max_offset == SIZE + 10
+    assert log.last_store_timestamp == 7
+    assert bytes(log.read(0, SIZE)) == source[:SIZE]
+    assert bytes(log.read(SIZE, 10)) == source[SIZE : SIZE + 10]
+    assert [file.start for file in log.files.files] == [0, SIZE]
+
+
+def test_replicated_bytes_continue_the_log_or_are_refused(log, inner):
+    with pytest.raises(StoreError, match=f"physical offset {SIZE + 5}, which is not the start"):
+        log.append_replica(b"x", SIZE + 5, 0)
+    log.append_replica(b"abc", 3 * SIZE, 0)
+    assert log.min_offset == 3 * SIZE
+    for offset in (3 * SIZE, 3 * SIZE + 4, 0):
+        with pytest.raises(StoreError, match=f"the log ends at {3 * SIZE + 3}"):
+            log.append_replica(b"x", offset, 0)

@@ -18,6 +18,7 @@ EXAMPLES = {
     "flush_disk_type": "SYNC_FLUSH",
     "delete_when": "03;15",
     "message_delay_level": "1s 2m",
+    "timer_congest_num_each_slot": "1000",
     "disk_max_used_space_ratio": "60",
     "disk_space_clean_forcibly_ratio": "70",
     "disk_space_warning_level_ratio": "80",

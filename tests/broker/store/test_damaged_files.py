@@ -60,7 +60,7 @@ def report_of(store):
         [
             *report.notes,
             *report.removed_files,
-            *(f"{d.path} at {d.physical_offset}: {d.reason}" for d in report.damages),
+            *(f"{d.path} at {d.physical_offset}: {d.reason}" for d in report.damaged_regions),
         ]
     )
 
@@ -104,7 +104,7 @@ def check_goes_on(stores, store, inner):
     store = stores.reopen(store)
     assert store.report.clean
     assert store.report.scanned_bytes == 0, store.report.notes
-    assert not store.report.damages
+    assert not store.report.damaged_regions
 
 
 def first(stores, kind):
@@ -182,7 +182,7 @@ def test_a_spoiled_index_is_kept_to_its_last_proven_entry(stores, filled, rng):
     path.write_bytes(data)
     leave(stores, "power-cut")
     store = stores.start()
-    assert "9 entries proven" in report_of(store)
+    assert "9 valid entries" in report_of(store)
     assert path.name in report_of(store)
     check_all_there(store)
     stores.close(store)
@@ -243,13 +243,13 @@ def test_a_lost_end_of_the_log_is_reported(stores, filled, inner, spoil, stop):
     assert read_all(store) == expected(kept)
     for number in kept:
         assert number in by_key(store, number)
-    damage = store.report.damages[-1]
+    damage = store.report.damaged_regions[-1]
     assert damage.physical_offset == filled[kept[-1]].physical_end
     assert damage.physical_offset + damage.length == filled[-1].physical_end
     result = store.put_message(inner(queue_id=0, body=b"9999", properties={"KEYS": "new"}))
     assert result.queue_offset == len([n for n in kept if n % 2 == 0])
     store = stores.reopen(store)
-    assert not store.report.damages
+    assert not store.report.damaged_regions
 
 
 @pytest.mark.parametrize("stop", ["clean", "power-cut"])
@@ -274,7 +274,7 @@ def test_zeroed_pages_lose_only_their_messages(stores, inner, stop):
     lost = {n for n, p in enumerate(places) if p.physical_end > 8192 and p.physical_offset < 12288}
     found = read_all(store)
     assert set(found) == set(range(MESSAGES)) - lost
-    damage = store.report.damages[0]
+    damage = store.report.damaged_regions[0]
     assert (damage.path, damage.physical_offset) == (
         str(path),
         min(places[n].physical_offset for n in lost),

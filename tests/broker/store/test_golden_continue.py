@@ -67,7 +67,7 @@ def test_a_java_store_opens_and_accepts_messages(recorded, inner, name):
         config = found.config(part, conf)
         store = open_store(config)
         try:
-            assert store.report.damages == []
+            assert store.report.damaged_regions == []
             if part != "slave":
                 compare(store, found.expect)
             store.start()
@@ -186,7 +186,7 @@ def test_a_flipped_bit_costs_no_neighbour(recorded, name):
     (found.root / "abort").write_bytes(b"")
     store = open_store(found.config())
     try:
-        assert [d.physical_offset for d in store.report.damages] == [at]
+        assert [d.physical_offset for d in store.report.damaged_regions] == [at]
         for message in found.expect["messages"]:
             key = message["topic"], message["queueId"], message["queueOffset"]
             count = store.get_message(*key, 1).message_count

@@ -7,6 +7,7 @@ import pytest
 from broker.errors import DiskFullError
 from broker.message.record import decode_record, scan_records
 from broker.store.message_store import GetMessageStatus, PutMessageStatus
+from broker.store.writer import PutRefusedError
 
 S = GetMessageStatus
 P = PutMessageStatus
@@ -277,3 +278,89 @@ def test_a_limit_on_file_size_raises_no_signal(stores, inner, tmp_path: Path):
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
     assert result.status is P.SERVICE_NOT_AVAILABLE
+
+
+def encoded(store, inners):
+    """A batch of these messages, encoded one by one."""
+    batch = store.new_batch(inners[0].topic, inners[0].queue_id)
+    for _ in store.encode_batch(inners, batch):
+        pass
+    return batch
+
+
+class TestEncodedBatch:
+    """Batches that are encoded in slices and appended at once."""
+
+    def test_it_stores_the_same_bytes_as_a_batch_put_at_once(self, stores, inner):
+        make = [
+            {"body": b"a", "properties": {"TAGS": "T", "KEYS": "k"}},
+            {"body": bytes(100), "sys_flag": 1, "flag": 7},
+            {"body": b"c", "reconsume_times": 3},
+        ]
+        hosts = [(8, 8), (20, 8), (20, 20)]
+
+        def made() -> list:
+            inners = [inner(**change) for change in make]
+            for message, (born, host) in zip(inners, hosts, strict=True):
+                message.born_host = bytes(born - 4) + b"\0\0\0\x09"
+                message.store_host = bytes(host - 4) + b"\0\0\0\x08"
+            return inners
+
+        one = stores.start()
+        one.put_message(inner())
+        results = one.put_messages(made())
+        other = stores.start(stores.config(store_path_root_dir=str(stores.root.parent / "other")))
+        other.put_message(inner())
+        stored = other.put_batch(encoded(other, made()))
+        assert stored.status is P.PUT_OK
+        assert stored.queue_offset == results[0].queue_offset == 1
+        assert stored.physical_offsets == [result.physical_offset for result in results]
+        assert stored.physical_end == results[-1].physical_end
+        size = stored.physical_end
+        assert other.log.read(0, size) == one.log.read(0, size)
+        assert bodies(other.get_message("TopicA", 0, 0)) == bodies(one.get_message("TopicA", 0, 0))
+
+    def test_a_put_between_its_slices_comes_before_all_of_it(self, stores, inner):
+        store = stores.start()
+        batch = store.new_batch("TopicA", 0)
+        encoding = store.encode_batch([inner(body=b"b%d" % n) for n in range(4)], batch)
+        next(encoding)
+        next(encoding)
+        assert store.put_message(inner(body=b"single")).queue_offset == 0
+        for _ in encoding:
+            pass
+        assert store.put_batch(batch).queue_offset == 1
+        assert bodies(store.get_message("TopicA", 0, 0)) == [b"single", b"b0", b"b1", b"b2", b"b3"]
+
+    def test_it_stays_in_one_file(self, stores, inner):
+        store = stores.start()
+        size = store.config.mapped_file_size_commit_log
+        while store.max_physical_offset % size < size - 1000:
+            store.put_message(inner(body=bytes(300)))
+        stored = store.put_batch(encoded(store, [inner(body=bytes(300)) for _ in range(4)]))
+        assert stored.physical_offsets[0] % size == 0
+        assert len({offset // size for offset in stored.physical_offsets}) == 1
+        store = stores.reopen(store)
+        assert store.report.clean
+
+    def test_an_illegal_message_leaves_nothing(self, stores, inner):
+        store = stores.start()
+        with pytest.raises(PutRefusedError) as caught:
+            encoded(store, [inner(), inner(body=bytes(3001)), inner()])
+        assert caught.value.status is P.MESSAGE_ILLEGAL
+        assert store.max_physical_offset == 0
+
+    def test_a_store_that_refuses_puts_refuses_it(self, stores, inner):
+        store = stores.start()
+        batch = encoded(store, [inner(), inner()])
+        store.flags.make_disk_over_limit("full")
+        stored = store.put_batch(batch)
+        assert (stored.status, stored.remark) == (
+            P.SERVICE_NOT_AVAILABLE,
+            "disk full: full",
+        )
+        assert store.max_physical_offset == 0
+
+    def test_multi_dispatch_batches_are_not_encoded_before(self, stores, inner):
+        store = stores.start(stores.config(enable_multi_dispatch=True))
+        assert store.new_batch("TopicA", 0) is None

@@ -36,7 +36,7 @@ def test_lag_as_a_table(mqadmin: Run, admin: Any, screen: Any) -> None:
     admin.answers["consumer.lag"] = LAG
     done = mqadmin("consumer", "lag", "g")
     assert done.status == 0
-    assert done.err == "total lag 3 in 2 queues, 1 without a committed offset or an answer\n"
+    assert done.err == "total lag 3 in 2 queues, 1 without a committed offset or a response\n"
     screen("consumer-lag.txt", done.out)
 
 
@@ -44,7 +44,7 @@ def test_a_total_of_unknown_values_is_null(mqadmin: Run, admin: Any) -> None:
     unknown = [item for item in LAG.items if item.lag is None]
     admin.answers["consumer.lag"] = Listing(items=unknown)
     done = mqadmin("consumer", "lag", "g")
-    assert done.err == "total lag - in 0 queues, 1 without a committed offset or an answer\n"
+    assert done.err == "total lag - in 0 queues, 1 without a committed offset or a response\n"
 
 
 def test_an_offset_that_is_not_there_is_null_and_never_zero(mqadmin: Run, admin: Any) -> None:
@@ -61,7 +61,7 @@ def test_an_unknown_group_is_reported_once(mqadmin: Run, admin: Any) -> None:
     assert (done.status, done.out) == (1, "")
     assert done.err.splitlines() == [
         "error: no broker has an offset of group g",
-        "hint: mqadmin consumer list and mqadmin group list show the groups there are",
+        "hint: mqadmin consumer list and mqadmin group list list the groups",
     ]
 
 
@@ -119,4 +119,4 @@ def test_an_offline_group_is_a_failure(mqadmin: Run, admin: Any) -> None:
     )
     done = mqadmin("consumer", "connections", "g")
     assert done.status == 1
-    assert "nobody of group g is online" in done.err
+    assert "no client of group g is connected" in done.err

@@ -80,7 +80,7 @@ def dead_letters(tmp_path: Path) -> str:
 
 def lay_out(admin: Any, planned: list[ReplayItem], done: list[ReplayItem]) -> None:
     admin.answers["dlq.plan_replay"] = lambda letters, to, ledger: ReplayPlan(
-        letters=letters, items=planned, ledger=ledger, addresses=["h:1"]
+        dead_letters=letters, items=planned, ledger=ledger, addresses=["h:1"]
     )
     admin.answers["dlq.apply_replay"] = lambda plan, rate: iter(done)
 
@@ -97,7 +97,7 @@ def test_a_replay_reports_sources_and_targets(
     assert done.err.splitlines() == [
         "context -, cluster DefaultCluster, name server ns:9876, broker name-of-h:1 (h:1)",
         "orders: 1 to send, 1 sent before",
-        f"2 sent; {dead_letters}.ledger keeps which",
+        f"2 sent, recorded in {dead_letters}.ledger",
     ]
     (_, (plan_letters,), planned), (_, _, applied) = admin.calls
     assert (planned["to"], planned["ledger"]) == ("retry", f"{dead_letters}.ledger")
@@ -159,7 +159,7 @@ def test_ctrl_c_reports_the_progress_of_a_replay(
     done = mqadmin("dlq", "replay", "--from", dead_letters, "--yes", "-o", "ndjson")
     assert done.status == 130
     assert json.loads(done.out)["status"] == "sent"
-    assert f"1 sent; {dead_letters}.ledger keeps which" in done.err
+    assert f"1 sent, recorded in {dead_letters}.ledger" in done.err
 
 
 def test_dead_letters_are_read_from_stdin_or_from_the_dlq(

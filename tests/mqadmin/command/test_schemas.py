@@ -99,12 +99,12 @@ LINES = [
     "store find {golden} --text a",
     "store layout",
     "store export {store}",
-    "store export {store} --output {out}.csv",
+    "store export {store} --out {out}.csv",
     "store repair {damaged}",
-    "store repair {damaged} --output {repaired} --yes",
+    "store repair {damaged} --out {repaired} --yes",
     "store recover {damaged}",
-    "store recover {damaged} --output {recovered}.plan --dry-run",
-    "store recover {damaged} --output {recovered}",
+    "store recover {damaged} --out {recovered}.plan --dry-run",
+    "store recover {damaged} --out {recovered}",
     "store verify {golden}",
     "store verify {damaged}",
     "store verify {damaged} --summary",
@@ -224,7 +224,7 @@ def forms_agree(
     mqadmin: Run, argv: list[str], document: dict[str, Any], schema: dict[str, Any]
 ) -> None:
     """The other forms hold the same fields; commands that change something are not repeated."""
-    if "--yes" in argv or "--output" in argv or argv[:2] == ["msg", "send"]:
+    if "--yes" in argv or "--out" in argv or argv[:2] == ["msg", "send"]:
         return
     again = yaml.safe_load(mqadmin(*argv, "-o", "yaml").out)
     assert problems(again, schema, schema) == [], argv

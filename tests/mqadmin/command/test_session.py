@@ -213,4 +213,4 @@ def test_bodies_and_file_names_may_be_any_bytes(mqadmin: Run, admin: Any, tmp_pa
 def test_a_dry_run_of_a_reading_command_is_refused(mqadmin: Run, admin: Any, words: str) -> None:
     done = mqadmin(*words.split(), "--dry-run")
     assert (done.status, done.out, admin.calls) == (2, "", [])
-    assert "there is no --dry-run" in done.err
+    assert "has no --dry-run" in done.err

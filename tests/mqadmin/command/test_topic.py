@@ -91,7 +91,7 @@ def test_show_of_an_unknown_topic_is_a_no(mqadmin: Run, admin: Any) -> None:
     assert (done.status, done.out) == (1, "")
     assert done.err.splitlines() == [
         "error: no broker has topic nosuch",
-        "hint: mqadmin topic list shows the topics there are",
+        "hint: mqadmin topic list lists the topics",
     ]
 
 

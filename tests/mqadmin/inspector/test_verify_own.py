@@ -73,6 +73,20 @@ def test_an_empty_store_has_no_findings(opened: MessageStore, tmp_path: Path, wa
 
 
 @pytest.mark.parametrize("way", WAYS)
+def test_transaction_bits_of_clients_are_no_findings(
+    opened: MessageStore, rng: random.Random, tmp_path: Path, way: bool
+) -> None:
+    """Sent in a plain message: PREPARED and ROLLBACK records get no unit, COMMIT has no half."""
+    for number in range(300):
+        sent = message(rng, number)
+        sent.sys_flag = rng.choice((0, 0x4, 0x8, 0xC))
+        assert opened.put_message(sent).status.name == "PUT_OK"
+    assert look(tmp_path / "store", way).findings == []
+    opened.shutdown()
+    assert look(tmp_path / "store", way).findings == []
+
+
+@pytest.mark.parametrize("way", WAYS)
 def test_open_and_stopped_stores_have_no_findings(
     opened: MessageStore, rng: random.Random, tmp_path: Path, way: bool
 ) -> None:

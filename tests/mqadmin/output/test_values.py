@@ -3,7 +3,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from mqadmin.output.values import cell, heading, plain, printable, rfc3339, time_twin
+from mqadmin.output.values import cell, heading, plain, printable, rfc3339, time_name
 
 
 class Row(msgspec.Struct, rename="camel"):
@@ -85,6 +85,6 @@ def test_headings_are_the_field_names_in_capitals(name: str, shown: str) -> None
 
 
 def test_only_times_have_text_fields() -> None:
-    assert time_twin("storeTimestamp") == "storeTime"
-    assert time_twin("timestamp") == "time"
-    assert time_twin("lastTime") is None
+    assert time_name("storeTimestamp") == "storeTime"
+    assert time_name("timestamp") == "time"
+    assert time_name("lastTime") is None

@@ -17,12 +17,12 @@ def test_reads_that_have_not_run_report_no_damaged_regions(spark: Any, make_log:
     inputs = Inputs(spark, [str(log.root)])
     first = inputs.messages("physical_offset")
     second = inputs.messages("topic")
-    assert inputs.damages() == DamageSummary()
+    assert inputs.damage_summary() == DamageSummary()
     assert [row.physical_offset for row in first.orderBy("physical_offset").collect()] == [
         offset for offset in offsets if offset not in offsets[3:12:4]
     ]
     for _ in range(2):  # several reads of the same store see the same regions
-        summary = inputs.damages()
+        summary = inputs.damage_summary()
         assert (summary.count, summary.physical_offset) == (3, offsets[3])
         assert summary.store == str(log.root)
         second.count()

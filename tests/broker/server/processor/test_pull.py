@@ -1,13 +1,21 @@
 """Pulls: checks, filters, outcomes, long polling."""
 
+import asyncio
+
 import pytest
 
 from broker.common.group import SubscriptionGroupConfig
 from broker.common.subscription import build_subscription
 from broker.common.topic import PERM_WRITE
+from broker.message.batch import encode_batch_item
+from broker.message.properties import encode_properties
 from broker.remoting.protocol.codes import RequestCode, ResponseCode
+from broker.remoting.protocol.command import request
+from broker.server import slices
 from broker.server.clients import ClientChannel, ConsumerProfile
 from broker.server.long_polling import SUSPENDED_PULL_BYTES
+from broker.server.processor import pull
+from broker.store.results import MessageExtBrokerInner
 
 SUSPEND = 4 | 2
 COMMIT = 4 | 1
@@ -438,3 +446,140 @@ def test_header_field_missing_is_named(desk) -> None:
 
     with pytest.raises(RemoteProtocolError, match="consumerGroup"):
         desk.ask(RequestCode.PULL_MESSAGE, {"topic": "Orders"})
+
+
+class TestInnerBatches:
+    """Records that hold a whole batch: whole for 5.x clients, one by one for the others."""
+
+    OLD = 409  # V4_9_8
+
+    @pytest.fixture
+    def batches(self, desk):
+        """Bulk with a batch of three, a single message and a batch of two with the tag B."""
+        desk.topic("Bulk", attributes={"queue.type": "BatchCQ"})
+        self.send(desk, [b"a", b"b", b"c"])
+        desk.send("Bulk", b"d")
+        self.send(desk, [b"e", b"f"], TAGS="B", n="2")
+        return desk
+
+    def send(self, desk, bodies, **header) -> None:
+        body = b"".join(
+            encode_batch_item(number, part, encode_properties({"UNIQ_KEY": f"U{part.decode()}"}))
+            for number, part in enumerate(bodies)
+        )
+        given = {"UNIQ_KEY": "AC11000100012A139A5518B4AAC20000", "WAIT": "true", **header}
+        ext = {"a": "P1", "b": "Bulk", "c": "TBW102", "d": 4, "e": 0, "f": 0, "g": 5, "h": 0}
+        ext |= {"i": encode_properties(given).decode(), "m": "true"}
+        assert desk.ask(RequestCode.SEND_BATCH_MESSAGE, ext, body).code == 0
+
+    def pull(self, desk, version, **fields):
+        ext = {
+            "consumerGroup": "G1",
+            "topic": "Bulk",
+            "queueId": 0,
+            "queueOffset": 0,
+            "maxMsgNums": 32,
+            "sysFlag": 4,
+            "commitOffset": 0,
+            "suspendTimeoutMillis": 15_000,
+            "subscription": "*",
+            "subVersion": 0,
+            **fields,
+        }
+        return desk.ask(RequestCode.PULL_MESSAGE, ext, version=version)
+
+    def test_5x_clients_get_the_records_as_stored(self, batches, records) -> None:
+        answer = self.pull(batches, 412)
+        found = records(answer)
+        assert [(m.queue_offset, m.sys_flag) for m in found] == [(0, 0xC0), (3, 0), (4, 0xC0)]
+        assert answer.ext_fields["nextBeginOffset"] == "6"
+
+    def test_older_clients_get_every_message_at_its_own_offset(self, batches, records) -> None:
+        answer = self.pull(batches, self.OLD)
+        found = records(answer)
+        assert [(m.queue_offset, m.body) for m in found] == list(
+            enumerate([b"a", b"b", b"c", b"d", b"e", b"f"])
+        )
+        assert {m.sys_flag for m in found} == {0}
+        assert [m.properties["UNIQ_KEY"] for m in found if m.body != b"d"] == [
+            "Ua",
+            "Ub",
+            "Uc",
+            "Ue",
+            "Uf",
+        ]
+        assert [m.flag for m in found] == [0, 1, 2, 0, 0, 1]
+        assert {m.topic for m in found} == {"Bulk"}
+        stored = batches.messages("Bulk")
+        assert found[1].physical_offset == stored[0].physical_offset
+        assert found[5].store_timestamp == stored[2].store_timestamp
+        assert answer.ext_fields["nextBeginOffset"] == "6"
+
+    def test_messages_before_the_asked_offset_are_left_out(self, batches, records) -> None:
+        found = records(self.pull(batches, self.OLD, queueOffset=1, maxMsgNums=1))
+        assert [(m.queue_offset, m.body) for m in found] == [(1, b"b"), (2, b"c")]
+
+    def test_a_suspended_pull_of_an_older_client_is_unwrapped_too(
+        self, batches, records, decode_frame
+    ) -> None:
+        connection = batches.connection
+
+        async def main() -> None:
+            assert self.pull_now(batches, queueOffset=8, sysFlag=6) is None
+            batches.store.put_message(batch)
+            while not connection.sent:
+                await asyncio.sleep(0)
+
+        self.send(batches, [b"g", b"h"])
+        stored = batches.messages("Bulk")[-1]
+        batch = MessageExtBrokerInner(
+            "Bulk", 0, stored.body, encode_properties({"INNER_NUM": "2"}), sys_flag=0xC0
+        )
+        asyncio.run(main())
+        found = records(decode_frame(connection.sent[-1]))
+        assert [(m.queue_offset, m.body) for m in found] == [(8, b"g"), (9, b"h")]
+
+    def pull_now(self, desk, **fields):
+        command = request(RequestCode.PULL_MESSAGE)
+        command.version = self.OLD
+        command.ext_fields = {
+            name: str(value)
+            for name, value in {
+                "consumerGroup": "G1",
+                "topic": "Bulk",
+                "queueId": 0,
+                "maxMsgNums": 32,
+                "commitOffset": 0,
+                "suspendTimeoutMillis": 15_000,
+                "subscription": "*",
+                "subVersion": 0,
+                **fields,
+            }.items()
+        }
+        return desk.handlers[RequestCode.PULL_MESSAGE](desk.connection, command)
+
+    def test_a_long_batch_is_unwrapped_in_slices(self, batches, records, monkeypatch) -> None:
+        monkeypatch.setattr(pull, "RECORDS_PER_SLICE", 2)
+        turns: list[int] = []
+
+        async def noting_sleep(_) -> None:
+            turns.append(1)
+
+        monkeypatch.setattr(slices.asyncio, "sleep", noting_sleep)
+        assert len(records(self.pull(batches, self.OLD))) == 6
+        assert len(turns) == 3
+
+    def test_a_sql_filter_selects_whole_records(self, make_desk, records) -> None:
+        desk = make_desk(enablePropertyFilter="true")
+        desk.topic("Bulk", attributes={"queue.type": "BatchCQ"})
+        self.send(desk, [b"a", b"b"], n="1")
+        self.send(desk, [b"c", b"d"], n="2")
+        answer = self.pull(desk, 412, subscription="n > 1", expressionType="SQL92")
+        assert [m.queue_offset for m in records(answer)] == [2]
+        found = records(self.pull(desk, self.OLD, subscription="n > 1", expressionType="SQL92"))
+        assert [m.body for m in found] == [b"c", b"d"]
+
+    def test_a_body_that_is_no_batch_is_left_as_it_is(self, batches, records) -> None:
+        assert batches.send("Bulk", b"no batch", f=0x80).code == 0
+        found = records(self.pull(batches, self.OLD, queueOffset=6))
+        assert [(m.queue_offset, m.body) for m in found] == [(6, b"no batch")]

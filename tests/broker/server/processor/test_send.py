@@ -187,7 +187,8 @@ class TestRefusals:
         desk.topic("Orders")
         self.refused(desk.send(), ResponseCode.SYSTEM_ERROR)
 
-    def test_half_message(self, desk) -> None:
+    def test_half_message(self, make_desk) -> None:
+        desk = make_desk(rejectTransactionMessage="true")
         desk.topic("Orders")
         answer = desk.send(properties={"TRAN_MSG": "true", "PGROUP": "P1"})
         remark = self.refused(answer, ResponseCode.NO_PERMISSION)
@@ -195,10 +196,26 @@ class TestRefusals:
         assert desk.messages("Orders") == []
 
     @pytest.mark.parametrize("name", ["TIMER_DELAY_SEC", "TIMER_DELAY_MS", "TIMER_DELIVER_MS"])
-    def test_timer_message(self, desk, name) -> None:
+    def test_timer_message_without_timer_wheel(self, make_desk, name) -> None:
+        desk = make_desk(timerWheelEnable="false")
         desk.topic("Orders")
         remark = self.refused(desk.send(properties={name: "5"}), ResponseCode.SYSTEM_ERROR)
-        assert "delay level" in remark
+        assert "timerWheelEnable" in remark
+
+    @pytest.mark.parametrize("value", ["soon", str(10**15)])
+    def test_timer_message_with_an_illegal_time(self, desk, value) -> None:
+        desk.topic("Orders")
+        answer = desk.send(properties={"TIMER_DELIVER_MS": value})
+        self.refused(answer, ResponseCode.MESSAGE_ILLEGAL)
+
+    def test_timer_message_for_a_full_slot(self, make_desk) -> None:
+        desk = make_desk(timerCongestNumEachSlot="1")
+        desk.topic("Orders")
+        for _ in range(3):
+            desk.send(properties={"TIMER_DELAY_SEC": "5"})
+            desk.context.timers.timers.run()
+        answer = desk.send(properties={"TIMER_DELAY_SEC": "5"})
+        self.refused(answer, ResponseCode.SYSTEM_ERROR)
 
     def test_body_above_the_limit(self, make_desk) -> None:
         desk = make_desk(maxMessageSize="100")
@@ -617,3 +634,22 @@ def test_topic_made_by_a_send_is_announced_before_the_answer(desk) -> None:
     desk.topic("Known")
     desk.send("Known")
     assert desk.announced == [["Fresh"]]
+
+
+@pytest.mark.parametrize(
+    ("topic", "flags", "inner_num", "code"),
+    [
+        ("Bulk", 0, "5", ResponseCode.MESSAGE_ILLEGAL),
+        ("Orders", 0, "5", ResponseCode.MESSAGE_ILLEGAL),
+        ("Orders", 0x80, "5", ResponseCode.MESSAGE_ILLEGAL),
+        ("Bulk", 0x80, "5", ResponseCode.SUCCESS),
+        ("Bulk", 0x80, "", ResponseCode.SUCCESS),
+    ],
+)
+def test_a_client_cannot_make_half_an_inner_batch(desk, topic, flags, inner_num, code) -> None:
+    desk.topic("Orders")
+    desk.topic("Bulk", attributes={"queue.type": "BatchCQ"})
+    answer = desk.send(topic, f=flags, properties={"INNER_NUM": inner_num})
+    assert answer.code == code
+    if code == 0:
+        assert desk.store.get_max_offset("Bulk", 0) == int(inner_num or 1)

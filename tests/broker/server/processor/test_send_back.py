@@ -184,3 +184,39 @@ def test_store_that_takes_no_writes_names_its_status(stored) -> None:
 def test_send_backs_are_counted(stored) -> None:
     send_back(stored, stored.messages("Orders")[0])
     assert stored.context.stats.find("SNDBCK_PUT_NUMS", "Orders@G1").value == 1
+
+
+def test_sixteen_retries_take_the_waits_of_the_table_and_end_in_the_dlq(stored) -> None:
+    """A message that always fails: 17 deliveries in four and a half hours, then the DLQ."""
+    waits_s = [10, 30, 60, 120, 180, 240, 300, 360, 420, 480, 540, 600, 1200, 1800, 3600, 7200]
+    clock, delays = stored.clock, stored.context.delays
+    (message,) = stored.messages("Orders")
+    began_ms = clock.monotonic_ms()
+    for number, wait_s in enumerate(waits_s, start=1):
+        assert send_back(stored, message).code == 0
+        clock.advance(wait_s * 1000 - 1)
+        delays.deliver_due()
+        assert stored.store.get_max_offset("%RETRY%G1", 0) == number - 1, "not before it is due"
+        clock.advance(1)
+        delays.deliver_due()
+        *_, message = stored.messages("%RETRY%G1")
+        assert message.reconsume_times == number
+        assert message.body == b"fails"
+    assert clock.monotonic_ms() - began_ms == sum(waits_s) * 1000
+    assert send_back(stored, message).code == 0
+    (dead,) = stored.messages("%DLQ%G1")
+    assert (dead.body, dead.reconsume_times) == (b"fails", 17)
+    assert dead.properties["RETRY_TOPIC"] == "Orders"
+    assert dead.properties["ORIGIN_MESSAGE_ID"] == stored.messages("Orders")[0].offset_msg_id
+    assert stored.store.get_max_offset("%RETRY%G1", 0) == 16
+
+
+def test_permissions_apply_to_clients_that_are_running(stored) -> None:
+    """Permissions take effect with the next request, in both directions."""
+    stored.topic("Orders", perm=4)
+    assert stored.send().code == 0, "as in Java only the route keeps producers away"
+    assert stored.pull().code == 0
+    stored.topic("Orders", perm=2)
+    assert stored.pull().code == ResponseCode.NO_PERMISSION
+    stored.topic("Orders", perm=6)
+    assert (stored.send().code, stored.pull().code) == (0, 0)

@@ -2,7 +2,6 @@
 
 import pytest
 
-from broker.remoting.protocol.codes import RequestCode
 from broker.remoting.protocol.rpc import RPC
 from broker.server.processor.table import LAZY, load_family
 
@@ -35,8 +34,3 @@ def test_requests_of_peers_are_answered(desk, codes) -> None:
 def test_only_codes_a_broker_serves_are_answered(desk) -> None:
     foreign = [code for code in desk.handlers if "broker" not in RPC[code].served_by]
     assert foreign == []
-
-
-def test_transactions_and_pop_are_left_to_the_default(desk) -> None:
-    for code in (RequestCode.END_TRANSACTION, RequestCode.POP_MESSAGE, RequestCode.ACK_MESSAGE):
-        assert code not in desk.handlers

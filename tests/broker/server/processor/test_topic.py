@@ -14,7 +14,9 @@ from broker.remoting.protocol.body.topic import (
     TopicStatsTable,
 )
 from broker.remoting.protocol.codes import RequestCode, ResponseCode
+from broker.server import slices
 from broker.server.clients import ClientChannel, ConsumerProfile
+from broker.server.processor import topic
 
 
 def update(desk, topic="Orders", **fields):
@@ -188,3 +190,39 @@ def test_system_topics_are_listed(desk) -> None:
     topics = TopicList.from_bytes(answer.body_bytes()).topic_list
     assert {"TBW102", "DefaultCluster", "broker-a", "SCHEDULE_TOPIC_XXXX"} <= set(topics)
     assert "Orders" not in topics
+
+
+def test_a_long_list_is_checked_in_slices_and_stored_at_once(desk, monkeypatch) -> None:
+    monkeypatch.setattr(topic, "TOPICS_PER_SLICE", 2)
+    seen: list[int] = []
+    before = len(desk.context.topics.configs)
+
+    async def noting_sleep(_) -> None:
+        seen.append(len(desk.context.topics.configs) - before)
+
+    monkeypatch.setattr(slices.asyncio, "sleep", noting_sleep)
+    configs = [TopicConfig(topic_name=f"T{number}") for number in range(5)]
+    body = CreateTopicListRequestBody(topic_config_list=configs).to_bytes()
+    assert desk.ask(RequestCode.UPDATE_AND_CREATE_TOPIC_LIST, body=body).code == 0
+    assert seen == [0, 0]
+    assert all(f"T{number}" in desk.context.topics for number in range(5))
+
+
+def test_a_topic_changed_between_slices_is_checked_again(desk, monkeypatch) -> None:
+    """The attributes of the list are applied to the topic as it is when the list is stored."""
+    monkeypatch.setattr(topic, "TOPICS_PER_SLICE", 1)
+    desk.topic("B")
+
+    async def change_b(_) -> None:
+        if not desk.context.topics.get("B").attributes:
+            desk.topic("B", attributes={"message.type": "FIFO"})
+
+    monkeypatch.setattr(slices.asyncio, "sleep", change_b)
+    added = TopicConfig(topic_name="B", attributes={"+reserve.time": "5"})
+    body = CreateTopicListRequestBody(topic_config_list=[added, TopicConfig(topic_name="C")])
+    assert desk.ask(RequestCode.UPDATE_AND_CREATE_TOPIC_LIST, body=body.to_bytes()).code == 0
+    assert desk.context.topics.get("B").attributes == {
+        "message.type": "FIFO",
+        "reserve.time": "5",
+    }
+    assert "C" in desk.context.topics

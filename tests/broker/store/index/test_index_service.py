@@ -48,7 +48,7 @@ def test_put_writes_the_bytes_of_the_worked_example(tmp_path):
     times = {4096: 0, 4300: 1_500, 4500: 2_900, 4700: 61_000}
     for key, offset in (("key1", 4096), ("1kzvfgk", 4300), ("ArqA7mh", 4500), ("key1", 4700)):
         index.put_keys(prefix("TopicA"), [key.encode()], offset, begin + times[offset])
-    index.settle()
+    index.flush_header()
     data = bytes(index.files[0].file.mapping)
     assert data[:40].hex() == (
         "0000018bcfe5680c0000018bcfe656540000000000001000000000000000125c0000000200000005"
@@ -74,7 +74,7 @@ def test_vectors(vectors, tmp_path):
     for put in vector["puts"]:
         topic, _, key = put["key"].partition("#")
         index.put_keys(prefix(topic), [key.encode()], put["phy"], put["store_ts"])
-    index.settle()
+    index.flush_header()
     assert [bytes(f.file.mapping).hex() for f in index.files] == [
         file["hex"] for file in vector["files"]
     ]
@@ -96,7 +96,7 @@ def test_a_full_file_rolls_within_a_message(tmp_path):
     index.on_full = full.append
     index.put_keys(1, [b"a", b"b"], 100, 10_000)
     index.put_keys(1, [b"c", b"d"], 200, 12_000)
-    index.settle()
+    index.flush_header()
     assert [f.count for f in index.files] == [4, 2]
     assert full == [index.files[0]]
     assert index.files[1].name > index.files[0].name
@@ -186,7 +186,7 @@ def test_slots_past_the_header_are_relinked(tmp_path):
     index = service(tmp_path, 5, 50)
     for n in range(10):
         index.put_keys(1, [b"k%d" % n], n * 100, 10_000)
-    index.settle()
+    index.flush_header()
     for n in range(10, 30):
         index.put_keys(1, [b"k%d" % (n % 10)], n * 100, 10_000)
     again = service(tmp_path, 5, 50)
@@ -198,8 +198,8 @@ def test_slots_past_the_header_are_relinked(tmp_path):
     # Dispatch comes by again and puts the same entries at the same places.
     for n in range(10, 30):
         again.put_keys(1, [b"k%d" % (n % 10)], n * 100, 10_000)
-    again.settle()
-    index.settle()
+    again.flush_header()
+    index.flush_header()
     assert bytes(again.files[0].file.mapping) == bytes(index.files[0].file.mapping)
     assert repair_slots(again.files[0]) == 0
     index.close()

@@ -370,7 +370,7 @@ def test_damage_costs_no_neighbour(stores, filled, at, clean):
     assert found == without(17)
     assert store.max_physical_offset == filled[-1].physical_end
     if not clean or at != 90:
-        assert [d.physical_offset for d in store.report.damages] == [victim.physical_offset]
+        assert [d.physical_offset for d in store.report.damaged_regions] == [victim.physical_offset]
     store = stores.reopen(store)
     assert store.report.clean
     found = numbers(store)
@@ -585,7 +585,7 @@ def test_a_body_that_changed_after_a_kill_is_not_served(stores, inner, number):
     put_and_kill(stores, inner)
     flip_body(stores, b"body %02d" % number)
     store = stores.start()
-    (damage,) = store.report.damages
+    (damage,) = store.report.damaged_regions
     assert "CRC" in damage.reason
     offset = number // 2
     result = store.get_message("TopicA", number % 2, offset, 1)
@@ -619,6 +619,6 @@ def test_bodies_are_not_checked_if_that_is_switched_off(stores, inner):
     put_and_kill(stores, inner)
     flip_body(stores, b"body 07")
     store = stores.start(stores.config(check_crc_on_recover=False))
-    assert store.report.damages == []
+    assert store.report.damaged_regions == []
     stores.close(store)
     flip_body(stores, b"body 0w")  # back to the original value

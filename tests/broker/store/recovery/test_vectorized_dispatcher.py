@@ -13,7 +13,7 @@ from broker.store.recovery.log_scan import LogScan
 pytest.importorskip("numba", reason="the column lane needs the extra 'fast'")
 
 from broker.store.index import vectorized as index_columns
-from broker.store.recovery import vectorized_dispatcher as column_lane
+from broker.store.recovery import vectorized_dispatcher as vectorized_dispatcher
 
 PREPARED, COMMIT, ROLLBACK = 4, 8, 12
 TOPICS = ["TopicA", "TopicB", "%RETRY%group", SCHEDULE_TOPIC, "Größe"]
@@ -79,9 +79,9 @@ def flip_bits(root: Path, rng: random.Random) -> None:
         path.write_bytes(data)
 
 
-def recover(stores, root: Path, monkeypatch, lane_from: int):
-    monkeypatch.setattr(LogScan, "lane_from", lane_from)
-    monkeypatch.setattr(IndexRepairer, "columns_from", min(lane_from, 1 << 30) or 1)
+def recover(stores, root: Path, monkeypatch, vectorized_from_bytes: int):
+    monkeypatch.setattr(LogScan, "vectorized_from_bytes", vectorized_from_bytes)
+    monkeypatch.setattr(IndexRepairer, "columns_from", min(vectorized_from_bytes, 1 << 30) or 1)
     stores.root = root
     store = stores.load(stores.config(mapped_file_size_commit_log=16_384))
     report = store.report
@@ -90,7 +90,10 @@ def recover(stores, root: Path, monkeypatch, lane_from: int):
     return (
         report.log_end,
         report.dispatched,
-        [(Path(d.path).name, d.physical_offset, d.length, d.reason) for d in report.damages],
+        [
+            (Path(d.path).name, d.physical_offset, d.length, d.reason)
+            for d in report.damaged_regions
+        ],
         [note.replace(str(root), "") for note in report.notes],
     )
 
@@ -102,7 +105,7 @@ def recover(stores, root: Path, monkeypatch, lane_from: int):
 def test_both_ways_leave_the_same(
     stores, inner, tmp_path, rng: random.Random, monkeypatch, lose, rows: int
 ):
-    monkeypatch.setattr(column_lane, "ROWS", rows)
+    monkeypatch.setattr(vectorized_dispatcher, "ROWS", rows)
     monkeypatch.setattr(index_columns, "ROWS", rows)
     config = stores.config(mapped_file_size_commit_log=16_384)
     store = stores.start(config)
@@ -112,19 +115,19 @@ def test_both_ways_leave_the_same(
     lose(root, rng)
     (root / "abort").write_text("1\n")
     used = []
-    batch = column_lane.VectorizedDispatcher.batch
+    batch = vectorized_dispatcher.VectorizedDispatcher.batch
 
     def counted(self, *args, **options):
         found = batch(self, *args, **options)
         used.append(found.count)
         return found
 
-    monkeypatch.setattr(column_lane.VectorizedDispatcher, "batch", counted)
+    monkeypatch.setattr(vectorized_dispatcher.VectorizedDispatcher, "batch", counted)
     found = []
-    for name, lane_from in (("slow", 1 << 60), ("quick", 0)):
+    for name, vectorized_from_bytes in (("slow", 1 << 60), ("quick", 0)):
         other = tmp_path / name
         shutil.copytree(root, other)
-        found.append((recover(stores, other, monkeypatch, lane_from), content(other)))
+        found.append((recover(stores, other, monkeypatch, vectorized_from_bytes), content(other)))
         assert (sum(used) > 0) == (name == "quick")
     (slow_report, slow), (quick_report, quick) = found
     assert quick_report == slow_report

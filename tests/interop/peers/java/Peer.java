@@ -32,9 +32,14 @@ import org.apache.rocketmq.client.consumer.store.ReadOffsetType;
 import org.apache.rocketmq.client.impl.consumer.DefaultMQPushConsumerImpl;
 import org.apache.rocketmq.client.producer.DefaultMQProducer;
 import org.apache.rocketmq.client.producer.SendCallback;
+import org.apache.rocketmq.client.producer.LocalTransactionState;
 import org.apache.rocketmq.client.producer.SendResult;
+import org.apache.rocketmq.client.producer.TransactionListener;
+import org.apache.rocketmq.client.producer.TransactionMQProducer;
+import org.apache.rocketmq.client.producer.TransactionSendResult;
 import org.apache.rocketmq.common.consumer.ConsumeFromWhere;
 import org.apache.rocketmq.common.message.Message;
+import org.apache.rocketmq.common.message.MessageAccessor;
 import org.apache.rocketmq.common.message.MessageClientIDSetter;
 import org.apache.rocketmq.common.message.MessageExt;
 import org.apache.rocketmq.common.message.MessageQueue;
@@ -53,6 +58,7 @@ import org.apache.rocketmq.tools.command.MQAdminStartup;
 public final class Peer {
     private static final PrintStream OUT = System.out;
     private static final Map<String, DefaultMQProducer> PRODUCERS = new ConcurrentHashMap<>();
+    private static final Map<String, TransactionMQProducer> TRANSACTIONAL = new ConcurrentHashMap<>();
     private static final Map<String, DefaultMQPushConsumer> CONSUMERS = new ConcurrentHashMap<>();
     private static final Map<String, DefaultMQPullConsumer> PULLERS = new ConcurrentHashMap<>();
     /** For each push consumer and queue, the offset behind what its listener took without complaint. */
@@ -133,6 +139,12 @@ public final class Peer {
             case "produce":
                 produce(command);
                 break;
+            case "transaction":
+                transaction(command);
+                break;
+            case "stopProducer":
+                TRANSACTIONAL.remove(command.getString("producer")).shutdown();
+                break;
             case "consume":
                 consume(command);
                 break;
@@ -148,6 +160,9 @@ public final class Peer {
             case "headers":
                 headers(command.getString("type"));
                 break;
+            case "request":
+                request(command);
+                break;
             case "forget":
                 forget(command.getString("namesrv"));
                 break;
@@ -159,6 +174,9 @@ public final class Peer {
                 break;
             case "committed":
                 committed(command);
+                break;
+            case "recall":
+                recall(command);
                 break;
             case "mqadmin":
                 mqadmin(command, end);
@@ -215,6 +233,74 @@ public final class Peer {
         return producer;
     }
 
+    /** A message's own properties decide: "local" when it is sent, "check" when the broker asks. */
+    private static LocalTransactionState decision(String text) {
+        if (text == null || text.equals("unknown")) {
+            return LocalTransactionState.UNKNOW;
+        }
+        return text.equals("commit") ? LocalTransactionState.COMMIT_MESSAGE : LocalTransactionState.ROLLBACK_MESSAGE;
+    }
+
+    private static TransactionMQProducer transactional(JSONObject command) throws Exception {
+        String name = command.getString("producer");
+        TransactionMQProducer known = TRANSACTIONAL.get(name);
+        if (known != null) {
+            return known;
+        }
+        TransactionMQProducer producer = new TransactionMQProducer(command.getString("group"));
+        producer.setNamesrvAddr(command.getString("namesrv"));
+        producer.setInstanceName("t" + ++instances);
+        producer.setSendMsgTimeout(20000);
+        producer.setHeartbeatBrokerInterval(1000);
+        producer.setTransactionListener(new TransactionListener() {
+            @Override
+            public LocalTransactionState executeLocalTransaction(Message message, Object argument) {
+                return decision(message.getUserProperty("local"));
+            }
+
+            @Override
+            public LocalTransactionState checkLocalTransaction(MessageExt message) {
+                JSONObject event = event(null, "check");
+                event.put("consumer", name);
+                event.put("topic", message.getTopic());
+                event.put("queueId", message.getQueueId());
+                event.put("queueOffset", message.getQueueOffset());
+                event.put("body", Base64.getEncoder().encodeToString(message.getBody()));
+                event.put("msgId", message.getTransactionId());
+                event.put("checkTimes", message.getUserProperty("TRANSACTION_CHECK_TIMES"));
+                event.put("decision", message.getUserProperty("check"));
+                emit(event);
+                return decision(message.getUserProperty("check"));
+            }
+        });
+        producer.start();
+        TRANSACTIONAL.put(name, producer);
+        return producer;
+    }
+
+    private static void transaction(JSONObject command) throws Exception {
+        TransactionMQProducer producer = transactional(command);
+        int first = command.getIntValue("first");
+        int count = command.containsKey("count") ? command.getIntValue("count") : 1;
+        for (int index = first; index < first + count; index++) {
+            try {
+                TransactionSendResult result = producer.sendMessageInTransaction(message(command, index), null);
+                JSONObject event = event(command, "sent");
+                event.put("index", index);
+                event.put("status", result.getSendStatus().name());
+                event.put("local", result.getLocalTransactionState().name());
+                event.put("msgId", result.getMsgId());
+                event.put("offsetMsgId", result.getOffsetMsgId());
+                event.put("transactionId", result.getTransactionId());
+                event.put("queueId", result.getMessageQueue().getQueueId());
+                event.put("queueOffset", result.getQueueOffset());
+                emit(event);
+            } catch (Exception error) {
+                failed(command, index, error);
+            }
+        }
+    }
+
     private static byte[] body(JSONObject command, int index) {
         String text = command.getString("body");
         byte[] start = ((text == null ? "body-" : text) + index).getBytes(StandardCharsets.UTF_8);
@@ -244,6 +330,12 @@ public final class Peer {
         if (command.containsKey("delayLevel")) {
             message.setDelayTimeLevel(command.getIntValue("delayLevel"));
         }
+        if (command.containsKey("system")) {
+            // names that putUserProperty refuses, such as TIMER_DELAY_MS, which 4.9 has no setter for
+            for (Map.Entry<String, Object> entry : command.getJSONObject("system").entrySet()) {
+                MessageAccessor.putProperty(message, entry.getKey(), entry.getValue().toString());
+            }
+        }
         if (command.containsKey("properties")) {
             for (Map.Entry<String, Object> entry : command.getJSONObject("properties").entrySet()) {
                 message.putUserProperty(entry.getKey(), entry.getValue().toString().replace("{i}", String.valueOf(index)));
@@ -263,6 +355,11 @@ public final class Peer {
         event.put("queueOffset", result.getQueueOffset());
         event.put("transactionId", result.getTransactionId());
         event.put("regionId", result.getRegionId());
+        try {
+            event.put("recallHandle", SendResult.class.getMethod("getRecallHandle").invoke(result));
+        } catch (ReflectiveOperationException before532) {
+            event.put("recallHandle", null);
+        }
         emit(event);
     }
 
@@ -270,6 +367,23 @@ public final class Peer {
         JSONObject event = event(command, "failed");
         event.put("index", index);
         event.put("error", error.toString());
+        emit(event);
+    }
+
+    /** Recall a timer message by its handle (5.3.2 and later). */
+    private static void recall(JSONObject command) throws Exception {
+        JSONObject event = event(command, "recalled");
+        try {
+            Object msgId = DefaultMQProducer.class.getMethod("recallMessage", String.class, String.class)
+                .invoke(producer(command), command.getString("topic"), command.getString("handle"));
+            event.put("msgId", msgId);
+        } catch (java.lang.reflect.InvocationTargetException error) {
+            Throwable cause = error.getCause();
+            event.put("error", cause.getClass().getSimpleName());
+            if (cause instanceof org.apache.rocketmq.client.exception.MQBrokerException) {
+                event.put("code", ((org.apache.rocketmq.client.exception.MQBrokerException) cause).getResponseCode());
+            }
+        }
         emit(event);
     }
 
@@ -379,6 +493,9 @@ public final class Peer {
             }
         }
         consumer.subscribe(command.getString("topic"), command.containsKey("tags") ? command.getString("tags") : "*");
+        if (command.getBooleanValue("pop")) {
+            pop(consumer, command);
+        }
         int failTimes = command.getIntValue("failTimes");
         if ("orderly".equals(command.getString("mode"))) {
             consumer.registerMessageListener((MessageListenerOrderly) (messages, context) -> {
@@ -405,6 +522,14 @@ public final class Peer {
         TAKEN.put(name, new ConcurrentHashMap<>());
         consumer.start();
         CONSUMERS.put(name, consumer);
+    }
+
+    /** Ask the broker for the assignment, so that a group in POP mode pops; 5.x only. */
+    private static void pop(DefaultMQPushConsumer consumer, JSONObject command) throws Exception {
+        DefaultMQPushConsumer.class.getMethod("setClientRebalance", boolean.class).invoke(consumer, false);
+        DefaultMQPushConsumer.class.getMethod("setPopInvisibleTime", long.class)
+            .invoke(consumer, command.getLongValue("invisibleMs"));
+        DefaultMQPushConsumer.class.getMethod("setPopBatchNums", int.class).invoke(consumer, 32);
     }
 
     /** The queues of its topic that a push consumer holds now. */
@@ -442,6 +567,87 @@ public final class Peer {
             consumer.commitSync();
         } finally {
             consumer.shutdown();
+        }
+    }
+
+    /**
+     * Request-reply: sends requests that the consumer "replier" answers, one event per reply. The 5.3.3
+     * client calls a callback once with null when the request is stored, and once with the reply.
+     */
+    private static void request(JSONObject command) throws Exception {
+        String group = command.getString("group");
+        DefaultMQProducer replier = new DefaultMQProducer(group + "-replier");
+        DefaultMQProducer requester = new DefaultMQProducer(group + "-requester");
+        DefaultMQPushConsumer consumer = new DefaultMQPushConsumer(group);
+        int count = command.getIntValue("count");
+        CountDownLatch confirmed = new CountDownLatch(count);
+        CountDownLatch replies = new CountDownLatch(count);
+        try {
+            for (DefaultMQProducer producer : Arrays.asList(replier, requester)) {
+                producer.setNamesrvAddr(command.getString("namesrv"));
+                producer.setInstanceName("r" + ++instances);
+                producer.setSendMsgTimeout(20000);
+                producer.setHeartbeatBrokerInterval(1000);
+                producer.start();
+            }
+            consumer.setNamesrvAddr(command.getString("namesrv"));
+            consumer.setInstanceName("r" + ++instances);
+            consumer.setConsumeFromWhere(ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET);
+            consumer.subscribe(command.getString("topic"), "*");
+            consumer.registerMessageListener((MessageListenerConcurrently) (messages, context) -> {
+                for (MessageExt message : messages) {
+                    try {
+                        String text = "re: " + new String(message.getBody(), StandardCharsets.UTF_8);
+                        Message reply = org.apache.rocketmq.client.utils.MessageUtil.createReplyMessage(
+                            message, text.getBytes(StandardCharsets.UTF_8));
+                        JSONObject event = event(command, "replied");
+                        event.put("status", replier.send(reply, 10000).getSendStatus().name());
+                        emit(event);
+                    } catch (Exception failed) {
+                        JSONObject event = event(command, "replied");
+                        event.put("status", failed.getClass().getSimpleName());
+                        emit(event);
+                    }
+                    confirmed.countDown();
+                }
+                return ConsumeConcurrentlyStatus.CONSUME_SUCCESS;
+            });
+            consumer.start();
+            // The broker must know the requester's channel: its heartbeats start after a second.
+            requester.send(new Message(command.getString("topic") + "-other", "first".getBytes(StandardCharsets.UTF_8)));
+            Thread.sleep(2500);
+            for (int index = 0; index < count; index++) {
+                Message message = new Message(command.getString("topic"), ("ask-" + index).getBytes(StandardCharsets.UTF_8));
+                requester.request(message, new org.apache.rocketmq.client.producer.RequestCallback() {
+                    @Override
+                    public void onSuccess(Message reply) {
+                        if (reply == null) {
+                            return;
+                        }
+                        JSONObject event = event(command, "reply");
+                        event.put("body", Base64.getEncoder().encodeToString(reply.getBody()));
+                        event.put("properties", new ArrayList<>(new java.util.TreeSet<>(reply.getProperties().keySet())));
+                        event.put("topic", reply.getTopic());
+                        emit(event);
+                        replies.countDown();
+                    }
+
+                    @Override
+                    public void onException(Throwable error) {
+                        JSONObject event = event(command, "failed");
+                        event.put("error", String.valueOf(error.getMessage()));
+                        emit(event);
+                        replies.countDown();
+                    }
+                }, 20000);
+            }
+            if (!replies.await(60, TimeUnit.SECONDS) || !confirmed.await(30, TimeUnit.SECONDS)) {
+                throw new IllegalStateException(replies.getCount() + " requests without a reply");
+            }
+        } finally {
+            consumer.shutdown();
+            requester.shutdown();
+            replier.shutdown();
         }
     }
 

@@ -74,8 +74,8 @@ def test_the_origin_named_for_dead_letters_comes_before_that_of_retries() -> Non
 @pytest.mark.parametrize(
     ("row", "reason"),
     [
-        ({**ROW, "topic": "orders"}, "topic orders is no dead letter"),
-        ({**ROW, "topic": "%DLQ%"}, "is no dead letter"),
+        ({**ROW, "topic": "orders"}, "topic orders is not a dead letter"),
+        ({**ROW, "topic": "%DLQ%"}, "is not a dead letter"),
         ({**ROW, "body": None}, "has no body to send"),
         ({**ROW, "body": "not base64!"}, "the body of message"),
         ({**ROW, "properties": None}, "no message"),

@@ -135,7 +135,7 @@ def test_without_a_target_a_message_stays(dlq: DlqAdmin, ledger: str) -> None:
     dead_letters = [letter(1, origin_topic=None), letter(2, origin_topic="gone"), letter(3)]
     first, second, third = run(dlq, dead_letters, ledger)
     assert (first.status, second.status, third.status) == ("noTarget", "noTarget", "sent")
-    assert "does not say where it came from" in first.error.message
+    assert "does not contain its original topic" in first.error.message
     assert "topic gone is not there" in second.error.message
 
 
@@ -184,7 +184,7 @@ def test_a_lost_answer_is_looked_up_before_the_message_goes_once_more(
     assert sorted(sent_to(broker_a, broker_b)) == [b"body 0", b"body 2"]
     monkeypatch.setattr(cluster, "_one", original)
     plan = dlq.plan_replay(dead_letters, ledger=ledger)
-    assert {item.note for item in plan.items} == {"in doubt: will be looked up first"}
+    assert {item.note for item in plan.items} == {"in doubt: looked up before sending"}
     done = list(dlq.apply_replay(plan))
     assert [item.status for item in done] == ["found", "sent", "found"]
     assert sorted(sent_to(broker_a, broker_b)) == [one.body for one in dead_letters]

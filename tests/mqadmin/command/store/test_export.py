@@ -22,7 +22,7 @@ def test_a_dry_run_writes_nothing_and_counts_the_rows(
     if form == "parquet":
         pytest.importorskip("pyarrow")
     out = tmp_path / "deep" / "out"
-    words = ("store", "export", str(store), "--output", str(out), "--format", form, "-o", "json")
+    words = ("store", "export", str(store), "--out", str(out), "--format", form, "-o", "json")
     dry = mqadmin(*words, "--dry-run")
     assert dry.status == 0, dry.err
     assert "nothing was changed" in dry.err
@@ -43,7 +43,7 @@ def test_a_dry_run_refuses_the_same_input_as_the_run(
 ) -> None:
     out = tmp_path / "out.csv"
     out.write_text("mine")
-    done = mqadmin("store", "export", str(store), "--output", str(out), "--dry-run")
+    done = mqadmin("store", "export", str(store), "--out", str(out), "--dry-run")
     assert (done.status, out.read_text()) == (2, "mine")
     alone = mqadmin("store", "export", str(store), "--dry-run")
-    assert (alone.status, "--output" in alone.err) == (2, True)
+    assert (alone.status, "--out" in alone.err) == (2, True)

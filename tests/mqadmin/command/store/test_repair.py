@@ -38,7 +38,7 @@ def test_the_plan_equals_its_own_output(mqadmin: Run, store: Path) -> None:
     assert done.status == 0
     for word in ("cover", "rebuildQueue", "OrdersA/1", "rebuildIndex", "restoreConfig"):
         assert word in done.out
-    assert "--output DIR carries it out" in done.err
+    assert "--out DIR applies it" in done.err
     dry = mqadmin("store", "repair", str(store), "--dry-run")
     assert dry.out.splitlines()[-1] == "dry run: nothing was changed"
     steps = json.loads(mqadmin("store", "repair", str(store), "-o", "json").out)
@@ -51,14 +51,14 @@ def test_the_plan_equals_its_own_output(mqadmin: Run, store: Path) -> None:
 def test_a_copy_is_made_and_verified(mqadmin: Run, store: Path, tmp_path: Path, face: bool) -> None:
     before = tree(store)
     out = tmp_path / "out"
-    done = mqadmin("store", "repair", str(store), "--output", str(out), "-o", "json", face=face)
+    done = mqadmin("store", "repair", str(store), "--out", str(out), "-o", "json", face=face)
     assert done.status == 0, done.err
     result = json.loads(done.out)
     assert result["schema"] == "mqadmin.store.repair.result/1"
     assert (result["ok"], result["bridged"], result["backup"]) == (True, 1, None)
     assert tree(store) == before
     assert mqadmin("store", "verify", str(out)).status == 0
-    again = mqadmin("store", "repair", str(store), "--output", str(out))
+    again = mqadmin("store", "repair", str(store), "--out", str(out))
     assert again.status == 2
     assert "not empty" in again.err
 
@@ -81,7 +81,7 @@ def test_in_place_needs_yes_and_keeps_a_backup(mqadmin: Run, store: Path, tmp_pa
 
 
 def test_both_ways_at_once_are_a_usage_error(mqadmin: Run, store: Path, tmp_path: Path) -> None:
-    words = ("--output", str(tmp_path / "x"), "--in-place", "--yes")
+    words = ("--out", str(tmp_path / "x"), "--in-place", "--yes")
     assert mqadmin("store", "repair", str(store), *words).status == 2
 
 
@@ -108,7 +108,7 @@ def test_messages_come_out_of_single_files(mqadmin: Run, store: Path, tmp_path: 
 def test_a_new_store_is_made_of_them(mqadmin: Run, store: Path, tmp_path: Path) -> None:
     out = tmp_path / "new"
     done = mqadmin(
-        *("store", "recover", str(store), "--output", str(out), "--file-size", "65536"),
+        *("store", "recover", str(store), "--out", str(out), "--file-size", "65536"),
         *("-o", "json"),
     )
     assert done.status == 7
@@ -119,7 +119,7 @@ def test_a_new_store_is_made_of_them(mqadmin: Run, store: Path, tmp_path: Path) 
 
 def test_a_new_store_can_be_of_one_topic(mqadmin: Run, store: Path, tmp_path: Path) -> None:
     new = tmp_path / "new"
-    words = ("store", "recover", str(store), "--output", str(new), "--file-size", "65536")
+    words = ("store", "recover", str(store), "--out", str(new), "--file-size", "65536")
     assert mqadmin(*words, "--body", "text").status == 2
     assert not new.exists()
     done = mqadmin(*words, "--topic", "OrdersA", "-o", "json")
@@ -133,7 +133,7 @@ def test_a_new_store_can_be_of_one_topic(mqadmin: Run, store: Path, tmp_path: Pa
 def test_nothing_to_recover_is_reported(mqadmin: Run, tmp_path: Path) -> None:
     noise = tmp_path / "noise"
     noise.write_bytes(b"no log at all" * 100)
-    done = mqadmin("store", "recover", str(noise), "--output", str(tmp_path / "new"))
+    done = mqadmin("store", "recover", str(noise), "--out", str(tmp_path / "new"))
     assert done.status == 7
     assert "no message" in done.err
     assert mqadmin("store", "recover").status == 2
@@ -142,7 +142,7 @@ def test_nothing_to_recover_is_reported(mqadmin: Run, tmp_path: Path) -> None:
 def test_a_dry_run_of_recover_writes_nothing(mqadmin: Run, store: Path, tmp_path: Path) -> None:
     before = tree(tmp_path)
     out = tmp_path / "deep" / "new"
-    words = ("store", "recover", str(store), "--output", str(out), "-o", "json")
+    words = ("store", "recover", str(store), "--out", str(out), "-o", "json")
     dry = mqadmin(*words, "--dry-run")
     assert dry.status == 7  # as the real run: a record is lost
     assert "nothing was changed" in dry.err
@@ -153,12 +153,12 @@ def test_a_dry_run_of_recover_writes_nothing(mqadmin: Run, store: Path, tmp_path
     made = json.loads(mqadmin(*words, "--file-size", "65536").out)
     for name in ("messages", "duplicates", "queues", "lostBytes", "lostMessages", "lost"):
         assert plan[name] == made[name]
-    small = mqadmin(*words[:3], "--output", f"{out}2", "--file-size", "5", "--dry-run")
+    small = mqadmin(*words[:3], "--out", f"{out}2", "--file-size", "5", "--dry-run")
     assert (small.status, "--file-size" in small.err) == (2, True)
     again = mqadmin(*words, "--dry-run")
     assert (again.status, "not empty" in again.err) == (2, True)
     alone = mqadmin("store", "recover", str(store), "--dry-run")
-    assert (alone.status, "--output" in alone.err) == (2, True)
+    assert (alone.status, "--out" in alone.err) == (2, True)
 
 
 def test_losses_of_recover_are_objects_for_programs(mqadmin: Run, store: Path) -> None:
@@ -188,7 +188,7 @@ def test_a_repair_reports_the_losses_of_a_truncated_log(
     plan = mqadmin("store", "repair", str(store))
     assert plan.err.count("lost: ") == len(found["lost"])
     out = tmp_path / "out"
-    done = mqadmin("store", "repair", str(store), "--output", str(out), "-o", "json")
+    done = mqadmin("store", "repair", str(store), "--out", str(out), "-o", "json")
     assert json.loads(done.out)["lost"] == found["lost"]
 
 
@@ -197,6 +197,6 @@ def test_a_store_that_a_broker_holds_is_refused(
 ) -> None:
     monkeypatch.setattr("mqadmin.inspector.directory.lock_holder", lambda path: 4242)
     (store / "lock").write_bytes(b"lock")
-    done = mqadmin("store", "repair", str(store), "--output", str(tmp_path / "out"))
+    done = mqadmin("store", "repair", str(store), "--out", str(tmp_path / "out"))
     assert (done.status, "process 4242" in done.err) == (4, True)
     assert not (tmp_path / "out").exists()

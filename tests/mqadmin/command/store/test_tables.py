@@ -62,7 +62,7 @@ def test_export_to_stdout_and_to_files(mqadmin: Run, store: Path, tmp_path: Path
     lines = mqadmin("store", "export", str(store), "--topic", "ZipA", "-o", "ndjson").out
     assert len(lines.splitlines()) == 12
     done = mqadmin(
-        *("store", "export", str(store), "--topic", "ZipA", "--output", str(tmp_path / "z.csv")),
+        *("store", "export", str(store), "--topic", "ZipA", "--out", str(tmp_path / "z.csv")),
         *("-o", "json"),
     )
     assert done.status == 0
@@ -71,11 +71,11 @@ def test_export_to_stdout_and_to_files(mqadmin: Run, store: Path, tmp_path: Path
     rows = list(csv.DictReader(io.StringIO((tmp_path / "z.csv").read_text("utf-8"))))
     assert {row["topic"] for row in rows} == {"ZipA"}
     again = mqadmin(
-        *("store", "export", str(store), "--topic", "ZipA", "--output", str(tmp_path / "z.csv")),
+        *("store", "export", str(store), "--topic", "ZipA", "--out", str(tmp_path / "z.csv")),
         *("-o", "json"),
     )
     assert json.loads(again.out)["resumed"] is True
-    other = mqadmin("store", "export", str(store), "--output", str(tmp_path / "z.csv"))
+    other = mqadmin("store", "export", str(store), "--out", str(tmp_path / "z.csv"))
     assert other.status == 2
     assert mqadmin("store", "export", str(store), "--format", "csv").status == 2
 
@@ -86,6 +86,6 @@ def test_damage_on_the_way_is_status_7(mqadmin: Run, golden_store, tmp_path: Pat
     data = bytearray(log.read_bytes())
     data[336] ^= 0xFF
     log.write_bytes(data)
-    done = mqadmin("store", "export", str(root), "--output", str(tmp_path / "x"))
+    done = mqadmin("store", "export", str(root), "--out", str(tmp_path / "x"))
     assert done.status == 7
     assert mqadmin("store", "export", str(root), "-o", "ndjson").status == 7

@@ -35,7 +35,7 @@ def test_a_csv_holds_neither_formulas_nor_escapes(
     made.write()
     out = tmp_path / "out.csv"
     words = ("store", "export", str(made.root), "--body", "text")
-    assert mqadmin(*words, "--output", str(out)).status == 0
+    assert mqadmin(*words, "--out", str(out)).status == 0
     texts = [out.read_text("utf-8"), mqadmin(*words, "-o", "csv").out]
     for text in texts:
         assert text.isascii()

@@ -1,0 +1,207 @@
+"""Settings of the client: what all roles share, producers, consumers.
+
+One frozen record per role. Each field names Java's setter (``ClientConfig``, ``DefaultMQProducer``,
+``DefaultMQPushConsumer``); defaults are Java's 5.3.3 unless noted at the field.
+"""
+
+import os
+import ssl
+from collections.abc import Mapping, Sequence
+from enum import StrEnum
+
+import msgspec
+
+from broker.client.offset.start_offset import ConsumeFromWhere
+from broker.common.address import parse_address
+from broker.errors import ClientError, LocalProtocolError
+from broker.remoting.limits import CONNECT_TIMEOUT_MS
+from broker.remoting.signing import Credentials
+
+NAMESRV_VARIABLE = "NAMESRV_ADDR"
+"""Environment variable with the name servers, used if the configuration names none."""
+
+DEFAULT_INSTANCE = "DEFAULT"
+
+
+class FaultRule(StrEnum):
+    """Which release's rules decide about brokers to avoid (MQFaultStrategy)."""
+
+    V4 = "4.9"
+    V5 = "5.3"
+
+
+class ClientConfig(msgspec.Struct, frozen=True, kw_only=True):
+    """Settings that every role shares; all times in ms.
+
+    ``namesrv`` addresses, or one text with ``;`` between them; without them ``NAMESRV_ADDR``, then
+    ``namesrv_url`` (HTTP GET, the body is such a text, asked again every 120 s). ``instance_name``:
+    clients of the same name share connections; ``DEFAULT`` gives each client its own.
+    ``client_ip`` part of the client id, by default the address of the default route.
+    ``address_map`` advertised address to reachable address. ``vip_channel`` sends to the broker's
+    port - 2. ``namespace`` prefix of topics and groups, invisible to the application.
+    ``unit_name`` and ``unit_mode`` mark a unit of a multi-site deployment. ``tls`` the context of
+    every connection, ``credentials`` sign each request.
+
+    **Source:** RocketMQ ``ClientConfig``.
+    """
+
+    namesrv: str | Sequence[str] = ()
+    namesrv_url: str = ""
+    instance_name: str = DEFAULT_INSTANCE
+    client_ip: str = ""
+    unit_name: str = ""
+    unit_mode: bool = False
+    namespace: str = ""
+    vip_channel: bool = False
+    address_map: Mapping[str, str] = {}
+    tls: ssl.SSLContext | None = None
+    credentials: Credentials | None = None
+    poll_name_server_interval_ms: int = 30_000
+    heartbeat_broker_interval_ms: int = 30_000
+    persist_consumer_offset_interval_ms: int = 5_000
+    namesrv_url_interval_ms: int = 120_000
+    mq_client_api_timeout_ms: int = 3_000
+    connect_timeout_ms: int = CONNECT_TIMEOUT_MS
+
+    def namesrv_addresses(self) -> tuple[str, ...]:
+        """Return the configured name servers; empty if they are discovered over HTTP.
+
+        Raises ClientError for an invalid address, or if neither addresses nor a URL are known.
+        """
+        given = self.namesrv or os.environ.get(NAMESRV_VARIABLE, "")
+        addresses = parse_namesrv(given)
+        if not addresses and not self.namesrv_url:
+            raise ClientError(
+                "no name server is configured",
+                f"pass ClientConfig(namesrv='host:port') or set {NAMESRV_VARIABLE}",
+            )
+        return addresses
+
+
+class ProducerConfig(msgspec.Struct, frozen=True, kw_only=True):
+    """Settings of a producer; all times in ms, sizes in bytes.
+
+    ``send_msg_timeout_ms`` bounds all attempts of one send. ``max_timeout_per_request_ms`` bounds
+    one attempt: None leaves a third of the remaining time for another broker if there is one, 0
+    lets one attempt use all of it (Java's default, with which a broker that hangs uses it up).
+    ``retry_times`` and ``retry_times_async`` count attempts after the first. ``retry_codes``
+    response codes that are retried besides Java's. ``compress_over`` bodies of at least this size
+    are compressed with ``compress_type`` (zlib, lz4, zstd); batches never.
+    ``send_latency_enable`` avoids slow and failed brokers by the rules of ``fault_rule``;
+    ``start_detector_enable`` probes failed ones. ``back_pressure_count`` and ``_bytes`` bound
+    asynchronous sends in flight. ``create_topic_key`` template of topics created by a first send.
+
+    **Source:** RocketMQ ``DefaultMQProducer``.
+    """
+
+    send_msg_timeout_ms: int = 3_000
+    max_timeout_per_request_ms: int | None = None
+    retry_times: int = 2
+    retry_times_async: int = 2
+    retry_another_broker_when_not_store_ok: bool = False
+    retry_codes: frozenset[int] = frozenset()
+    compress_over: int = 4_096
+    compress_level: int = 5
+    compress_type: str = "zlib"
+    max_message_size: int = 4 * 1024 * 1024
+    create_topic_key: str = "TBW102"
+    default_topic_queue_nums: int = 4
+    send_latency_enable: bool = False
+    start_detector_enable: bool = False
+    fault_rule: FaultRule = FaultRule.V5
+    back_pressure_count: int = 1_024
+    back_pressure_bytes: int = 100 * 1024 * 1024
+
+
+class MessageModel(StrEnum):
+    """Whether a message goes to one member of a group or to all."""
+
+    CLUSTERING = "CLUSTERING"
+    BROADCASTING = "BROADCASTING"
+
+
+class ConsumerConfig(msgspec.Struct, frozen=True, kw_only=True):
+    """Settings of a push consumer; all times in ms, sizes in bytes.
+
+    ``consume_timestamp_ms`` the start of CONSUME_FROM_TIMESTAMP, by default half an hour before the
+    start. ``consume_threads`` listeners that run at once. ``consume_message_batch_max_size``
+    messages of one listener call. ``pull_threshold_for_topic`` and ``..._size_for_topic`` are
+    divided by the owned queues, -1 means none. ``max_reconsume_times`` -1: 16 for concurrent,
+    unlimited for orderly listeners. ``consume_timeout_ms`` a listener that runs longer has its
+    message sent back. ``await_termination_ms`` how long a stop waits for listeners (Java: 0).
+    ``client_rebalance`` False asks the broker for the assignment, which may choose POP.
+    ``offset_dir`` directory of broadcasting offsets, by default ``~/.rocketmq_offsets``.
+
+    **Source:** RocketMQ ``DefaultMQPushConsumer``.
+    """
+
+    message_model: MessageModel = MessageModel.CLUSTERING
+    consume_from_where: ConsumeFromWhere = ConsumeFromWhere.CONSUME_FROM_LAST_OFFSET
+    consume_timestamp_ms: int | None = None
+    consume_threads: int = 20
+    consume_message_batch_max_size: int = 1
+    consume_concurrently_max_span: int = 2_000
+    pull_threshold_for_queue: int = 1_000
+    pull_threshold_size_for_queue: int = 100 * 1024 * 1024
+    pull_threshold_for_topic: int = -1
+    pull_threshold_size_for_topic: int = -1
+    pull_interval_ms: int = 0
+    pull_batch_size: int = 32
+    pull_batch_size_bytes: int = 256 * 1024
+    pull_delay_when_exception_ms: int = 1_000
+    broker_suspend_max_ms: int = 15_000
+    pull_timeout_ms: int = 30_000
+    max_reconsume_times: int = -1
+    suspend_current_queue_ms: int = 1_000
+    consume_timeout_ms: int = 15 * 60_000
+    await_termination_ms: int = 10_000
+    client_rebalance: bool = True
+    pop_invisible_ms: int = 60_000
+    pop_batch_nums: int = 32
+    pop_threshold_for_queue: int = 96
+    offset_dir: str = ""
+
+    def check(self) -> None:
+        """Raise ClientError for a value outside its range.
+
+        **Source:** RocketMQ ``DefaultMQPushConsumerImpl#checkConfig``.
+        """
+        for name, kind in _ENUMS:
+            if not isinstance(getattr(self, name), kind):
+                raise ClientError(
+                    f"{name} is {getattr(self, name)!r}, not a {kind.__name__}",
+                    f"available: {', '.join(kind)}",
+                )
+        for name, low, high in _RANGES:
+            value = getattr(self, name)
+            if not low <= value <= high:
+                raise ClientError(f"{name} is {value}: it must be between {low} and {high}")
+
+
+_ENUMS: tuple[tuple[str, type[StrEnum]], ...] = (
+    ("message_model", MessageModel),
+    ("consume_from_where", ConsumeFromWhere),
+)
+_RANGES = (
+    ("consume_threads", 1, 1_000),
+    ("consume_message_batch_max_size", 1, 1_024),
+    ("consume_concurrently_max_span", 1, 65_535),
+    ("pull_threshold_for_queue", 1, 65_535),
+    ("pull_threshold_size_for_queue", 1, 1 << 30),
+    ("pull_interval_ms", 0, 65_535),
+    ("pull_batch_size", 1, 1_024),
+    ("pop_invisible_ms", 5_000, 300_000),
+    ("pop_batch_nums", 1, 32),
+)
+
+
+def parse_namesrv(given: str | Sequence[str]) -> tuple[str, ...]:
+    """Split ``a:1;b:2`` into addresses, without duplicates; ClientError for an invalid one."""
+    texts = given.replace(",", ";").split(";") if isinstance(given, str) else given
+    addresses = tuple(dict.fromkeys(text.strip() for text in texts if text.strip()))
+    for address in addresses:
+        try:
+            parse_address(address)
+        except LocalProtocolError as error:
+            raise ClientError(f"name server {address!r}: {error.message}", error.hint) from error
+    return addresses

@@ -1,0 +1,458 @@
+"""AsyncLitePullConsumer: the application polls, the client pulls ahead and keeps the offsets.
+
+``subscribe`` joins the group and rebalances; ``assign`` takes fixed queues without a group.
+
+**Source:** RocketMQ ``DefaultLitePullConsumer``, ``DefaultLitePullConsumerImpl``,
+``AssignedMessageQueue``.
+"""
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Iterable, Sequence
+from types import TracebackType
+from typing import Self
+
+from broker.client.config import ClientConfig, ConsumerConfig
+from broker.client.consumer.messages import restore_topic
+from broker.client.consumer.process_queue import ProcessQueue
+from broker.client.consumer.pull_service import PullService
+from broker.client.instance.client_instance import MQClientInstance
+from broker.client.instance.registry import acquire_instance, release_instance
+from broker.client.listener.stats import ConsumerStats
+from broker.client.namespace import wrap_namespace
+from broker.client.offset.offset_store import RemoteBrokerOffsetStore
+from broker.client.offset.start_query import query_start
+from broker.client.rebalance.rebalancer import QueuesChanged, Rebalancer
+from broker.client.rebalance.strategies import AllocateAveragely, AllocateStrategy
+from broker.client.state import ServiceState
+from broker.common.clock import Clock, SystemClock
+from broker.common.group import CONSUME_ACTIVELY, check_group_name
+from broker.common.message_queue import MessageQueue
+from broker.common.subscription import (
+    EXPRESSION_SQL92,
+    EXPRESSION_TAG,
+    SubscriptionData,
+    build_subscription,
+)
+from broker.errors import ClientError, RemoteProtocolError
+from broker.message.message import MessageExt
+from broker.remoting.protocol.body.heartbeat import ConsumerData
+
+log = logging.getLogger("broker.client")
+
+
+class AsyncLitePullConsumer:
+    """Poll messages of subscribed or assigned queues, seek, pause, commit.
+
+    ``auto_commit`` commits polled messages with the next ``poll`` and every 5 s, otherwise
+    ``commit`` does.
+    """
+
+    def __init__(
+        self,
+        group: str,
+        client: ClientConfig | str,
+        config: ConsumerConfig | None = None,
+        *,
+        auto_commit: bool = True,
+        strategy: AllocateStrategy | None = None,
+        clock: Clock | None = None,
+        instance: MQClientInstance | None = None,
+    ) -> None:
+        self.client = ClientConfig(namesrv=client) if isinstance(client, str) else client
+        self.config = config or ConsumerConfig()
+        self.group = wrap_namespace(self.client.namespace, group)
+        self.clock = clock or SystemClock()
+        self.state = ServiceState.CREATE_JUST
+        self.auto_commit = auto_commit
+        self.stats = ConsumerStats(self.clock)
+        self.on_queues_changed: list[QueuesChanged] = []
+        self.paused = False  # of all queues; see ``pause`` for single ones
+        self._subscriptions: dict[str, SubscriptionData] = {}
+        self._announced: dict[str, SubscriptionData] = {}
+        self._assigned: set[MessageQueue] | None = None
+        self._paused_queues: set[MessageQueue] = set()
+        self._seeks: dict[MessageQueue, int] = {}
+        self._strategy = strategy or AllocateAveragely()
+        self._given = instance
+        self._parts: _Parts | None = None
+        self._ready: deque[tuple[MessageQueue, ProcessQueue, list[MessageExt]]] = deque()
+        self._arrived = asyncio.Event()
+        self._polled: list[tuple[MessageQueue, ProcessQueue, list[MessageExt]]] = []
+        self._started_ms = 0
+
+    # ---- subscriptions
+
+    def subscribe(self, topic: str, tags: str = "*", *, sql: str | None = None) -> None:
+        """Subscribe to a topic: the group's members share its queues."""
+        if self._assigned is not None:
+            raise ClientError("subscribe() and assign() exclude each other")
+        wire_topic = wrap_namespace(self.client.namespace, topic)
+        try:
+            self._subscriptions[wire_topic] = build_subscription(
+                wire_topic,
+                tags if sql is None else sql,
+                EXPRESSION_TAG if sql is None else EXPRESSION_SQL92,
+                self.clock.now_ms(),
+            )
+        except RemoteProtocolError as error:
+            raise ClientError(f"subscription of {topic}: {error.message}", error.hint) from error
+        if self._parts is not None:
+            self._parts.instance.rebalance_now()
+
+    async def assign(self, queues: Iterable[MessageQueue]) -> None:
+        """Consume exactly these queues, independent of other members."""
+        if self._subscriptions and self._assigned is None:
+            raise ClientError("subscribe() and assign() exclude each other")
+        self._assigned = {
+            MessageQueue(
+                wrap_namespace(self.client.namespace, one.topic), one.broker_name, one.queue_id
+            )
+            for one in queues
+        }
+        for topic in {queue.topic for queue in self._assigned}:
+            self._subscriptions.setdefault(
+                topic, build_subscription(topic, "*", sub_version=self.clock.now_ms())
+            )
+        if self._parts is not None:
+            await self._parts.instance.routes.refresh_all(self._subscriptions)
+            await self._announce()
+            await self.rebalance()
+
+    # ---- life cycle
+
+    async def start(self) -> None:
+        """Join the group and start pulling."""
+        if self.state is not ServiceState.CREATE_JUST:
+            raise ClientError(f"consumer {self.group} is {self.state.value}: it starts once")
+        reason = check_group_name(self.group)
+        if reason is not None:
+            raise ClientError(f"consumer group {self.group!r:.200}: {reason}")
+        self.config.check()
+        self.state = ServiceState.START_FAILED
+        instance = self._given or acquire_instance(self.client, self.clock)
+        if self._given is not None:
+            instance.users += 1
+        try:
+            self._parts = self._build(instance)
+            instance.register_consumer(self)
+            await instance.start()
+            await instance.routes.refresh_all(self._subscriptions)
+            self.state = ServiceState.RUNNING
+            self._started_ms = self.clock.now_ms()
+            await self._announce()
+            if self._assigned is None:
+                instance.rebalance_now()
+            else:
+                await self.rebalance()
+        except BaseException:
+            if instance.consumers.get(self.group) is self:
+                del instance.consumers[self.group]
+            await release_instance(instance)
+            raise
+
+    def _build(self, instance: MQClientInstance) -> "_Parts":
+        offsets = RemoteBrokerOffsetStore(instance, self.group)
+        return _Parts(
+            instance=instance,
+            offsets=offsets,
+            rebalancer=Rebalancer(
+                instance, self.group, self._strategy, self.config.message_model, self
+            ),
+            pulls=PullService(
+                instance,
+                self.group,
+                self.config,
+                self,
+                offsets=offsets,
+                stats=self.stats,
+                orderly=False,
+            ),
+        )
+
+    async def shutdown(self) -> None:
+        """Commit polled messages (with ``auto_commit``) and leave the group."""
+        if self.state is not ServiceState.RUNNING:
+            return
+        if self.auto_commit:
+            self._finish_polled()
+        self.state = ServiceState.SHUTDOWN_ALREADY
+        parts = self._running()
+        await parts.pulls.close()
+        await parts.rebalancer.drop_all()
+        await parts.instance.unregister(consumer_group=self.group)
+        await release_instance(parts.instance)
+        self._arrived.set()
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self.shutdown()
+
+    def _running(self) -> "_Parts":
+        if self._parts is None:
+            raise ClientError(f"consumer {self.group} has not been started")
+        return self._parts
+
+    # ---- polling
+
+    async def poll(self, timeout_ms: int = 5_000) -> list[MessageExt]:
+        """Return the next batch of pulled messages, an empty list if none comes in time."""
+        if self.state is not ServiceState.RUNNING:
+            raise ClientError(f"consumer {self.group} is {self.state.value}")
+        if self.auto_commit:
+            self._finish_polled()
+        loop = asyncio.get_running_loop()
+        deadline_s = loop.time() + timeout_ms / 1000
+        while True:
+            batch = self._next_batch()
+            if batch is not None:
+                queue, process, messages = batch
+                self._polled.append((queue, process, messages))
+                process.last_consume_ms = self.clock.monotonic_ms()
+                return messages
+            self._arrived.clear()
+            left_s = deadline_s - loop.time()
+            if left_s <= 0:
+                return []
+            try:
+                async with asyncio.timeout(left_s):
+                    await self._arrived.wait()
+            except TimeoutError:
+                return []
+
+    def _next_batch(self) -> tuple[MessageQueue, ProcessQueue, list[MessageExt]] | None:
+        for _ in range(len(self._ready)):
+            batch = self._ready.popleft()
+            if batch[1].dropped:
+                continue
+            if batch[0] in self._paused_queues:
+                self._ready.append(batch)
+                continue
+            return batch
+        return None
+
+    def _finish_polled(self) -> None:
+        """Count polled messages as consumed; their offsets are committed with the next commit."""
+        for queue, process, messages in self._polled:
+            offset = process.remove(messages)
+            if offset >= 0 and not process.dropped:
+                self._running().offsets.table.update(queue, offset, increase_only=True)
+        self._polled.clear()
+
+    async def commit(self) -> None:
+        """Commit everything polled so far, and wait until the brokers have stored it."""
+        self._finish_polled()
+        parts = self._running()
+        await parts.offsets.persist(list(parts.rebalancer.process_queues), wait=True)
+
+    async def committed(self, queue: MessageQueue) -> int | None:
+        """Return the offset that the broker has stored for the group; None if there is none."""
+        return await self._running().offsets.read(queue)
+
+    # ---- positions
+
+    def assignment(self) -> list[MessageQueue]:
+        """Return the owned queues."""
+        found = self._running().rebalancer.process_queues
+        return sorted(queue for queue, process in found.items() if not process.dropped)
+
+    async def fetch_message_queues(self, topic: str) -> list[MessageQueue]:
+        """Return all readable queues of a topic."""
+        route = await self._running().instance.routes.get(
+            wrap_namespace(self.client.namespace, topic)
+        )
+        if route is None:
+            raise ClientError(f"topic {topic} does not exist")
+        return sorted(route.subscribe_queues())
+
+    def pause(self, queues: Iterable[MessageQueue]) -> None:
+        """Return no messages of these queues until :meth:`resume`."""
+        self._paused_queues |= set(queues)
+
+    def resume(self, queues: Iterable[MessageQueue]) -> None:
+        """Return messages of these queues again."""
+        self._paused_queues -= set(queues)
+        self._arrived.set()
+
+    async def seek(self, queue: MessageQueue, offset: int) -> None:
+        """Continue an owned queue at an offset; ClientError outside of the queue."""
+        parts = self._running()
+        if queue not in parts.rebalancer.process_queues:
+            raise ClientError(f"{queue} is not assigned to this consumer")
+        first, last = await self._bounds(queue)
+        if not first <= offset <= last:
+            raise ClientError(f"offset {offset} of {queue}: it must be between {first} and {last}")
+        await self._restart(queue, offset)
+
+    async def seek_to_begin(self, queue: MessageQueue) -> None:
+        """Continue an owned queue at its first message."""
+        await self._restart(queue, (await self._bounds(queue))[0])
+
+    async def seek_to_end(self, queue: MessageQueue) -> None:
+        """Continue an owned queue after its last message."""
+        await self._restart(queue, (await self._bounds(queue))[1])
+
+    async def offset_for_timestamp(self, queue: MessageQueue, timestamp_ms: int) -> int:
+        """Return the first offset stored at or after a time."""
+        return await self._running().instance.api.search_offset(
+            self._master(queue), queue, timestamp_ms
+        )
+
+    async def _bounds(self, queue: MessageQueue) -> tuple[int, int]:
+        api, address = self._running().instance.api, self._master(queue)
+        return await api.min_offset(address, queue), await api.max_offset(address, queue)
+
+    def _master(self, queue: MessageQueue) -> str:
+        address = self._running().instance.routes.master(queue.broker_name)
+        if address is None:
+            raise ClientError(f"broker {queue.broker_name} has no master now")
+        return address
+
+    async def _restart(self, queue: MessageQueue, offset: int) -> None:
+        """Drop the queue's cache and take it over again at ``offset``."""
+        parts = self._running()
+        process = parts.rebalancer.process_queues.get(queue)
+        if process is None:
+            raise ClientError(f"{queue} is not assigned to this consumer")
+        self._polled = [one for one in self._polled if one[1] is not process]
+        parts.offsets.table.update_and_freeze(queue, offset)
+        await parts.rebalancer.remove(queue)
+        self._seeks[queue] = offset
+        await self.rebalance()
+
+    # ---- for the instance (ConsumerInner)
+
+    def subscribed_topics(self) -> Iterable[str]:
+        """Return the subscribed topics (names on the wire)."""
+        return list(self._subscriptions)
+
+    def heartbeat(self) -> ConsumerData:
+        """Return this group's part of a heartbeat."""
+        return ConsumerData(
+            group_name=self.group,
+            consume_type=CONSUME_ACTIVELY,
+            message_model=self.config.message_model.value,
+            consume_from_where=self.config.consume_from_where.value,
+            subscription_data_set=[self._subscriptions[one] for one in sorted(self._subscriptions)],
+            unit_mode=self.client.unit_mode,
+        )
+
+    async def rebalance(self) -> bool:
+        """Rebalance once: by the group, or to the assigned queues."""
+        if self.state is not ServiceState.RUNNING:
+            return True
+        return await self._running().rebalancer.rebalance(
+            sorted(self._subscriptions), fixed=self._assigned
+        )
+
+    async def persist_offsets(self) -> None:
+        """Commit finished offsets, if ``auto_commit``."""
+        if self.auto_commit:
+            parts = self._running()
+            await parts.offsets.persist(list(parts.rebalancer.process_queues))
+
+    # ---- for the rebalancer (QueueOwner)
+
+    async def prepare(self, queues: Sequence[MessageQueue]) -> set[MessageQueue]:
+        """Return all queues: no locks are needed."""
+        return set(queues)
+
+    async def start_offset(self, queue: MessageQueue) -> int:
+        """Return the sought offset, else the stored one, else by ``consume_from_where``."""
+        parts = self._running()
+        sought = self._seeks.pop(queue, None)
+        if sought is not None:
+            parts.offsets.table.update(queue, sought)
+            return sought
+        parts.offsets.table.remove(queue)
+        stored = await parts.offsets.read(queue)
+        if stored is not None:
+            return stored
+        return await query_start(
+            parts.instance,
+            queue,
+            self.config.consume_from_where,
+            timestamp_ms=self.config.consume_timestamp_ms,
+            started_ms=self._started_ms,
+        )
+
+    def begin(self, queue: MessageQueue, process: ProcessQueue, offset: int) -> None:
+        """Start pulling a queue."""
+        self._running().pulls.start(queue, process, offset)
+
+    async def release(self, queue: MessageQueue, process: ProcessQueue) -> bool:
+        """Commit and give up a queue."""
+        parts = self._running()
+        parts.pulls.stop(process)
+        await parts.offsets.persist([queue], wait=True)
+        parts.offsets.table.remove(queue)
+        return True
+
+    async def changed(
+        self, topic: str, queues: Sequence[MessageQueue], own: Sequence[MessageQueue]
+    ) -> None:
+        """Announce the change to the application (MessageQueueListener)."""
+        await self._announce()
+        for notify in self.on_queues_changed:
+            try:
+                notify(topic, queues, own)
+            except Exception:
+                log.exception("%s: a queue listener failed", self.group)
+
+    async def _announce(self) -> None:
+        subscriptions = dict(self._subscriptions)
+        await self._running().instance.heartbeat()
+        self._announced = subscriptions
+
+    # ---- for the pull service (PullOwner)
+
+    def subscription(self, topic: str) -> SubscriptionData | None:
+        """Return the subscription of a topic that the brokers know."""
+        return self._announced.get(topic)
+
+    def deliver(
+        self, messages: list[MessageExt], process: ProcessQueue, queue: MessageQueue
+    ) -> None:
+        """Keep pulled messages for ``poll``."""
+        restore_topic(messages, self.group, self.client.namespace)
+        self._ready.append((queue, process, messages))
+        self._arrived.set()
+
+    async def offset_moved(self, queue: MessageQueue, offset: int) -> None:
+        """Continue a queue at another offset."""
+        parts = self._running()
+        process = parts.rebalancer.process_queues.get(queue)
+        if process is not None:
+            process.dropped = True
+        parts.offsets.table.update_and_freeze(queue, offset)
+        await parts.offsets.persist([queue], wait=True)
+        await parts.rebalancer.remove(queue)
+        parts.instance.rebalance_now()
+
+
+class _Parts:
+    """The parts of a started consumer."""
+
+    __slots__ = ("instance", "offsets", "pulls", "rebalancer")
+
+    def __init__(
+        self,
+        *,
+        instance: MQClientInstance,
+        offsets: RemoteBrokerOffsetStore,
+        rebalancer: Rebalancer,
+        pulls: PullService,
+    ) -> None:
+        self.instance = instance
+        self.offsets = offsets
+        self.rebalancer = rebalancer
+        self.pulls = pulls

@@ -1,0 +1,578 @@
+"""AsyncPushConsumer: a member of a consumer group whose listener is called with messages.
+
+**Source:** RocketMQ ``DefaultMQPushConsumer``, ``DefaultMQPushConsumerImpl``.
+"""
+
+import asyncio
+import logging
+from collections.abc import Iterable, Mapping, Sequence
+from types import TracebackType
+from typing import Self
+
+import msgspec
+
+from broker.client.config import ClientConfig, ConsumerConfig, MessageModel
+from broker.client.consumer.broker_requests import ConsumerRequests
+from broker.client.consumer.messages import restore_topic
+from broker.client.consumer.process_queue import ProcessQueue
+from broker.client.consumer.pull_service import PullService
+from broker.client.hooks.events import ConsumeHook
+from broker.client.instance.client_instance import MQClientInstance
+from broker.client.instance.registry import acquire_instance, release_instance
+from broker.client.listener.concurrently import ConsumeConcurrentlyService
+from broker.client.listener.listeners import ConcurrentListener, OrderlyListener
+from broker.client.listener.orderly import ConsumeOrderlyService
+from broker.client.listener.send_back import UNLIMITED, SendBack
+from broker.client.listener.stats import ConsumerStats
+from broker.client.namespace import wrap_namespace
+from broker.client.offset.offset_store import (
+    LocalFileOffsetStore,
+    OffsetStore,
+    RemoteBrokerOffsetStore,
+)
+from broker.client.offset.start_query import query_start
+from broker.client.rebalance.broker_locks import BrokerLocks
+from broker.client.rebalance.rebalancer import QueuesChanged, Rebalancer
+from broker.client.rebalance.strategies import AllocateAveragely, AllocateStrategy
+from broker.client.state import ServiceState
+from broker.common.clock import Clock, SystemClock
+from broker.common.group import CONSUME_PASSIVELY, check_group_name
+from broker.common.message_queue import MessageQueue
+from broker.common.subscription import (
+    EXPRESSION_SQL92,
+    EXPRESSION_TAG,
+    SubscriptionData,
+    build_subscription,
+)
+from broker.common.topic import check_topic_name, retry_topic
+from broker.errors import ClientError, RemoteProtocolError, RocketMQError
+from broker.message.message import MessageExt
+from broker.remoting.protocol.body.heartbeat import ConsumerData
+
+log = logging.getLogger("broker.client")
+
+LOCK_INTERVAL_MS = 20_000
+DELAYED_UNLOCK_S = 20.0
+RELEASE_LOCK_WAIT_S = 0.5
+MAX_UNLOCK_TRIES = 40
+"""Rounds after which a queue whose listener does not end is given up (Java: 20 s)."""
+DEFAULT_MAX_RECONSUME_TIMES = 16
+
+ConsumeService = ConsumeConcurrentlyService | ConsumeOrderlyService
+
+
+class AsyncPushConsumer:
+    """Subscribe, set a listener, start.
+
+    >>> import asyncio
+    >>> from broker.client.publish.async_producer import AsyncProducer
+    >>> from broker.client.results import ConsumeConcurrentlyStatus
+    >>> from broker.message.message import Message
+    >>> async def main(namesrv):
+    ...     received = asyncio.Queue()
+    ...     async def listener(messages, context):
+    ...         for message in messages:
+    ...             received.put_nowait(message.body)
+    ...         return ConsumeConcurrentlyStatus.CONSUME_SUCCESS
+    ...     consumer = AsyncPushConsumer("billing", namesrv)
+    ...     consumer.subscribe("T", "A || B")
+    ...     consumer.listen(listener)
+    ...     async with AsyncProducer("orders", namesrv) as producer, consumer:
+    ...         await producer.send(Message("T", b"hello", tags="A"))
+    ...         return await received.get()
+    >>> asyncio.run(main(namesrv))
+    b'hello'
+    """
+
+    def __init__(
+        self,
+        group: str,
+        client: ClientConfig | str,
+        config: ConsumerConfig | None = None,
+        *,
+        strategy: AllocateStrategy | None = None,
+        clock: Clock | None = None,
+        instance: MQClientInstance | None = None,
+    ) -> None:
+        self.client = ClientConfig(namesrv=client) if isinstance(client, str) else client
+        self.config = config or ConsumerConfig()
+        self.group = wrap_namespace(self.client.namespace, group)
+        self.clock = clock or SystemClock()
+        self.state = ServiceState.CREATE_JUST
+        self.paused = False
+        self.started_at_ms = 0
+        self.stats = ConsumerStats(self.clock)
+        self.on_queues_changed: list[QueuesChanged] = []
+        self.consume_hooks: list[ConsumeHook] = []
+        self.subscriptions: dict[str, SubscriptionData] = {}
+        self._announced: dict[str, SubscriptionData] = {}
+        self._listener: ConcurrentListener | None = None
+        self._orderly: OrderlyListener | None = None
+        self._strategy = strategy or AllocateAveragely()
+        self._given = instance
+        self._parts: _Parts | None = None
+        self._tasks: set[asyncio.Task[None]] = set()
+        self.unlock_delay_s = DELAYED_UNLOCK_S
+
+    # ---- before the start
+
+    def listen(self, listener: ConcurrentListener) -> None:
+        """Set a concurrent listener: a function or a coroutine function."""
+        self._check_not_started()
+        self._listener, self._orderly = listener, None
+
+    def listen_orderly(self, listener: OrderlyListener) -> None:
+        """Set an orderly listener: messages of one queue come in order, one call at a time."""
+        self._check_not_started()
+        self._listener, self._orderly = None, listener
+
+    def _check_not_started(self) -> None:
+        if self.state is not ServiceState.CREATE_JUST:
+            raise ClientError(f"consumer {self.group} is {self.state.value}")
+
+    def subscribe(self, topic: str, tags: str = "*", *, sql: str | None = None) -> None:
+        """Subscribe to a topic by tags (``A || B``, ``*``) or by an SQL92 expression.
+
+        All members of a group must subscribe to the same. A change after the start is sent to the
+        brokers with the next rebalance, which it triggers.
+        """
+        wire_topic = wrap_namespace(self.client.namespace, topic)
+        reason = check_topic_name(wire_topic)
+        if reason is not None:
+            raise ClientError(f"topic {topic!r:.200}: {reason}")
+        try:
+            self.subscriptions[wire_topic] = build_subscription(
+                wire_topic,
+                tags if sql is None else sql,
+                EXPRESSION_TAG if sql is None else EXPRESSION_SQL92,
+                self.clock.now_ms(),
+            )
+        except RemoteProtocolError as error:
+            raise ClientError(f"subscription of {topic}: {error.message}", error.hint) from error
+        if self._parts is not None:
+            self._parts.instance.rebalance_now()
+
+    def unsubscribe(self, topic: str) -> None:
+        """Remove a topic; its queues are given up with the next rebalance."""
+        self.subscriptions.pop(wrap_namespace(self.client.namespace, topic), None)
+        if self._parts is not None:
+            self._parts.instance.rebalance_now()
+
+    # ---- life cycle
+
+    async def start(self) -> None:
+        """Join the group and start pulling.
+
+        Raises ClientError for an invalid setting, a missing listener or a refused subscription.
+        """
+        self._check_not_started()
+        self._check()
+        self.state = ServiceState.START_FAILED
+        broadcasting = self.config.message_model is MessageModel.BROADCASTING
+        instance = self._given or acquire_instance(
+            self.client, self.clock, broadcasting=broadcasting
+        )
+        if self._given is not None:
+            instance.users += 1
+        try:
+            if not broadcasting:
+                topic = retry_topic(self.group)
+                self.subscriptions[topic] = build_subscription(
+                    topic, "*", sub_version=self.clock.now_ms()
+                )
+            self._parts = self._build(instance)
+            instance.register_consumer(self)
+            ConsumerRequests(self, instance).register()
+            await self._begin(self._parts)
+        except BaseException:
+            if instance.consumers.get(self.group) is self:
+                del instance.consumers[self.group]
+            await release_instance(instance)
+            raise
+
+    def _check(self) -> None:
+        reason = check_group_name(self.group)
+        if reason is None and self.group == "DEFAULT_CONSUMER":
+            reason = "DEFAULT_CONSUMER is reserved"
+        if reason is not None:
+            raise ClientError(f"consumer group {self.group!r:.200}: {reason}")
+        self.config.check()
+        if self._listener is None and self._orderly is None:
+            raise ClientError(f"consumer {self.group} has no listener", "call listen() first")
+
+    def _build(self, instance: MQClientInstance) -> "_Parts":
+        offsets: OffsetStore
+        if self.config.message_model is MessageModel.BROADCASTING:
+            local = LocalFileOffsetStore(self.config.offset_dir, instance.client_id, self.group)
+            local.load()
+            offsets = local
+        else:
+            offsets = RemoteBrokerOffsetStore(instance, self.group)
+        send_back = SendBack(instance, self.group, self.max_reconsume_times)
+        locks = BrokerLocks(instance, self.group)
+        orderly = self._orderly is not None
+        return _Parts(
+            instance=instance,
+            offsets=offsets,
+            locks=locks,
+            service=self._service(instance, offsets, send_back, locks),
+            rebalancer=Rebalancer(
+                instance, self.group, self._strategy, self.config.message_model, self
+            ),
+            pulls=PullService(
+                instance,
+                self.group,
+                self.config,
+                self,
+                offsets=offsets,
+                stats=self.stats,
+                orderly=orderly,
+            ),
+        )
+
+    def _service(
+        self,
+        instance: MQClientInstance,
+        offsets: OffsetStore,
+        send_back: SendBack,
+        locks: BrokerLocks,
+    ) -> ConsumeService:
+        if self._orderly is not None:
+
+            async def lock(queue: MessageQueue) -> bool:
+                return queue in await locks.lock([queue], self.process_queues)
+
+            return ConsumeOrderlyService(
+                self._orderly,
+                self.config,
+                group=self.group,
+                clock=self.clock,
+                offsets=offsets,
+                send_back=send_back,
+                stats=self.stats,
+                lock=lock,
+                hooks=self.consume_hooks,
+            )
+        assert self._listener is not None, "checked at the start"
+        return ConsumeConcurrentlyService(
+            self._listener,
+            self.config,
+            group=self.group,
+            clock=self.clock,
+            offsets=offsets,
+            send_back=send_back,
+            stats=self.stats,
+            hooks=self.consume_hooks,
+        )
+
+    @property
+    def max_reconsume_times(self) -> int:
+        """Deliveries after the first before a message goes to the DLQ."""
+        if self.config.max_reconsume_times >= 0:
+            return self.config.max_reconsume_times
+        return UNLIMITED if self._orderly is not None else DEFAULT_MAX_RECONSUME_TIMES
+
+    async def _begin(self, parts: "_Parts") -> None:
+        instance = parts.instance
+        await instance.start()
+        await instance.routes.refresh_all(self.subscriptions)
+        for subscription in self.subscriptions.values():
+            await instance.check_client_in_broker(self.group, subscription)
+        self.started_at_ms = self.clock.now_ms()
+        self.state = ServiceState.RUNNING
+        await self._announce()
+        instance.rebalance_now()
+        instance.every(self.config.consume_timeout_ms, self._clean_expired)
+        if self._orderly is not None and self._is_clustering:
+            instance.every(LOCK_INTERVAL_MS, self._renew_locks)
+
+    async def shutdown(self) -> None:
+        """Leave the group: stop pulling, wait for listeners, commit, unlock, unregister."""
+        if self.state is not ServiceState.RUNNING or self._parts is None:
+            return
+        self.state = ServiceState.SHUTDOWN_ALREADY
+        parts = self._parts
+        await parts.pulls.close()
+        await parts.service.close(self.config.await_termination_ms)
+        await parts.offsets.persist(list(self.process_queues), wait=True)
+        self.unlock_delay_s = 0.0
+        await parts.rebalancer.drop_all()
+        await parts.instance.unregister(consumer_group=self.group)
+        for task in self._tasks:
+            task.cancel()
+        await release_instance(parts.instance)
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self.shutdown()
+
+    # ---- while running
+
+    def suspend(self) -> None:
+        """Pull nothing more until :meth:`resume`; messages already pulled are consumed."""
+        self.paused = True
+
+    def resume(self) -> None:
+        """Pull again."""
+        self.paused = False
+        self._running().instance.rebalance_now()
+
+    @property
+    def process_queues(self) -> dict[MessageQueue, ProcessQueue]:
+        """The owned queues."""
+        return self._running().rebalancer.process_queues
+
+    @property
+    def offsets(self) -> OffsetStore:
+        """The offset store."""
+        return self._running().offsets
+
+    @property
+    def service(self) -> ConsumeService:
+        """The consume service."""
+        return self._running().service
+
+    def cached_messages(self) -> int:
+        """Return how many pulled messages are not finished."""
+        return sum(process.count for process in self.process_queues.values())
+
+    def lag(self) -> int:
+        """Return how many messages of the owned queues follow the next one to be committed."""
+        table = self.offsets.table
+        return sum(
+            max(0, process.broker_max_offset - (table.get(queue) or 0))
+            for queue, process in self.process_queues.items()
+            if process.broker_max_offset
+        )
+
+    def assignment(self) -> list[MessageQueue]:
+        """Return the queues that this member owns now, without those of the retry topic."""
+        own_retry_topic = retry_topic(self.group)
+        return sorted(
+            queue
+            for queue, process in self.process_queues.items()
+            if not process.dropped and queue.topic != own_retry_topic
+        )
+
+    def _running(self) -> "_Parts":
+        if self._parts is None:
+            raise ClientError(f"consumer {self.group} has not been started")
+        return self._parts
+
+    @property
+    def _is_clustering(self) -> bool:
+        return self.config.message_model is MessageModel.CLUSTERING
+
+    # ---- for the instance (ConsumerInner)
+
+    def subscribed_topics(self) -> Iterable[str]:
+        """Return the subscribed topics (names on the wire)."""
+        return list(self.subscriptions)
+
+    def heartbeat(self) -> ConsumerData:
+        """Return this group's part of a heartbeat."""
+        return ConsumerData(
+            group_name=self.group,
+            consume_type=CONSUME_PASSIVELY,
+            message_model=self.config.message_model.value,
+            consume_from_where=self.config.consume_from_where.value,
+            subscription_data_set=[self.subscriptions[one] for one in sorted(self.subscriptions)],
+            unit_mode=self.client.unit_mode,
+        )
+
+    async def rebalance(self) -> bool:
+        """Rebalance once, unless suspended."""
+        if self.paused or self.state is not ServiceState.RUNNING:
+            return True
+        return await self._running().rebalancer.rebalance(sorted(self.subscriptions))
+
+    async def persist_offsets(self) -> None:
+        """Commit the offsets of all owned queues."""
+        await self._running().offsets.persist(list(self.process_queues))
+
+    # ---- for the rebalancer (QueueOwner)
+
+    async def prepare(self, queues: Sequence[MessageQueue]) -> set[MessageQueue]:
+        """Return the queues that may be taken over: all, or those that the brokers locked."""
+        if self._orderly is None or not self._is_clustering:
+            return set(queues)
+        return await self._running().locks.lock(queues, {})
+
+    async def start_offset(self, queue: MessageQueue) -> int:
+        """Return where to start: the stored offset, else by ``consume_from_where``."""
+        parts = self._running()
+        if self._is_clustering:
+            parts.offsets.table.remove(queue)  # what another member has committed since counts
+        stored = await parts.offsets.read(queue)
+        if stored is not None:
+            parts.offsets.table.update(queue, stored)
+            return stored
+        return await query_start(
+            parts.instance,
+            queue,
+            self.config.consume_from_where,
+            timestamp_ms=self.config.consume_timestamp_ms,
+            started_ms=self.started_at_ms,
+        )
+
+    def begin(self, queue: MessageQueue, process: ProcessQueue, offset: int) -> None:
+        """Start pulling a queue."""
+        if self._orderly is not None and self._is_clustering:
+            process.locked = True
+            process.last_lock_ms = self.clock.monotonic_ms()
+        self._running().pulls.start(queue, process, offset)
+
+    async def release(self, queue: MessageQueue, process: ProcessQueue) -> bool:
+        """Commit and give up a queue; False while an orderly listener still runs on it."""
+        parts = self._running()
+        parts.pulls.stop(process)
+        service = parts.service
+        if isinstance(service, ConsumeOrderlyService) and self._is_clustering:
+            return await self._release_orderly(queue, process, service)
+        await self._forget(queue)
+        return True
+
+    async def _release_orderly(
+        self, queue: MessageQueue, process: ProcessQueue, service: ConsumeOrderlyService
+    ) -> bool:
+        lock = service.consume_lock(process)
+        try:
+            async with asyncio.timeout(RELEASE_LOCK_WAIT_S):
+                await lock.acquire()
+        except TimeoutError:
+            process.try_unlock_times += 1
+            if process.try_unlock_times < MAX_UNLOCK_TRIES:
+                return False
+            log.warning("%s: %s is given up while its listener runs", self.group, queue)
+        else:
+            lock.release()
+        service.forget(process)
+        await self._forget(queue)
+        locks = self._running().locks
+        if process.count and self.unlock_delay_s:
+            task = asyncio.get_running_loop().create_task(
+                locks.unlock_later(queue, self.unlock_delay_s)
+            )
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+        else:
+            await locks.unlock([queue])
+        return True
+
+    async def _forget(self, queue: MessageQueue) -> None:
+        offsets = self._running().offsets
+        await offsets.persist([queue], wait=True)
+        if self._is_clustering:
+            offsets.table.remove(queue)
+
+    async def changed(
+        self, topic: str, queues: Sequence[MessageQueue], own: Sequence[MessageQueue]
+    ) -> None:
+        """Announce the change: new version of the subscription, heartbeat, listeners."""
+        parts = self._running()
+        subscription = self.subscriptions.get(topic)
+        if subscription is not None:
+            self.subscriptions[topic] = msgspec.structs.replace(
+                subscription, sub_version=self.clock.now_ms()
+            )
+        parts.pulls.set_topic_limits(topic, len(own))
+        await self._announce()
+        for notify in self.on_queues_changed:
+            try:
+                notify(topic, queues, own)
+            except Exception:
+                log.exception("%s: a queue listener failed", self.group)
+
+    async def _announce(self) -> None:
+        """Send the subscriptions to the brokers; pulls use their version from then on.
+
+        A broker refuses a pull whose version is newer than that of the last heartbeat.
+        """
+        subscriptions = dict(self.subscriptions)
+        await self._running().instance.heartbeat()
+        self._announced = subscriptions
+
+    # ---- for the pull service (PullOwner)
+
+    def subscription(self, topic: str) -> SubscriptionData | None:
+        """Return the subscription of a topic that the brokers know."""
+        return self._announced.get(topic) if topic in self.subscriptions else None
+
+    def deliver(
+        self, messages: list[MessageExt], process: ProcessQueue, queue: MessageQueue
+    ) -> None:
+        """Pass messages to the listener."""
+        restore_topic(messages, self.group, self.client.namespace)
+        self._running().service.dispatch(messages, process, queue)
+
+    async def offset_moved(self, queue: MessageQueue, offset: int) -> None:
+        """Continue a queue at another offset: commit it and take the queue over again."""
+        parts = self._running()
+        process = self.process_queues.get(queue)
+        if process is not None:
+            process.dropped = True
+        parts.offsets.table.update_and_freeze(queue, offset)
+        await parts.offsets.persist([queue], wait=True)
+        await parts.rebalancer.remove(queue)
+        parts.instance.rebalance_now()
+
+    async def reset_offsets(self, offsets: Mapping[MessageQueue, int]) -> None:
+        """Continue owned queues at other offsets; results of cached messages no longer count.
+
+        **Source:** RocketMQ ``MQClientInstance#resetOffset``.
+        """
+        parts = self._running()
+        for queue, offset in offsets.items():
+            process = self.process_queues.get(queue)
+            if process is None:
+                continue
+            process.dropped = True
+            parts.pulls.stop(process)
+            process.clear()
+            parts.offsets.table.update_and_freeze(queue, offset)
+            await parts.rebalancer.remove(queue)
+        parts.instance.rebalance_now()
+
+    # ---- periodic
+
+    async def _renew_locks(self) -> None:
+        queues = [queue for queue, one in self.process_queues.items() if not one.dropped]
+        await self._running().locks.lock(queues, self.process_queues)
+
+    async def _clean_expired(self) -> None:
+        for queue, process in list(self.process_queues.items()):
+            try:
+                await self.service.clean_expired(process, queue)
+            except RocketMQError as error:
+                log.warning("%s: expired messages of %s: %s", self.group, queue, error.message)
+
+
+class _Parts:
+    """The parts of a started consumer."""
+
+    __slots__ = ("instance", "locks", "offsets", "pulls", "rebalancer", "service")
+
+    def __init__(
+        self,
+        *,
+        instance: MQClientInstance,
+        offsets: OffsetStore,
+        locks: BrokerLocks,
+        service: ConsumeService,
+        rebalancer: Rebalancer,
+        pulls: PullService,
+    ) -> None:
+        self.instance = instance
+        self.offsets = offsets
+        self.locks = locks
+        self.service = service
+        self.rebalancer = rebalancer
+        self.pulls = pulls

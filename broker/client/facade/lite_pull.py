@@ -1,0 +1,128 @@
+"""LitePullConsumer: poll, seek, commit, with blocking calls.
+
+**Source:** RocketMQ ``DefaultLitePullConsumer``.
+"""
+
+from collections.abc import Iterable
+from types import TracebackType
+from typing import Self
+
+from broker.client.config import ClientConfig, ConsumerConfig
+from broker.client.consumer.lite_pull import AsyncLitePullConsumer
+from broker.client.facade.loop_thread import SHARED
+from broker.client.rebalance.strategies import AllocateStrategy
+from broker.common.message_queue import MessageQueue
+from broker.message.message import MessageExt
+
+
+class LitePullConsumer:
+    """Polls messages that the client pulls ahead.
+
+    >>> from broker.client.facade.producer import Producer
+    >>> from broker.message.message import Message
+    >>> with Producer("orders", namesrv) as producer:
+    ...     queue = producer.send(Message("Polled", b"hello")).message_queue
+    >>> consumer = LitePullConsumer("reports", namesrv)
+    >>> consumer.assign([queue])
+    >>> with consumer:
+    ...     consumer.seek_to_begin(queue)
+    ...     [message.body for message in consumer.poll()]
+    [b'hello']
+    """
+
+    def __init__(
+        self,
+        group: str,
+        client: ClientConfig | str,
+        config: ConsumerConfig | None = None,
+        *,
+        auto_commit: bool = True,
+        strategy: AllocateStrategy | None = None,
+    ) -> None:
+        self._consumer = AsyncLitePullConsumer(
+            group, client, config, auto_commit=auto_commit, strategy=strategy
+        )
+
+    def subscribe(self, topic: str, tags: str = "*", *, sql: str | None = None) -> None:
+        """Subscribe to a topic: the group's members share its queues."""
+        self._consumer.subscribe(topic, tags, sql=sql)
+
+    def assign(self, queues: Iterable[MessageQueue]) -> None:
+        """Consume exactly these queues."""
+        SHARED.acquire()
+        try:
+            SHARED.run(self._consumer.assign(queues))
+        finally:
+            SHARED.release()
+
+    def start(self) -> None:
+        """Join the group and start pulling."""
+        SHARED.acquire()
+        try:
+            SHARED.run(self._consumer.start())
+        except BaseException:
+            SHARED.release()
+            raise
+
+    def shutdown(self) -> None:
+        """Commit polled messages (with ``auto_commit``) and leave the group."""
+        try:
+            SHARED.run(self._consumer.shutdown())
+        finally:
+            SHARED.release()
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.shutdown()
+
+    def poll(self, timeout_ms: int = 5_000) -> list[MessageExt]:
+        """Return the next batch of messages, an empty list if none comes in time."""
+        return SHARED.run(self._consumer.poll(timeout_ms))
+
+    def commit(self) -> None:
+        """Commit everything polled so far."""
+        SHARED.run(self._consumer.commit())
+
+    def committed(self, queue: MessageQueue) -> int | None:
+        """Return the offset that the broker has stored for the group."""
+        return SHARED.run(self._consumer.committed(queue))
+
+    def assignment(self) -> list[MessageQueue]:
+        """Return the owned queues."""
+        return SHARED.call(self._consumer.assignment)
+
+    def fetch_message_queues(self, topic: str) -> list[MessageQueue]:
+        """Return all readable queues of a topic."""
+        return SHARED.run(self._consumer.fetch_message_queues(topic))
+
+    def seek(self, queue: MessageQueue, offset: int) -> None:
+        """Continue an owned queue at an offset."""
+        SHARED.run(self._consumer.seek(queue, offset))
+
+    def seek_to_begin(self, queue: MessageQueue) -> None:
+        """Continue an owned queue at its first message."""
+        SHARED.run(self._consumer.seek_to_begin(queue))
+
+    def seek_to_end(self, queue: MessageQueue) -> None:
+        """Continue an owned queue after its last message."""
+        SHARED.run(self._consumer.seek_to_end(queue))
+
+    def offset_for_timestamp(self, queue: MessageQueue, timestamp_ms: int) -> int:
+        """Return the first offset stored at or after a time."""
+        return SHARED.run(self._consumer.offset_for_timestamp(queue, timestamp_ms))
+
+    def pause(self, queues: Iterable[MessageQueue]) -> None:
+        """Return no messages of these queues until :meth:`resume`."""
+        self._consumer.pause(queues)
+
+    def resume(self, queues: Iterable[MessageQueue]) -> None:
+        """Return messages of these queues again."""
+        SHARED.call(lambda: self._consumer.resume(queues))

@@ -1,0 +1,108 @@
+"""PushConsumer: a member of a consumer group, started and stopped with blocking calls.
+
+**Source:** RocketMQ ``DefaultMQPushConsumer``.
+"""
+
+from types import TracebackType
+from typing import Self
+
+from broker.client.config import ClientConfig, ConsumerConfig
+from broker.client.consumer.push_consumer import AsyncPushConsumer
+from broker.client.facade.loop_thread import SHARED
+from broker.client.hooks.events import ConsumeHook
+from broker.client.listener.listeners import ConcurrentListener, OrderlyListener
+from broker.client.rebalance.strategies import AllocateStrategy
+from broker.common.message_queue import MessageQueue
+
+
+class PushConsumer:
+    """Subscribe, set a listener, start; the listener is called in threads of the client.
+
+    >>> import queue
+    >>> from broker.client.facade.producer import Producer
+    >>> from broker.client.results import ConsumeConcurrentlyStatus
+    >>> from broker.message.message import Message
+    >>> received = queue.Queue()
+    >>> def listener(messages, context):
+    ...     for message in messages:
+    ...         received.put(message.body)
+    ...     return ConsumeConcurrentlyStatus.CONSUME_SUCCESS
+    >>> consumer = PushConsumer("shipping", namesrv)
+    >>> consumer.subscribe("T", "A || B")
+    >>> consumer.listen(listener)
+    >>> with Producer("orders", namesrv) as producer, consumer:
+    ...     _ = producer.send(Message("T", b"hello", tags="B"))
+    ...     received.get(timeout=30)
+    b'hello'
+    """
+
+    def __init__(
+        self,
+        group: str,
+        client: ClientConfig | str,
+        config: ConsumerConfig | None = None,
+        *,
+        strategy: AllocateStrategy | None = None,
+    ) -> None:
+        self._consumer = AsyncPushConsumer(group, client, config, strategy=strategy)
+
+    def listen(self, listener: ConcurrentListener) -> None:
+        """Set a concurrent listener."""
+        self._consumer.listen(listener)
+
+    def listen_orderly(self, listener: OrderlyListener) -> None:
+        """Set an orderly listener."""
+        self._consumer.listen_orderly(listener)
+
+    def subscribe(self, topic: str, tags: str = "*", *, sql: str | None = None) -> None:
+        """Subscribe to a topic by tags or by an SQL92 expression."""
+        self._consumer.subscribe(topic, tags, sql=sql)
+
+    def unsubscribe(self, topic: str) -> None:
+        """Remove a topic."""
+        self._consumer.unsubscribe(topic)
+
+    @property
+    def consume_hooks(self) -> list[ConsumeHook]:
+        """The hooks called before and after each listener call, on the event loop."""
+        return self._consumer.consume_hooks
+
+    def start(self) -> None:
+        """Join the group and start pulling."""
+        SHARED.acquire()
+        try:
+            SHARED.run(self._consumer.start())
+        except BaseException:
+            SHARED.release()
+            raise
+
+    def shutdown(self) -> None:
+        """Leave the group: wait for listeners, commit, unregister."""
+        try:
+            SHARED.run(self._consumer.shutdown())
+        finally:
+            SHARED.release()
+
+    def suspend(self) -> None:
+        """Pull nothing more until :meth:`resume`."""
+        self._consumer.suspend()
+
+    def resume(self) -> None:
+        """Pull again."""
+        SHARED.call(self._consumer.resume)
+
+    def assignment(self) -> list[MessageQueue]:
+        """Return the queues that this member owns now."""
+        return SHARED.call(self._consumer.assignment)
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.shutdown()

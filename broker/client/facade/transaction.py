@@ -1,0 +1,35 @@
+"""TransactionProducer: transactional messages with blocking calls.
+
+**Source:** RocketMQ ``TransactionMQProducer``.
+"""
+
+from broker.client.config import ClientConfig, ProducerConfig
+from broker.client.facade.loop_thread import SHARED
+from broker.client.facade.producer import Producer
+from broker.client.publish.transaction import (
+    AsyncTransactionProducer,
+    TransactionListener,
+    TransactionSendResult,
+)
+from broker.message.message import Message
+
+
+class TransactionProducer(Producer):
+    """A producer of transactional messages; the listener's methods run in threads."""
+
+    def __init__(
+        self,
+        group: str,
+        client: ClientConfig | str,
+        listener: TransactionListener,
+        config: ProducerConfig | None = None,
+    ) -> None:
+        super().__init__(group, client, config)
+        self._transactions = AsyncTransactionProducer(group, client, listener, config)
+        self._producer = self._transactions
+
+    def send_in_transaction(
+        self, message: Message, argument: object = None
+    ) -> TransactionSendResult:
+        """Store a half message, run the local transaction, report its end to the broker."""
+        return SHARED.run(self._transactions.send_in_transaction(message, argument))

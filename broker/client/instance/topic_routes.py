@@ -1,0 +1,168 @@
+"""TopicRoutes: the routes of the topics in use, and what producers and consumers derive of them.
+
+**Source:** RocketMQ ``MQClientInstance#updateTopicRouteInfoFromNameServer``,
+``#findBrokerAddressInSubscribe``.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable
+
+import msgspec
+
+from broker.client.instance.api import MQClientAPI
+from broker.client.publish.publish_info import TopicPublishInfo
+from broker.client.route_cache import MASTER_ID, Route
+from broker.errors import BrokerError, ClientError, RemotingError, RocketMQError
+
+log = logging.getLogger("broker.client")
+
+
+class TopicRoutes:
+    """The routes of one client instance, refreshed by its poll and on demand."""
+
+    def __init__(self, api: MQClientAPI) -> None:
+        self._api = api
+        self._routes: dict[str, Route] = {}
+        self._publish: dict[str, TopicPublishInfo] = {}
+        self._loading: dict[str, asyncio.Task[Route | None]] = {}
+        self.on_change: list[Callable[[str], None]] = []
+
+    def known(self, topic: str) -> Route | None:
+        """Return the route without asking; None if it has not been loaded."""
+        return self._routes.get(topic)
+
+    async def get(self, topic: str) -> Route | None:
+        """Return the route, loaded at the first use; None if the topic does not exist."""
+        return self._routes.get(topic) or await self.refresh(topic)
+
+    async def refresh(self, topic: str) -> Route | None:
+        """Ask the name server; concurrent callers share one request.
+
+        Raises RemotingError without an answer; the route known before is kept then.
+        """
+        task = self._loading.get(topic)
+        if task is None:
+            task = asyncio.get_running_loop().create_task(self._load(topic))
+            self._loading[topic] = task
+            task.add_done_callback(lambda _: self._loading.pop(topic, None))
+        return await asyncio.shield(task)
+
+    async def _load(self, topic: str) -> Route | None:
+        data = await self._api.topic_route(topic)
+        if data is None:
+            return None
+        before = self._routes.get(topic)
+        if before is None or before.data != data:
+            self._routes[topic] = Route(topic, data)
+            info = self._publish.pop(topic, None)
+            if info is not None and self._routes[topic].publish_queues():
+                self._derive(topic, self._routes[topic], before=info)
+            for notify in self.on_change:
+                notify(topic)
+        return self._routes[topic]
+
+    async def refresh_all(self, topics: Iterable[str]) -> None:
+        """Refresh the given topics; an unreachable name server is logged once, routes are kept."""
+        failures: list[RocketMQError] = []
+        for topic in sorted(set(topics)):
+            try:
+                await self.refresh(topic)
+            except (RemotingError, BrokerError, ClientError) as error:
+                failures.append(error)
+        if failures:
+            log.warning("%d routes could not be refreshed: %s", len(failures), failures[0].message)
+
+    def forget(self, topic: str) -> None:
+        """Drop a topic, so that the next use loads it."""
+        self._routes.pop(topic, None)
+        self._publish.pop(topic, None)
+
+    # ---- publishing
+
+    async def publish_info(
+        self, topic: str, *, create_key: str = "", create_queues: int = 0
+    ) -> TopicPublishInfo:
+        """Return the queues to send to; an unknown topic is to be created by ``create_key``.
+
+        Raises ClientError if the topic does not exist and cannot be created.
+        """
+        info = self._publish.get(topic)
+        if info is not None:
+            return info
+        route = await self.get(topic)
+        if route is not None:
+            return self._derive(topic, route)
+        template = await self.refresh(create_key) if create_key else None
+        if template is None:
+            raise ClientError(
+                f"topic {topic} does not exist", "create it: mqadmin topic create TOPIC"
+            )
+        return self._derive(topic, _as_template(topic, template, create_queues))
+
+    def _derive(
+        self, topic: str, route: Route, *, before: TopicPublishInfo | None = None
+    ) -> TopicPublishInfo:
+        queues = route.publish_queues()
+        info = TopicPublishInfo(topic, queues)
+        if before is not None:
+            info.continue_from(before)
+        self._publish[topic] = info
+        self._templates_of(topic, route)
+        return info
+
+    def _templates_of(self, topic: str, route: Route) -> None:
+        """Keep the route of a topic to be created until the name server knows the topic."""
+        if topic not in self._routes:
+            self._routes[topic] = route
+
+    # ---- addresses
+
+    def master(self, broker_name: str) -> str | None:
+        """Return the address of a broker's master, from any known route; None without one."""
+        for route in self._routes.values():
+            address = route.master(broker_name)
+            if address is not None:
+                return address
+        return None
+
+    def reader(self, broker_name: str, broker_id: int) -> tuple[str, bool] | None:
+        """Return (address, whether it is a slave) to read from: the suggested id, else another.
+
+        A missing slave is replaced by the next id, then by any.
+        """
+        for route in self._routes.values():
+            addresses = route.addresses(broker_name)
+            if not addresses:
+                continue
+            found = addresses.get(broker_id)
+            if found is None and broker_id != MASTER_ID:
+                broker_id += 1
+                found = addresses.get(broker_id)
+            if found is None:
+                broker_id, found = next(iter(addresses.items()))
+            return found, broker_id != MASTER_ID
+        return None
+
+    def all_addresses(self) -> dict[str, bool]:
+        """Return every broker address of the known routes: address to whether it is a master."""
+        found: dict[str, bool] = {}
+        for route in self._routes.values():
+            for broker_name in route.broker_names():
+                for broker_id, address in route.addresses(broker_name).items():
+                    found[address] = found.get(address, False) or broker_id == MASTER_ID
+        return found
+
+
+def _as_template(topic: str, template: Route, queues: int) -> Route:
+    """Return the route that a topic will have once the template's brokers have created it."""
+    data = template.data
+    datas = [
+        msgspec.structs.replace(
+            one,
+            read_queue_nums=min(queues, one.read_queue_nums),
+            write_queue_nums=min(queues, one.read_queue_nums),
+        )
+        for one in data.queue_datas
+    ]
+    return Route(topic, msgspec.structs.replace(data, queue_datas=datas))

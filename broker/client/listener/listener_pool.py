@@ -1,0 +1,146 @@
+"""Where listeners run: blocking ones in threads, coroutines on the event loop.
+
+Each call's end comes back to the loop; results of threads are collected, so that many calls cost
+one wake-up.
+
+**Source:** RocketMQ ``ConsumeMessageConcurrentlyService`` (its thread pool).
+"""
+
+import asyncio
+import inspect
+import threading
+from collections import deque
+from collections.abc import Awaitable, Callable
+from queue import SimpleQueue
+from typing import Generic, TypeAlias, TypeVar
+
+Status = TypeVar("Status")
+Outcome: TypeAlias = Status | BaseException
+Call: TypeAlias = Callable[[], Status | Awaitable[Status]]
+
+
+class ListenerPool(Generic[Status]):
+    """Runs at most ``limit`` listener calls at once, in the order of submission.
+
+    ``close`` lets running calls finish and drops those not started.
+    """
+
+    def __init__(self, limit: int, *, name: str, coroutines: bool) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._limit = limit
+        self._name = name
+        self._coroutines = coroutines
+        self._jobs: SimpleQueue[tuple[Call[Status], Callable[[Outcome[Status]], None]] | None] = (
+            SimpleQueue()
+        )
+        self._threads: list[threading.Thread] = []
+        self._finished: deque[tuple[Callable[[Outcome[Status]], None], Outcome[Status]]] = deque()
+        self._wake_lock = threading.Lock()
+        self._woken = False
+        self._waiting: deque[tuple[Call[Status], Callable[[Outcome[Status]], None]]] = deque()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._idle = asyncio.Event()
+        self._idle.set()
+        self.pending = 0
+        self.closed = False
+
+    def submit(self, call: Call[Status], done: Callable[[Outcome[Status]], None]) -> None:
+        """Run ``call`` as soon as possible and then ``done`` with its result, on the loop."""
+        if self.closed:
+            return
+        self.pending += 1
+        self._idle.clear()
+        if self._coroutines:
+            self._waiting.append((call, done))
+            self._start_tasks()
+            return
+        if len(self._threads) < min(self._limit, self.pending):
+            thread = threading.Thread(
+                target=self._work, name=f"{self._name}-{len(self._threads) + 1}", daemon=True
+            )
+            self._threads.append(thread)
+            thread.start()
+        self._jobs.put((call, done))
+
+    # ---- threads
+
+    def _work(self) -> None:
+        while (job := self._jobs.get()) is not None:
+            call, done = job
+            result: Outcome[Status]
+            if self.closed:
+                result = asyncio.CancelledError()
+            else:
+                try:
+                    result = call()  # type: ignore[assignment]  # a blocking listener: no awaitable
+                except BaseException as error:
+                    result = error
+            self._finished.append((done, result))
+            with self._wake_lock:
+                wake, self._woken = not self._woken, True
+            if wake:
+                try:
+                    self._loop.call_soon_threadsafe(self._collect)
+                except RuntimeError:  # the loop was closed without waiting for this listener
+                    return
+
+    def _collect(self) -> None:
+        with self._wake_lock:
+            self._woken = False
+        while self._finished:
+            done, result = self._finished.popleft()
+            self._end(done, result)
+
+    # ---- coroutines
+
+    def _start_tasks(self) -> None:
+        while self._waiting and len(self._tasks) < self._limit:
+            call, done = self._waiting.popleft()
+            task = self._loop.create_task(self._await(call, done))
+            self._tasks.add(task)
+
+    async def _await(self, call: Call[Status], done: Callable[[Outcome[Status]], None]) -> None:
+        result: Outcome[Status]
+        try:
+            value = call()
+            result = await value if inspect.isawaitable(value) else value
+        except BaseException as error:
+            result = error
+        task = asyncio.current_task()
+        if task is not None:
+            self._tasks.discard(task)
+        self._end(done, result)
+        self._start_tasks()
+
+    def _end(self, done: Callable[[Outcome[Status]], None], result: Outcome[Status]) -> None:
+        self.pending -= 1
+        if not self.pending:
+            self._idle.set()
+        done(result)
+
+    # ---- closing
+
+    async def close(self, wait_ms: float) -> bool:
+        """Start nothing more, wait for running calls; returns whether all have ended."""
+        self.closed = True
+        self.pending -= len(self._waiting)
+        self._waiting.clear()
+        if not self.pending:
+            self._idle.set()
+        for _ in self._threads:
+            self._jobs.put(None)
+        try:
+            async with asyncio.timeout(wait_ms / 1000):
+                await self._idle.wait()
+        except TimeoutError:
+            for task in self._tasks:
+                task.cancel()
+            return False
+        return True
+
+
+def is_coroutine_listener(listener: Callable[..., object]) -> bool:
+    """Whether a listener is ``async def``: a function, or an object with such a ``__call__``."""
+    return inspect.iscoroutinefunction(listener) or inspect.iscoroutinefunction(
+        type(listener).__call__
+    )

@@ -1,0 +1,137 @@
+"""Offset stores: on the brokers (clustering) or in a local file (broadcasting).
+
+**Source:** RocketMQ ``RemoteBrokerOffsetStore``, ``LocalFileOffsetStore``.
+"""
+
+import logging
+import os
+from collections.abc import Collection, Iterable
+from pathlib import Path
+from typing import Protocol
+
+from broker.client.instance.client_instance import MQClientInstance
+from broker.client.offset.offset_table import OffsetTable
+from broker.common.message_queue import MessageQueue
+from broker.errors import ClientError, RemoteProtocolError, RocketMQError
+from broker.remoting.protocol.body.offset import ResetOffsetBody
+
+log = logging.getLogger("broker.client")
+
+OFFSETS_FILE = "offsets.json"
+
+
+class OffsetStore(Protocol):
+    """Where a consumer's offsets are kept; ``table`` is their present state in memory."""
+
+    table: OffsetTable
+
+    async def read(self, queue: MessageQueue) -> int | None:
+        """Return the stored offset, None if there is none; RocketMQError if it is not known."""
+        ...
+
+    async def persist(self, queues: Collection[MessageQueue], *, wait: bool = False) -> None:
+        """Store the offsets of these queues; ``wait`` until they are stored."""
+        ...
+
+
+class RemoteBrokerOffsetStore:
+    """Offsets of a clustering group, on the broker of each queue.
+
+    Only offsets that changed since they were last stored are sent.
+    """
+
+    def __init__(self, instance: MQClientInstance, group: str) -> None:
+        self.table = OffsetTable()
+        self._instance = instance
+        self._group = group
+        self._stored: dict[MessageQueue, int] = {}
+
+    async def read(self, queue: MessageQueue) -> int | None:
+        """Ask the broker of the queue."""
+        address = await self._address(queue)
+        return await self._instance.api.consumer_offset(address, self._group, queue)
+
+    async def persist(self, queues: Collection[MessageQueue], *, wait: bool = False) -> None:
+        """Send changed offsets to the brokers; failures are logged and repeated next time."""
+        for queue in queues:
+            offset = self.table.get(queue)
+            if offset is None or self._stored.get(queue) == offset:
+                continue
+            try:
+                address = await self._address(queue)
+                await self._instance.api.update_consumer_offset(
+                    address, self._group, queue, offset, oneway=not wait
+                )
+            except RocketMQError as error:
+                log.warning("offset %d of %s not committed: %s", offset, queue, error.message)
+                continue
+            if wait:  # a one-way commit may be lost: it is repeated
+                self._stored[queue] = offset
+
+    async def _address(self, queue: MessageQueue) -> str:
+        routes = self._instance.routes
+        found = routes.reader(queue.broker_name, 0)
+        if found is None:
+            await routes.refresh(queue.topic)
+            found = routes.reader(queue.broker_name, 0)
+        if found is None:
+            raise ClientError(f"broker {queue.broker_name} of topic {queue.topic} has no address")
+        return found[0]
+
+
+class LocalFileOffsetStore:
+    """Offsets of a broadcasting group, in ``DIR/clientId/group/offsets.json`` and its ``.bak``.
+
+    The file has Java's format, so that a Java consumer with the same client id continues.
+    """
+
+    def __init__(self, directory: str, client_id: str, group: str) -> None:
+        self.table = OffsetTable()
+        root = Path(directory) if directory else Path.home() / ".rocketmq_offsets"
+        self.path = root / client_id / group / OFFSETS_FILE
+
+    def load(self) -> None:
+        """Read the file, else its backup; ClientError if neither can be read though one exists."""
+        failures = []
+        for path in (self.path, self.path.with_suffix(".json.bak")):
+            try:
+                data = path.read_bytes()
+            except FileNotFoundError:
+                continue
+            except OSError as error:
+                failures.append(f"{path}: {error.strerror}")
+                continue
+            if not data:
+                failures.append(f"{path}: the file is empty")
+                continue
+            try:
+                offsets = ResetOffsetBody.from_bytes(data).offset_table
+            except RemoteProtocolError as error:
+                failures.append(f"{path}: {error.message}")
+                continue
+            for queue, offset in offsets.items():
+                self.table.update(queue, offset)
+            return
+        if failures:
+            raise ClientError(
+                "consumer offsets cannot be read: " + "; ".join(failures),
+                "repair or remove the files",
+            )
+
+    async def read(self, queue: MessageQueue) -> int | None:
+        """Return the offset in memory, which was loaded at the start."""
+        return self.table.get(queue)
+
+    async def persist(self, queues: Iterable[MessageQueue], *, wait: bool = False) -> None:
+        """Write all offsets; the file before becomes the backup, and neither is ever partial."""
+        body = ResetOffsetBody(offset_table=self.table.of_topic("")).to_bytes()
+        path = self.path
+        path.parent.mkdir(parents=True, exist_ok=True)
+        fresh = path.with_suffix(".json.tmp")
+        with fresh.open("wb") as file:
+            file.write(body)
+            file.flush()
+            os.fsync(file.fileno())
+        if path.exists():
+            os.replace(path, path.with_suffix(".json.bak"))
+        os.replace(fresh, path)

@@ -1,0 +1,196 @@
+"""AsyncTransactionProducer: a message that is delivered only if a local transaction commits.
+
+::
+
+    half message stored ─→ local transaction ─→ END_TRANSACTION (commit, rollback, unknown)
+                                  │
+               no decision ─→ the broker asks (39) any producer of the group ─→ END_TRANSACTION
+
+**Source:** RocketMQ ``TransactionMQProducer``, ``DefaultMQProducerImpl#sendMessageInTransaction``,
+``#checkTransactionState``, ``#endTransaction``.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from typing import Protocol, TypeVar
+
+import msgspec
+
+from broker.client.config import ClientConfig, ProducerConfig
+from broker.client.instance.client_instance import MQClientInstance
+from broker.client.listener.listener_pool import is_coroutine_listener
+from broker.client.namespace import without_namespace
+from broker.client.publish.async_producer import AsyncProducer
+from broker.client.results import LocalTransactionState, SendResult, SendStatus
+from broker.common.clock import Clock
+from broker.errors import ClientError, RocketMQError
+from broker.message.message import (
+    PROPERTY_DELAY_TIME_LEVEL,
+    PROPERTY_PRODUCER_GROUP,
+    PROPERTY_TRANSACTION_ID,
+    PROPERTY_TRANSACTION_PREPARED,
+    Message,
+    MessageExt,
+)
+from broker.message.message_id import parse_offset_msg_id
+from broker.message.record import decode_record
+from broker.remoting.protocol.codes import RequestCode
+from broker.remoting.protocol.command import RemotingCommand
+from broker.remoting.protocol.header.fields import decode_header_fields
+from broker.remoting.protocol.header.transaction import CheckTransactionStateRequestHeader
+
+log = logging.getLogger("broker.client")
+
+Result = TypeVar("Result")
+
+CHECK_THREADS = 1
+MAX_WAITING_CHECKS = 2_000
+"""Checks that wait for the listener; further ones are dropped, because the broker asks again."""
+
+
+class TransactionListener(Protocol):
+    """The two decisions of an application; plain methods run in a thread."""
+
+    def execute_local_transaction(
+        self, message: Message, argument: object
+    ) -> "LocalTransactionState | Awaitable[LocalTransactionState]":
+        """Run the local transaction after the half message was stored."""
+        ...
+
+    def check_local_transaction(
+        self, message: MessageExt
+    ) -> "LocalTransactionState | Awaitable[LocalTransactionState]":
+        """Return how the local transaction of a half message ended."""
+        ...
+
+
+class TransactionSendResult(msgspec.Struct, frozen=True, kw_only=True):
+    """The result of the half message and the decision that was sent to the broker."""
+
+    send_result: SendResult
+    local_transaction_state: LocalTransactionState
+
+
+class AsyncTransactionProducer(AsyncProducer):
+    """A producer of transactional messages; members of its group answer each other's checks."""
+
+    def __init__(
+        self,
+        group: str,
+        client: ClientConfig | str,
+        listener: TransactionListener,
+        config: ProducerConfig | None = None,
+        *,
+        clock: Clock | None = None,
+        instance: MQClientInstance | None = None,
+    ) -> None:
+        super().__init__(group, client, config, clock=clock, instance=instance)
+        self.listener = listener
+        self._check_slots = asyncio.Semaphore(CHECK_THREADS)
+        self._waiting_checks = 0
+
+    async def start(self) -> None:
+        """Register the group; from now on the broker may ask about half messages of it."""
+        await super().start()
+        self.instance.add_group_handler(
+            RequestCode.CHECK_TRANSACTION_STATE, self.group, self._check
+        )
+
+    async def send_in_transaction(
+        self, message: Message, argument: object = None
+    ) -> TransactionSendResult:
+        """Store a half message, run the local transaction, report its end to the broker.
+
+        A local transaction that raises leaves the decision to a later check. Raises as ``send`` if
+        the half message was not stored: then the local transaction has not been run.
+        """
+        message.properties.pop(PROPERTY_DELAY_TIME_LEVEL, None)
+        message.properties[PROPERTY_TRANSACTION_PREPARED] = "true"
+        message.properties[PROPERTY_PRODUCER_GROUP] = self.group
+        result = await self.send(message)
+        remark = None
+        if result.send_status is SendStatus.SEND_OK:
+            message.properties[PROPERTY_TRANSACTION_ID] = result.transaction_id or result.msg_id
+            try:
+                execute = self.listener.execute_local_transaction
+                state = await _decide(execute, message, argument)
+            except Exception as error:
+                log.warning("%s: the local transaction raised", self.group, exc_info=error)
+                state, remark = LocalTransactionState.UNKNOWN, repr(error)
+        else:
+            state = LocalTransactionState.ROLLBACK_MESSAGE
+        try:
+            await self._end(result, state, remark)
+        except RocketMQError as error:  # the broker will ask
+            log.warning("%s: end of transaction not sent: %s", self.group, error.message)
+        return TransactionSendResult(send_result=result, local_transaction_state=state)
+
+    async def _end(
+        self, result: SendResult, state: LocalTransactionState, remark: str | None
+    ) -> None:
+        address = self.instance.routes.master(result.message_queue.broker_name)
+        if address is None:
+            raise ClientError(f"broker {result.message_queue.broker_name} has no master")
+        _, _, physical_offset = parse_offset_msg_id(result.offset_msg_id)
+        await self.instance.api.oneway(
+            address,
+            RequestCode.END_TRANSACTION,
+            topic=result.message_queue.topic,
+            producer_group=self.group,
+            tran_state_table_offset=result.queue_offset,
+            commit_log_offset=physical_offset,
+            commit_or_rollback=state.value,
+            msg_id=result.msg_id,
+            transaction_id=result.transaction_id,
+            bname=result.message_queue.broker_name,
+        )
+
+    async def _check(self, address: str, command: RemotingCommand) -> None:
+        """Answer a check of the broker at ``address``."""
+        if self._waiting_checks >= MAX_WAITING_CHECKS:
+            log.warning("%s: a transaction check is dropped: too many wait", self.group)
+            return
+        header = decode_header_fields(CheckTransactionStateRequestHeader, command.ext_fields)
+        message = decode_record(command.body_bytes())
+        message.body = message.payload()
+        message.topic = without_namespace(self.client.namespace, message.topic)
+        self._waiting_checks += 1
+        try:
+            async with self._check_slots:
+                state = await _decide(self.listener.check_local_transaction, message)
+        except Exception as error:
+            log.warning("%s: the transaction check raised", self.group, exc_info=error)
+            state = LocalTransactionState.UNKNOWN
+        finally:
+            self._waiting_checks -= 1
+        await self.instance.api.oneway(
+            address,
+            RequestCode.END_TRANSACTION,
+            topic=header.topic,
+            producer_group=self.group,
+            tran_state_table_offset=header.tran_state_table_offset,
+            commit_log_offset=header.commit_log_offset,
+            commit_or_rollback=state.value,
+            from_transaction_check=True,
+            msg_id=message.uniq_key or header.msg_id or message.offset_msg_id,
+            transaction_id=header.transaction_id,
+            bname=header.bname,
+        )
+
+
+async def _decide(
+    method: Callable[..., LocalTransactionState | Awaitable[LocalTransactionState]],
+    *arguments: object,
+) -> LocalTransactionState:
+    """Call a method of the listener, a plain one in a thread; a wrong result is UNKNOWN."""
+    if is_coroutine_listener(method):
+        found: object = method(*arguments)
+    else:
+        found = await asyncio.to_thread(method, *arguments)
+    if isinstance(found, Awaitable):
+        found = await found
+    if isinstance(found, LocalTransactionState):
+        return found
+    log.warning("the transaction listener returned %r, not a LocalTransactionState", found)
+    return LocalTransactionState.UNKNOWN

@@ -1,0 +1,1 @@
+"""Filters of consumer groups beyond a single pull: SQL92 filters with their Bloom bits."""

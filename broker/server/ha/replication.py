@@ -1,0 +1,92 @@
+"""Replication: the parts of one broker's role, started and stopped by the controller.
+
+A master listens for slaves; a slave follows its master and copies its tables. The master's
+addresses come from ``haMasterAddress`` or from the name server's response to a registration.
+
+**Source:** RocketMQ BrokerController#start, #handleSlaveSynchronize.
+"""
+
+import logging
+from typing import TYPE_CHECKING
+
+from broker.common.clock import Clock
+from broker.errors import StoreError
+from broker.remoting.protocol.body.ha import HARuntimeInfo
+from broker.server.ha.client import HAClient
+from broker.server.ha.config import access_rules
+from broker.server.ha.durability import PutDurability
+from broker.server.ha.service import HAService
+from broker.server.ha.slave_synchronize import Caller, SlaveSynchronize
+
+if TYPE_CHECKING:
+    from broker.server.context import BrokerContext
+    from broker.server.registration import Registrar
+
+log = logging.getLogger("broker.server")
+
+
+class Replication:
+    """The HA side of a broker, master or slave."""
+
+    def __init__(
+        self, context: "BrokerContext", clock: Clock, client: Caller, registrar: "Registrar"
+    ) -> None:
+        settings = context.settings
+        self._config = settings.ha
+        self._broker = settings.broker
+        self._registrar = registrar
+        self._service: HAService | None = None
+        self._client: HAClient | None = None
+        self._synchronize: SlaveSynchronize | None = None
+        if settings.broker.is_slave:
+            context.store.flags.make_replica()
+            self._client = HAClient(context.store, settings.ha, clock, self._master_ha_address)
+            self._synchronize = SlaveSynchronize(context, client, lambda: registrar.master_address)
+        else:
+            rules = access_rules(settings.broker, settings.ha)
+            self._service = HAService(context.store, settings.ha, clock, rules)
+            context.durability = PutDurability(
+                context.store, self._service, settings.ha.in_sync_replicas
+            )
+        context.ha_status = self.runtime_info
+
+    async def listen(self, host: str, port: int) -> None:
+        """Master: listen for slaves; ``port`` is the first remoting port.
+
+        StoreError if haListenPort is set and cannot be used. Without it, any free port replaces a
+        port that is in use: name servers tell slaves the actual one.
+        """
+        if self._service is None:
+            return
+        wanted = self._config.ha_listen_port or (port + 1 if port < 65_535 else 0)
+        try:
+            await self._service.start(host, wanted)
+        except StoreError as error:
+            if self._config.ha_listen_port:
+                raise
+            log.info("%s; another port is used for slaves", error.message)
+            await self._service.start(host, 0)
+        self._registrar.ha_port = self._service.port
+
+    def follow(self) -> None:
+        """Slave: start following the master."""
+        if self._client is not None and self._synchronize is not None:
+            self._client.start()
+            self._synchronize.start()
+
+    async def stop(self) -> None:
+        """Stop everything; safe before the start."""
+        if self._synchronize is not None:
+            await self._synchronize.stop()
+        if self._client is not None:
+            await self._client.stop()
+        if self._service is not None:
+            await self._service.stop()
+
+    def _master_ha_address(self) -> str:
+        return self._config.ha_master_address or self._registrar.master_ha_address
+
+    def runtime_info(self) -> HARuntimeInfo:
+        """Return the state of replication."""
+        part = self._client or self._service
+        return HARuntimeInfo() if part is None else part.runtime_info()

@@ -1,0 +1,187 @@
+"""HAService: the master's side of replication: listener, connections, waiting puts.
+
+All methods are called on the event loop; the threads of the connections report through
+``call_soon_threadsafe``.
+
+**Source:** RocketMQ DefaultHAService, AutoSwitchHAService#getRuntimeInfo.
+"""
+
+import asyncio
+import logging
+import socket
+from collections.abc import Callable
+from typing import Final
+
+from broker.common.clock import Clock
+from broker.errors import StoreError
+from broker.remoting.access import AccessRules
+from broker.remoting.protocol.body.ha import HAConnectionRuntimeInfo, HARuntimeInfo
+from broker.remoting.protocol.rpc import Access
+from broker.server.deadline_timer import DeadlineTimer
+from broker.server.ha.config import HaConfig
+from broker.server.ha.connection import FlowControl, HAConnection
+from broker.store.ha.acknowledgements import Acknowledgements, ReplicaCallback
+from broker.store.message_store import MessageStore
+
+log = logging.getLogger("broker.server")
+
+MAX_SLAVES: Final = 32
+
+
+class HAService:
+    """Listen for slaves, send them the log, and complete the puts that wait for copies."""
+
+    def __init__(
+        self, store: MessageStore, config: HaConfig, clock: Clock, access: AccessRules
+    ) -> None:
+        self.address = ""
+        self._store = store
+        self._config = config
+        self._clock = clock
+        self._access = access
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._listener: socket.socket | None = None
+        self._accepting: asyncio.Task[None] | None = None
+        self._connections: list[HAConnection] = []
+        self._acknowledgements = Acknowledgements()
+        self._timer = DeadlineTimer(clock, self._expire)
+        limit = config.max_ha_transfer_byte_in_second
+        self._flow = FlowControl(limit) if config.ha_flow_control_enable else None
+
+    async def start(self, host: str, port: int) -> None:
+        """Listen on ``host`` and ``port`` (0: any free port); StoreError if that is impossible."""
+        self._loop = asyncio.get_running_loop()
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        listener = socket.socket(family, socket.SOCK_STREAM)
+        try:
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            listener.bind((host, port))
+            listener.listen(MAX_SLAVES)
+            listener.setblocking(False)
+        except OSError as error:
+            listener.close()
+            raise StoreError(
+                f"HA address {host}:{port}: {error.strerror or error}", "set haListenPort"
+            ) from error
+        self._listener = listener
+        self.port = int(listener.getsockname()[1])
+        self._store.scheduler.on_appended = self._appended
+        self._accepting = self._loop.create_task(self._accept(listener))
+
+    async def stop(self) -> None:
+        """Close the listener and all connections; waiting puts get FLUSH_SLAVE_TIMEOUT."""
+        if self._loop is None:
+            return
+        self._store.scheduler.on_appended = None
+        if self._accepting is not None:
+            self._accepting.cancel()
+            await asyncio.gather(self._accepting, return_exceptions=True)
+        if self._listener is not None:
+            self._listener.close()
+        for connection in list(self._connections):
+            await self._loop.run_in_executor(None, connection.stop)
+        self._timer.cancel()
+        self._acknowledgements.expire(float("inf"))
+
+    async def _accept(self, listener: socket.socket) -> None:
+        assert self._loop is not None
+        while True:
+            try:
+                sock, peer = await self._loop.sock_accept(listener)
+            except OSError as error:
+                log.warning("HA listener: %s", error)
+                await asyncio.sleep(1)
+                continue
+            self._admit(sock, (peer[0], peer[1]))
+
+    def _admit(self, sock: socket.socket, peer: tuple[str, int]) -> None:
+        if self._access.level_of(peer[0]) < Access.MEMBER:
+            log.warning("HA connection of %s refused: not in adminHosts or clusterMembers", peer[0])
+            sock.close()
+            return
+        if len(self._connections) >= MAX_SLAVES:
+            log.warning("HA connection of %s refused: %d slaves are connected", peer[0], MAX_SLAVES)
+            sock.close()
+            return
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        connection = HAConnection(
+            sock,
+            peer,
+            self._store.log,
+            self._config,
+            self._flow,
+            on_report=self._reported,
+            on_closed=self._closed,
+        )
+        self._connections.append(connection)
+        connection.start()
+
+    # ---- called in the threads of the connections
+
+    def _reported(self, connection: HAConnection) -> None:
+        self._call_soon_threadsafe(connection, self._acknowledged)
+
+    def _closed(self, connection: HAConnection) -> None:
+        self._call_soon_threadsafe(connection, self._forget)
+
+    def _call_soon_threadsafe(
+        self, connection: HAConnection, call: Callable[[HAConnection], None]
+    ) -> None:
+        assert self._loop is not None
+        try:
+            self._loop.call_soon_threadsafe(call, connection)
+        except RuntimeError:
+            pass  # the event loop is closed: the broker has stopped
+
+    # ---- event loop
+
+    def _appended(self) -> None:
+        for connection in self._connections:
+            connection.wake()
+
+    def _acknowledged(self, connection: HAConnection) -> None:
+        if connection in self._connections:
+            self._acknowledgements.report(connection, connection.acknowledged)
+
+    def _forget(self, connection: HAConnection) -> None:
+        if connection in self._connections:
+            self._connections.remove(connection)
+        self._acknowledgements.disconnected(connection)
+
+    def await_replicas(self, physical_end: int, needed: int, callback: ReplicaCallback) -> None:
+        """Call ``callback(status)`` once ``needed`` replicas have the log up to ``physical_end``.
+
+        ``status`` is PUT_OK, or FLUSH_SLAVE_TIMEOUT after slaveTimeout.
+        """
+        deadline = self._clock.monotonic_ms() + self._config.slave_timeout
+        if self._acknowledgements.wait(physical_end, needed, deadline, callback):
+            self._timer.arm(deadline)
+
+    def _expire(self) -> None:
+        self._acknowledgements.expire(self._clock.monotonic_ms())
+        deadline = self._acknowledgements.next_deadline()
+        if deadline is not None:
+            self._timer.arm(deadline)
+
+    def runtime_info(self) -> HARuntimeInfo:
+        """Return the state of all slaves, as GET_BROKER_HA_STATUS answers it."""
+        end = self._store.max_physical_offset
+        gap = self._config.ha_max_gap_not_in_sync
+        infos = [
+            HAConnectionRuntimeInfo(
+                addr=one.address,
+                slave_ack_offset=one.acknowledged,
+                diff=end - one.acknowledged,
+                in_sync=end - one.acknowledged < gap,
+                transferred_byte_in_second=one.transferred_per_second,
+                transfer_from_where=one.transfer_from,
+            )
+            for one in self._connections
+            if one.acknowledged >= 0
+        ]
+        return HARuntimeInfo(
+            master=True,
+            master_commit_log_max_offset=end,
+            in_sync_slave_nums=sum(info.in_sync for info in infos),
+            ha_connection_info=infos,
+        )

@@ -1,0 +1,1 @@
+"""Requests of POP consumption; ``table`` binds the handlers."""

@@ -1,0 +1,1 @@
+"""The revive topic: check points and acknowledgements, and redelivery by them."""

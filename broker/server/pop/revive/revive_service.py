@@ -1,0 +1,298 @@
+"""PopReviveService: read the revive queues and redeliver the messages not acknowledged in time.
+
+``run`` reads new records, decides the check points that are due, and returns when it must be
+called again. A message that was not acknowledged is stored in the pop retry topic of its group with
+its reconsumeTimes increased, which wakes a suspended pop of the group. The revive offset
+advances only after that, so a crash repeats work and loses none. There is no maximum here: the
+consumer's side moves a message to the DLQ (the proxy, by CONSUMER_SEND_MSG_BACK).
+
+A message that the store refuses for good gets a separate check point that is due later; while
+the store takes no writes at all, the check point stays and is tried again.
+
+**Source:** RocketMQ PopReviveService.
+"""
+
+import logging
+from typing import Final
+
+from broker.common.java import parse_number
+from broker.common.topic import RETRY_PREFIX, is_retry_topic, pop_retry_topic
+from broker.errors import RemoteProtocolError
+from broker.message import message as props
+from broker.message.check_point import REVIVE_GROUP, AckMsg, PopCheckPoint
+from broker.message.message import MessageExt
+from broker.message.properties import encode_properties
+from broker.message.record import decode_record, scan_records
+from broker.server import stats as counted
+from broker.server.pop.in_flight import InFlightCounter
+from broker.server.pop.parts import PopParts
+from broker.server.pop.revive.revive_queue import ReviveQueue
+from broker.server.pop.revive.revive_topic import REWRITE_S, ReviveTopic, flush_soon
+from broker.store.results import GetMessageStatus, MessageExtBrokerInner, PutMessageStatus
+
+log = logging.getLogger("broker.server")
+
+RECORDS_PER_READ: Final = 32
+READS_PER_RUN: Final = 16
+MESSAGES_PER_RUN: Final = 64  # revived in one call, so that the event loop serves other work
+MAX_WAIT_MS: Final = 1_000  # longest time between two calls while a check point is open
+PRECISION_MS: Final = 1_000  # timerPrecisionMs
+RETRY_MS: Final = 100  # after a failed write, or while the timer is late
+MAX_LOGGED: Final = 100
+
+_REFUSED_FOR_GOOD: Final = {
+    PutMessageStatus.MESSAGE_ILLEGAL,
+    PutMessageStatus.PROPERTIES_SIZE_EXCEEDED,
+}
+_MOVED: Final = {
+    GetMessageStatus.OFFSET_TOO_SMALL,
+    GetMessageStatus.OFFSET_FOUND_NULL,
+    GetMessageStatus.MESSAGE_WAS_REMOVING,
+    GetMessageStatus.NO_MATCHED_MESSAGE,
+}
+
+
+class PopReviveService:
+    """All revive queues of a broker; ``revived`` and ``skipped`` count since the start."""
+
+    def __init__(self, parts: PopParts, topic: ReviveTopic, in_flight: InFlightCounter) -> None:
+        self._parts = parts
+        self._topic = topic
+        self._in_flight = in_flight
+        self.queues: list[ReviveQueue] = []
+        self.revived = 0
+        self.skipped = 0
+        self._last = 0
+
+    def load(self) -> None:
+        """Continue after the committed revive offsets; called when store and tables are open."""
+        parts, name = self._parts, self._topic.name
+        own = parts.config().broker_name
+        self.queues = []
+        for queue_id in range(self._topic.queues):
+            committed = parts.offsets.query(REVIVE_GROUP, name, queue_id)
+            queue = ReviveQueue(queue_id, committed, own)
+            end = parts.store.get_max_offset(name, queue_id)
+            if queue.next_read > end:  # the end of the log was lost
+                queue.rewind(end)
+            self.queues.append(queue)
+
+    @property
+    def open_check_points(self) -> int:
+        """Number of check points that were read and are not decided."""
+        return sum(map(len, self.queues))
+
+    def run(self) -> float | None:
+        """Read and decide; return ms until the next call, None if only a new record needs one.
+
+        0 means that the limit of this call is used up.
+        """
+        if not self._parts.timer.available:
+            return None
+        # Taken before reading: everything due until then is in the queues already.
+        delivered_until_ms = self._parts.timer.delivered_until_ms()
+        budget = MESSAGES_PER_RUN
+        wait_ms: float | None = None
+        count = len(self.queues)
+        for step in range(count):
+            queue = self.queues[(self._last + step) % count]
+            complete = self._read(queue)
+            # An unread record may be an acknowledgement that was due up to PRECISION_MS before
+            # the latest record read: the timer delivers each second in any order.
+            safe_ms = delivered_until_ms if complete else queue.read_until_ms - PRECISION_MS
+            budget = self._decide(queue, budget, safe_ms)
+            self._commit(queue)
+            if budget <= 0 or not (complete or queue.full):
+                self._last = (queue.queue_id + 1) % count
+                return 0.0
+            queue_wait_ms = self._wait_ms(queue)
+            if queue_wait_ms is not None and (wait_ms is None or queue_wait_ms < wait_ms):
+                wait_ms = queue_wait_ms
+        return wait_ms
+
+    def _wait_ms(self, queue: ReviveQueue) -> float | None:
+        due_ms = queue.next_due_ms()
+        if due_ms is None:
+            return None
+        left_ms = due_ms - self._parts.clock.now_ms()
+        return RETRY_MS if left_ms <= 0 else min(left_ms, MAX_WAIT_MS)
+
+    # ---- reading
+
+    def _read(self, queue: ReviveQueue) -> bool:
+        """Read new records; True if the end of the queue was reached."""
+        for _ in range(READS_PER_RUN):
+            if queue.full:
+                return False
+            result = self._parts.store.get_message(
+                self._topic.name, queue.queue_id, queue.next_read, RECORDS_PER_READ
+            )
+            if result.status is GetMessageStatus.FOUND:
+                for message in scan_records(b"".join(result.buffers)):
+                    self._accept(queue, message)
+                queue.next_read = max(queue.next_read, result.next_begin_offset)
+            elif result.status in _MOVED and result.next_begin_offset > queue.next_read:
+                queue.next_read = result.next_begin_offset
+            else:
+                return True
+        return False
+
+    def _accept(self, queue: ReviveQueue, message: MessageExt) -> None:
+        due = message.get_property(props.PROPERTY_TIMER_OUT_MS)
+        due_ms = parse_number(due) if due is not None else None
+        try:
+            queue.accept(message.tags, message.body, message.queue_offset, due_ms or 0)
+        except RemoteProtocolError as error:
+            self._skip(queue.queue_id, message.queue_offset, error.message)
+
+    def _skip(self, queue_id: int, queue_offset: int, reason: str) -> None:
+        self.skipped += 1
+        if self.skipped <= MAX_LOGGED:
+            log.error(
+                "revive queue %d, queue offset %d: skipped: %s%s",
+                queue_id,
+                queue_offset,
+                reason,
+                "; further ones are only counted" if self.skipped == MAX_LOGGED else "",
+            )
+
+    # ---- deciding
+
+    def _decide(self, queue: ReviveQueue, budget: int, safe_ms: int) -> int:
+        """Decide due check points; return what is left of ``budget`` messages."""
+        now_ms = self._parts.clock.now_ms()
+        while budget > 0 and (ck := queue.due(now_ms, safe_ms)) is not None:
+            budget -= 1
+            left = ck.unacknowledged if self._subscribed(ck) else []
+            for queue_offset in left:
+                if not self._revive(queue, ck, queue_offset):
+                    return budget
+                ck.acknowledge([queue_offset])  # a second attempt starts at the next one
+                budget -= 1
+            if left and queue.overtakes(ck):
+                self._acknowledge_revived(queue, ck)
+            queue.done(ck)
+        return budget
+
+    def _acknowledge_revived(self, queue: ReviveQueue, ck: PopCheckPoint) -> None:
+        """Acknowledge a check point that is decided before an earlier one in the log.
+
+        The revive offset stays before the earlier one: a restart reads this one again, and must
+        not redeliver its messages a second time. Java decides in the order of the queue instead,
+        which can delay a message by another second.
+        """
+        ack = AckMsg(
+            topic=ck.topic,
+            group=ck.group,
+            queue_id=ck.queue_id,
+            start_offset=ck.start_offset,
+            pop_time=ck.pop_time,
+            broker_name=ck.broker_name or self._parts.config().broker_name,
+            offsets=[ck.offset_at(index) for index in range(ck.count)],
+            batched=True,
+        )
+        self._topic.put_ack(ack, queue.queue_id, self._parts.clock.now_ms())
+
+    def _subscribed(self, ck: PopCheckPoint) -> bool:
+        """Return whether topic and group still exist; without them nothing is redelivered."""
+        groups = self._parts.groups
+        known = ck.group in groups or groups.find(ck.group) is not None
+        return known and normal_topic(ck.topic, ck.group) in self._parts.topics
+
+    def _revive(self, queue: ReviveQueue, ck: PopCheckPoint, queue_offset: int) -> bool:
+        """Store one message in the retry topic; False if it must be tried again later."""
+        parts = self._parts
+        found = parts.store.get_message(ck.topic, ck.queue_id, queue_offset, 1)
+        message = _message_at(found.buffers[0], queue_offset) if found.buffers else None
+        if message is None:
+            self._skip(queue.queue_id, ck.revive_offset, f"no message at {queue_offset} any more")
+            return True
+        inner = self._retry_message(ck, message)
+        reason = parts.store.why_illegal_place(inner.topic, inner.queue_id)
+        if reason is None:
+            if not self._retry_topic_ready(inner.topic, ck.group):
+                return False
+            result = parts.store.put_message(inner)
+            if result.status is PutMessageStatus.PUT_OK:
+                flush_soon(parts, result)
+                self._count(ck, inner.topic, result.store_size)
+                return True
+            if result.status not in _REFUSED_FOR_GOOD:
+                return False
+            reason = result.remark or result.status.name
+        if ck.re_put_times >= len(REWRITE_S) and parts.config().skip_when_ck_re_put_reach_max_times:
+            self._skip(queue.queue_id, ck.revive_offset, f"given up: {reason}")
+            return True
+        again = self._topic.rewrite(ck, queue_offset, queue.queue_id)
+        return again.status is PutMessageStatus.PUT_OK
+
+    def _retry_topic_ready(self, topic: str, group: str) -> bool:
+        """Create the retry topic if necessary; False until topics.json contains it."""
+        parts = self._parts
+        if topic not in parts.topics:
+            parts.topics.ensure(topic, 1)
+            if parts.offsets.query(group, topic, 0) < 0:
+                parts.offsets.commit(group, topic, 0, 0)
+        return parts.topics.is_persisted(topic)
+
+    def _retry_message(self, ck: PopCheckPoint, message: MessageExt) -> MessageExtBrokerInner:
+        """Return the copy for the retry topic.
+
+        **Source:** RocketMQ PopReviveService#reviveRetry.
+        """
+        parts = self._parts
+        topic = ck.topic
+        if not is_retry_topic(topic):
+            version_2 = parts.config().enable_retry_topic_v2
+            topic = pop_retry_topic(topic, ck.group, version_2=version_2)
+        properties = dict(message.properties)
+        if message.reconsume_times == 0 or props.PROPERTY_FIRST_POP_TIME not in properties:
+            properties[props.PROPERTY_FIRST_POP_TIME] = str(ck.pop_time)
+        host = parts.store_host()
+        return MessageExtBrokerInner(
+            topic=topic,
+            queue_id=0,
+            body=message.body,
+            properties=encode_properties(properties),
+            flag=message.flag,
+            sys_flag=message.sys_flag,
+            born_timestamp=message.born_timestamp,
+            born_host=host,
+            store_host=host,
+            reconsume_times=message.reconsume_times + 1,
+        )
+
+    def _count(self, ck: PopCheckPoint, retry_topic: str, size: int) -> None:
+        stats = self._parts.stats
+        stats.counter(counted.TOPIC_PUT_NUMS, retry_topic).add(1)
+        stats.counter(counted.TOPIC_PUT_SIZE, retry_topic).add(size)
+        stats.put.add(1)
+        self.revived += 1
+        self._in_flight.remove(ck.topic, ck.group, ck.queue_id, ck.pop_time)
+
+    def _commit(self, queue: ReviveQueue) -> None:
+        offsets, name = self._parts.offsets, self._topic.name
+        committed = queue.committed
+        if committed >= 0 and committed != offsets.query(REVIVE_GROUP, name, queue.queue_id):
+            offsets.commit(REVIVE_GROUP, name, queue.queue_id, committed)
+
+
+def normal_topic(topic: str, group: str) -> str:
+    """Return the topic that a pop retry topic of ``group`` belongs to, else the topic itself.
+
+    **Source:** RocketMQ KeyBuilder#parseNormalTopic.
+    """
+    for separator in "+_":
+        prefix = f"{RETRY_PREFIX}{group}{separator}"
+        if topic.startswith(prefix):
+            return topic[len(prefix) :]
+    return topic
+
+
+def _message_at(record: memoryview, queue_offset: int) -> MessageExt | None:
+    """Decode a record; None if it is corrupt or belongs to another queue offset."""
+    try:
+        message = decode_record(record, check_crc=True)
+    except RemoteProtocolError:
+        return None
+    return message if message.queue_offset == queue_offset else None

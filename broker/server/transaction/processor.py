@@ -1,0 +1,57 @@
+"""END_TRANSACTION (37) and RESUME_CHECK_HALF_MESSAGE (323).
+
+**Source:** RocketMQ EndTransactionProcessor, AdminBrokerProcessor#resumeCheckHalfMessage.
+"""
+
+from typing import TYPE_CHECKING
+
+from broker.errors import RemoteProtocolError
+from broker.message.message_id import parse_offset_msg_id
+from broker.remoting.protocol.codes import RequestCode, ResponseCode
+from broker.remoting.protocol.command import RemotingCommand, response
+from broker.remoting.protocol.header.fields import decode_header_fields
+from broker.remoting.protocol.header.transaction import (
+    EndTransactionRequestHeader,
+    ResumeCheckHalfMessageRequestHeader,
+)
+from broker.server.context import BrokerContext
+from broker.server.transaction.end import is_decision
+
+if TYPE_CHECKING:
+    from broker.remoting.server import Connection
+
+
+def end_transaction(
+    context: BrokerContext, connection: "Connection", request: RemotingCommand
+) -> RemotingCommand | None:
+    """END_TRANSACTION: commit or roll back; no response at all to any other decision."""
+    header = decode_header_fields(EndTransactionRequestHeader, request.ext_fields)
+    if context.transactions is None or context.config.broker_id != 0:
+        remark = "Message store is slave mode, so end transaction is forbidden"
+        return response(request, ResponseCode.SLAVE_NOT_AVAILABLE, remark)
+    if not is_decision(header):
+        return None
+    code, remark = context.transactions.end(header)
+    return response(request, code, remark or None)
+
+
+def resume_check(
+    context: BrokerContext, connection: "Connection", request: RemotingCommand
+) -> RemotingCommand:
+    """RESUME_CHECK_HALF_MESSAGE: put a discarded half message back, its checks counted from 0."""
+    header = decode_header_fields(ResumeCheckHalfMessageRequestHeader, request.ext_fields)
+    if context.transactions is None:
+        remark = "this broker does not serve transactions"
+        return response(request, ResponseCode.SYSTEM_ERROR, remark)
+    try:
+        _, _, physical_offset = parse_offset_msg_id(header.msg_id or "")
+    except RemoteProtocolError as error:
+        return response(request, ResponseCode.SYSTEM_ERROR, error.message)
+    code, remark = context.transactions.resume(physical_offset)
+    return response(request, code, remark or None)
+
+
+HANDLERS = {
+    RequestCode.END_TRANSACTION: end_transaction,
+    RequestCode.RESUME_CHECK_HALF_MESSAGE: resume_check,
+}

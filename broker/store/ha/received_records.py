@@ -1,0 +1,132 @@
+"""ReceivedRecords: validates replicated bytes before they are appended and acknowledged.
+
+Transfers may end in the middle of a record. Only whole records whose magic, lengths, body CRC and
+own physical offset are valid are released for appending, so that the slave's log always ends with
+a record and an acknowledged offset means valid records.
+
+**Source:** no Java counterpart; DefaultHAClient#dispatchReadRequest appends without a check.
+"""
+
+from typing import Final, NamedTuple
+
+from broker.errors import StoreError
+from broker.message.record import peek_record_size
+from broker.store.format.commitlog import (
+    BLANK_HERE,
+    BLANK_SIZE,
+    TRUNCATED,
+    check_record,
+    decode_blank,
+    fits,
+    own_offset,
+    store_timestamp,
+)
+
+_NO_TIMESTAMP: Final = 0
+
+
+class Validated(NamedTuple):
+    """Bytes to append at ``physical_offset``; the storeTimestamp (ms) of the last record in them.
+
+    ``store_timestamp`` is 0 if they contain no record (the blank part at the end of a file).
+    """
+
+    physical_offset: int
+    data: bytes
+    store_timestamp: int
+
+
+class ReceivedRecords:
+    """The bytes after the slave's last record, until they form whole records.
+
+    ``physical_offset`` is the next offset to append at, ``file_size`` the length of a CommitLog
+    file and ``max_record_size`` the longest record accepted, both in bytes.
+    """
+
+    def __init__(self, physical_offset: int, file_size: int, max_record_size: int) -> None:
+        self._start = physical_offset
+        self._file_size = file_size
+        self._max_record_size = max_record_size
+        self._pending = b""
+        # End of the blank part that is being received; 0 outside of one.
+        self._blank_end = 0
+
+    @property
+    def next_offset(self) -> int:
+        """Physical offset of the next byte to receive."""
+        return self._start + len(self._pending)
+
+    @property
+    def pending_bytes(self) -> int:
+        """Received bytes that do not form a whole record yet; at most one record."""
+        return len(self._pending)
+
+    def start_at(self, physical_offset: int) -> None:
+        """Start an empty log at the master's first offset; StoreError if bytes were received."""
+        if self._start or self._pending:
+            raise StoreError(f"replication has started at physical offset {self._start}")
+        self._start = physical_offset
+
+    def feed(self, physical_offset: int, data: bytes) -> Validated | None:
+        """Return the bytes that are complete now, None while a record is incomplete.
+
+        StoreError naming the physical offset if ``data`` does not continue the log or a record is
+        invalid.
+        """
+        if physical_offset != self.next_offset:
+            raise StoreError(
+                f"the master sent physical offset {physical_offset}, expected {self.next_offset}",
+                "the slave connects again and reports its own end",
+                physical_offset=physical_offset,
+            )
+        data = self._pending + data if self._pending else data
+        start = self._start
+        position, timestamp = self._scan(data)
+        self._pending = data[position:]
+        self._start = start + position
+        if not position:
+            return None
+        return Validated(start, data[:position] if self._pending else data, timestamp)
+
+    def _scan(self, data: bytes) -> tuple[int, int]:
+        """Return the end of the last whole record in ``data`` and its storeTimestamp."""
+        position, timestamp = 0, _NO_TIMESTAMP
+        while True:
+            offset = self._start + position
+            left = len(data) - position
+            if self._blank_end:
+                taken = min(left, self._blank_end - offset)
+                position += taken
+                if offset + taken < self._blank_end:
+                    return position, timestamp
+                self._blank_end = 0
+                continue
+            if left < BLANK_SIZE:
+                return position, timestamp
+            rest_of_file = self._file_size - offset % self._file_size
+            size = check_record(data, position)
+            if size == BLANK_HERE:
+                if decode_blank(data, position) != rest_of_file:
+                    raise self._invalid(offset, "a blank record of a wrong length")
+                self._blank_end = offset + rest_of_file
+                continue
+            if size == TRUNCATED:
+                size = peek_record_size(data, position)
+                if size > self._max_record_size or not fits(size, rest_of_file):
+                    raise self._invalid(offset, f"a record of {size} bytes")
+                return position, timestamp
+            if size < 0:
+                raise self._invalid(offset, "an invalid record")
+            if size > self._max_record_size or not fits(size, rest_of_file):
+                raise self._invalid(offset, f"a record of {size} bytes")
+            if own_offset(data, position) != offset:
+                raise self._invalid(offset, f"a record of offset {own_offset(data, position)}")
+            timestamp = store_timestamp(data, position)
+            position += size
+
+    def _invalid(self, offset: int, what: str) -> StoreError:
+        return StoreError(
+            f"the master sent {what} at physical offset {offset}",
+            "check the master's store: mqadmin store verify",
+            physical_offset=offset,
+        )

@@ -1,0 +1,1 @@
+"""Transactions of a store, read from its half and op queues."""

@@ -1,0 +1,225 @@
+"""Lite pull on virtual time: polling, committing, positions."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+
+from broker.client.config import ConsumerConfig
+from broker.client.consumer.lite_pull import AsyncLitePullConsumer
+from broker.client.instance.client_instance import MQClientInstance
+from broker.client.offset.start_offset import ConsumeFromWhere
+from broker.common.message_queue import MessageQueue
+from broker.errors import ClientError
+from tests.support.fake_cluster import FakeCluster
+from tests.support.virtual_time import run_virtual
+
+QUEUES = [MessageQueue("T", "broker-a", number) for number in range(2)]
+FIRST = ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET
+
+
+def cluster_of(messages: int = 20) -> FakeCluster:
+    cluster = FakeCluster()
+    cluster.create("T", queues=2)
+    for number in range(messages):
+        cluster.brokers["broker-a"].store(QUEUES[number % 2], b"%02d" % number)
+    return cluster
+
+
+def consumer_of(cluster: FakeCluster, name: str = "m", **options: Any) -> AsyncLitePullConsumer:
+    client = cluster.config(instance_name=name)
+    instance = MQClientInstance(client, clock=cluster.clock, transport=cluster.transport)
+    config = ConsumerConfig(consume_from_where=FIRST, pull_batch_size=4)
+    return AsyncLitePullConsumer(
+        "g", client, config, clock=cluster.clock, instance=instance, **options
+    )
+
+
+def run(
+    cluster: FakeCluster,
+    work: Callable[[AsyncLitePullConsumer], Awaitable[None]],
+    **options: Any,
+) -> None:
+    async def main() -> None:
+        consumer = consumer_of(cluster, **options)
+        consumer.subscribe("T")
+        async with consumer:
+            await work(consumer)
+
+    run_virtual(main(), cluster.clock)
+
+
+async def drain(consumer: AsyncLitePullConsumer) -> list[bytes]:
+    bodies: list[bytes] = []
+    while batch := await consumer.poll(2_000):
+        bodies += [one.body for one in batch]
+    return bodies
+
+
+def stored(cluster: FakeCluster) -> dict[MessageQueue, int]:
+    offsets = cluster.brokers["broker-a"].offsets
+    return {queue: offset for (group, queue), offset in offsets.items() if group == "g"}
+
+
+def test_everything_is_polled_once_and_committed_by_itself() -> None:
+    cluster = cluster_of()
+
+    async def work(consumer: AsyncLitePullConsumer) -> None:
+        assert sorted(await drain(consumer)) == [b"%02d" % number for number in range(20)]
+        await asyncio.sleep(6)
+        assert stored(cluster) == dict.fromkeys(QUEUES, 10)
+
+    run(cluster, work)
+
+
+def test_without_auto_commit_only_commit_commits() -> None:
+    cluster = cluster_of()
+
+    async def work(consumer: AsyncLitePullConsumer) -> None:
+        first = await consumer.poll()
+        await asyncio.sleep(10)
+        assert stored(cluster) == {}
+        await consumer.commit()
+        assert stored(cluster)[MessageQueue("T", "broker-a", first[0].queue_id)] == 4
+        queue = MessageQueue("T", "broker-a", first[0].queue_id)
+        assert await consumer.committed(queue) == 4
+        await consumer.poll()
+
+    run(cluster, work, auto_commit=False)
+    assert sorted(stored(cluster).values()) == [4]  # the shutdown commits nothing either
+
+
+def test_polled_messages_are_committed_by_the_shutdown() -> None:
+    cluster = cluster_of(messages=2)
+
+    async def work(consumer: AsyncLitePullConsumer) -> None:
+        await consumer.poll()
+        await consumer.poll()
+
+    run(cluster, work)
+    assert stored(cluster) == dict.fromkeys(QUEUES, 1)
+
+
+def test_an_empty_poll_ends_after_its_time() -> None:
+    cluster = cluster_of(messages=0)
+
+    async def work(consumer: AsyncLitePullConsumer) -> None:
+        began_s = cluster.now_s()
+        assert await consumer.poll(3_000) == []
+        assert 3 <= cluster.now_s() - began_s < 3.1
+        waiting = asyncio.ensure_future(consumer.poll(20_000))
+        await asyncio.sleep(1)
+        cluster.brokers["broker-a"].store(QUEUES[0], b"now")
+        assert [one.body for one in await waiting] == [b"now"]
+
+    run(cluster, work)
+
+
+def test_members_share_the_queues() -> None:
+    cluster = cluster_of(messages=0)
+
+    async def work(first: AsyncLitePullConsumer) -> None:
+        second = consumer_of(cluster, "z")
+        second.subscribe("T")
+        changes: list[int] = []
+        first.on_queues_changed.append(lambda topic, queues, own: changes.append(len(own)))
+        async with second:
+            await asyncio.sleep(3)
+            assert (first.assignment(), second.assignment()) == (QUEUES[:1], QUEUES[1:])
+        await asyncio.sleep(3)
+        assert first.assignment() == QUEUES
+        assert changes == [2, 1, 2]
+
+    run(cluster, work)
+
+
+def test_assigned_queues_are_consumed_without_regard_to_other_members() -> None:
+    cluster = cluster_of()
+
+    async def main() -> None:
+        consumers = [consumer_of(cluster, name) for name in "ab"]
+        for consumer in consumers:
+            await consumer.assign(QUEUES[:1])
+            await consumer.start()
+        for consumer in consumers:
+            assert len(await drain(consumer)) == 10
+            await consumer.assign(QUEUES)
+            assert consumer.assignment() == QUEUES
+            await consumer.assign(QUEUES[1:])
+            assert consumer.assignment() == QUEUES[1:]
+            await consumer.shutdown()
+
+    run_virtual(main(), cluster.clock)
+
+
+def test_seeking_discards_the_cache() -> None:
+    cluster = cluster_of()
+
+    async def work(consumer: AsyncLitePullConsumer) -> None:
+        await drain(consumer)
+        await consumer.seek(QUEUES[0], 7)
+        assert await drain(consumer) == [b"14", b"16", b"18"]
+        await consumer.seek_to_begin(QUEUES[1])
+        assert len(await drain(consumer)) == 10
+        await consumer.seek_to_end(QUEUES[1])
+        assert await drain(consumer) == []
+        assert await consumer.offset_for_timestamp(QUEUES[0], 0) == 0
+        assert await consumer.fetch_message_queues("T") == QUEUES
+        for offset in (-1, 11):
+            with pytest.raises(ClientError, match="between 0 and 10"):
+                await consumer.seek(QUEUES[0], offset)
+        with pytest.raises(ClientError, match="not assigned"):
+            await consumer.seek(MessageQueue("U", "broker-a", 0), 0)
+        with pytest.raises(ClientError, match="U does not exist"):
+            await consumer.fetch_message_queues("U")
+
+    run(cluster, work)
+
+
+def test_a_paused_queue_keeps_its_messages() -> None:
+    cluster = cluster_of()
+
+    async def work(consumer: AsyncLitePullConsumer) -> None:
+        consumer.pause(QUEUES[:1])
+        assert {int(body) % 2 for body in await drain(consumer)} == {1}
+        consumer.resume(QUEUES[:1])
+        assert {int(body) % 2 for body in await drain(consumer)} == {0}
+
+    run(cluster, work)
+
+
+def test_an_offset_that_was_deleted_continues_at_the_first_one() -> None:
+    cluster = cluster_of()
+    broker = cluster.brokers["broker-a"]
+    broker.offsets["g", QUEUES[0]] = 1
+    del broker.records[QUEUES[0]][:5]
+    broker.first[QUEUES[0]] = 5
+
+    async def work(consumer: AsyncLitePullConsumer) -> None:
+        await asyncio.sleep(3)
+        assert len(await drain(consumer)) == 15
+
+    run(cluster, work)
+
+
+def test_wrong_uses_are_named() -> None:
+    cluster = cluster_of()
+
+    async def main() -> None:
+        consumer = consumer_of(cluster)
+        with pytest.raises(ClientError, match="not been started"):
+            consumer.assignment()
+        with pytest.raises(ClientError, match="not started"):
+            await consumer.poll()
+        consumer.subscribe("T")
+        with pytest.raises(ClientError, match="exclude"):
+            await consumer.assign(QUEUES)
+        other = consumer_of(cluster)
+        await other.assign(QUEUES)
+        with pytest.raises(ClientError, match="exclude"):
+            other.subscribe("T")
+        with pytest.raises(ClientError, match="subscription"):
+            consumer.subscribe("T", "||")
+
+    run_virtual(main(), cluster.clock)

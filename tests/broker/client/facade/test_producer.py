@@ -1,0 +1,75 @@
+"""The blocking producer over real sockets, on both event loops."""
+
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+from broker.client.api import ClientConfig, Message, MessageQueue, Producer, ProducerConfig
+from broker.errors import ClientError
+from broker.server.standalone import BlockingEmbeddedBroker
+
+
+@pytest.fixture(scope="module")
+def namesrv(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    with BlockingEmbeddedBroker(str(tmp_path_factory.mktemp("store"))) as both:
+        yield both.namesrv_address
+
+
+@pytest.mark.parametrize("loop", ["asyncio", "uvloop"])
+def test_all_manners_of_sending(namesrv: str, loop: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ROCKETMQ_LOOP", loop)
+    with Producer("pg", namesrv) as producer:
+        first = producer.send(Message("T", b"x" * 5_000))
+        queue = first.message_queue
+        second = producer.send(Message("T", b"x"), queue=queue)
+        assert second.queue_offset == first.queue_offset + 1
+        batch = producer.send_batch([Message("T", b"a"), Message("T", b"b")], queue=queue)
+        assert batch.queue_offset == first.queue_offset + 2
+        futures = [producer.send_async(Message("T", b"y"), queue=queue) for _ in range(100)]
+        offsets = sorted(future.result(30).queue_offset for future in futures)
+        assert offsets == list(range(first.queue_offset + 4, first.queue_offset + 104))
+        producer.send_oneway(Message("T", b"z"), queue=queue)
+        assert producer.send(Message("T", b"x"), queue=queue).queue_offset == offsets[-1] + 2
+        assert len(producer.fetch_publish_queues("T")) == 4
+        assert producer.faults.items() == []
+
+
+def test_threads_share_a_producer(namesrv: str) -> None:
+    with Producer("pg", ClientConfig(namesrv=namesrv)) as producer:
+        ids: list[str] = []
+
+        def send() -> None:
+            for _ in range(50):
+                ids.append(producer.send(Message("T", b"x")).msg_id)
+
+        threads = [threading.Thread(target=send) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert len(set(ids)) == 200
+
+
+def test_errors_are_raised_or_in_the_future(namesrv: str) -> None:
+    config = ProducerConfig(create_topic_key="")
+    with Producer("pg", namesrv, config) as producer:
+        with pytest.raises(ClientError, match="does not exist"):
+            producer.send(Message("Unknown", b"x"))
+        invalid = producer.send_async(Message("T", b""))
+        with pytest.raises(ClientError, match="body"):
+            invalid.result(30)
+        late = producer.send_async(Message("Unknown", b"x"))
+        with pytest.raises(ClientError, match="does not exist"):
+            late.result(30)
+        with pytest.raises(ClientError, match="recall handle"):
+            producer.recall("T", "no handle")
+        with pytest.raises(ClientError, match="selector"):
+            producer.send(Message("T", b"x"), selector=lambda _: MessageQueue("T", "b", 0))
+
+
+def test_a_failed_start_leaves_nothing_running() -> None:
+    producer = Producer("bad group", "127.0.0.1:1")
+    with pytest.raises(ClientError, match="producer group"):
+        producer.start()
+    assert "rocketmq-client" not in {thread.name for thread in threading.enumerate()}

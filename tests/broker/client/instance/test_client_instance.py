@@ -1,0 +1,199 @@
+"""The periodic work of a client instance, on virtual time."""
+
+import asyncio
+from collections.abc import Iterable
+
+import pytest
+
+from broker.client.config import ClientConfig
+from broker.client.instance.client_instance import MQClientInstance, make_client_id, own_ip
+from broker.common.address import encode_ip
+from broker.errors import ClientError, RemotingError
+from broker.remoting.protocol.body.heartbeat import ConsumerData, HeartbeatData
+from broker.remoting.protocol.codes import RequestCode, ResponseCode
+from broker.remoting.protocol.command import request
+from tests.support.fake_cluster import FakeCluster, FakeTransport
+from tests.support.virtual_time import run_virtual
+
+
+class Producer:
+    group = "pg"
+
+    def publish_topics(self) -> Iterable[str]:
+        return ["T"]
+
+
+class Consumer:
+    group = "cg"
+
+    def __init__(self, results: list[bool] | None = None) -> None:
+        self.rebalanced: list[float] = []
+        self.persisted = 0
+        self.results = results or []
+        self.clock_s = lambda: 0.0
+
+    def subscribed_topics(self) -> Iterable[str]:
+        return ["T"]
+
+    def heartbeat(self) -> ConsumerData:
+        return ConsumerData(group_name="cg", message_model="BROADCASTING")
+
+    async def rebalance(self) -> bool:
+        self.rebalanced.append(round(asyncio.get_running_loop().time()))
+        if len(self.rebalanced) == 2:
+            raise RemotingError("once")
+        return self.results.pop(0) if self.results else True
+
+    async def persist_offsets(self) -> None:
+        self.persisted += 1
+
+
+def instance_of(cluster: FakeCluster, **settings: object) -> MQClientInstance:
+    return MQClientInstance(
+        cluster.config(**settings), clock=cluster.clock, transport=cluster.transport
+    )
+
+
+def test_heartbeats_routes_and_commits_have_their_periods() -> None:
+    cluster = FakeCluster()
+    cluster.create("T")
+    broker = cluster.brokers["broker-a"]
+
+    async def main() -> None:
+        instance = instance_of(cluster)
+        consumer = Consumer()
+        instance.register_producer(Producer())
+        instance.register_consumer(consumer)
+        await instance.routes.get("T")
+        await instance.start()
+        await instance.start()
+        await asyncio.sleep(301)
+        assert broker.codes().count(RequestCode.HEART_BEAT) == 1 + 10  # at once, then every 30 s
+        assert len(cluster.asked) == 1 + 10
+        assert consumer.persisted == 60
+        await instance.shutdown()
+
+    run_virtual(main(), cluster.clock)
+
+
+def test_rebalance_repeats_after_one_second_until_balanced_then_every_twenty() -> None:
+    cluster = FakeCluster()
+
+    async def main() -> list[float]:
+        instance = instance_of(cluster)
+        consumer = Consumer([False, False])  # the second call raises
+        instance.register_consumer(consumer)
+        await instance.start()
+        instance.rebalance_now()
+        await asyncio.sleep(50)
+        await instance.shutdown()
+        return consumer.rebalanced
+
+    assert run_virtual(main(), cluster.clock) == [0, 1, 2, 3, 23, 43]
+
+
+def test_a_notice_of_changed_members_rebalances_at_once() -> None:
+    cluster = FakeCluster()
+
+    async def main() -> list[float]:
+        instance = instance_of(cluster)
+        consumer = Consumer()
+        instance.register_consumer(consumer)
+        await instance.start()
+        await asyncio.sleep(5)
+        transport = instance.transport
+        assert isinstance(transport, FakeTransport)
+        await transport.ask("b:1", request(RequestCode.NOTIFY_CONSUMER_IDS_CHANGED))
+        await asyncio.sleep(0.1)
+        await instance.shutdown()
+        return consumer.rebalanced
+
+    assert run_virtual(main(), cluster.clock) == [5]
+
+
+def test_a_heartbeat_names_all_groups_and_a_dead_broker_does_not_stop_it() -> None:
+    cluster = FakeCluster(brokers=2)
+    cluster.create("T")
+    cluster.brokers["broker-a"].kill()
+    living = cluster.brokers["broker-b"]
+
+    async def main() -> None:
+        instance = instance_of(cluster)
+        await instance.routes.get("T")
+        assert await instance.heartbeat() == 0  # no groups, nothing to announce
+        instance.register_producer(Producer())
+        instance.register_consumer(Consumer())
+        assert await instance.heartbeat() == 1
+        data = HeartbeatData.from_bytes(living.calls[-1].body_bytes())
+        assert [one.group_name for one in data.producer_data_set] == ["pg"]
+        assert [one.group_name for one in data.consumer_data_set] == ["cg"]
+        assert data.client_id == instance.client_id
+        await instance.unregister(producer_group="pg")
+        assert living.unregistered == [(instance.client_id, "pg")]
+        await instance.shutdown()
+
+    run_virtual(main(), cluster.clock)
+
+
+def test_a_group_exists_once_per_instance() -> None:
+    cluster = FakeCluster()
+
+    async def main() -> None:
+        instance = instance_of(cluster)
+        instance.register_producer(Producer())
+        instance.register_consumer(Consumer())
+        with pytest.raises(ClientError, match="pg exists already"):
+            instance.register_producer(Producer())
+        with pytest.raises(ClientError, match="cg exists already"):
+            instance.register_consumer(Consumer())
+
+    run_virtual(main(), cluster.clock)
+
+
+def test_unhandled_requests_of_brokers_are_refused() -> None:
+    cluster = FakeCluster()
+
+    async def main() -> None:
+        instance = instance_of(cluster)
+        transport = instance.transport
+        assert isinstance(transport, FakeTransport)
+        answer = await transport.ask("b:1", request(RequestCode.CHECK_TRANSACTION_STATE))
+        assert answer is not None
+        assert answer.code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED
+
+        async def handler(address: str, command: object) -> None:
+            return None
+
+        instance.add_group_handler(RequestCode.GET_CONSUMER_RUNNING_INFO, "cg", handler)
+        ask = request(RequestCode.GET_CONSUMER_RUNNING_INFO, {"consumerGroup": "other"})
+        answer = await transport.ask("b:1", ask)
+        assert answer is not None
+        assert (answer.code, "other" in (answer.remark or "")) == (1, True)
+
+    run_virtual(main(), cluster.clock)
+
+
+def test_members_come_from_a_broker_and_are_unknown_without_an_answer() -> None:
+    cluster = FakeCluster()
+    cluster.create("T")
+
+    async def main() -> None:
+        instance = instance_of(cluster)
+        assert await instance.consumer_ids("T", "cg") is None
+        await instance.routes.get("T")
+        assert await instance.consumer_ids("T", "cg") is None  # the broker knows no member
+        instance.register_consumer(Consumer())
+        await instance.heartbeat()
+        assert await instance.consumer_ids("T", "cg") == [instance.client_id]
+        cluster.brokers["broker-a"].kill()
+        assert await instance.consumer_ids("T", "cg") is None
+
+    run_virtual(main(), cluster.clock)
+
+
+def test_client_ids() -> None:
+    named = ClientConfig(instance_name="i", unit_name="u")
+    assert make_client_id(named, "10.0.0.1") == "10.0.0.1@i@u"
+    default = ClientConfig()
+    assert make_client_id(default, "10.0.0.1") != make_client_id(default, "10.0.0.1")
+    assert len(encode_ip(own_ip())) == 4

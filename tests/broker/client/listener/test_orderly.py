@@ -1,0 +1,133 @@
+"""Orderly consumption on virtual time."""
+
+import asyncio
+from itertools import pairwise
+
+from broker.common.message_queue import MessageQueue
+from broker.message.message import MessageExt
+from broker.remoting.protocol.codes import RequestCode
+from tests.support.fake_cluster import FakeCluster
+from tests.support.group_member import Member, settle
+from tests.support.virtual_time import run_virtual
+
+
+def cluster_of(queues: int = 2, messages: int = 40) -> FakeCluster:
+    cluster = FakeCluster()
+    cluster.create("T", queues=queues)
+    for number in range(messages):
+        queue = MessageQueue("T", "broker-a", number % queues)
+        cluster.brokers["broker-a"].store(queue, b"%03d" % number)
+    return cluster
+
+
+def in_order(got: list[MessageExt]) -> bool:
+    offsets: dict[int, list[int]] = {}
+    for message in got:
+        offsets.setdefault(message.queue_id, []).append(message.queue_offset)
+    return all(one < two for each in offsets.values() for one, two in pairwise(each))
+
+
+def test_each_queue_is_consumed_in_order_with_retries_in_place() -> None:
+    cluster = cluster_of()
+
+    async def main() -> None:
+        member = Member(cluster, "m", orderly=True)
+        member.fails = {b"004": 2, b"011": 1}
+        async with member.consumer:
+            await settle(cluster, lambda: len(member.got) == 40)
+            assert in_order(member.got)
+            assert not cluster.brokers["broker-a"].bodies("%RETRY%g")
+        offsets = cluster.brokers["broker-a"].offsets
+        assert [offsets["g", MessageQueue("T", "broker-a", number)] for number in range(2)] == [
+            20,
+            20,
+        ]
+
+    run_virtual(main(), cluster.clock)
+
+
+def test_a_failing_queue_waits_and_the_others_go_ahead() -> None:
+    cluster = cluster_of()
+
+    async def main() -> None:
+        member = Member(cluster, "m", orderly=True)
+        member.fails = {b"000": 5}
+        async with member.consumer:
+            await settle(cluster, lambda: len(member.got) == 20, 3)
+            assert {message.queue_id for message in member.got} == {1}
+            await settle(cluster, lambda: len(member.got) == 40, 6)
+            first = next(one for one in member.got if one.queue_id == 0)
+            assert first.reconsume_times == 5
+
+    run_virtual(main(), cluster.clock)
+
+
+def test_after_the_maximum_a_message_goes_to_the_retry_topic_and_the_queue_continues() -> None:
+    cluster = cluster_of()
+
+    async def main() -> None:
+        member = Member(cluster, "m", orderly=True, max_reconsume_times=2)
+        member.fails = {b"000": 3}
+        async with member.consumer:
+            await settle(cluster, lambda: len(member.got) >= 40, 20)
+            assert cluster.brokers["broker-a"].bodies("%RETRY%g") == [b"000"]
+
+    run_virtual(main(), cluster.clock)
+
+
+def test_a_queue_without_its_lock_is_not_consumed() -> None:
+    cluster = cluster_of()
+    queue = MessageQueue("T", "broker-a", 0)
+    broker = cluster.brokers["broker-a"]
+    broker.locks["g", queue] = "another"
+
+    async def main() -> None:
+        member = Member(cluster, "m", orderly=True)
+        async with member.consumer:
+            await settle(cluster, lambda: len(member.got) == 20, 5)
+            await asyncio.sleep(30)
+            assert {message.queue_id for message in member.got} == {1}
+            del broker.locks["g", queue]
+            await settle(cluster, lambda: len(member.got) == 40, 5)
+            assert in_order(member.got)
+
+    run_virtual(main(), cluster.clock)
+
+
+def test_locks_are_renewed_every_twenty_seconds_and_released_at_the_end() -> None:
+    cluster = cluster_of()
+    broker = cluster.brokers["broker-a"]
+
+    async def main() -> None:
+        member = Member(cluster, "m", orderly=True)
+        async with member.consumer:
+            await settle(cluster, lambda: len(member.got) == 40)
+            before = broker.codes().count(RequestCode.LOCK_BATCH_MQ)
+            await asyncio.sleep(100)
+            assert broker.codes().count(RequestCode.LOCK_BATCH_MQ) - before == 5
+        assert broker.locks == {}
+
+    run_virtual(main(), cluster.clock)
+
+
+def test_two_members_never_run_on_one_queue_while_it_moves() -> None:
+    cluster = cluster_of(queues=2, messages=200)
+
+    async def main() -> None:
+        first = Member(cluster, "a", orderly=True)
+        first.delay_s = 0.2
+        await first.consumer.start()
+        await settle(cluster, lambda: len(first.got) > 10)
+        second = Member(cluster, "b", orderly=True)
+        second.delay_s = 0.2
+        await second.consumer.start()
+        await settle(cluster, lambda: len({*first.bodies, *second.bodies}) == 200, 200)
+        merged = sorted((*first.got, *second.got), key=lambda one: one.queue_offset)
+        assert in_order(first.got)
+        assert in_order(second.got)
+        assert len(merged) - 200 <= 2  # at most the message in progress when a queue moved
+        assert len(first.owned()) == len(second.owned()) == 1
+        await first.consumer.shutdown()
+        await second.consumer.shutdown()
+
+    run_virtual(main(), cluster.clock)

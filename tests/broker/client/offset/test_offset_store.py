@@ -1,0 +1,113 @@
+"""Offsets on brokers and in the local file."""
+
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from broker.client.instance.client_instance import MQClientInstance
+from broker.client.offset.offset_store import LocalFileOffsetStore, RemoteBrokerOffsetStore
+from broker.common.message_queue import MessageQueue
+from broker.errors import ClientError
+from broker.remoting.protocol.codes import RequestCode
+from tests.support.fake_cluster import FakeCluster
+from tests.support.virtual_time import run_virtual
+
+QUEUES = [MessageQueue("T", "broker-a", number) for number in range(4)]
+
+
+def test_offsets_reach_the_broker_of_their_queue_and_failures_are_repeated() -> None:
+    cluster = FakeCluster(brokers=2)
+    cluster.create("T")
+    other = MessageQueue("T", "broker-b", 0)
+
+    async def main() -> None:
+        instance = MQClientInstance(
+            cluster.config(), clock=cluster.clock, transport=cluster.transport
+        )
+        store = RemoteBrokerOffsetStore(instance, "g")
+        assert await store.read(QUEUES[0]) is None
+        store.table.update(QUEUES[0], 5)
+        store.table.update(other, 7)
+        cluster.brokers["broker-b"].kill()
+        await store.persist([QUEUES[0], other, QUEUES[1]], wait=True)
+        assert cluster.brokers["broker-a"].offsets == {("g", QUEUES[0]): 5}
+        cluster.brokers["broker-b"].start()
+        await store.persist([QUEUES[0], other], wait=True)
+        assert cluster.brokers["broker-b"].offsets == {("g", other): 7}
+        assert await store.read(QUEUES[0]) == 5
+        updates = cluster.brokers["broker-a"].codes().count(RequestCode.UPDATE_CONSUMER_OFFSET)
+        assert updates == 1  # unchanged offsets are not sent again
+
+    run_virtual(main(), cluster.clock)
+
+
+def test_an_unknown_broker_is_an_error_not_a_missing_offset() -> None:
+    cluster = FakeCluster()
+
+    async def main() -> None:
+        instance = MQClientInstance(
+            cluster.config(), clock=cluster.clock, transport=cluster.transport
+        )
+        with pytest.raises(ClientError, match="no address"):
+            await RemoteBrokerOffsetStore(instance, "g").read(QUEUES[0])
+
+    run_virtual(main(), cluster.clock)
+
+
+def store_in(path: Path) -> LocalFileOffsetStore:
+    store = LocalFileOffsetStore(str(path), "10.0.0.1@DEFAULT", "g")
+    store.load()
+    return store
+
+
+def persist(store: LocalFileOffsetStore) -> None:
+    import asyncio
+
+    asyncio.run(store.persist(QUEUES))
+
+
+def test_local_offsets_survive_a_restart(tmp_path: Path, rng: Random) -> None:
+    model: dict[MessageQueue, int] = {}
+    for _ in range(20):
+        store = store_in(tmp_path)
+        assert store.table.of_topic("") == model
+        queue, offset = rng.choice(QUEUES), rng.randrange(1_000)
+        store.table.update(queue, offset)
+        model[queue] = offset
+        persist(store)
+    assert store.path == tmp_path / "10.0.0.1@DEFAULT" / "g" / "offsets.json"
+
+
+def test_the_file_has_the_format_of_the_java_client(tmp_path: Path) -> None:
+    store = store_in(tmp_path)
+    store.table.update(QUEUES[1], 42)
+    persist(store)
+    text = store.path.read_text()
+    assert text == '{"offsetTable":{{"brokerName":"broker-a","queueId":1,"topic":"T"}:42}}'
+
+
+def test_a_damaged_file_is_replaced_by_its_backup(tmp_path: Path) -> None:
+    store = store_in(tmp_path)
+    for offset in (1, 2):
+        store.table.update(QUEUES[0], offset)
+        persist(store)
+    whole = store.path.read_bytes()
+    for cut in range(len(whole)):
+        store.path.write_bytes(whole[:cut])
+        assert store_in(tmp_path).table.get(QUEUES[0]) == 1
+    store.path.unlink()
+    assert store_in(tmp_path).table.get(QUEUES[0]) == 1
+
+
+def test_two_damaged_files_are_an_error_because_starting_anywhere_could_lose(
+    tmp_path: Path,
+) -> None:
+    store = store_in(tmp_path)
+    for offset in (1, 2):
+        store.table.update(QUEUES[0], offset)
+        persist(store)
+    store.path.write_bytes(b"{")
+    store.path.with_suffix(".json.bak").write_bytes(b"")
+    with pytest.raises(ClientError, match=r"offsets\.json"):
+        store_in(tmp_path)

@@ -1,0 +1,118 @@
+"""A slave follows its master: bytes, restart, divergence."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from broker.server.ha import client as ha_client
+from broker.server.ha.config import HaConfig
+from broker.store.message_store import MessageExtBrokerInner
+from broker.store.results import PutMessageStatus
+from tests.support.replicas import FILE, Pair, in_pair, log_bytes, open_store, put, until
+
+
+@pytest.fixture(autouse=True)
+def fast_reconnect(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ha_client, "RECONNECT_MS", 20)
+
+
+def test_an_empty_slave_gets_the_log_queues_and_index(tmp_path: Path, run) -> None:
+    async def scenario(pair: Pair) -> None:
+        put(pair.master, 50)
+        slave, _ = pair.follow()
+        await until(lambda: slave.max_physical_offset == pair.master.max_physical_offset)
+        put(pair.master, 200)  # rolls over several files while it is followed
+        await until(lambda: slave.max_physical_offset == pair.master.max_physical_offset)
+        await until(lambda: slave.reput.offset == slave.max_physical_offset)
+        assert log_bytes(slave) == log_bytes(pair.master)
+        assert pair.master.log.max_offset > 2 * FILE
+        for queue_id in range(4):
+            assert slave.get_max_offset("T", queue_id) == pair.master.get_max_offset("T", queue_id)
+        found = [
+            [bytes(one) for one in store.query_message("T", "k17", 10, 0, 1 << 60).buffers]
+            for store in (slave, pair.master)
+        ]
+        assert found[0] == found[1]
+        assert len(found[0]) == 2
+
+    run(in_pair(tmp_path, scenario))
+
+
+def test_a_slave_refuses_puts(tmp_path: Path, run) -> None:
+    async def scenario(pair: Pair) -> None:
+        slave, _ = pair.follow()
+        result = slave.put_message(MessageExtBrokerInner(topic="T", queue_id=0, body=b"x"))
+        assert result.status is PutMessageStatus.SERVICE_NOT_AVAILABLE
+        assert "slave" in result.remark
+
+    run(in_pair(tmp_path, scenario))
+
+
+def test_a_slave_continues_after_a_restart(tmp_path: Path, run) -> None:
+    async def scenario(pair: Pair) -> None:
+        put(pair.master, 30)
+        slave, client = pair.follow()
+        await until(lambda: slave.max_physical_offset == pair.master.max_physical_offset)
+        await client.stop()
+        pair.clients.remove(client)
+        slave.shutdown()
+        pair.stores.remove(slave)
+        put(pair.master, 300)
+        slave, client = pair.follow()
+        await until(lambda: slave.max_physical_offset == pair.master.max_physical_offset)
+        assert log_bytes(slave) == log_bytes(pair.master)
+        assert client.problem == ""
+
+    run(in_pair(tmp_path, scenario))
+
+
+def test_a_slave_with_another_history_appends_nothing_and_names_the_offset(
+    tmp_path: Path, run
+) -> None:
+    async def scenario(pair: Pair) -> None:
+        put(pair.master, 20)
+        end = pair.master.max_physical_offset
+        slave, client = pair.follow()
+        await until(lambda: slave.max_physical_offset == end)
+        await client.stop()
+        pair.clients.remove(client)
+        slave.shutdown()
+        pair.stores.remove(slave)
+        other = open_store(tmp_path / "slave")
+        put(other, 5, size=650)
+        other.shutdown()
+        put(pair.master, 40)
+        slave, client = pair.follow()
+        before = log_bytes(slave)
+        await until(lambda: client.diverged_at is not None)
+        assert client.diverged_at is not None
+        assert end <= client.diverged_at < end + 100
+        assert "differs from the master's" in client.problem
+        assert log_bytes(slave) == before
+
+    run(in_pair(tmp_path, scenario))
+
+
+def test_a_master_that_lost_its_last_records_is_not_followed(tmp_path: Path, run) -> None:
+    async def scenario() -> None:
+        slave = open_store(tmp_path / "slave")
+        put(slave, 20)
+        end = slave.max_physical_offset
+        slave.shutdown()
+        shutil.copytree(tmp_path / "slave", tmp_path / "master")
+        slave = open_store(tmp_path / "slave")
+        put(slave, 10)
+        slave.shutdown()
+        pair = Pair(tmp_path, HaConfig(ha_send_heartbeat_interval=50))
+        await pair.start()
+        try:
+            slave, client = pair.follow()
+            before = log_bytes(slave)
+            await until(lambda: client.diverged_at is not None)
+            assert client.diverged_at == end
+            assert log_bytes(slave) == before
+        finally:
+            await pair.close()
+
+    run(scenario())

@@ -1,0 +1,92 @@
+"""SlaveSynchronize: tables by version, offsets only up to the slave's log."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from broker.common.topic import TopicConfig
+from broker.errors import ConnectError
+from broker.remoting.protocol.codes import RequestCode
+from broker.remoting.protocol.command import RemotingCommand, response
+from broker.server.ha import slave_synchronize
+from broker.server.ha.slave_synchronize import SlaveSynchronize
+
+
+class Master:
+    """Answers the requests of a slave with another broker's handlers."""
+
+    def __init__(self, desk: Any) -> None:
+        self.desk = desk
+        self.codes: list[int] = []
+        self.unreachable: set[int] = set()
+        self.log_end: int | None = None
+
+    async def call(
+        self, address: str, command: RemotingCommand, timeout_ms: float
+    ) -> RemotingCommand:
+        self.codes.append(command.code)
+        if command.code in self.unreachable:
+            raise ConnectError(f"{address}: refused")
+        if command.code == RequestCode.GET_BROKER_RUNTIME_INFO and self.log_end is not None:
+            body = b'{"table":{"commitLogMaxOffset":"%d"}}' % self.log_end
+            return response(command, body=body)
+        # The desk runs asynchronous handlers in an event loop of its own.
+        return await asyncio.to_thread(self.desk.ask, command.code)
+
+
+@pytest.fixture
+def short_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(slave_synchronize, "PERIOD_MS", 50)
+
+
+def slave_of(desk: Any) -> tuple[SlaveSynchronize, Master]:
+    """The same broker is master and slave: its tables are then equal, its offsets too."""
+    master = Master(desk)
+    return SlaveSynchronize(desk.context, master, lambda: "10.0.0.1:10911"), master
+
+
+def test_offsets_wait_for_the_log(desk, run, short_wait) -> None:
+    async def main() -> None:
+        synchronize, master = slave_of(desk)
+        master.log_end = desk.store.max_physical_offset + 1
+        merged = []
+        desk.context.offsets.merge = merged.append
+        await synchronize.synchronize("10.0.0.1:10911")
+        assert merged == []
+        assert "offsets wait for the log" in synchronize.problem
+        master.log_end = desk.store.max_physical_offset
+        await synchronize.synchronize("10.0.0.1:10911")
+        assert len(merged) == 1
+        assert synchronize.problem == ""
+
+    run(main())
+
+
+def test_a_table_is_copied_again_only_when_its_version_differs(desk, run) -> None:
+    async def main() -> None:
+        desk.topic("Orders")
+        synchronize, _ = slave_of(desk)
+        await synchronize.synchronize("10.0.0.1:10911")
+        changes: list[list[str]] = []
+        desk.context.topics.on_change.append(changes.append)
+        await synchronize.synchronize("10.0.0.1:10911")
+        assert changes == []
+        desk.context.topics.put(TopicConfig("Other"))
+        changes.clear()
+        await synchronize.synchronize("10.0.0.1:10911")
+        assert "Other" in desk.context.topics
+
+    run(main())
+
+
+def test_a_table_that_cannot_be_fetched_does_not_prevent_the_others(desk, run) -> None:
+    async def main() -> None:
+        synchronize, master = slave_of(desk)
+        master.unreachable = {RequestCode.GET_ALL_TOPIC_CONFIG}
+        await synchronize.synchronize("10.0.0.1:10911")
+        assert RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG in master.codes
+        assert RequestCode.GET_ALL_DELAY_OFFSET in master.codes
+        assert synchronize.problem == "10.0.0.1:10911: refused"
+
+    run(main())

@@ -1,0 +1,50 @@
+"""MessageRequestModeTable: effective modes, limits, invalid content."""
+
+import pytest
+
+from broker.errors import RemoteProtocolError
+from broker.server.pop.assignment import request_mode
+from broker.server.pop.assignment.request_mode import MessageRequestModeTable, RequestMode
+
+
+def mode(topic="T", group="G", kind="POP") -> RequestMode:
+    return RequestMode(topic=topic, consumer_group=group, mode=kind)
+
+
+def test_the_mode_that_was_set_applies_else_the_default() -> None:
+    table = MessageRequestModeTable()
+    table.put(mode())
+    default = RequestMode(mode="PULL")
+    assert table.effective("T", "G", default).mode == "POP"
+    assert table.effective("T", "Other", default).mode == "PULL"
+    assert table.effective("%RETRY%G", "G", RequestMode(mode="POP")).mode == "PULL"
+
+
+def test_the_number_of_modes_is_limited(monkeypatch) -> None:
+    monkeypatch.setattr(request_mode, "MAX_MODES", 1)
+    table = MessageRequestModeTable()
+    assert table.put(mode())
+    assert table.put(mode(kind="PULL"))
+    assert not table.put(mode(group="Other"))
+
+
+def test_a_rolled_back_entry_is_gone() -> None:
+    table = MessageRequestModeTable()
+    table.put(mode())
+    table.restore({"T@G": None})
+    assert table.get("T", "G") is None
+    assert table.snapshot() == {}
+
+
+def test_written_values_are_read_back() -> None:
+    table = MessageRequestModeTable()
+    table.put(mode())
+    other = MessageRequestModeTable()
+    other.load(table.to_file())
+    assert other.snapshot() == table.snapshot()
+
+
+@pytest.mark.parametrize("wire", [{"mode": "PUSH"}, {"mode": "POP", "popShareQueueNum": "x"}])
+def test_invalid_entries_are_refused(wire) -> None:
+    with pytest.raises(RemoteProtocolError):
+        MessageRequestModeTable().load({"T": {"G": wire}})

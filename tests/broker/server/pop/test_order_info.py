@@ -1,0 +1,147 @@
+"""OrderInfoTable: blocks, counts, acknowledged prefixes, and consumerOrderInfo.json."""
+
+import pytest
+
+from broker.errors import RemoteProtocolError
+from broker.server.pop.order_info import (
+    CLEAN_AFTER_MS,
+    ILLEGAL,
+    NOTHING_TO_COMMIT,
+    OrderInfo,
+    OrderInfoTable,
+)
+from broker.store.format.config import (
+    CONSUMER_ORDER_INFO,
+    ConfigFile,
+    decode_config,
+    encode_config,
+)
+
+NOW = 1_700_000_000_000
+KEY = ("T", "G", 0)
+
+
+def batch(offsets=(5, 6, 9), pop_time=NOW, attempt=None) -> OrderInfo:
+    return OrderInfo(
+        pop_time=pop_time,
+        invisible_time=10_000,
+        offsets=list(offsets),
+        attempt_id=attempt,
+        last_consume_ms=pop_time,
+    )
+
+
+@pytest.fixture
+def table() -> OrderInfoTable:
+    table = OrderInfoTable()
+    table.update(*KEY, batch())
+    return table
+
+
+def test_a_queue_is_blocked_until_its_batch_is_done_or_over(table) -> None:
+    assert table.blocked(*KEY, NOW + 9_999, None)
+    assert not table.blocked(*KEY, NOW + 10_000, None)
+    assert not table.blocked("T", "G", 1, NOW, None)
+    for offset in (5, 6, 9):
+        table.commit(*KEY, offset, NOW)
+    assert not table.blocked(*KEY, NOW, None)
+
+
+def test_the_offset_to_commit_is_after_the_acknowledged_prefix(table) -> None:
+    assert table.commit(*KEY, 6, NOW) == 5
+    assert table.commit(*KEY, 5, NOW) == 9
+    assert table.commit(*KEY, 9, NOW) == 10
+
+
+def test_foreign_acks_are_illegal_or_have_nothing_to_commit(table) -> None:
+    assert table.commit(*KEY, 7, NOW) == ILLEGAL
+    assert table.commit(*KEY, 5, NOW - 1) == NOTHING_TO_COMMIT
+    assert table.commit("T", "G", 3, 5, NOW) == 6
+
+
+def test_counts_grow_for_messages_that_come_again(table) -> None:
+    again = table.update(*KEY, batch((6, 9, 10), NOW + 10_000))
+    assert again.consumed == {6: 1, 9: 1}
+    third = table.update(*KEY, batch((6, 9, 10), NOW + 20_000))
+    assert third.consumed == {6: 2, 9: 2, 10: 1}
+
+
+def test_the_same_attempt_does_not_count_and_is_not_blocked() -> None:
+    table = OrderInfoTable()
+    table.update(*KEY, batch(attempt="a"))
+    assert not table.blocked(*KEY, NOW, "a")
+    assert table.blocked(*KEY, NOW, "b")
+    assert table.update(*KEY, batch(attempt="a")).consumed == {}
+
+
+def test_a_changed_time_blocks_longer(table) -> None:
+    assert table.change_visible(KEY, 6, NOW, NOW + 60_000)
+    assert table.blocked(*KEY, NOW + 59_999, None)
+    assert not table.change_visible(KEY, 6, NOW - 1, NOW)
+    assert not table.change_visible(KEY, 8, NOW, NOW)
+
+
+def test_queues_are_freed_once_when_their_time_is_over(table) -> None:
+    assert table.next_free_ms() == NOW + 10_000
+    assert table.free_keys(NOW + 9_999) == []
+    table.change_visible(KEY, 5, NOW, NOW + 20_000)
+    assert table.free_keys(NOW + 10_000) == []
+    assert table.free_keys(NOW + 20_000) == [KEY]
+    assert table.next_free_ms() is None
+
+
+def test_an_acknowledged_batch_is_not_freed_by_time(table) -> None:
+    for offset in (5, 6, 9):
+        table.commit(*KEY, offset, NOW)
+    assert table.next_free_ms() is None
+
+
+def test_a_cleared_queue_is_free(table) -> None:
+    table.clear(*KEY)
+    assert (len(table), table.next_free_ms()) == (0, None)
+    assert not table.blocked(*KEY, NOW, None)
+
+
+def test_deleted_and_old_batches_are_cleaned(table) -> None:
+    table.update("T", "G", 7, batch())
+    table.update("Gone", "G", 0, batch())
+    table.clean(NOW, lambda topic, group: 0 if topic == "Gone" else 4)
+    assert [(key, queue_id) for key, queue_id, _ in table] == [("T@G", 0)]
+    table.clean(NOW + CLEAN_AFTER_MS + 1, lambda topic, group: 4)
+    assert len(table) == 0
+
+
+def test_many_changes_keep_the_heap_small(table) -> None:
+    for number in range(10_000):
+        table.change_visible(KEY, 5, NOW, NOW + 20_000 + number)
+    assert len(table._heap) <= 66
+
+
+def test_the_file_of_the_specification_survives_a_round_trip() -> None:
+    table = OrderInfoTable()
+    content = ConfigFile(name=CONSUMER_ORDER_INFO, table={
+        "TopicA@GroupB": {0: {
+            "a": "att-1", "cm": 5, "i": 60_000, "l": NOW, "o": [100, 1, 2],
+            "oc": {101: 1}, "ot": {102: NOW + 90_000}, "popTime": NOW,
+        }}
+    })  # fmt: skip
+    encoded = encode_config(content)
+    table.load(decode_config(CONSUMER_ORDER_INFO, encoded).table)
+    info = table.get("TopicA", "GroupB", 0)
+    assert info is not None
+    assert (info.offsets, info.next_offset) == ([100, 101, 102], 101)
+    again = ConfigFile(name=CONSUMER_ORDER_INFO, table=table.snapshot())
+    written = encode_config(again)
+    assert decode_config(CONSUMER_ORDER_INFO, written) == decode_config(
+        CONSUMER_ORDER_INFO, encoded
+    )
+    assert '"o":[\n' in written
+
+
+@pytest.mark.parametrize(
+    "wire",
+    [{"o": ["x"]}, {"o": [1], "popTime": "x"}, {"o": [1], "a": 5}, {"o": [1], "ot": {1: "x"}}],
+)
+def test_invalid_entries_are_refused(wire) -> None:
+    with pytest.raises(RemoteProtocolError):
+        OrderInfoTable().load({"T@G": {0: wire}})

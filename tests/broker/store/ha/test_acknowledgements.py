@@ -1,0 +1,104 @@
+"""Acknowledgements against a list of slaves and puts that is searched each time."""
+
+import random
+from functools import partial
+
+from broker.store.ha.acknowledgements import Acknowledgements
+from broker.store.results import PutMessageStatus
+
+OK = PutMessageStatus.PUT_OK
+LATE = PutMessageStatus.FLUSH_SLAVE_TIMEOUT
+
+
+def test_a_put_completes_with_the_report_that_reaches_its_end() -> None:
+    acks, answers = Acknowledgements(), []
+    acks.report("a", 100)
+    assert acks.wait(150, 2, 9.0, answers.append)
+    acks.report("a", 149)
+    assert answers == []
+    acks.report("a", 150)
+    assert answers == [OK]
+
+
+def test_one_copy_means_the_master_alone() -> None:
+    acks, answers = Acknowledgements(), []
+    assert not acks.wait(150, 1, 9.0, answers.append)
+    assert answers == [OK]
+
+
+def test_without_a_slave_a_put_waits_until_its_deadline() -> None:
+    acks, answers = Acknowledgements(), []
+    acks.wait(150, 2, 3.0, answers.append)
+    acks.expire(2.9)
+    assert answers == []
+    assert acks.next_deadline() == 3.0
+    acks.expire(3.0)
+    assert answers == [LATE]
+    assert acks.waiting == 0
+
+
+def test_a_slave_that_disconnects_no_longer_counts() -> None:
+    acks, answers = Acknowledgements(), []
+    acks.report("a", 500)
+    acks.disconnected("a")
+    assert acks.wait(400, 2, 3.0, answers.append)
+    assert answers == []
+
+
+def test_in_sync_counts_the_master_and_the_slaves_within_the_gap() -> None:
+    acks = Acknowledgements()
+    acks.report("a", 1_000)
+    acks.report("b", 100)
+    assert acks.in_sync(1_000, 901) == 3
+    assert acks.in_sync(1_000, 900) == 2
+    assert acks.in_sync(1_001, 1) == 1
+
+
+def test_random_reports_answer_like_a_search_of_all_puts(rng: random.Random) -> None:
+    for _ in range(200):
+        compare_random_events(rng)
+
+
+def compare_random_events(rng: random.Random) -> None:
+    acks = Acknowledgements()
+    slaves: dict[str, int] = {}
+    waiting: dict[int, tuple[int, int, float]] = {}
+    answered: dict[int, PutMessageStatus] = {}
+    expected: dict[int, PutMessageStatus] = {}
+    end = 0
+
+    def complete() -> None:
+        for number, (last, needed, _) in list(waiting.items()):
+            if sum(offset >= last for offset in slaves.values()) >= needed - 1:
+                del waiting[number]
+                expected[number] = OK
+
+    for number in range(rng.randrange(1, 80)):
+        choice = rng.random()
+        slave = rng.choice("abc")
+        if choice < 0.5:
+            end += rng.randrange(1, 50)
+            waiting[number] = (end, rng.choice([1, 2, 2, 3]), rng.random() * 10)
+            acks.wait(
+                *waiting[number],
+                partial(answered.setdefault, number),
+            )
+            last, needed, _ = waiting[number]
+            if sum(offset >= last for offset in slaves.values()) >= needed - 1:
+                del waiting[number]
+                expected[number] = OK
+        elif choice < 0.9:
+            slaves[slave] = rng.randrange(end + 10)
+            acks.report(slave, slaves[slave])
+            complete()
+        elif choice < 0.95:
+            slaves.pop(slave, None)
+            acks.disconnected(slave)
+        else:
+            now = rng.random() * 10
+            acks.expire(now)
+            for late in [key for key, entry in waiting.items() if entry[2] <= now]:
+                del waiting[late]
+                expected[late] = LATE
+        assert answered == expected
+        assert acks.waiting == len(waiting)
