@@ -6,8 +6,8 @@ from broker.store.format.commitlog import DAMAGE_KINDS, Damage
 from mqadmin.inspector.damage import (
     AT_END,
     ERROR,
+    KINDS,
     LAST_MS,
-    SUGGESTIONS,
     WARNING,
     checkpoint_damage,
     damage_row,
@@ -22,7 +22,7 @@ def test_every_kind_of_the_scanner_has_advice(kind: str) -> None:
     row = damage_row(damage, "/s/commitlog/0")
     assert (row.kind, row.severity, row.path) == (kind, ERROR, "/s/commitlog/0")
     assert (row.physical_offset, row.length, row.detail) == (7, 9, "x")
-    assert row.suggestion == SUGGESTIONS[kind]
+    assert row.suggestion == KINDS[kind].advice
     assert row.suggestion
 
 
@@ -33,7 +33,7 @@ def test_a_torn_end_is_a_warning_with_its_own_advice() -> None:
 
 
 def test_advice_may_be_given_and_follows_from_the_kind_otherwise() -> None:
-    assert found("gap", "/s", "x").suggestion == SUGGESTIONS["gap"]
+    assert found("gap", "/s", "x").suggestion == KINDS["gap"].advice
     assert found("gap", "/s", "x", suggestion="do this").suggestion == "do this"
     assert found("gap", "/s", "x", severity=WARNING).severity == WARNING
     with pytest.raises(KeyError):

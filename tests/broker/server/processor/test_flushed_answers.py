@@ -18,7 +18,10 @@ class Broker:
     def __init__(self) -> None:
         self.turns: list = []
         self.flushes: list = []
-        self.store = SimpleNamespace(await_flush=lambda end, done: self.flushes.append((end, done)))
+        flushes = self.flushes
+        self.durability = SimpleNamespace(
+            await_stored=lambda end, done: flushes.append((end, done))
+        )
 
     def soon(self, call) -> None:
         self.turns.append(call)

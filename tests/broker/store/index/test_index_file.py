@@ -49,7 +49,7 @@ def put(service: IndexService, number: int, keys: int = 1) -> None:
 
 
 def write_header(index: IndexFile) -> None:
-    index.settle()
+    index.flush_header()
 
 
 def places(index: IndexFile, word: bytes, **limits: int) -> list[int]:

@@ -7,10 +7,9 @@ from typing import NamedTuple
 
 import pytest
 
-from mqadmin.inspector.damage import AT_END, SUGGESTIONS
+from mqadmin.inspector.damage import AT_END, KINDS
 from mqadmin.inspector.directory import StoreDirectory
 from mqadmin.inspector.verify.log_walk import has_columns
-from mqadmin.inspector.verify.report import KINDS
 from mqadmin.inspector.verify.verifier import Verification, VerifyOptions, verify
 from tests.support.made_store import MadeStore, fingerprint
 
@@ -63,7 +62,7 @@ def check() -> Callable[..., Checked]:
             assert one.losses == other.losses
         assert fingerprint(root) == before
         for row in results[-1].findings:
-            advice = KINDS[row.kind][1] if row.kind in KINDS else SUGGESTIONS[row.kind]
+            advice = KINDS[row.kind].advice
             assert row.suggestion in (advice, AT_END), row
             assert row.detail
         found = [
