@@ -381,7 +381,7 @@ class Connection(asyncio.Protocol):
         if isinstance(error, ForeignProtocolError):
             text = f"{error.kind} bytes on a RocketMQ remoting port: closing"
         else:
-            text = f"bytes that are no remoting frame: {error.message}: closing"
+            text = f"not a remoting frame: {error.message}: closing"
         self.endpoint.report_refused(self.remote_address, text)
         self.lost = error
         self.close()

@@ -229,7 +229,7 @@ class Desk:
             self.end_turn()
 
     def end_turn(self) -> None:
-        """Run what was put off, until nothing is left."""
+        """Run the deferred calls until none is left."""
         while self.turn:
             calls, self.turn = self.turn, []
             for call in calls:
@@ -254,7 +254,7 @@ class Desk:
         language: str = "JAVA",
         oneway: bool = False,
     ) -> Any:
-        """What the handler gave back, awaited."""
+        """The result of the handler, awaited."""
         fields = {name: str(value) for name, value in (ext or {}).items()}
         command = request(code, fields, body, oneway=oneway)
         command.version = version

@@ -37,7 +37,7 @@ def test_readers_prefer_the_master_then_the_smallest_id() -> None:
     assert addresses(TOPOLOGY.readers()) == ["h:1", "h:3", "h:5"]
 
 
-def test_nobody_to_ask_is_an_error_not_an_empty_answer() -> None:
+def test_a_cluster_without_brokers_is_an_error_not_an_empty_result() -> None:
     with pytest.raises(ClientError, match="no broker is registered"):
         Topology({}, {}).readers()
     assert Topology({}, {}).all() == []
