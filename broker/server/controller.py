@@ -154,7 +154,11 @@ class BrokerController:
             self.store, context.offsets, clock, lambda: context.store_host
         )
         service = context.transactions = TransactionalMessageService(
-            bridge, clock, lambda: context.config, lambda: context.delays
+            bridge,
+            clock,
+            lambda: context.config,
+            lambda: context.delays,
+            timers=lambda: context.timers.timers if context.timers is not None else None,
         )
         service.on_committed = self._delivered
         return TransactionalMessageCheckService(

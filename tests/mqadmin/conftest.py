@@ -109,6 +109,7 @@ LIBRARIES = {
     "consumer.ConsumerAdmin": "consumer",
     "offset.library.OffsetAdmin": "offset",
     "dlq.library.DlqAdmin": "dlq",
+    "transaction.library.TransactionAdmin": "transaction",
     "cluster.ClusterAdmin": "cluster",
     "broker.BrokerAdmin": "broker",
 }

@@ -167,6 +167,7 @@ class Desk:
             self.clock,
             lambda: self.context.config,
             lambda: self.context.delays,
+            timers=lambda: self.context.timers.timers if self.context.timers else None,
         )
         if self.settings.store.timer_wheel_enable:
             timers = TimerMessageStore(self.store)

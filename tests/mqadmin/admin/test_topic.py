@@ -77,7 +77,7 @@ class TestList:
         assert "only-there" in {record.topic for record in admin.topic.list().items}
 
     def test_an_unknown_cluster_is_named_with_the_known_ones(self, admin):
-        with pytest.raises(ClientError, match=r"no cluster is called x \(registered: Default"):
+        with pytest.raises(ClientError, match=r"no cluster is named x \(registered: Default"):
             admin.topic.list(cluster="x")
 
 

@@ -60,9 +60,9 @@ def test_an_unregistered_address_is_taken_at_its_word() -> None:
 
 
 def test_names_that_fit_nothing() -> None:
-    with pytest.raises(ClientError, match="no broker is called x"):
+    with pytest.raises(ClientError, match="no broker is named x"):
         TOPOLOGY.named("x")
-    with pytest.raises(ClientError, match="no cluster is called x"):
+    with pytest.raises(ClientError, match="no cluster is named x"):
         TOPOLOGY.all(cluster="x")
 
 

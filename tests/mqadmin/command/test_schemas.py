@@ -78,6 +78,11 @@ LINES = [
     "dlq show g",
     "dlq replay g --to orders --dry-run --ledger {ledger}",
     "dlq replay g --to orders --yes --ledger {ledger}",
+    "tx list",
+    "tx list --store {golden_tx}",
+    "tx show {tx} --store {golden_tx}",
+    "tx show none",
+    "tx resume {id} --dry-run",
     "cluster list",
     "broker status",
     "broker config show",
@@ -178,6 +183,8 @@ def words(
             "uniq": place["uniqKey"],
             "store": str(store_dir),
             "golden": str(golden_store("retry-dlq-533") / "store"),
+            "golden_tx": str(golden_store("transaction-533") / "store"),
+            "tx": "tx-open-2",
             "damaged": str(damaged),
         } | {
             name: str(tmp_path / name)

@@ -218,7 +218,7 @@ class TestId:
         broker_a.store("orders")
         result = admin.message.query_id(offset_msg_id(broker_a.address, 5))
         assert result.kind == "notFound"
-        assert "no message begins at physical offset 5" in result.detail
+        assert "no message starts at physical offset 5" in result.detail
 
     def test_above_the_log(self, admin, broker_a):
         result = admin.message.query_id(offset_msg_id(broker_a.address, 5_000))
@@ -314,7 +314,7 @@ class TestOffset:
         del broker_a.log[stored.physical_offset]
         result = admin.message.query_offset("orders", 0, 0)
         assert result.kind == "dataDeleted"
-        assert "gone from the CommitLog (MESSAGE_WAS_REMOVING)" in result.detail
+        assert "no longer in the CommitLog (MESSAGE_WAS_REMOVING)" in result.detail
 
     def test_several_brokers_ask_for_one(self, admin, broker_a, broker_b):
         broker_a.store("orders")

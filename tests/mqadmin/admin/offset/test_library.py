@@ -162,7 +162,7 @@ class TestApply:
         done = admin.offset.apply_reset(plan, undo_path=undo)
         assert filled.told_clients == [("g", -1)]
         assert {item.status for item in done.items} <= {"pending", "done"}
-        assert "obey within about" in done.warnings[-1]
+        assert "apply the reset within about" in done.warnings[-1]
 
     def test_an_old_broker_with_clients_cannot_set_one_queue(self, admin, cluster, filled):
         filled.config["useServerSideResetOffset"] = "false"

@@ -1,0 +1,214 @@
+"""Master and slave as processes, ours and Java's in every pairing: same bytes, reads, kills."""
+
+import random
+import re
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from broker.errors import RemotingError
+from broker.remoting.blocking import BlockingClient
+from broker.remoting.protocol.body.ha import HARuntimeInfo
+from broker.remoting.protocol.codes import RequestCode
+from broker.remoting.protocol.command import request
+
+FILE = 1024 * 1024
+SETTINGS = {
+    "brokerName": "pair",
+    "mappedFileSizeCommitLog": FILE,
+    "mappedFileSizeConsumeQueue": 6000,
+    "slaveReadEnable": "true",
+}
+SLAVE = {"brokerRole": "SLAVE", "brokerId": 1}
+SEND = dict.fromkeys("abcdefghijk", "0") | {
+    "a": "P",
+    "c": "TBW102",
+    "d": "4",
+    "i": "",
+    "k": "false",
+}
+KILLS = 6
+
+
+def ha_status(broker: str) -> HARuntimeInfo | None:
+    """GET_BROKER_HA_STATUS of a broker of either side; None while it does not answer."""
+    try:
+        with BlockingClient(timeout_ms=5000) as client:
+            answer = client.call(broker, request(RequestCode.GET_BROKER_HA_STATUS))
+    except RemotingError:
+        return None
+    return HARuntimeInfo.from_bytes(answer.body_bytes()) if answer.code == 0 else None
+
+
+def copied(master: str, slaves: int = 1) -> int:
+    """The end of the master's log if ``slaves`` have acknowledged all of it, else 0."""
+    status = ha_status(master)
+    if status is None or len(status.ha_connection_info) != slaves:
+        return 0
+    ends = {one.slave_ack_offset for one in status.ha_connection_info}
+    end = status.master_commit_log_max_offset
+    return end if ends == {end} else 0
+
+
+def log_bytes(store: Path, end: int) -> bytes:
+    """The CommitLog of a store up to the physical offset ``end``."""
+    data = b"".join(path.read_bytes() for path in sorted((store / "commitlog").iterdir()))
+    assert len(data) >= end
+    return data[:end]
+
+
+def fill(peer: Any, namesrv: str, topic: str) -> list[dict[str, Any]]:
+    """Messages over several log files: plain ones, a batch, a delayed one."""
+    words = {"namesrv": namesrv, "topic": topic}
+    sent: list[dict[str, Any]] = peer.produce(
+        **words, count=1200, mode="async", size=2000, keys="k{i}", tags="A,B"
+    )
+    peer.produce(namesrv=namesrv, topic=f"{topic}Batch", count=20, mode="batch")
+    peer.produce(**words, first=1200, count=1, delayLevel=18)
+    return sent
+
+
+def test_our_slave_follows_a_java_master_and_serves_its_consumers_alone(
+    java_servers: Any,
+    our_servers: Any,
+    peer_533: Any,
+    make_topic: Callable[..., None],
+    until: Callable[..., Any],
+    tmp_path: Path,
+) -> None:
+    namesrv = our_servers.namesrv(tmp_path / "namesrv")
+    stores = [tmp_path / "java-store", tmp_path / "our-store"]
+    master = java_servers.broker(tmp_path / "java", stores[0], namesrv, **SETTINGS)
+    make_topic(master.address, "Copied")
+    slave = our_servers.broker(tmp_path / "ours", stores[1], namesrv, **SETTINGS, **SLAVE)
+    sent = fill(peer_533, namesrv, "Copied")
+    end = until(lambda: copied(master.address), "the copy of the whole log")
+    assert end > 2 * FILE
+    assert log_bytes(stores[1], end) == log_bytes(stores[0], end)
+    printed = peer_533.mqadmin("haStatus", "-n", namesrv, "-b", slave.address)
+    assert re.search(rf"MaxOffset: +{end}\b", printed), printed
+    printed = peer_533.mqadmin("haStatus", "-n", namesrv, "-b", master.address)
+    assert re.search(rf"Ack: {end}\b", printed) or str(end) in printed, printed
+    until(lambda: "Copied" in table(stores[1], "topics.json"), "the topic at the slave")
+    master.kill()
+    peer_533.ask("forget", namesrv=namesrv)
+    words = {"namesrv": namesrv, "topic": "Copied", "group": "left"}
+    peer_533.ask("consume", consumer="left@slave", **words)
+    seen = peer_533.messages_with("left@slave", {one["msgId"] for one in sent})
+    peer_533.ask("stop", consumer="left@slave")
+    peer_533.ask("forget", namesrv=namesrv)
+    assert len({one["uniqKey"] for one in seen}) == len(sent)
+
+
+def table(store: Path, name: str) -> str:
+    """A table of a store as it is on disk now, empty without one."""
+    path = store / "config" / name
+    return path.read_text() if path.exists() else ""
+
+
+def test_a_java_slave_follows_our_master(
+    java_servers: Any,
+    our_servers: Any,
+    peer_533: Any,
+    make_topic: Callable[..., None],
+    until: Callable[..., Any],
+    tmp_path: Path,
+) -> None:
+    namesrv = our_servers.namesrv(tmp_path / "namesrv")
+    stores = [tmp_path / "our-store", tmp_path / "java-store"]
+    master = our_servers.broker(
+        tmp_path / "ours",
+        stores[0],
+        namesrv,
+        **SETTINGS,
+        brokerRole="SYNC_MASTER",
+        inSyncReplicas=2,
+        slaveTimeout=60_000,
+    )
+    make_topic(master.address, "Copied")
+    java_servers.broker(tmp_path / "java", stores[1], namesrv, **SETTINGS, **SLAVE)
+    sent = fill(peer_533, namesrv, "Copied")
+    assert {one["status"] for one in sent} == {"SEND_OK"}
+    end = until(lambda: copied(master.address), "the copy of the whole log")
+    assert end > 2 * FILE
+    assert log_bytes(stores[1], end) == log_bytes(stores[0], end)
+    printed = peer_533.mqadmin("haStatus", "-n", namesrv, "-b", master.address)
+    assert str(end) in printed, printed
+    until(lambda: "Copied" in table(stores[1], "topics.json"), "the topic at the slave")
+    peer_533.ask("forget", namesrv=namesrv)
+
+
+class Sender(threading.Thread):
+    """Send numbered bodies until it is stopped; keeps those that were acknowledged as stored."""
+
+    def __init__(self, broker: str) -> None:
+        super().__init__(daemon=True)
+        self.broker = broker
+        self.acknowledged: list[bytes] = []
+        self.stopping = threading.Event()
+
+    def run(self) -> None:
+        number = 0
+        while not self.stopping.is_set():
+            try:
+                with BlockingClient(timeout_ms=5000) as client:
+                    while not self.stopping.is_set():
+                        number += 1
+                        body = b"<%08d>" % number + b"x" * (number % 900)
+                        fields = {**SEND, "b": "Fire", "e": str(number % 4)}
+                        command = request(RequestCode.SEND_MESSAGE_V2, fields, body)
+                        if client.call(self.broker, command).code == 0:
+                            self.acknowledged.append(body[:10])
+            except RemotingError:
+                self.stopping.wait(0.05)
+
+
+@pytest.mark.parametrize("seed", [13])
+def test_what_is_acknowledged_with_two_replicas_survives_kills_on_both(
+    our_servers: Any,
+    make_topic: Callable[..., None],
+    until: Callable[..., Any],
+    tmp_path: Path,
+    seed: int,
+) -> None:
+    chance = random.Random(seed)
+    namesrv = our_servers.namesrv(tmp_path / "namesrv")
+    stores = {"master": tmp_path / "master-store", "slave": tmp_path / "slave-store"}
+    copies = {"brokerRole": "SYNC_MASTER", "inSyncReplicas": 2, "slaveTimeout": 500}
+    roles: dict[str, dict[str, Any]] = {
+        "master": {**SETTINGS, **copies},
+        "slave": {**SETTINGS, **SLAVE},
+    }
+
+    def start(name: str) -> Any:
+        daemon = our_servers.broker(tmp_path / name, stores[name], namesrv, **roles[name])
+        roles[name]["listenPort"] = int(daemon.address.rpartition(":")[2])
+        return daemon
+
+    running = {name: start(name) for name in roles}
+    address = running["master"].address
+    make_topic(address, "Fire")
+    sender = Sender(address)
+    sender.start()
+    for _ in range(KILLS):
+        before = len(sender.acknowledged)
+        wanted = before + chance.randrange(20, 400)
+        until(lambda wanted=wanted: len(sender.acknowledged) >= wanted, "acknowledged sends")
+        name = chance.choice(list(roles))
+        running[name].kill()
+        running[name] = start(name)
+    before = len(sender.acknowledged)
+    until(lambda: len(sender.acknowledged) > before + 20, "sends after the last restart")
+    sender.stopping.set()
+    sender.join()
+    end = until(lambda: copied(address), "the copy of the whole log")
+    for daemon in running.values():
+        daemon.kill()
+    logs = [log_bytes(store, end) for store in stores.values()]
+    assert logs[0] == logs[1]
+    found = set(re.findall(rb"<[0-9]{8}>", logs[0]))
+    missing = [body for body in sender.acknowledged if body not in found]
+    assert not missing, f"seed {seed}: {len(missing)} of {len(sender.acknowledged)} are missing"
