@@ -8,7 +8,6 @@ from typing import Final
 
 import msgspec
 
-from broker.client.pull_consumer import PullConsumer
 from broker.common.clock import Clock, SystemClock
 from broker.common.group import SYS_TRANS_GROUP
 from broker.common.message_queue import MessageQueue
@@ -22,6 +21,7 @@ from broker.message.message import MessageExt
 from broker.message.message_id import parse_offset_msg_id
 from broker.message.transaction import REMOVE_TAG, decode_op_body
 from broker.remoting.protocol.codes import RequestCode, ResponseCode
+from broker.remoting.rpc.pull_consumer import PullConsumer
 from mqadmin.admin.failure import describe
 from mqadmin.admin.result import Listing, TargetError
 from mqadmin.admin.session import AdminSession
