@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from mqadmin.admin.offset.library import OffsetAdmin
     from mqadmin.admin.session import AdminSession
     from mqadmin.admin.topic import TopicAdmin
-    from mqadmin.admin.transaction.library import TransactionAdmin
     from mqadmin.message_row import MessageRow
 
 Trace = Callable[[str, int | None, str, float], None]
@@ -140,13 +139,6 @@ def dead_letters(admin: "AdminSession") -> "DlqAdmin":
     from mqadmin.admin.dlq.library import DlqAdmin
 
     return DlqAdmin(admin)
-
-
-def transactions(admin: "AdminSession") -> "TransactionAdmin":
-    """Return the library of the noun ``tx``."""
-    from mqadmin.admin.transaction.library import TransactionAdmin
-
-    return TransactionAdmin(admin)
 
 
 def clusters(admin: "AdminSession") -> "ClusterAdmin":

@@ -2,8 +2,8 @@
 
 from typing import Annotated
 
+from mqadmin.admin.transaction import library
 from mqadmin.command.declare import Argument, Noun, Option
-from mqadmin.command.online import transactions
 from mqadmin.command.session import Session
 from mqadmin.command.values import count, time_ms
 from mqadmin.inspector.directory import StoreDirectory
@@ -69,7 +69,7 @@ def list_transactions(
     if store is not None:
         session.emit(TX_LIST, transaction_rows(StoreDirectory(store), now_ms=time_ms("now")))
         return
-    listing = transactions(session.admin).list(
+    listing = library.TransactionAdmin(session.admin).list(
         cluster=cluster, broker=broker, limit=limit or DEFAULT_LIMIT
     )
     session.emit_listing(TX_LIST, listing)
@@ -96,7 +96,9 @@ def show(
         rows = transaction_rows(StoreDirectory(store), now_ms=time_ms("now"))
         session.emit(TX_SHOW, (row for row in rows if row.matches(wanted)), nothing=nothing)
         return
-    session.emit_listing(TX_SHOW, transactions(session.admin).find(wanted), nothing=nothing)
+    session.emit_listing(
+        TX_SHOW, library.TransactionAdmin(session.admin).find(wanted), nothing=nothing
+    )
 
 
 @NOUN.verb(
@@ -118,8 +120,8 @@ def resume(
     second time.
     """
     session.require_consent()
-    library = transactions(session.admin)
-    items = library.plan_resume(ids)
+    transactions = library.TransactionAdmin(session.admin)
+    items = transactions.plan_resume(ids)
     session.announce(item.address for item in items)
     if session.dry_run:
         session.emit(TX_RESUME, items)
@@ -127,7 +129,7 @@ def resume(
         return
     if not session.consent(f"resume {len(items)} transactions?"):
         return
-    done = [library.resume(item) for item in items]
+    done = [transactions.resume(item) for item in items]
     session.emit(TX_RESUME, done)
     errors = [item.error for item in done if item.error is not None]
     session.report_targets(errors, some_worked=len(errors) < len(done))
