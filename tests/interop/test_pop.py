@@ -312,7 +312,7 @@ def set_pop_mode(broker: str, topic: str, group: str) -> None:
 def consumed(
     peer: Any, namesrv: str, broker: str, make_topic: Callable[..., None], until: Callable[..., Any]
 ) -> list[Any]:
-    """The deliveries to a Java push consumer in POP mode: each message fails once, then succeeds."""
+    """Deliveries to a Java push consumer in POP mode: each message fails once, then succeeds."""
     make_topic(broker, "PopPush", 2)
     set_pop_mode(broker, "PopPush", "CGPopPush")
     peer.produce(namesrv=namesrv, topic="PopPush", count=8, tags="A")

@@ -116,7 +116,6 @@ class TimerMessageStore:
         self._version_counter = 0
         self._changed = False
         self._failed = ""
-        self._random = random.Random()
         self.on_delivered: Callable[[str, int], None] | None = None
         self.enqueued = self.dequeued = self.recalled = self.quarantined = 0
 
@@ -334,7 +333,7 @@ class TimerMessageStore:
             return False
         if chain.number >= 2 * limit:
             return True
-        return self._random.randrange(1000) > 1000 * (chain.number - limit) / (limit + 0.1)
+        return random.randrange(1000) > 1000 * (chain.number - limit) / (limit + 0.1)
 
     # ---- work
 

@@ -1,0 +1,185 @@
+"""A broker loses power, or its process, while messages are popped and acknowledged.
+
+A flushed message that was not acknowledged is delivered by the next broker. One whose flushed
+acknowledgement was answered in time is not, once the consumer offset after it is persisted: until
+then, and while acknowledgements are merged in memory, a crash may bring it back, as in Java.
+"""
+
+import os
+import random
+from collections import Counter
+from typing import Any
+
+import pytest
+
+from broker.message.properties import encode_properties
+from broker.message.receipt_handle import real_topic
+from broker.message.record import scan_records
+from broker.remoting.protocol.codes import RequestCode
+from broker.remoting.protocol.command import RemotingCommand, request
+from tests.support.simulated_broker import START_MS, SimBroker
+from tests.support.simulated_disk import Cutter, SimDisk
+
+RUNS = int(os.environ.get("TORTURE_RUNS", "1"))
+STEPS = int(os.environ.get("TORTURE_STEPS", "24"))
+CUTS = int(os.environ.get("TORTURE_CUTS", "3"))
+KEEP = (0.0, 0.5, 1.0)
+INVISIBLE_MS = 5_000
+OFFSETS_MS = 200
+PERSISTED_MS = 2_000  # after so long the offset of a pop is in its file
+MAX_DELIVERIES = 3
+
+pytestmark = [pytest.mark.crash, pytest.mark.timeout(180 + 120 * RUNS)]
+
+
+class PopClient:
+    """One popping client of a simulated broker; ``held`` are its unacknowledged messages."""
+
+    def __init__(self, broker: SimBroker) -> None:
+        self.broker = broker
+        self.held: list[tuple[int, dict[str, Any], int]] = []
+
+    async def call(self, code: int, fields: dict[str, Any], body: bytes = b"") -> RemotingCommand:
+        text = {name: str(value) for name, value in fields.items()}
+        return await self.broker.peer.call(request(code, text, body))
+
+    async def send(self, number: int) -> bool:
+        properties = encode_properties({"UNIQ_KEY": f"{number:032X}", "WAIT": "true"})
+        fields = {
+            "a": "P", "b": "Pop", "c": "TBW102", "d": 2, "e": number % 2, "f": 0,
+            "g": self.broker.clock.now_ms(), "h": 0, "i": properties.decode(), "j": 0,
+            "k": "false", "m": "false",
+        }  # fmt: skip
+        answer = await self.call(RequestCode.SEND_MESSAGE_V2, fields, b"%06d" % number)
+        return answer.code == 0
+
+    async def pop(self, invisible_ms: int) -> list[int]:
+        fields = {
+            "consumerGroup": "G", "topic": "Pop", "queueId": -1, "maxMsgNums": 8,
+            "invisibleTime": invisible_ms, "pollTime": 0, "bornTime": self.broker.clock.now_ms(),
+            "initMode": 0,
+        }  # fmt: skip
+        answer = await self.call(RequestCode.POP_MESSAGE, fields)
+        if answer.code != 0:
+            return []
+        ext = answer.ext_fields
+        starts = {tuple(item.split(" ")[:2]): item for item in ext["startOffsetInfo"].split(";")}
+        numbers = []
+        for message in scan_records(answer.body_bytes()):
+            handle = message.get_property("POP_CK")
+            if handle is None:
+                start = starts["0", str(message.queue_id)].split(" ")[2]
+                handle = (
+                    f"{start} {ext['popTime']} {ext['invisibleTime']} {ext['reviveQid']} 0 "
+                    f"broker-a {message.queue_id} {message.queue_offset}"
+                )
+            number = int(message.body)
+            about = {
+                "consumerGroup": "G",
+                "topic": real_topic("Pop", "G", handle.split(" ")[4]),
+                "queueId": message.queue_id,
+                "offset": message.queue_offset,
+                "extraInfo": handle,
+            }
+            self.held.append((number, about, int(ext["popTime"]) + invisible_ms))
+            numbers.append(number)
+        return numbers
+
+    async def ack(self, entry: tuple[int, dict[str, Any], int]) -> bool:
+        self.held.remove(entry)
+        answer = await self.call(RequestCode.ACK_MESSAGE, entry[1])
+        return answer.code == 0
+
+
+def script(disk: SimDisk, rng: random.Random, properties: dict[str, str]) -> int:
+    """Random sends, pops, acks and restarts; marks record the promises. Returns the end time."""
+    disk.recording = True
+    with SimBroker(disk, rng, properties) as broker:
+        client = PopClient(broker)
+
+        def promise(kind: str, number: int) -> None:
+            if broker.store.flush():
+                disk.mark(kind, number, broker.clock.now_ms())
+
+        number = 0
+        for _ in range(STEPS):
+            roll = rng.random()
+            if roll < 0.4:
+                if broker.run(client.send(number)):
+                    promise("sent", number)
+                number += 1
+            elif roll < 0.65:
+                broker.run(client.pop(INVISIBLE_MS))
+            elif roll < 0.85 and client.held:
+                entry = rng.choice(client.held)
+                in_time = broker.clock.now_ms() < entry[2]
+                if broker.run(client.ack(entry)) and in_time:
+                    promise("acked", entry[0])
+            elif roll < 0.9:
+                broker.stop()
+                broker.start()
+            else:
+                broker.pass_ms(rng.choice((50, 900, 4_000, 8_000)))
+            disk.mark("time", broker.clock.now_ms())
+        now_ms = broker.clock.now_ms()
+    disk.recording = False
+    return now_ms
+
+
+def deliveries(
+    disk: SimDisk, rng: random.Random, properties: dict[str, str], now_ms: int
+) -> Counter[int]:
+    """Everything that a broker on this disk delivers until nothing is left."""
+    found: Counter[int] = Counter()
+    with SimBroker(disk, rng, properties, now_ms=now_ms) as broker:
+        client = PopClient(broker)
+        for _ in range(2 * INVISIBLE_MS // 1_000 + 8):
+            while numbers := broker.run(client.pop(60_000)):
+                found.update(numbers)
+                for entry in list(client.held):
+                    assert broker.run(client.ack(entry))
+            broker.pass_ms(1_000)
+        assert broker.context.pop is not None
+        assert broker.context.pop.revive.open_check_points == 0
+        broker.stop()
+    return found
+
+
+@pytest.mark.parametrize(
+    ("flush", "merge", "killed"),
+    [
+        ("SYNC_FLUSH", "false", False),
+        ("ASYNC_FLUSH", "false", True),
+        ("ASYNC_FLUSH", "true", False),
+        ("SYNC_FLUSH", "true", True),
+    ],
+)
+@pytest.mark.parametrize("run", range(RUNS))
+def test_unacknowledged_messages_survive_and_acknowledged_ones_stay_away(
+    rng: random.Random, flush: str, merge: str, killed: bool, run: int
+) -> None:
+    properties = {
+        "flushDiskType": flush,
+        "enablePopBufferMerge": merge,
+        "flushConsumerOffsetInterval": str(OFFSETS_MS),
+    }
+    disk = SimDisk()
+    script(disk, rng, properties)
+    journal = disk.journal
+    positions = [place for place in range(1, len(journal) + 1) if journal[place - 1][0] == "mark"]
+    cutter = Cutter(journal, SimDisk())
+    for number, position in enumerate(sorted(rng.sample(positions, min(CUTS, len(positions))))):
+        cutter.advance(position)
+        left = cutter.killed() if killed else cutter.cut(rng, KEEP[number % 3])
+        sent = {mark[1] for mark in cutter.marks if mark[0] == "sent"}
+        times = [mark[1] for mark in cutter.marks if mark[0] == "time"]
+        now_ms = times[-1] if times else START_MS
+        acks = {mark[1]: mark[2] for mark in cutter.marks if mark[0] == "acked"}
+        acked = set(acks)
+        lasting = {name for name, at_ms in acks.items() if now_ms - at_ms >= PERSISTED_MS}
+        found = deliveries(left, rng, properties, now_ms)
+        where = f"cut at {position} of {len(journal)}"
+        assert sent - acked <= set(found), where
+        if merge == "false":
+            assert not lasting & set(found), where
+        assert max(found.values(), default=0) <= MAX_DELIVERIES, where
