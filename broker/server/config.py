@@ -26,7 +26,7 @@ from broker.common.settings import (
 )
 from broker.errors import ConfigError, LocalProtocolError
 from broker.remoting.access import AccessRules
-from broker.remoting.limits import LaneLimits
+from broker.server.flow_control.settings import FLOW_CONTROL_SETTINGS
 from broker.server.pop.settings import POP_SETTINGS
 
 
@@ -319,93 +319,7 @@ SETTINGS: Final[dict[str, Setting]] = {
         "pulls that wait before SYSTEM_BUSY",
         bounds=(1, 10_000_000),
     ),
-    "broker_fast_failure_enable": Setting(
-        "brokerFastFailureEnable", "", "answer SYSTEM_BUSY to requests that waited too long"
-    ),
-    "wait_time_mills_in_send_queue": Setting(
-        "waitTimeMillsInSendQueue",
-        "ms",
-        "longest wait of such a request for its turn",
-        bounds=(1, HOUR_MS),
-    ),
-    "wait_time_mills_in_pull_queue": Setting(
-        "waitTimeMillsInPullQueue",
-        "ms",
-        "longest wait of such a request for its turn",
-        bounds=(1, HOUR_MS),
-    ),
-    "wait_time_mills_in_lite_pull_queue": Setting(
-        "waitTimeMillsInLitePullQueue",
-        "ms",
-        "longest wait of such a request for its turn",
-        bounds=(1, HOUR_MS),
-    ),
-    "wait_time_mills_in_heartbeat_queue": Setting(
-        "waitTimeMillsInHeartbeatQueue",
-        "ms",
-        "longest wait of such a request for its turn",
-        bounds=(1, HOUR_MS),
-    ),
-    "wait_time_mills_in_transaction_queue": Setting(
-        "waitTimeMillsInTransactionQueue",
-        "ms",
-        "longest wait of such a request for its turn",
-        bounds=(1, HOUR_MS),
-    ),
-    "wait_time_mills_in_ack_queue": Setting(
-        "waitTimeMillsInAckQueue",
-        "ms",
-        "longest wait of such a request for its turn",
-        bounds=(1, HOUR_MS),
-    ),
-    "wait_time_mills_in_admin_broker_queue": Setting(
-        "waitTimeMillsInAdminBrokerQueue",
-        "ms",
-        "longest wait of such a request for its turn",
-        bounds=(1, HOUR_MS),
-    ),
-    "lite_pull_thread_pool_queue_capacity": Setting(
-        "litePullThreadPoolQueueCapacity",
-        "requests",
-        "lite pulls that wait before SYSTEM_BUSY",
-        bounds=(1, 10_000_000),
-    ),
-    "reply_thread_pool_queue_capacity": Setting(
-        "replyThreadPoolQueueCapacity",
-        "requests",
-        "replies that wait before SYSTEM_BUSY",
-        bounds=(1, 10_000_000),
-    ),
-    "ack_thread_pool_queue_capacity": Setting(
-        "ackThreadPoolQueueCapacity",
-        "requests",
-        "acks that wait before SYSTEM_BUSY",
-        bounds=(1, 10_000_000),
-    ),
-    "end_transaction_pool_queue_capacity": Setting(
-        "endTransactionPoolQueueCapacity",
-        "requests",
-        "transaction ends that wait before SYSTEM_BUSY",
-        bounds=(1, 10_000_000),
-    ),
-    "query_thread_pool_queue_capacity": Setting(
-        "queryThreadPoolQueueCapacity",
-        "requests",
-        "queries that wait before SYSTEM_BUSY",
-        bounds=(1, 10_000_000),
-    ),
-    "heartbeat_thread_pool_queue_capacity": Setting(
-        "heartbeatThreadPoolQueueCapacity",
-        "requests",
-        "heartbeats that wait before SYSTEM_BUSY",
-        bounds=(1, 10_000_000),
-    ),
-    "admin_broker_thread_pool_queue_capacity": Setting(
-        "adminBrokerThreadPoolQueueCapacity",
-        "requests",
-        "administrative requests that wait before SYSTEM_BUSY",
-        bounds=(1, 10_000_000),
-    ),
+    **FLOW_CONTROL_SETTINGS,
     "slave_read_enable": Setting(
         "slaveReadEnable", "", "suggest a slave to consumers that read old messages", live=True
     ),
@@ -533,38 +447,3 @@ def name_servers(config: BrokerConfig) -> list[str]:
     """Return the configured name server addresses, in order, without blanks and duplicates."""
     parts = (part.strip() for part in config.namesrv_addr.replace(",", ";").split(";"))
     return list(dict.fromkeys(part for part in parts if part))
-
-
-def lane_limits(config: BrokerConfig) -> dict[str, LaneLimits]:
-    """Return the limits of each request family; without fast failure requests do not age.
-
-    **Source:** RocketMQ BrokerController#initializeResources, BrokerFastFailure.
-    """
-    limits = {
-        "send": (config.send_thread_pool_queue_capacity, config.wait_time_mills_in_send_queue),
-        "reply": (config.reply_thread_pool_queue_capacity, 0),
-        "pull": (config.pull_thread_pool_queue_capacity, config.wait_time_mills_in_pull_queue),
-        "litePull": (
-            config.lite_pull_thread_pool_queue_capacity,
-            config.wait_time_mills_in_lite_pull_queue,
-        ),
-        "ack": (config.ack_thread_pool_queue_capacity, config.wait_time_mills_in_ack_queue),
-        "transaction": (
-            config.end_transaction_pool_queue_capacity,
-            config.wait_time_mills_in_transaction_queue,
-        ),
-        "query": (config.query_thread_pool_queue_capacity, 0),
-        "heartbeat": (
-            config.heartbeat_thread_pool_queue_capacity,
-            config.wait_time_mills_in_heartbeat_queue,
-        ),
-        "admin": (
-            config.admin_broker_thread_pool_queue_capacity,
-            config.wait_time_mills_in_admin_broker_queue,
-        ),
-    }
-    ages = config.broker_fast_failure_enable
-    return {
-        lane: LaneLimits(queue_limit=queue, wait_ms=wait_ms if ages else 0)
-        for lane, (queue, wait_ms) in limits.items()
-    }

@@ -30,6 +30,7 @@ from broker.server import config as role
 from broker.server.client.notifications import notify_members
 from broker.server.config import BrokerConfig
 from broker.server.context import BrokerContext
+from broker.server.flow_control.lanes import lane_limits
 from broker.server.ha.replication import Replication
 from broker.server.longpolling.deadline_timer import DeadlineTimer
 from broker.server.pop.assignment.route_lookup import RouteLookup
@@ -555,5 +556,5 @@ def _limits(config: BrokerConfig) -> ServerLimits:
     return ServerLimits(
         connections=config.max_connections,
         idle_ms=config.server_channel_max_idle_time_seconds * 1000,
-        lanes=role.lane_limits(config),
+        lanes=lane_limits(config),
     )
