@@ -8,8 +8,8 @@ imports its modules when it is taken: this is where a run decides what it has to
 import os
 import sys
 
+from mqadmin import VERSION_LINE
 from mqadmin.command.status import INTERRUPTED, PARTLY
-from mqadmin.command.version import version_line
 from mqadmin.output.stdio import end_interrupted_line, silence_closed_pipe, write_err, write_out
 
 COMPLETE_VARIABLE = "_MQADMIN_COMPLETE"
@@ -37,7 +37,7 @@ def _run(words: list[str]) -> int:
 
         return answer(os.environ)
     if words == ["--version"]:
-        write_out(version_line(), flush=True)
+        write_out(VERSION_LINE, flush=True)
         return 0
     from mqadmin.command.quick import parse
 

@@ -4,6 +4,7 @@ The only declaration of a message's output fields; ``admin`` builds it from a br
 ``inspector`` from a store file.
 """
 
+from binascii import b2a_base64
 from typing import Final
 
 import msgspec
@@ -102,8 +103,6 @@ def body_text(data: bytes, form: str) -> tuple[str, str]:
         except UnicodeDecodeError:
             return data.hex(), "hex"
     if form == "base64":
-        from binascii import b2a_base64
-
         return b2a_base64(data, newline=False).decode("ascii"), "base64"
     return data.hex(), "hex"
 

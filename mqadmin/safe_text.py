@@ -3,6 +3,8 @@
 import re
 from typing import Any, Final
 
+from msgspec import json
+
 from broker.common.text import escape_control
 
 # Spreadsheets evaluate a cell that starts with one of these, full-width forms included.
@@ -12,8 +14,6 @@ _NUMBER: Final = re.compile(r"[+-]?\d+(\.\d+)?([eE][+-]?\d+)?", re.ASCII)
 
 def json_text(value: Any) -> str:
     r"""Encode one line of JSON; control characters and unpaired surrogates as ``\uXXXX``."""
-    from msgspec import json
-
     try:
         return escape_control(json.encode(value).decode())
     except UnicodeEncodeError:  # msgspec rejects the unpaired surrogates of undecodable bytes

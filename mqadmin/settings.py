@@ -21,6 +21,7 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
+from broker.common.times import parse_duration_ms
 from broker.errors import ConfigError
 
 DEFAULT_NAMESRV = "127.0.0.1:9876"
@@ -132,8 +133,6 @@ class Settings:
     @property
     def timeout_ms(self) -> int:
         """The total deadline of the run, in milliseconds."""
-        from broker.common.times import parse_duration_ms
-
         effective = self.effective["timeout"]
         try:
             timeout_ms = parse_duration_ms(str(effective.value))

@@ -39,6 +39,7 @@ POSITIONAL_PARAMETERS = 6  # self and five more
 TABLES = {
     "broker/remoting/protocol/rpc.py",
     "broker/remoting/protocol/codes.py",
+    "broker/server/config.py",
 }
 
 CORE = {"broker", "broker.errors", "broker.common", "broker.message", "broker.filter"}
@@ -142,10 +143,7 @@ MAY_IMPORT: dict[str, set[str]] = {
 }
 
 # (importing module, imported module) that break MAY_IMPORT today. Only deletions.
-IMPORT_EXCEPTIONS = {
-    # the vectorized check shares its result types with the check it replaces
-    ("broker.store.index.vectorized", "broker.store.recovery.index_repairer"),
-}
+IMPORT_EXCEPTIONS = {}
 
 # Modules that import each other in a circle, counting imports inside functions and under
 # TYPE_CHECKING; none is left at module level. Only deletions: from a set, or of a whole set.
@@ -154,12 +152,8 @@ CYCLES: list[set[str]] = [
     {"broker.common.java_json", "broker.common.java_json_reader"},
     # types only: the endpoint creates connections, a connection names its endpoint
     {"broker.remoting.connection", "broker.remoting.endpoint"},
-    # types only: the dispatcher names the validator that recovery puts in front of it
-    {"broker.store.recovery.queue_offset_validator", "broker.store.dispatch.reput"},
-    # loaded when numba is there; shares its result types with the slow path
-    {"broker.store.index.vectorized", "broker.store.recovery.index_repairer"},
     # types only: context and persistence name each other
-    {"broker.server.context", "broker.server.persistence"},
+    {"broker.server.context", "broker.server.tables.persistence"},
 ]
 
 # package -> top-level modules that it never imports

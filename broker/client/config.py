@@ -129,7 +129,6 @@ class ConsumerConfig(msgspec.Struct, frozen=True, kw_only=True):
     divided by the owned queues, -1 means none. ``max_reconsume_times`` -1: 16 for concurrent,
     unlimited for orderly listeners. ``consume_timeout_ms`` a listener that runs longer has its
     message sent back. ``await_termination_ms`` how long a stop waits for listeners (Java: 0).
-    ``client_rebalance`` False asks the broker for the assignment, which may choose POP.
     ``offset_dir`` directory of broadcasting offsets, by default ``~/.rocketmq_offsets``.
 
     **Source:** RocketMQ ``DefaultMQPushConsumer``.
@@ -155,10 +154,6 @@ class ConsumerConfig(msgspec.Struct, frozen=True, kw_only=True):
     suspend_current_queue_ms: int = 1_000
     consume_timeout_ms: int = 15 * 60_000
     await_termination_ms: int = 10_000
-    client_rebalance: bool = True
-    pop_invisible_ms: int = 60_000
-    pop_batch_nums: int = 32
-    pop_threshold_for_queue: int = 96
     offset_dir: str = ""
 
     def check(self) -> None:
@@ -190,8 +185,6 @@ _RANGES = (
     ("pull_threshold_size_for_queue", 1, 1 << 30),
     ("pull_interval_ms", 0, 65_535),
     ("pull_batch_size", 1, 1_024),
-    ("pop_invisible_ms", 5_000, 300_000),
-    ("pop_batch_nums", 1, 32),
 )
 
 

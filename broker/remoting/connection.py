@@ -10,7 +10,7 @@ responses of one read together. The endpoint decides how each request is handled
 Back-pressure: when the transport's write buffer exceeds the pause mark, reading stops and decoded
 frames wait in ``backlog``; beyond the limit the connection is closed. When serving the frames of
 one read takes longer than one time slice, the rest waits there until other peers were served
-(:class:`ServingShare`).
+(:class:`broker.remoting.lane.ServingShare`).
 
 **Source:** RocketMQ NettyRemotingAbstract#processMessageReceived, #processResponseCommand,
 NettyRemotingServer.NettyConnectManageHandler.
@@ -22,7 +22,6 @@ import asyncio
 import logging
 import time
 from collections import deque
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, cast
 
 from broker.common.address import encode_host, format_address
@@ -39,8 +38,6 @@ from broker.remoting.limits import (
     CALL_TIMEOUT_MS,
     FLUSH_BYTES,
     JOIN_LIMIT_BYTES,
-    SERVE_ITERATION_S,
-    SERVE_SLICE_S,
     UNSENT_COUNTED_BYTES,
 )
 from broker.remoting.protocol.command import RemotingCommand, next_opaque
@@ -62,54 +59,9 @@ FLAG_RESPONSE = 1
 FLAG_ONEWAY = 2
 
 
-class ServingShare:
-    """The part of each event-loop iteration in which requests are served, for all connections.
-
-    A connection serves for one slice. When the share of an iteration is used up, connections wait
-    here and continue in the next iterations, first come, first served: however many peers are
-    active, an iteration takes no longer than the share and the last request of one peer.
-    """
-
-    __slots__ = ("_call_soon", "_ends_s", "_scheduled", "_waiting", "frames")
-
-    def __init__(self, call_soon: Callable[[Callable[[], None]], object]) -> None:
-        self._call_soon = call_soon
-        self.frames = 0  # deferred requests of all connections
-        self._ends_s: float | None = None
-        self._scheduled = False
-        self._waiting: deque[Connection] = deque()
-
-    def begin(self, now_s: float) -> float:
-        """Return the time until which a slice that begins now may last; in the past: wait."""
-        ends_s = self._ends_s
-        if ends_s is None:
-            ends_s = self._ends_s = now_s + SERVE_ITERATION_S
-            self._schedule()
-        return min(ends_s, now_s + SERVE_SLICE_S)
-
-    def wait(self, connection: Connection) -> None:
-        """Queue a connection that has frames left; its ``end_yield`` is called in its turn."""
-        self._waiting.append(connection)
-        self._schedule()
-
-    def _used_up(self) -> bool:
-        return self._ends_s is not None and _now_s() > self._ends_s
-
-    def _schedule(self) -> None:
-        if not self._scheduled:
-            self._scheduled = True
-            self._call_soon(self._next_iteration)
-
-    def _next_iteration(self) -> None:
-        self._scheduled = False
-        self._ends_s = None
-        waiting = self._waiting
-        for _ in range(len(waiting)):
-            waiting.popleft().end_yield()
-            if self._used_up():
-                break
-        if waiting:
-            self._schedule()
+def now_s() -> float:
+    """Return the clock (s, monotonic) by which requests are served in turn."""
+    return _now_s()
 
 
 class Connection(asyncio.Protocol):
@@ -143,6 +95,7 @@ class Connection(asyncio.Protocol):
         "remote_host",
         "serving",
         "transport",
+        "undecoded",
         "unfinished",
         "unsent",
         "yielding",
@@ -169,6 +122,7 @@ class Connection(asyncio.Protocol):
         self.deferred_s = 0.0
         self.deferred_bytes = 0
         self.read_bytes = 0
+        self.undecoded: list[bytes] = []
         self.lost: Exception | None = None
         self.active_tick = endpoint.tick
         self.remote_address = ""
@@ -201,8 +155,19 @@ class Connection(asyncio.Protocol):
         endpoint = self.endpoint
         self.active_tick = endpoint.tick
         self.received += 1
-        self.read_bytes = len(data)
         endpoint.lag.arm(endpoint.loop)
+        if self.undecoded or (endpoint.share.used_up and not self.yielding):
+            # Decoding takes as long as serving: it waits for this peer's turn too.
+            self.undecoded.append(data)
+            endpoint.memory.charge(self, len(data))
+            if not self.yielding:
+                self._wait_for_turn()
+        else:
+            self._feed(data)
+
+    def _feed(self, data: bytes) -> None:
+        endpoint = self.endpoint
+        self.read_bytes = len(data)
         try:
             commands = self.decoder.feed(data)
             if self.unfinished or not commands:
@@ -258,6 +223,7 @@ class Connection(asyncio.Protocol):
         self.lost = self.lost or exc
         self._drop_unfinished()
         self._drop_backlog()
+        self._drop_undecoded()
         self.out.clear()
         calls, self.calls = self.calls, {}
         for future in calls.values():
@@ -292,6 +258,9 @@ class Connection(asyncio.Protocol):
         rest = self.endpoint.defer(self, rest)
         self.backlog.extendleft(reversed(rest))
         self.deferred_s = since_s
+        self._wait_for_turn()
+
+    def _wait_for_turn(self) -> None:
         self.yielding = True
         if not self.dialled and not self.closed:
             self.transport.pause_reading()
@@ -313,9 +282,17 @@ class Connection(asyncio.Protocol):
             since_s = self.deferred_s
             self._drop_backlog()
             self._serve(commands, since_s)
+        if self.undecoded and not (self.yielding or self.paused or self.closed):
+            data = b"".join(self.undecoded)
+            self._drop_undecoded()
+            self._feed(data)
         self._refuse_broken()
         if not self.paused and not self.yielding and not self.closed and not self.dialled:
             self.transport.resume_reading()
+
+    def _drop_undecoded(self) -> None:
+        self.endpoint.memory.release(self, sum(map(len, self.undecoded)))
+        self.undecoded.clear()
 
     def _end_wait(self) -> None:
         if self.deferred_s:
@@ -405,6 +382,7 @@ class Connection(asyncio.Protocol):
         self.lost = error
         self.close()
         self._drop_backlog()
+        self._drop_undecoded()
 
     # ---- outgoing responses and requests
 
@@ -563,6 +541,7 @@ class Connection(asyncio.Protocol):
         self._drop_unfinished()
         self.out.clear()
         self._drop_backlog()
+        self._drop_undecoded()
         self.transport.abort()
 
 

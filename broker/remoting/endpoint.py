@@ -20,9 +20,9 @@ from broker.common.text import truncate
 from broker.errors import BrokerError, LocalProtocolError, RocketMQError
 from broker.remoting.access import AccessRules
 from broker.remoting.budget import MemoryBudget
-from broker.remoting.connection import Buffer, Connection, ServingShare
+from broker.remoting.connection import Buffer, Connection, now_s
 from broker.remoting.lag import LoopLag
-from broker.remoting.lane import Lane
+from broker.remoting.lane import Lane, ServingShare
 from broker.remoting.limits import (
     HELD_REQUEST_BYTES,
     REMARK_LIMIT_CHARS,
@@ -117,7 +117,7 @@ class Endpoint:
         self.memory.on_over = self._over_limit
         self._evicting = False
         self.lag = LoopLag(name)
-        self.share = ServingShare(lambda call: self.loop.call_soon(call))
+        self.share = ServingShare(lambda call: self.loop.call_soon(call), now_s)
         self.evicted_connections = 0
         self.tick = 0
         self.refused_connections = 0

@@ -1,4 +1,4 @@
-"""A lane: the running and the queued requests of one request family.
+"""A lane: the running and the queued requests of one request family; the share of all lanes.
 
 Java gives each family of request codes a thread pool with a bounded queue. Here a lane counts
 requests whose handler awaits. When the concurrency limit is reached, further requests of the
@@ -10,9 +10,9 @@ NettyRemotingAbstract#processRequestCommand (queue full).
 
 from collections import deque
 from collections.abc import Callable
-from typing import Generic, TypeVar
+from typing import Generic, Protocol, TypeVar
 
-from broker.remoting.limits import LaneLimits
+from broker.remoting.limits import SERVE_ITERATION_S, SERVE_SLICE_S, LaneLimits
 
 Job = TypeVar("Job")
 
@@ -67,3 +67,66 @@ class Lane(Generic[Job]):
         if not self.queue or self.limits.wait_ms <= 0:
             return None
         return self.queue[0][0] + self.limits.wait_ms
+
+
+class Waiting(Protocol):
+    """A connection with requests that wait for their turn."""
+
+    def end_yield(self) -> None:
+        """Continue to serve them."""
+        ...
+
+
+class ServingShare:
+    """The part of each event-loop iteration in which requests are served, for all connections.
+
+    A connection serves for one slice. When the share of an iteration is used up, connections wait
+    here and continue in the next iterations, first come, first served: however many peers are
+    active, an iteration takes no longer than the share and the last request of one peer.
+    """
+
+    __slots__ = ("_call_soon", "_ends_s", "_now_s", "_scheduled", "_waiting", "frames")
+
+    def __init__(
+        self, call_soon: Callable[[Callable[[], None]], object], now_s: Callable[[], float]
+    ) -> None:
+        self._call_soon = call_soon
+        self._now_s = now_s
+        self.frames = 0  # deferred requests of all connections
+        self._ends_s: float | None = None
+        self._scheduled = False
+        self._waiting: deque[Waiting] = deque()
+
+    def begin(self, now_s: float) -> float:
+        """Return the time until which a slice that begins now may last; in the past: wait."""
+        ends_s = self._ends_s
+        if ends_s is None:
+            ends_s = self._ends_s = now_s + SERVE_ITERATION_S
+            self._schedule()
+        return min(ends_s, now_s + SERVE_SLICE_S)
+
+    def wait(self, connection: Waiting) -> None:
+        """Queue a connection that has frames left; its ``end_yield`` is called in its turn."""
+        self._waiting.append(connection)
+        self._schedule()
+
+    @property
+    def used_up(self) -> bool:
+        """Whether nothing more may be served in this iteration."""
+        return self._ends_s is not None and self._now_s() > self._ends_s
+
+    def _schedule(self) -> None:
+        if not self._scheduled:
+            self._scheduled = True
+            self._call_soon(self._next_iteration)
+
+    def _next_iteration(self) -> None:
+        self._scheduled = False
+        self._ends_s = None
+        waiting = self._waiting
+        for _ in range(len(waiting)):
+            waiting.popleft().end_yield()
+            if self.used_up:
+                break
+        if waiting:
+            self._schedule()

@@ -51,7 +51,7 @@ HELD_REQUEST_BYTES = 1024
 SERVE_SLICE_S = 0.01
 """Time slice for the requests of one peer; then other peers are served."""
 
-SERVE_ITERATION_S = 0.02
+SERVE_ITERATION_S = 0.015
 """Time for the requests of all peers in one event-loop iteration; the others wait in turn. With the
 last request of each side it stays well below the 50 ms of ``lag.LAG_LIMIT_S``."""
 

@@ -18,7 +18,7 @@ Theory of operation
     Send: header → checks → store.put_message → response bytes; with SYNC_FLUSH all responses of
     one event-loop iteration wait for one group commit. Pull: header → subscription →
     store.get_message → slices of the log file; without a message the pull is suspended in
-    :mod:`~broker.server.long_polling` until a message arrives or its deadline is reached.
+    :mod:`~broker.server.longpolling.long_polling` until a message arrives or its deadline passes.
 
 Limits
     Documented at their definitions: suspended pulls (``maxHeldPulls`` in ``config``), cached

@@ -18,26 +18,26 @@ from broker.remoting.endpoint import peer_memory
 from broker.remoting.limits import ServerLimits
 from broker.remoting.protocol.body.ha import HARuntimeInfo
 from broker.remoting.server import host_address
-from broker.server.clients import ConsumerManager, ProducerManager
+from broker.server.client.clients import ConsumerManager, ProducerManager
+from broker.server.client.rebalance_lock import RebalanceLockManager
 from broker.server.cold_data.control import ColdDataControl
 from broker.server.cold_data.slow_consumers import SlowConsumers
 from broker.server.config import BrokerConfig
-from broker.server.consumer_offset import ConsumerOffsetManager
 from broker.server.filter.consumer_filter import ConsumerFilterManager
 from broker.server.ha.durability import PutDurability
-from broker.server.long_polling import PullRequestHold, SuspendedPull
+from broker.server.longpolling.long_polling import PullRequestHold, SuspendedPull
 from broker.server.message_filter import MatcherCache
-from broker.server.rebalance_lock import RebalanceLockManager
 from broker.server.settings import Settings
 from broker.server.stats import BrokerStats
-from broker.server.subscription_group import SubscriptionGroupManager
-from broker.server.topic_config import TopicConfigManager
+from broker.server.tables.consumer_offset import ConsumerOffsetManager
+from broker.server.tables.subscription_group import SubscriptionGroupManager
+from broker.server.tables.topic_config import TopicConfigManager
 
 if TYPE_CHECKING:
     from broker.remoting.server import Connection, RemotingServer
-    from broker.server.persistence import ConfigStore
     from broker.server.pop.service import PopService
     from broker.server.schedule import ScheduleMessageService
+    from broker.server.tables.persistence import ConfigStore
     from broker.server.timer.timer_service import TimerService
     from broker.server.transaction.service import TransactionalMessageService
     from broker.store.message_store import MessageStore

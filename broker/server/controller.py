@@ -27,12 +27,11 @@ from broker.remoting.daemon import shown_host
 from broker.remoting.protocol.rpc import RPC
 from broker.remoting.server import Connection, RemotingServer, ServerLimits
 from broker.server import config as role
+from broker.server.client.notifications import notify_members
 from broker.server.config import BrokerConfig
 from broker.server.context import BrokerContext
-from broker.server.deadline_timer import DeadlineTimer
 from broker.server.ha.replication import Replication
-from broker.server.notifications import notify_members
-from broker.server.persistence import ConfigStore
+from broker.server.longpolling.deadline_timer import DeadlineTimer
 from broker.server.pop.assignment.route_lookup import RouteLookup
 from broker.server.pop.files import PopFiles
 from broker.server.pop.processor.table import make_handlers as pop_handlers
@@ -45,7 +44,8 @@ from broker.server.registration import Registrar
 from broker.server.schedule import MAX_WAIT_MS, ScheduleMessageService
 from broker.server.settings import Settings
 from broker.server.stats import SAMPLE_MS, TOPIC_PUT_NUMS, TOPIC_PUT_SIZE
-from broker.server.table_writer import Done
+from broker.server.tables.persistence import ConfigStore
+from broker.server.tables.table_writer import Done
 from broker.server.timer.timer_service import TimerService
 from broker.server.transaction.bridge import TransactionalMessageBridge
 from broker.server.transaction.check_service import TransactionalMessageCheckService

@@ -28,7 +28,7 @@ from broker.message.message import (
     MessageExt,
 )
 from broker.message.record import decode_record
-from broker.server.data_version import DataVersion
+from broker.server.tables.data_version import DataVersion
 from broker.store.format.config import DataVersion as VersionOfFile
 from broker.store.format.consumequeue import PRE_BLANK_SIZE
 from broker.store.results import ConsumeQueueUnitView, MessageExtBrokerInner, PutMessageStatus

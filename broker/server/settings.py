@@ -19,9 +19,9 @@ from broker.common.settings import refuse_unserved
 from broker.errors import ConfigError, StoreError
 from broker.server import config as role
 from broker.server.config import BrokerConfig
-from broker.server.data_version import DataVersion
 from broker.server.ha import config as replication
 from broker.server.ha.config import HaConfig
+from broker.server.tables.data_version import DataVersion
 from broker.server.unserved import UNSERVED_KEYS
 from broker.store import config as engine
 from broker.store.config import MessageStoreConfig

@@ -5,9 +5,9 @@ from typing import TypeVar
 
 import msgspec
 
-from broker.client.caller import Reply, build_request
 from broker.errors import RocketMQError
 from broker.remoting.protocol.codes import RequestCode
+from broker.remoting.rpc.caller import Reply, build_request
 from mqadmin.admin.failure import part_errors
 from mqadmin.admin.result import Listing
 from mqadmin.admin.session import AdminSession

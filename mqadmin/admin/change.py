@@ -12,9 +12,9 @@ The read depends on the noun and is passed in: a function of the plan that retur
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from broker.client.caller import Caller
 from broker.errors import RocketMQError
 from broker.remoting.protocol.command import request
+from broker.remoting.rpc.caller import Caller
 from mqadmin.admin.failure import describe
 from mqadmin.admin.result import Change, ChangeResult, Outcome, Plan, TargetError
 

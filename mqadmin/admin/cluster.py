@@ -4,9 +4,9 @@ from collections.abc import Mapping
 
 import msgspec
 
-from broker.client.caller import build_request
 from broker.errors import RocketMQError
 from broker.remoting.protocol.codes import RequestCode, version_name
+from broker.remoting.rpc.caller import build_request
 from mqadmin.admin.failure import describe
 from mqadmin.admin.result import Listing, TargetError
 from mqadmin.admin.session import AdminSession

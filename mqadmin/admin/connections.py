@@ -5,9 +5,9 @@ from typing import Any
 
 import msgspec
 
-from broker.client.caller import Reply, build_request
 from broker.errors import BrokerError, RocketMQError
 from broker.remoting.protocol.codes import RequestCode, ResponseCode, version_name
+from broker.remoting.rpc.caller import Reply, build_request
 from mqadmin.admin.failure import describe
 from mqadmin.admin.result import TargetError
 from mqadmin.admin.session import AdminSession

@@ -5,11 +5,11 @@ from typing import Any
 
 import msgspec
 
-from broker.client.caller import Reply, build_request
 from broker.common.group import is_system_group
 from broker.common.message_queue import MessageQueue
 from broker.errors import BrokerError, RocketMQError
 from broker.remoting.protocol.codes import RequestCode, ResponseCode, version_name
+from broker.remoting.rpc.caller import Reply, build_request
 from mqadmin.admin.connections import (
     ConsumerConnections,
     ask_groups,
@@ -117,8 +117,8 @@ class ConsumerAdmin:
                 for queue, found in answer.value.offset_table.items():
                     if found.consumer_offset > 0:
                         # a queue committed past its end must not reduce the sum
-                        behind = max(0, found.broker_offset - found.consumer_offset)
-                        lags[group] = lags.get(group, 0) + behind
+                        lag = max(0, found.broker_offset - found.consumer_offset)
+                        lags[group] = lags.get(group, 0) + lag
                     elif found.consumer_offset == 0:
                         young.append((target.address, queue, found.broker_offset))
             committed = committed_offsets(

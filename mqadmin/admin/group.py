@@ -9,7 +9,6 @@ from typing import Any
 
 import msgspec
 
-from broker.client.caller import Reply, build_request
 from broker.common.group import (
     SubscriptionGroupConfig,
     check_group_name,
@@ -20,6 +19,7 @@ from broker.common.group import (
 from broker.common.java_json import dumps
 from broker.errors import ClientError, ConfigError, RocketMQError
 from broker.remoting.protocol.codes import RequestCode
+from broker.remoting.rpc.caller import Reply, build_request
 from mqadmin.admin.change import State, apply_plan
 from mqadmin.admin.connections import consumer_connections
 from mqadmin.admin.failure import having, part_errors

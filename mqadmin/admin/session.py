@@ -8,8 +8,6 @@ from functools import cached_property
 from types import TracebackType
 from typing import Any, Self
 
-from broker.client.caller import Caller
-from broker.client.route_cache import RouteCache
 from broker.errors import (
     BrokerError,
     ClientError,
@@ -21,6 +19,8 @@ from broker.errors import (
 from broker.remoting.blocking import BlockingClient
 from broker.remoting.protocol.codes import RequestCode
 from broker.remoting.protocol.command import RemotingCommand
+from broker.remoting.rpc.caller import Caller
+from broker.remoting.rpc.route_cache import RouteCache
 from mqadmin.admin.failure import refusal
 from mqadmin.admin.result import Scope
 from mqadmin.admin.topology import Topology

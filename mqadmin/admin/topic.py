@@ -5,7 +5,6 @@ from typing import Any
 
 import msgspec
 
-from broker.client.caller import Reply, build_request
 from broker.common.topic import (
     DLQ_PREFIX,
     RETRY_PREFIX,
@@ -17,6 +16,7 @@ from broker.common.topic import (
 )
 from broker.errors import BrokerError, ClientError, ConfigError, RemotingError, RocketMQError
 from broker.remoting.protocol.codes import RequestCode, ResponseCode
+from broker.remoting.rpc.caller import Reply, build_request
 from mqadmin.admin.change import State, apply_plan
 from mqadmin.admin.failure import describe, having, part_errors
 from mqadmin.admin.result import Change, Listing, Outcome, Plan, Request, TargetError

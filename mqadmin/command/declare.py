@@ -20,7 +20,7 @@ pages use the same :class:`Parameter` list. Annotations must be real objects: no
 
 from collections.abc import Callable, Sequence
 from types import UnionType
-from typing import Any, Literal, Union, get_args, get_origin
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 from mqadmin.output.view import View
 
@@ -185,7 +185,7 @@ def parameters_of(function: Callable[..., Any]) -> tuple[Parameter, ...]:
     return tuple(
         Parameter(name, annotation, defaults.get(name), required=name not in defaults)
         for name in names
-        if hasattr(annotation := function.__annotations__.get(name), "__metadata__")
+        if get_origin(annotation := function.__annotations__.get(name)) is Annotated
     )
 
 

@@ -11,6 +11,8 @@ from mqadmin.output.stdio import stderr_is_terminal, write_err, write_out
 from mqadmin.output.view import Outcome, View
 from mqadmin.pipeline.catalog import JOBS, find_job, job_page, job_row, page_text
 from mqadmin.pipeline.job import Job, Table, camel, output_name
+from mqadmin.pipeline.plot import check_plot_path, draw
+from mqadmin.pipeline.spark.java import spark_home
 
 NOUN = Noun(
     "pipeline",
@@ -176,8 +178,6 @@ def run(
     written atomically; manifest.json, written last, contains counts and offsets. On a terminal a
     bar shows the progress of Spark's tasks; Ctrl-C cancels.
     """
-    from mqadmin.pipeline.spark.java import spark_home
-
     found = find_job(job)
     spark_home()  # reports what to install before anything of Spark is imported
     from mqadmin.pipeline.run import Request
@@ -214,8 +214,6 @@ def run(
         bar.clear()
     _show(session, found, result)
     if plot is not None:
-        from mqadmin.pipeline.plot import draw
-
         draw(found.name, result.table.name, result.rows, plot)
         session.note(f"plot written to {plot}")
 
@@ -269,7 +267,6 @@ def _check_plot(job: Job, path: str, out: str | None) -> None:
         raise UsageFault("--plot and --out exclude each other")
     if not path.endswith((".png", ".svg", ".html")):
         raise UsageFault(f"{path}: unknown image format", "use .png, .svg or .html")
-    from mqadmin.pipeline.plot import check_plot_path
 
     check_plot_path(path)
 
@@ -315,8 +312,6 @@ def warmup(session: Session) -> None:
     The archive (about 180 MB) is stored in the user's cache folder and used by later runs; write
     it again after an update of Java or Spark. Takes a minute.
     """
-    from mqadmin.pipeline.spark.java import spark_home
-
     spark_home()
     from mqadmin.pipeline.spark.warmup import warm_up
 

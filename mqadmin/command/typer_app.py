@@ -15,13 +15,13 @@ import typer
 from click import ClickException
 from typer.core import TyperCommand, TyperGroup
 
+from mqadmin import VERSION_LINE
 from mqadmin.command.completion import SCRIPTS
 from mqadmin.command.declare import Argument, Noun, Option, Parameter, Verb
 from mqadmin.command.nouns import NOUNS, load_noun
 from mqadmin.command.options import CHANGE_ONLY, GLOBALS, merged
 from mqadmin.command.session import emit_verb_schema, run_verb
 from mqadmin.command.status import INTERRUPTED, USAGE
-from mqadmin.command.version import version_line
 from mqadmin.output.errors import ErrorReport, emit_error
 from mqadmin.output.stdio import end_interrupted_line, silence_closed_pipe, write_err, write_out
 
@@ -318,7 +318,7 @@ def root_command() -> Any:
 
     def root(ctx: typer.Context, **given: Any) -> None:
         if given.pop("version"):
-            write_out(version_line())
+            write_out(VERSION_LINE)
             raise typer.Exit(0)
         shell = given.pop("show_completion")
         if shell:

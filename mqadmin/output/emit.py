@@ -3,9 +3,11 @@
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from msgspec import json
+
 from mqadmin.output.stdio import flush_out, stdout_is_terminal, write_out
 from mqadmin.output.table import draw_one, draw_rows
-from mqadmin.output.values import plain, time_name
+from mqadmin.output.values import cell, plain, time_name
 from mqadmin.output.view import Outcome, View
 from mqadmin.safe_text import csv_cell, json_text
 
@@ -62,9 +64,7 @@ def emit_one(view: View, thing: Any, *, form: str = "table", color: bool = True)
     elif form == "ndjson":
         write_out(json_text(fields) + "\n")
     elif form == "yaml":
-        from mqadmin.output.yaml_text import yaml_document
-
-        write_out(yaml_document({"schema": view.schema, **fields}))
+        _write_yaml({"schema": view.schema, **fields})
     elif form == "csv":
         _csv(view, iter((fields,)), live=False, row_type=None)
     else:
@@ -87,8 +87,6 @@ def _document(value: Any) -> str:
     """Encode one JSON document: one line, indented on a terminal."""
     text = json_text(value)
     if stdout_is_terminal():
-        from msgspec import json
-
         text = json.format(text, indent=2)
     return text + "\n"
 
@@ -167,6 +165,12 @@ def _yaml(view: View, rows: Iterator[dict[str, Any]], outcome: Outcome) -> int:
     return count
 
 
+def _write_yaml(document: dict[str, Any]) -> None:
+    from mqadmin.output.yaml_text import yaml_document
+
+    write_out(yaml_document(document))
+
+
 def _csv(view: View, rows: Iterator[dict[str, Any]], *, live: bool, row_type: Any) -> int:
     """Write the view's wide columns, or all fields of the first row; nested values as JSON."""
     import csv
@@ -211,8 +215,6 @@ def _declared_fields(view: View, row_type: Any) -> list[str]:
 
 def _live_lines(view: View, rows: Iterator[dict[str, Any]]) -> int:
     """Write each row when it arrives: two blanks between cells, no common column widths."""
-    from mqadmin.output.values import cell
-
     count = 0
     for row in rows:
         names = view.columns or tuple(row)

@@ -2,7 +2,8 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain, islice
-from typing import Any, Literal
+from typing import Any
+from unicodedata import east_asian_width
 
 from mqadmin.output.stdio import stdout_is_terminal, terminal_columns, write_out
 from mqadmin.output.values import ABSENT, cell, heading
@@ -53,7 +54,9 @@ def draw_rows(
     ]
     fitting = _fitting_widths(lines, widths) if is_terminal and complete else None
     if fitting is not None:
-        _draw_rich(heads, lines, fitting, right, color=color)
+        from mqadmin.output.terminal import draw_on_terminal
+
+        draw_on_terminal(heads, lines, fitting, right, gap=COLUMN_GAP, color=color)
         return len(window)
     write_out(_line(heads, widths, right))
     write_out("".join(_line(line, widths, right) for line in lines))
@@ -129,7 +132,6 @@ def _is_number_column(rows: list[dict[str, Any]], name: str) -> bool:
 def _width(text: str) -> int:
     if text.isascii():
         return len(text)
-    from unicodedata import east_asian_width
 
     return sum(2 if east_asian_width(c) in "WF" else 1 for c in text)
 
@@ -168,25 +170,3 @@ def _fitting_widths(lines: list[list[str]], widths: list[int]) -> list[int] | No
         fitting[widest] -= step
         over -= step
     return fitting
-
-
-def _draw_rich(
-    heads: list[str],
-    lines: list[list[str]],
-    widths: list[int],
-    right: list[bool],
-    *,
-    color: bool,
-) -> None:
-    """Draw on a terminal, where long cells are folded within their column."""
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, COLUMN_GAP, 0, 0))
-    for head, width, is_right in zip(heads, widths, right, strict=True):
-        justify: Literal["left", "right"] = "right" if is_right else "left"
-        table.add_column(head, justify=justify, overflow="fold", width=width)
-    for line in lines:
-        table.add_row(*(Text(text) for text in line))
-    Console(no_color=not color, highlight=False).print(table)

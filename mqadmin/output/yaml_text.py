@@ -21,7 +21,17 @@ def yaml_item(value: Any) -> str:
 
 
 def _dump(value: Any) -> str:
-    text: str = yaml.dump(value, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=WIDTH)
+    """Encode a value; as ASCII with escapes if it contains control or bidi characters."""
+    text = _encode(value, allow_unicode=True)
+    if text.replace("\n", "").isprintable():
+        return text
+    return _encode(value, allow_unicode=False)
+
+
+def _encode(value: Any, *, allow_unicode: bool) -> str:
+    text: str = yaml.dump(
+        value, Dumper=_Dumper, sort_keys=False, allow_unicode=allow_unicode, width=WIDTH
+    )
     return text
 
 

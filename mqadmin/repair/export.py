@@ -10,8 +10,9 @@ The output is locked: one export at a time writes to it.
 
 import json
 import os
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import IO, Any, Final
 
@@ -99,7 +100,7 @@ def _question(query: Query) -> dict[str, Any]:
     return {name: asked[name] for name in (*names, "to_offset")}
 
 
-class _Export:
+class _Export(ABC):
     def __init__(
         self,
         store: StoreDirectory,
@@ -126,11 +127,13 @@ class _Export:
                 self.write()
                 self.save()
         except OSError as error:
-            what = f"cannot write {self.output}: {error.strerror or error}"
+            message = f"cannot write {self.output}: {error.strerror or error}"
             hint = "rerun the command to resume"
             if is_full(error):
-                raise DiskFullError(what, f"make room; {hint}", path=str(self.output)) from error
-            raise ConfigError(what, f"check path and permissions; {hint}") from error
+                raise DiskFullError(
+                    message, f"free disk space; {hint}", path=str(self.output)
+                ) from error
+            raise ConfigError(message, f"check path and permissions; {hint}") from error
         return self.result()
 
     def count(self) -> ExportResult:
@@ -139,26 +142,25 @@ class _Export:
         self.count_pieces()
         return self.result()
 
+    @abstractmethod
     def count_pieces(self) -> None:
         """Count the matching messages from the offset in the state."""
-        raise NotImplementedError
 
+    @abstractmethod
     def write(self) -> None:
         """Write the matching messages from the offset in the state."""
-        raise NotImplementedError
 
+    @abstractmethod
     def state_path(self) -> Path:
         """Return the path of the state file."""
-        raise NotImplementedError
 
-    @contextmanager
-    def locked(self) -> Iterator[None]:
+    @abstractmethod
+    def locked(self) -> AbstractContextManager[None]:
         """Lock the output exclusively; StoreLockedError if another export has locked it."""
-        raise NotImplementedError
 
+    @abstractmethod
     def is_foreign(self) -> bool:
         """Whether the output, which has no state, already has contents."""
-        raise NotImplementedError
 
     def load(self) -> None:
         """Load the state of an earlier run, if any; ConfigError if it does not match."""

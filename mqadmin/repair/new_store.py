@@ -29,6 +29,7 @@ from broker.store.format.commitlog import FILE_SIZE, encode_blank, file_name, fi
 from mqadmin.inspector.damage import LAST_MS, NOTICE
 from mqadmin.inspector.directory import StoreDirectory
 from mqadmin.inspector.files import read_all
+from mqadmin.inspector.log import LogWalk
 from mqadmin.inspector.loss import QueueLoss, total
 from mqadmin.inspector.query import Query
 from mqadmin.inspector.rows import DamageRow
@@ -423,8 +424,6 @@ class _Rewrite:
         self._config(keys)
 
     def _lmq_enabled(self, made: StoreDirectory) -> set[Key]:
-        from mqadmin.inspector.log import LogWalk
-
         found: set[Key] = set()
         for item in LogWalk(made, check_crc=False):
             if item.record is not None and b"INNER_MULTI_DISPATCH" in item.record.properties:

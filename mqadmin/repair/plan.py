@@ -5,6 +5,7 @@ from typing import Any, Final
 
 import msgspec
 
+from broker.common.java_json import loads
 from broker.common.sysflag import BORNHOST_V6, TRANSACTION_PREPARED
 from broker.errors import RemoteProtocolError, StoreError, StorePathError
 from broker.store.format import config, indexfile, state
@@ -466,8 +467,6 @@ def _plan_configs(plan: RepairPlan) -> None:
 
 def _readable(path: Any) -> bool:
     """Whether a broker can read a configuration file."""
-    from broker.common.java_json import loads
-
     try:
         data = read_all(path)
         if data is None or not data.strip():

@@ -8,7 +8,7 @@ ROOT = Path(__file__).parents[2]
 
 EXAMPLE = """
 import time
-from broker.client.api import Message
+from broker.client import Message
 
 stores = []
 

@@ -641,7 +641,7 @@ def go_peer(
 
 @pytest.fixture
 def go_member(go_binary: Path, tmp_path: Path) -> Iterator[Callable[..., subprocess.Popen[str]]]:
-    """Start a Go consumer that goes on until it is killed; the test reads its events."""
+    """Start a Go consumer that runs until it is killed; the test reads its events."""
     running: list[subprocess.Popen[str]] = []
 
     def start(**request: Any) -> subprocess.Popen[str]:

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from broker.client.api import (
+from broker.client import (
     ConsumeConcurrentlyContext,
     ConsumeConcurrentlyStatus,
     ConsumeFromWhere,
@@ -191,7 +191,7 @@ def test_orderly_listeners_keep_the_order_with_retries_in_place(
 def test_broadcasting_members_get_everything(
     cluster: Cluster, topic: str, tmp_path: Path, peer_533: Any
 ) -> None:
-    from broker.client.api import ClientConfig
+    from broker.client import ClientConfig
 
     options = {"message_model": MessageModel.BROADCASTING, "offset_dir": str(tmp_path)}
     members = []
@@ -316,7 +316,7 @@ def test_a_mixed_group_has_one_owner_per_queue_and_loses_nothing(
 
 MEMBER = """
 import sys, time
-from broker.client.api import *
+from broker.client import *
 def listener(messages, context):
     for message in messages:
         print(message.body.decode(), flush=True)

@@ -1,4 +1,4 @@
-"""What our client does with features of a 5.3.3 broker: transactions, replies, recall, POP."""
+"""Our client with features of both 5.x brokers: transactions, replies, recall, POP."""
 
 import itertools
 import queue
@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from broker.client.api import (
+from broker.client import (
     ConsumeConcurrentlyContext,
     ConsumeConcurrentlyStatus,
     ConsumeFromWhere,
@@ -25,6 +25,7 @@ from broker.client.api import (
     reply_to,
 )
 from broker.errors import BrokerError, RequestTimeoutError
+from tests.interop.conftest import JavaServers, OurServers, close_all
 
 Cluster = tuple[str, str]
 NAMES = itertools.count()
@@ -38,13 +39,14 @@ ROLLBACK = LocalTransactionState.ROLLBACK_MESSAGE
 UNKNOWN = LocalTransactionState.UNKNOWN
 
 
-@pytest.fixture(scope="module")
-def cluster(java_533: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    """The real servers, with short transaction checks and recall."""
-    from tests.interop.conftest import JavaServers, close_all
-
+@pytest.fixture(scope="module", params=["java", "ours"])
+def cluster(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Cluster]:
+    """The real servers and ours in turn, with short transaction checks and recall."""
+    java = request.param == "java"
     work = tmp_path_factory.mktemp("features")
-    servers = JavaServers(java_533)
+    servers: Any = JavaServers(request.getfixturevalue("java_533")) if java else OurServers()
     namesrv = servers.namesrv(work)
     broker = servers.broker(
         work,
@@ -54,7 +56,7 @@ def cluster(java_533: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator
         transactionTimeOut=1_000,
         recallMessageEnable="true",
     )
-    yield namesrv, broker.address  # type: ignore[attr-defined]
+    yield namesrv, broker.address
     close_all(servers.running)
 
 
@@ -117,7 +119,7 @@ def test_transactions_are_delivered_only_when_committed(cluster: Cluster, topic:
         assert got.empty()
 
 
-def test_a_transaction_begun_by_one_producer_is_decided_by_another_of_its_group(
+def test_a_transaction_of_one_producer_is_decided_by_another_of_its_group(
     cluster: Cluster, topic: str
 ) -> None:
     undecided = Decisions({b"orphan": UNKNOWN}, {})

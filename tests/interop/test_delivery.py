@@ -38,7 +38,7 @@ OLD, NEW = 409, 479  # V4_9_8, V5_3_3
 
 
 class Raw:
-    """Raw requests to one broker; ``events`` are what the other broker must answer too."""
+    """Raw requests to one broker; ``events`` must be the same for both brokers."""
 
     def __init__(self, address: str, namesrv: str, store: Path) -> None:
         self.address = address

@@ -21,7 +21,14 @@ from broker.store.format.checkpoint import decode_checkpoint
 from broker.store.message_store import GetMessageStatus, MessageStore
 from tests.support.simulated_broker import DELAY_LEVELS_MS, ROOT, SimBroker
 from tests.support.simulated_disk import SimDisk
-from tests.support.traffic import LIGHT_QUEUES, SCHEDULE_TOPIC, TOPICS, Handled, Stored
+from tests.support.traffic import (
+    LIGHT_QUEUES,
+    SCHEDULE_TOPIC,
+    TIMER_TOPIC,
+    TOPICS,
+    Handled,
+    Stored,
+)
 from tests.support.transactional import OP_QUEUE, ROUNDS_MS, Half, Producer, check_transactions
 
 Queue = tuple[str, int]
@@ -271,7 +278,7 @@ class Promise:
         suspended = {
             int(message.body[:6])
             for (topic, _), messages in found.items()
-            if topic == SCHEDULE_TOPIC
+            if topic in (SCHEDULE_TOPIC, TIMER_TOPIC)
             for message in messages
         }
         return suspended >= set(numbers)

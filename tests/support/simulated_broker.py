@@ -13,6 +13,7 @@ import asyncio
 import random
 from collections.abc import Awaitable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from types import TracebackType
 from typing import Self, TypeVar
 from unittest.mock import patch
@@ -23,6 +24,7 @@ from broker.server.controller import BrokerController
 from broker.server.settings import Settings
 from broker.store.logfile.mapped_file import MappedFile
 from broker.store.message_store import MessageStore
+from broker.store.timer.timer_message_store import TimerMessageStore
 from tests.support.simulated_disk import SimDisk
 from tests.support.simulated_loop import SimLoop, SimPeer
 from tests.support.simulated_threads import SimThreads
@@ -50,7 +52,10 @@ PROPERTIES = {
     "transactionCheckInterval": "3000",
     "transactionOpBatchInterval": "1000",
     "transactionCheckMax": "100000",
+    "mappedFileSizeTimerLog": str(52 * 8 + 16),
 }
+# A wheel of Java's length would take most of the time: the disk compares files byte by byte.
+WHEEL_SLOTS = 512
 
 
 def settings(properties: Mapping[str, str]) -> Settings:
@@ -139,6 +144,8 @@ class SimBroker:
     def __enter__(self) -> Self:
         self._installed.enter_context(self.threads.installed())
         self._installed.enter_context(rewrites_noted())
+        wheel = partial(TimerMessageStore, slots=WHEEL_SLOTS)
+        self._installed.enter_context(patch("broker.server.controller.TimerMessageStore", wheel))
         self._loop = SimLoop(self.threads)
         try:
             self.start()

@@ -39,6 +39,8 @@ TOPICS = ("T0", "T1", "T2")
 GROUPS = ("G0", "G1")
 LIGHT_QUEUES = ("%LMQ%a", "%LMQ%b")
 SCHEDULE_TOPIC = "SCHEDULE_TOPIC_XXXX"
+TIMER_TOPIC = "rmq_sys_wheel_timer"
+TIMER_DELAYS_MS = (300, 1_500, 6_100)
 QUEUES = 2
 FIRST_RETRY_MAX_TIMES = 16
 
@@ -87,6 +89,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     numbers: range
     wait: bool
     level: int = 0
+    timer_ms: int = 0
     lights: tuple[str, ...] = ()
 
 
@@ -200,20 +203,22 @@ class Traffic:
         first = self.number
         self.number += count
         delayed = count == 1 and rng.random() < 0.35
-        light = rng.random() < 0.25
+        timer = count == 1 and not delayed and rng.random() < 0.25
+        light = rng.random() < 0.25 and not timer
         return Plan(
             topic=rng.choice(TOPICS),
             queue_id=rng.randrange(QUEUES),
             numbers=range(first, first + count),
             wait=rng.random() < 0.6,
             level=rng.choice(list(DELAY_LEVELS_MS)) if delayed else 0,
+            timer_ms=rng.choice(TIMER_DELAYS_MS) if timer else 0,
             lights=rng.choice((LIGHT_QUEUES, LIGHT_QUEUES[:1])) if light and count == 1 else (),
         )
 
     async def send(self, plan: Plan) -> bool:
         """Send what is planned; False when it was refused."""
         self._count(
-            ("batch" if len(plan.numbers) > 1 else "delayed" if plan.level else "plain")
+            kind_of(plan)
             + ("" if plan.wait else " WAIT=false")
             + (" multi-dispatch" if plan.lights else "")
         )
@@ -233,16 +238,22 @@ class Traffic:
         first = int(answer.ext_fields["queueOffset"])
         now_ms = self.broker.clock.now_ms()
         for place, (number, body) in enumerate(zip(plan.numbers, bodies, strict=True)):
+            topic, queue_id, delay_ms = plan.topic, plan.queue_id, plan.timer_ms
+            if plan.level:
+                topic, queue_id = SCHEDULE_TOPIC, plan.level - 1
+                delay_ms = DELAY_LEVELS_MS[plan.level]
+            elif plan.timer_ms:
+                topic, queue_id = TIMER_TOPIC, 0
             stored = Stored(
                 number=number,
                 body=body,
-                topic=SCHEDULE_TOPIC if plan.level else plan.topic,
-                queue_id=plan.level - 1 if plan.level else plan.queue_id,
+                topic=topic,
+                queue_id=queue_id,
                 queue_offset=first + place,
                 physical_offset=int(ids[place][16:], 16),
                 waited=plan.wait and self.sync,
-                target=(plan.topic, plan.queue_id) if plan.level else None,
-                due_ms=now_ms + DELAY_LEVELS_MS[plan.level] if plan.level else 0,
+                target=(plan.topic, plan.queue_id) if delay_ms else None,
+                due_ms=now_ms + delay_ms if delay_ms else 0,
                 lights=plan.lights,
             )
             self.stored[number] = stored
@@ -415,6 +426,13 @@ class Traffic:
         self.mark("quiet")
 
 
+def kind_of(plan: Plan) -> str:
+    """The kind of traffic, for the count of what was sent."""
+    if len(plan.numbers) > 1:
+        return "batch"
+    return "delayed" if plan.level else "timer" if plan.timer_ms else "plain"
+
+
 def send_request(plan: Plan, bodies: list[bytes], now_ms: int) -> RemotingCommand:
     """The request of one send."""
     batch = len(bodies) > 1
@@ -423,6 +441,8 @@ def send_request(plan: Plan, bodies: list[bytes], now_ms: int) -> RemotingComman
         properties["KEYS"] = f"k{plan.numbers[0]}"
     if plan.level:
         properties["DELAY"] = str(plan.level)
+    if plan.timer_ms:
+        properties["TIMER_DELAY_MS"] = str(plan.timer_ms)
     if plan.lights:
         properties["INNER_MULTI_DISPATCH"] = ",".join(plan.lights)
     fields = {

@@ -6,7 +6,6 @@
 from collections.abc import Collection, Sequence
 from typing import Any
 
-from broker.client.caller import Reply, build_request
 from broker.client.instance.name_servers import NameServers
 from broker.client.instance.transport import Transport
 from broker.common.message_queue import MessageQueue
@@ -15,6 +14,7 @@ from broker.remoting.protocol.body.lock import LockBatchRequestBody
 from broker.remoting.protocol.body.route import TopicRouteData
 from broker.remoting.protocol.codes import RequestCode, ResponseCode
 from broker.remoting.protocol.command import RemotingCommand
+from broker.remoting.rpc.caller import Reply, build_request
 
 _SUCCESS_ONLY = (ResponseCode.SUCCESS,)
 

@@ -12,8 +12,8 @@ import msgspec
 
 from broker.client.instance.api import MQClientAPI
 from broker.client.publish.publish_info import TopicPublishInfo
-from broker.client.route_cache import MASTER_ID, Route
 from broker.errors import BrokerError, ClientError, RemotingError, RocketMQError
+from broker.remoting.rpc.route_cache import MASTER_ID, Route
 
 log = logging.getLogger("broker.client")
 

@@ -8,7 +8,7 @@ import logging
 import msgspec
 
 from broker.server.config import BrokerConfig
-from broker.server.subscription_group import SubscriptionGroupManager
+from broker.server.tables.subscription_group import SubscriptionGroupManager
 
 log = logging.getLogger("broker.server")
 

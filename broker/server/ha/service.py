@@ -17,9 +17,9 @@ from broker.errors import StoreError
 from broker.remoting.access import AccessRules
 from broker.remoting.protocol.body.ha import HAConnectionRuntimeInfo, HARuntimeInfo
 from broker.remoting.protocol.rpc import Access
-from broker.server.deadline_timer import DeadlineTimer
 from broker.server.ha.config import HaConfig
 from broker.server.ha.connection import FlowControl, HAConnection
+from broker.server.longpolling.deadline_timer import DeadlineTimer
 from broker.store.ha.acknowledgements import Acknowledgements, ReplicaCallback
 from broker.store.message_store import MessageStore
 

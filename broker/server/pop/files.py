@@ -13,7 +13,14 @@ from collections.abc import Callable
 from broker.errors import ConfigError, RocketMQError, StoreError
 from broker.server.pop.assignment.request_mode import RequestMode
 from broker.server.pop.service import PopService
-from broker.server.table_writer import CallSoon, Job, RunJob, TableWriter, run_at_once, run_in_place
+from broker.server.tables.table_writer import (
+    CallSoon,
+    Job,
+    RunJob,
+    TableWriter,
+    run_at_once,
+    run_in_place,
+)
 from broker.store.config_file import ConfigFile
 from broker.store.format import config as files
 from broker.store.logfile.disk import Disk

@@ -8,10 +8,10 @@ from typing import NamedTuple, Protocol
 
 from broker.common.clock import Clock
 from broker.server.config import BrokerConfig
-from broker.server.consumer_offset import ConsumerOffsetManager
 from broker.server.stats import BrokerStats
-from broker.server.subscription_group import SubscriptionGroupManager
-from broker.server.topic_config import TopicConfigManager
+from broker.server.tables.consumer_offset import ConsumerOffsetManager
+from broker.server.tables.subscription_group import SubscriptionGroupManager
+from broker.server.tables.topic_config import TopicConfigManager
 from broker.store.message_store import MessageStore
 from broker.store.results import MessageExtBrokerInner
 

@@ -11,7 +11,7 @@ from collections.abc import Container
 from typing import Final
 
 from broker.common.clock import Clock
-from broker.server.deadline_timer import DeadlineTimer
+from broker.server.longpolling.deadline_timer import DeadlineTimer
 from broker.server.pop.service import PopService
 from broker.store.message_store import MessageStore
 

@@ -23,10 +23,10 @@ from broker.remoting.protocol.header.client import (
     UnregisterClientRequestHeader,
 )
 from broker.remoting.protocol.header.fields import decode_header_fields
-from broker.server.clients import ClientChannel, ConsumerProfile
+from broker.server.client.clients import ClientChannel, ConsumerProfile
+from broker.server.client.notifications import notify_members
 from broker.server.context import BrokerContext
 from broker.server.message_filter import compile_filter
-from broker.server.notifications import notify_members
 from broker.server.slices import DECODED_AT_ONCE_BYTES, collect_in_slices, decode_body
 
 if TYPE_CHECKING:

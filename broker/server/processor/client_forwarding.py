@@ -17,7 +17,7 @@ from broker.remoting.protocol.header.client import (
     GetConsumerRunningInfoRequestHeader,
 )
 from broker.remoting.protocol.header.fields import decode_header_fields
-from broker.server.clients import ClientChannel
+from broker.server.client.clients import ClientChannel
 from broker.server.context import BrokerContext
 
 if TYPE_CHECKING:

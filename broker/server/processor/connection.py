@@ -15,7 +15,7 @@ from broker.remoting.protocol.header.client import (
     ProducerGroupRequestHeader,
 )
 from broker.remoting.protocol.header.fields import decode_header_fields
-from broker.server.clients import ClientChannel
+from broker.server.client.clients import ClientChannel
 from broker.server.context import BrokerContext
 from broker.server.processor.responses import with_body
 

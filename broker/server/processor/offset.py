@@ -17,9 +17,9 @@ from broker.remoting.protocol.header.offset import (
     SearchOffsetRequestHeader,
     UpdateConsumerOffsetRequestHeader,
 )
-from broker.server.consumer_offset import NOT_FOUND
 from broker.server.context import BrokerContext
 from broker.server.processor.responses import no_group, no_topic
+from broker.server.tables.consumer_offset import NOT_FOUND
 
 if TYPE_CHECKING:
     from broker.remoting.server import Connection

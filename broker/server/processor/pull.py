@@ -35,14 +35,14 @@ from broker.remoting.protocol.header.fields import decode_header_fields
 from broker.remoting.protocol.header.pull import PullMessageRequestHeader
 from broker.server import stats as counted
 from broker.server.context import BrokerContext
-from broker.server.long_polling import SuspendedPull
+from broker.server.longpolling.long_polling import SuspendedPull
 from broker.server.message_filter import EVERYTHING, Matcher
-from broker.server.processor.batch_records import (
+from broker.server.processor.responses import no_group, no_topic
+from broker.server.processor.send.batch_records import (
     VERSION_THAT_UNWRAPS,
     is_batch_topic,
     unwrapped_records,
 )
-from broker.server.processor.responses import no_group, no_topic
 from broker.server.slices import collect_in_slices
 from broker.store.results import GetMessageResult, GetMessageStatus
 

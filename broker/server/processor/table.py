@@ -12,16 +12,20 @@ from typing import TYPE_CHECKING, Any, Final
 from broker.remoting.protocol.codes import RequestCode as Code
 from broker.remoting.protocol.command import RemotingCommand
 from broker.server.context import BrokerContext
-from broker.server.processor import offset, query, send
+from broker.server.processor import offset, query
 from broker.server.processor.pull import PullMessageProcessor
 from broker.server.processor.pull import make_handlers as pull_handlers
 from broker.server.processor.responses import persisted_first
+from broker.server.processor.send.send import make_handlers as send_handlers
 
 if TYPE_CHECKING:
     from broker.remoting.server import Connection, Handler
 
 LAZY: Final[dict[str, tuple[int, ...]]] = {
-    "broker_config": (Code.GET_BROKER_CONFIG, Code.UPDATE_BROKER_CONFIG),
+    "broker.server.processor.admin.broker_config": (
+        Code.GET_BROKER_CONFIG,
+        Code.UPDATE_BROKER_CONFIG,
+    ),
     "client": (
         Code.HEART_BEAT,
         Code.UNREGISTER_CLIENT,
@@ -33,8 +37,8 @@ LAZY: Final[dict[str, tuple[int, ...]]] = {
         Code.GET_PRODUCER_CONNECTION_LIST,
         Code.GET_ALL_PRODUCER_INFO,
     ),
-    "consume_queue": (Code.QUERY_CONSUME_QUEUE,),
-    "consume_stats": (
+    "broker.server.processor.admin.consume_queue": (Code.QUERY_CONSUME_QUEUE,),
+    "broker.server.processor.admin.consume_stats": (
         Code.GET_CONSUME_STATS,
         Code.GET_BROKER_CONSUME_STATS,
         Code.QUERY_CONSUME_TIME_SPAN,
@@ -43,7 +47,7 @@ LAZY: Final[dict[str, tuple[int, ...]]] = {
         Code.QUERY_SUBSCRIPTION_BY_CONSUMER,
         Code.VIEW_BROKER_STATS_DATA,
     ),
-    "group": (
+    "broker.server.processor.admin.group": (
         Code.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP,
         Code.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST,
         Code.DELETE_SUBSCRIPTIONGROUP,
@@ -60,7 +64,7 @@ LAZY: Final[dict[str, tuple[int, ...]]] = {
         Code.CHECK_ROCKSDB_CQ_WRITE_PROGRESS,
     ),
     "client_forwarding": (Code.GET_CONSUMER_RUNNING_INFO, Code.CONSUME_MESSAGE_DIRECTLY),
-    "reset": (
+    "broker.server.processor.admin.reset": (
         Code.INVOKE_BROKER_TO_RESET_OFFSET,
         Code.INVOKE_BROKER_TO_GET_CONSUMER_STATUS,
         Code.CLONE_GROUP_OFFSET,
@@ -71,15 +75,15 @@ LAZY: Final[dict[str, tuple[int, ...]]] = {
         Code.GET_COLD_DATA_FLOW_CTR_INFO,
     ),
     "broker.server.reply.send_reply": (Code.SEND_REPLY_MESSAGE, Code.SEND_REPLY_MESSAGE_V2),
-    "runtime": (Code.GET_BROKER_RUNTIME_INFO,),
+    "broker.server.processor.admin.runtime": (Code.GET_BROKER_RUNTIME_INFO,),
     "broker.server.timer.requests": (
         Code.RECALL_MESSAGE,
         Code.GET_TIMER_CHECK_POINT,
         Code.GET_TIMER_METRICS,
     ),
-    "send_back": (Code.CONSUMER_SEND_MSG_BACK,),
+    "broker.server.processor.send.send_back": (Code.CONSUMER_SEND_MSG_BACK,),
     "broker.server.transaction.processor": (Code.END_TRANSACTION, Code.RESUME_CHECK_HALF_MESSAGE),
-    "topic": (
+    "broker.server.processor.admin.topic": (
         Code.UPDATE_AND_CREATE_TOPIC,
         Code.UPDATE_AND_CREATE_TOPIC_LIST,
         Code.DELETE_TOPIC_IN_BROKER,
@@ -89,7 +93,7 @@ LAZY: Final[dict[str, tuple[int, ...]]] = {
         Code.QUERY_TOPIC_CONSUME_BY_WHO,
         Code.GET_SYSTEM_TOPIC_LIST_FROM_BROKER,
     ),
-    "maintenance": (
+    "broker.server.processor.admin.maintenance": (
         Code.CLEAN_EXPIRED_CONSUMEQUEUE,
         Code.CLEAN_UNUSED_TOPIC,
         Code.DELETE_EXPIRED_COMMITLOG,
@@ -145,7 +149,7 @@ def load_family(module: str) -> dict[int, Callable[..., Any]]:
 
 def make_handlers(context: BrokerContext, pulls: PullMessageProcessor) -> "dict[int, Handler]":
     """Return the handler of every request code this broker serves."""
-    handlers = {**send.make_handlers(context), **pull_handlers(pulls)}
+    handlers = {**send_handlers(context), **pull_handlers(pulls)}
     for family in (offset.HANDLERS, query.HANDLERS):
         for code, function in family.items():
             handlers[code] = _bind(context, function)

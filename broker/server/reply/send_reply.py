@@ -26,7 +26,7 @@ from broker.remoting.protocol.header.send import (
 )
 from broker.server.context import BrokerContext
 from broker.server.processor.responses import bad_field, bad_queue, not_written
-from broker.server.processor.send_target import SHORT_NAMES, Target, check_topic
+from broker.server.processor.send.send_target import SHORT_NAMES, Target, check_topic
 from broker.store.results import MessageExtBrokerInner, PutMessageResult, PutMessageStatus
 
 if TYPE_CHECKING:

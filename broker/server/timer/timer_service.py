@@ -14,8 +14,8 @@ from typing import Final
 
 from broker.common.clock import Clock
 from broker.errors import DescriptorLimitError, DiskFullError, RocketMQError
-from broker.server.deadline_timer import DeadlineTimer
-from broker.server.table_writer import RunJob
+from broker.server.longpolling.deadline_timer import DeadlineTimer
+from broker.server.tables.table_writer import RunJob
 from broker.store.timer.timer_message_store import MAX_WAIT_MS, TimerMessageStore
 
 log = logging.getLogger("broker.server")

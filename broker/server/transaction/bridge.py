@@ -19,7 +19,7 @@ from broker.store.results import GetMessageStatus, MessageExtBrokerInner, PutMes
 
 if TYPE_CHECKING:
     from broker.common.clock import Clock
-    from broker.server.consumer_offset import ConsumerOffsetManager
+    from broker.server.tables.consumer_offset import ConsumerOffsetManager
     from broker.store.message_store import MessageStore
 
 OPS_PER_READ: Final = 32

@@ -13,15 +13,15 @@ from typing import TYPE_CHECKING, Final
 
 from broker.remoting.protocol.codes import RequestCode
 from broker.remoting.protocol.command import request
-from broker.server.deadline_timer import DeadlineTimer
+from broker.server.longpolling.deadline_timer import DeadlineTimer
 from broker.server.transaction.check_round import CheckRound
 from broker.server.transaction.decision import CheckRules
 
 if TYPE_CHECKING:
     from broker.common.clock import Clock
-    from broker.server.clients import ProducerManager
+    from broker.server.client.clients import ProducerManager
     from broker.server.config import BrokerConfig
-    from broker.server.topic_config import TopicConfigManager
+    from broker.server.tables.topic_config import TopicConfigManager
     from broker.server.transaction.service import TransactionalMessageService
 
 log = logging.getLogger("broker.server")

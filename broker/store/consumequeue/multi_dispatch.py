@@ -90,14 +90,19 @@ def draw_offsets(
     offsets = []
     if inner.topic in _HIDDEN:
         return inner.properties, drawn
+    known: dict[bytes, str] = {}
     try:
         for name in names_of(inner.topic, inner.properties):
-            queue = queue_of(queues, name, inner.queue_id)
-            if queue.next_offset >= queue.reserved_offset:
-                queue.ensure_capacity(queue.next_offset)
-            offsets.append(str(queue.next_offset))
-            queue.next_offset += 1
-            drawn.append(queue)
+            # A repeated name has the same offset again, and one unit. (Java advances the queue
+            # twice; its dispatch then stops at the gap.)
+            if name not in known:
+                queue = queue_of(queues, name, inner.queue_id)
+                if queue.next_offset >= queue.reserved_offset:
+                    queue.ensure_capacity(queue.next_offset)
+                known[name] = str(queue.next_offset)
+                queue.next_offset += 1
+                drawn.append(queue)
+            offsets.append(known[name])
         properties = inner.properties
         if offsets:
             properties = set_property(properties, QUEUE_OFFSETS, ",".join(offsets).encode())

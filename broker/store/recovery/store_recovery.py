@@ -56,7 +56,8 @@ from broker.store.index.index_service import IndexService
 from broker.store.logfile.disk import Disk
 from broker.store.logfile.mapped_file import NOWHERE
 from broker.store.recovery.consume_queue_validator import MAX_NOTES, ConsumeQueueValidator
-from broker.store.recovery.index_repairer import IndexRepairer, IndexValidator
+from broker.store.recovery.index_repairer import IndexRepairer
+from broker.store.recovery.index_validator import IndexValidator
 from broker.store.recovery.log_scan import LogScan
 from broker.store.recovery.store_manifest import StoreManifest
 from broker.store.results import FoundDamage, RecoveryReport
@@ -372,8 +373,8 @@ class Recovery:
         """Repair the index; return the physical offset to fill it from, -1 if it has no entries."""
         if self._index is None:
             return -1
-        proof = IndexValidator(self._log_files, self._reput)
-        start = IndexRepairer(self._index, proof, self.report).run(
+        validator = IndexValidator(self._log_files, self._reput)
+        start = IndexRepairer(self._index, validator, self.report).run(
             None if trusted else self._checkpoint.value, self._manifest.indexed
         )
         # Before new entries are added: a removed file must not reappear after a power failure, and

@@ -30,9 +30,9 @@ from broker.store.format.hash_kernels import (
     key_slices,
 )
 from broker.store.format.indexfile import peek_message_keys
-from broker.store.index.vectorized import put_entries
 from broker.store.logfile.mapped_file import MappedFile
 from broker.store.recovery.queue_offset_validator import QueueOffsetValidator
+from broker.store.recovery.vectorized_index import put_entries
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

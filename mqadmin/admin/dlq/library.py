@@ -4,13 +4,13 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
 
-from broker.client.caller import build_request
-from broker.client.route_cache import Route
 from broker.common.clock import Clock, SystemClock
 from broker.common.message_queue import MessageQueue
 from broker.common.topic import dlq_topic, group_of_dlq_topic
 from broker.errors import RocketMQError
 from broker.remoting.protocol.codes import RequestCode
+from broker.remoting.rpc.caller import build_request
+from broker.remoting.rpc.route_cache import Route
 from mqadmin.admin.dlq.dead_letters import DeadLetter
 from mqadmin.admin.dlq.replay import Replay, ReplayItem, ReplayPlan, plan_replay
 from mqadmin.admin.message import result as kinds

@@ -18,12 +18,12 @@ from typing import Any, Final
 
 import msgspec
 
-from broker.client.producer import SEND_ACCEPTS, Producer, read_send
 from broker.common.clock import Clock
 from broker.common.message_queue import MessageQueue
 from broker.common.topic import check_topic_name, retry_topic
 from broker.errors import BrokerError, ClientError, ConfigError, ConnectError, RocketMQError
 from broker.message import message as names
+from broker.remoting.rpc.producer import SEND_ACCEPTS, Producer, read_send
 from mqadmin.admin.dlq.dead_letters import DeadLetter
 from mqadmin.admin.dlq.ledger import REFUSED, SENDING, SENT, Entry, Ledger
 from mqadmin.admin.failure import describe

@@ -13,14 +13,14 @@ from collections.abc import Sequence
 
 import msgspec
 
-from broker.client.caller import Reply, build_request
-from broker.client.pull_consumer import wanted_tags
-from broker.client.route_cache import Route
 from broker.errors import RocketMQError
 from broker.message.message import MessageExt
 from broker.message.record import scan_records
 from broker.remoting.protocol.codes import RequestCode, ResponseCode
 from broker.remoting.protocol.command import RemotingCommand
+from broker.remoting.rpc.caller import Reply, build_request
+from broker.remoting.rpc.pull_consumer import wanted_tags
+from broker.remoting.rpc.route_cache import Route
 from mqadmin.admin.failure import describe
 from mqadmin.admin.result import TargetError
 from mqadmin.admin.session import AdminSession

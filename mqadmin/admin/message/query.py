@@ -4,11 +4,11 @@ from collections.abc import Sequence
 
 import msgspec
 
-from broker.client.pull_consumer import PullConsumer
-from broker.client.route_cache import Route
 from broker.errors import BrokerError, ClientError, ProtocolError, RocketMQError
 from broker.message.record import decode_record
 from broker.remoting.protocol.codes import RequestCode, ResponseCode
+from broker.remoting.rpc.pull_consumer import PullConsumer
+from broker.remoting.rpc.route_cache import Route
 from mqadmin.admin.failure import describe
 from mqadmin.admin.message import result as kinds
 from mqadmin.admin.message.decoded_id import decode_id

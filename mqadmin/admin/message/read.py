@@ -8,13 +8,13 @@ from heapq import merge
 
 import msgspec
 
-from broker.client.caller import build_request
-from broker.client.pull_consumer import FOUND, PullConsumer, PullResult
-from broker.client.route_cache import Route
 from broker.common.message_queue import MessageQueue
 from broker.errors import ClientError, RocketMQError
 from broker.message.message import MessageExt
 from broker.remoting.protocol.codes import RequestCode
+from broker.remoting.rpc.caller import build_request
+from broker.remoting.rpc.pull_consumer import FOUND, PullConsumer, PullResult
+from broker.remoting.rpc.route_cache import Route
 from mqadmin.admin.failure import describe
 from mqadmin.admin.message import result as kinds
 from mqadmin.admin.message.record import BodyView, record_of, unwrapped
@@ -197,7 +197,7 @@ def _no_results(queue: MessageQueue, queue_offset: int, result: PullResult) -> Q
         )
     return QueryResult(
         kind=kinds.DATA_DELETED,
-        detail=f"queue offset {queue_offset} is in range, but its message is gone from the "
+        detail=f"queue offset {queue_offset} is in range, but its message is no longer in the "
         f"CommitLog ({result.remark or result.status}): {place}",
         hint="mqadmin store inspect on the broker's host shows what the files hold",
     )

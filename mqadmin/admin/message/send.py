@@ -4,12 +4,12 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from broker.client.caller import build_request
-from broker.client.producer import Producer
 from broker.common.message_queue import MessageQueue
 from broker.errors import ClientError, ConfigError, RocketMQError
 from broker.message.message import PROPERTY_DELAY, Message
 from broker.remoting.protocol.codes import RequestCode
+from broker.remoting.rpc.caller import build_request
+from broker.remoting.rpc.producer import Producer
 from mqadmin.admin.session import AdminSession
 
 #: Delay levels of a broker that does not report its own.

@@ -9,11 +9,11 @@ from time import sleep
 
 import msgspec
 
-from broker.client.pull_consumer import NO_NEW_MESSAGE, PULL_ACCEPTS, PullConsumer, read_pull
 from broker.common.clock import Clock, SystemClock
 from broker.common.message_queue import MessageQueue
 from broker.errors import RocketMQError
 from broker.message.message import MessageExt
+from broker.remoting.rpc.pull_consumer import NO_NEW_MESSAGE, PULL_ACCEPTS, PullConsumer, read_pull
 from mqadmin.admin.failure import describe
 from mqadmin.admin.message.read import QueueRange, Reader, chosen_queues
 from mqadmin.admin.message.record import unwrapped
@@ -66,13 +66,13 @@ def tail(
         return
     follower = Follower(consumer, {part.queue: part.end for part in parts}, question.tags, clock)
     while ends_at is None or clock.monotonic_ms() < ends_at:
-        came = follower.round()
+        arrived = follower.round()
         for error in follower.new_errors:
             report(describe(error))
-        yield from came
+        yield from arrived
         if follower.failed_everywhere:
             raise follower.errors[-1]
-        if not came:
+        if not arrived:
             _pause(clock, ends_at)
 
 
@@ -157,7 +157,7 @@ class Follower:
             self._consumer.pull_request(queue, self._positions[queue], tags=self._tags)
             for queue in queues
         ]
-        came: list[tuple[str, MessageExt]] = []
+        arrived: list[tuple[str, MessageExt]] = []
         self.errors, self.new_errors = [], []
         answers = self._caller.call_all(requests, accept=PULL_ACCEPTS)
         for queue, answer in zip(queues, answers, strict=True):
@@ -166,7 +166,7 @@ class Follower:
                 continue
             try:
                 result = read_pull(answer, self._tags)
-                came += [(queue.broker_name, message) for message in unwrapped(result.messages)]
+                arrived += [(queue.broker_name, message) for message in unwrapped(result.messages)]
             except RocketMQError as error:
                 self._failed(queue, error)
                 continue
@@ -174,8 +174,8 @@ class Follower:
             self._failing.discard(queue.broker_name)
             if result.status != NO_NEW_MESSAGE:
                 self._positions[queue] = result.next_begin_offset
-        came.sort(key=lambda pair: pair[1].store_timestamp)
-        return came
+        arrived.sort(key=lambda pair: pair[1].store_timestamp)
+        return arrived
 
     def _failed(self, queue: MessageQueue, error: RocketMQError) -> None:
         self.errors.append(error)

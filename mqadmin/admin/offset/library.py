@@ -13,12 +13,12 @@ from typing import Any
 
 import msgspec
 
-from broker.client.caller import build_request
-from broker.client.pull_consumer import PULL_ACCEPTS, PullConsumer
 from broker.common.clock import Clock, SystemClock
 from broker.common.message_queue import MessageQueue
 from broker.errors import ClientError, RocketMQError
 from broker.remoting.protocol.codes import RequestCode
+from broker.remoting.rpc.caller import build_request
+from broker.remoting.rpc.pull_consumer import PULL_ACCEPTS, PullConsumer
 from mqadmin.admin.connections import consumer_connections
 from mqadmin.admin.failure import describe
 from mqadmin.admin.group import group_replies

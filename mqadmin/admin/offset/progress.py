@@ -13,11 +13,11 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from broker.client.caller import Reply, build_request
-from broker.client.route_cache import Route
 from broker.common.message_queue import MessageQueue
 from broker.errors import BrokerError, ClientError, RocketMQError
 from broker.remoting.protocol.codes import RequestCode, ResponseCode
+from broker.remoting.rpc.caller import Reply, build_request
+from broker.remoting.rpc.route_cache import Route
 from mqadmin.admin.failure import describe
 from mqadmin.admin.result import TargetError
 from mqadmin.admin.session import AdminSession
@@ -252,9 +252,9 @@ def _add_ages(admin: AdminSession, group: str, queues: Sequence[QueueProgress]) 
 
     The age stays None for a broker that fails, without an error: the lag itself is known.
     """
-    behind = [progress for progress in queues if progress.state in (OK, BELOW_MIN)]
+    lagging = [progress for progress in queues if progress.state in (OK, BELOW_MIN)]
     pairs = sorted(
-        {(progress.address, progress.queue.topic) for progress in behind if progress.lag}
+        {(progress.address, progress.queue.topic) for progress in lagging if progress.lag}
     )
     answers = admin.call_all(
         [
@@ -274,7 +274,7 @@ def _add_ages(admin: AdminSession, group: str, queues: Sequence[QueueProgress]) 
                 # a span without a last message has no age either
                 if span.message_queue is not None and 0 <= span.delay_time < span.max_time_stamp:
                     ages[address, span.message_queue] = span.delay_time
-    for progress in behind:
+    for progress in lagging:
         progress.behind_ms = ages.get((progress.address, progress.queue)) if progress.lag else 0
 
 

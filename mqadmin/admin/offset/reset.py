@@ -18,9 +18,9 @@ from typing import Any
 
 import msgspec
 
-from broker.client.caller import build_request
 from broker.common.message_queue import MessageQueue
 from broker.remoting.protocol.codes import RequestCode
+from broker.remoting.rpc.caller import build_request
 from mqadmin.admin.offset.target import EPOCH_DIGITS
 from mqadmin.admin.result import TargetError
 

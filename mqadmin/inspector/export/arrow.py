@@ -19,6 +19,7 @@ import pyarrow as pa
 from broker.common import sysflag
 from broker.common.address import decode_host
 from broker.errors import RemoteProtocolError
+from broker.message.batch import unwrap_inner_batch
 from broker.message.compression import decompress
 from broker.message.message import MessageExt
 from broker.message.record import decode_record, field_position
@@ -280,8 +281,6 @@ class BatchMaker:
 
     def _unfolded(self, batch: ScanBatch, row: int) -> Iterator[pa.RecordBatch]:
         """Yield the messages of one inner batch with offset, size and sysFlag of the record."""
-        from broker.message.batch import unwrap_inner_batch
-
         outer = self._plain(batch, np.array([row], dtype=np.int64)).to_pylist()[0]
         record = decode_record(self.buf, int(batch.column("position")[row]))
         rows = []

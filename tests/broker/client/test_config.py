@@ -36,7 +36,6 @@ def test_a_configuration_needs_name_servers_or_a_url(monkeypatch: pytest.MonkeyP
         ("consume_message_batch_max_size", 1_025),
         ("pull_batch_size", 0),
         ("pull_threshold_for_queue", 65_536),
-        ("pop_invisible_ms", 4_999),
         ("message_model", "CLUSTERING"),
         ("consume_from_where", "FIRST"),
     ],

@@ -195,3 +195,30 @@ def test_requests_of_a_peer_that_does_not_read_its_responses_do_not_age(
         assert endpoint.memory.total_bytes == 0
 
     run(main())
+
+
+def test_bytes_are_not_decoded_while_the_share_of_the_iteration_is_used_up(
+    run, attach, frames, turns, slow_clock, busy
+) -> None:
+    async def main() -> None:
+        endpoint = busy(0.03)
+        one, _ = attach(endpoint, ("127.0.0.1", 1))
+        two, transport = attach(endpoint, ("127.0.0.1", 2))
+        one.data_received(frames(numbered(0)))
+        data = frames(numbered(1), numbered(2))
+        two.data_received(data[:50])
+        two.data_received(data[50:])
+        assert two.decoder.pending_bytes == 0
+        assert not transport.reading
+        assert endpoint.memory.held_bytes(two) == len(data)
+        await turns()
+        assert [opaque for opaque, _, _ in outcome(transport)] == [1, 2]
+        assert transport.reading
+        assert endpoint.memory.total_bytes == 0
+        one.data_received(frames(numbered(3)))
+        two.data_received(data)
+        two.abort()
+        assert endpoint.memory.total_bytes == 0
+        await turns()
+
+    run(main())

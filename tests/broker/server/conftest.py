@@ -19,7 +19,6 @@ from broker.remoting.protocol.command import RemotingCommand, request
 from broker.remoting.protocol.framing import FrameDecoder, encode_frame
 from broker.remoting.protocol.rpc import Access
 from broker.server.context import BrokerContext
-from broker.server.persistence import ConfigStore
 from broker.server.pop.assignment.route_lookup import RouteLookup
 from broker.server.pop.files import PopFiles
 from broker.server.pop.processor.table import make_handlers as pop_handlers
@@ -30,7 +29,8 @@ from broker.server.processor.pull import PullMessageProcessor
 from broker.server.processor.table import make_handlers
 from broker.server.schedule import ScheduleMessageService
 from broker.server.settings import Settings
-from broker.server.table_writer import run_in_place
+from broker.server.tables.persistence import ConfigStore
+from broker.server.tables.table_writer import run_in_place
 from broker.server.timer.timer_service import TimerService
 from broker.server.transaction.bridge import TransactionalMessageBridge
 from broker.server.transaction.service import TransactionalMessageService

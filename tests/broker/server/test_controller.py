@@ -20,7 +20,7 @@ from broker.remoting.protocol.codes import RequestCode, ResponseCode
 from broker.remoting.protocol.command import request
 from broker.remoting.protocol.rpc import Access
 from broker.server.controller import BrokerController, _with_vip, report_recovery
-from broker.server.processor.batch_records import MAX_BATCH_ITEMS
+from broker.server.processor.send.batch_records import MAX_BATCH_ITEMS
 from broker.server.registration import Registrar
 from broker.server.settings import Settings
 from broker.store.config_file import ConfigFile

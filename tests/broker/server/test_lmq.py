@@ -114,3 +114,12 @@ def test_the_trace_topic_exists_only_if_it_is_enabled(make_desk) -> None:
         ).code
         == ResponseCode.INVALID_PARAMETER
     )
+
+
+def test_a_repeated_name_makes_one_unit(lmq, records) -> None:
+    lmq.send(body=b"4", properties={"INNER_MULTI_DISPATCH": "%LMQ%a,%LMQ%b,%LMQ%a"})
+    lmq.send(body=b"5", properties={"INNER_MULTI_DISPATCH": "%LMQ%a"})
+    found = records(pull(lmq, "%LMQ%a"))
+    assert [m.body for m in found] == [b"1", b"2", b"4", b"5"]
+    assert found[2].properties["INNER_MULTI_QUEUE_OFFSET"] == "2,1,2"
+    assert found[3].properties["INNER_MULTI_QUEUE_OFFSET"] == "3"

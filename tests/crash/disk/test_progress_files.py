@@ -14,9 +14,9 @@ from broker.common.topic import SCHEDULE_TOPIC
 from broker.message.properties import encode_properties
 from broker.message.record import scan_records
 from broker.server.context import BrokerContext
-from broker.server.persistence import ConfigStore
 from broker.server.schedule import ScheduleMessageService
 from broker.server.settings import Settings
+from broker.server.tables.persistence import ConfigStore
 from broker.store.message_store import MessageExtBrokerInner, MessageStore
 
 pytestmark = [pytest.mark.crash, pytest.mark.timeout(120)]

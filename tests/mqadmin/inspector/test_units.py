@@ -48,7 +48,7 @@ def test_empty_units_between_others_are_a_hole(folder: Path, first: int, count: 
     shown, damages = look(folder)
     assert shown == [n for n in range(75) if not 30 + first <= n < 30 + first + count]
     assert told(damages) == [("hole", path.name, FILE + first * 20, count * 20)]
-    assert "rebuilt" in damages[0].suggestion
+    assert "rebuilds" in damages[0].suggestion
 
 
 def test_a_hole_does_not_begin_within_a_unit(folder: Path) -> None:

@@ -453,7 +453,7 @@ def test_an_output_that_is_there_or_inside_is_refused(base_store, tmp_path: Path
     (tmp_path / "full" / "x").write_text("x")
     with pytest.raises(ConfigError, match="not empty"):
         repair(plan_of(root), tmp_path / "full")
-    with pytest.raises(ConfigError, match="within the store"):
+    with pytest.raises(ConfigError, match="inside the store"):
         repair(plan_of(root), root / "repaired")
     assert (tmp_path / "full" / "x").exists()
 

@@ -12,7 +12,7 @@ from typing import Any, Final
 from broker.common.topic import is_retry_topic
 from broker.errors import RemoteProtocolError
 from broker.remoting.protocol.body.lock import SetMessageRequestModeRequestBody
-from broker.server.table_writer import WrittenTable
+from broker.server.tables.table_writer import WrittenTable
 
 PULL: Final = "PULL"
 POP: Final = "POP"

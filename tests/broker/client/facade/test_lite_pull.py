@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from broker.client.api import (
+from broker.client import (
     ConsumeFromWhere,
     ConsumerConfig,
     LitePullConsumer,

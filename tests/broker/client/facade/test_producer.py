@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from broker.client.api import ClientConfig, Message, MessageQueue, Producer, ProducerConfig
+from broker.client import ClientConfig, Message, MessageQueue, Producer, ProducerConfig
 from broker.errors import ClientError
 from broker.server.standalone import BlockingEmbeddedBroker
 

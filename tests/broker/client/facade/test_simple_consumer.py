@@ -4,7 +4,7 @@ import threading
 
 import pytest
 
-from broker.client.api import SimpleConsumer
+from broker.client import SimpleConsumer
 from broker.errors import ClientError, RemotingError
 from broker.message.message import MessageExt
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from broker.client.api import (
+from broker.client import (
     AsyncProducer,
     AsyncTransactionProducer,
     LocalTransactionState,

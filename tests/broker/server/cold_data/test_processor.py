@@ -6,7 +6,7 @@ import pytest
 
 from broker.common.subscription import build_subscription
 from broker.remoting.protocol.codes import RequestCode, ResponseCode
-from broker.server.clients import ClientChannel, ConsumerProfile
+from broker.server.client.clients import ClientChannel, ConsumerProfile
 
 SET, REMOVE = (
     RequestCode.UPDATE_COLD_DATA_FLOW_CTR_CONFIG,

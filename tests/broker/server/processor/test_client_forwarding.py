@@ -6,7 +6,7 @@ from broker.common.subscription import build_subscription
 from broker.errors import RemoteProtocolError, RequestTimeoutError, SendRequestError
 from broker.remoting.protocol.codes import RequestCode, ResponseCode
 from broker.remoting.protocol.command import RemotingCommand
-from broker.server.clients import ClientChannel, ConsumerProfile
+from broker.server.client.clients import ClientChannel, ConsumerProfile
 
 
 @pytest.fixture

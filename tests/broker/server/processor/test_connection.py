@@ -3,7 +3,7 @@
 from broker.common.subscription import build_subscription
 from broker.remoting.protocol.body import connection as bodies
 from broker.remoting.protocol.codes import RequestCode, ResponseCode
-from broker.server.clients import ClientChannel, ConsumerProfile
+from broker.server.client.clients import ClientChannel, ConsumerProfile
 
 
 def test_consumer_connections(desk) -> None:

@@ -12,8 +12,8 @@ from broker.message.properties import encode_properties
 from broker.remoting.protocol.codes import RequestCode, ResponseCode
 from broker.remoting.protocol.command import request
 from broker.server import slices
-from broker.server.clients import ClientChannel, ConsumerProfile
-from broker.server.long_polling import SUSPENDED_PULL_BYTES
+from broker.server.client.clients import ClientChannel, ConsumerProfile
+from broker.server.longpolling.long_polling import SUSPENDED_PULL_BYTES
 from broker.server.processor import pull
 from broker.store.results import MessageExtBrokerInner
 

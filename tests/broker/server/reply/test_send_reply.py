@@ -6,7 +6,7 @@ from broker.errors import RemoteProtocolError, RequestTimeoutError, SendRequestE
 from broker.message.properties import decode_properties, encode_properties
 from broker.remoting.protocol.codes import RequestCode, ResponseCode
 from broker.remoting.protocol.command import RemotingCommand
-from broker.server.clients import ClientChannel
+from broker.server.client.clients import ClientChannel
 
 REPLY_TOPIC = "DefaultCluster_REPLY_TOPIC"
 V2 = RequestCode.SEND_REPLY_MESSAGE_V2

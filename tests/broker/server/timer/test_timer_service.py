@@ -8,7 +8,7 @@ import pytest
 
 from broker.common.clock import SystemClock
 from broker.errors import DiskFullError
-from broker.server.table_writer import run_in_place
+from broker.server.tables.table_writer import run_in_place
 from broker.server.timer.timer_service import Rate, TimerService
 from broker.store.config import MessageStoreConfig
 from broker.store.message_store import MessageStore

@@ -14,7 +14,7 @@ from broker.message.message import MessageExt
 from broker.message.record import decode_record
 from broker.remoting.protocol.codes import RequestCode
 from broker.remoting.protocol.command import RemotingCommand
-from broker.server.clients import ClientChannel
+from broker.server.client.clients import ClientChannel
 from broker.server.transaction.check_round import CheckRound
 from broker.server.transaction.check_service import TransactionalMessageCheckService
 

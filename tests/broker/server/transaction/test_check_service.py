@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from broker.remoting.protocol.header.transaction import EndTransactionRequestHeader
-from broker.server.deadline_timer import DeadlineTimer
+from broker.server.longpolling.deadline_timer import DeadlineTimer
 from broker.server.transaction import check_service
 
 

@@ -1,103 +1,48 @@
-"""An index file behind a power cut: the proven prefix stays, everything else follows from it."""
+"""IndexRepairer: after a power cut each index file is cut to its valid prefix and completed."""
 
 import pytest
 
-from broker.store.index.index_file import IndexFile
-from broker.store.recovery.index_repairer import IndexValidator
+from broker.store.format.indexfile import ENTRY_SIZE, entry_position
 
-ENTRY = 20
-SLOTS = 20
-ENTRIES_AT = 40 + SLOTS * 4
+KEYS = 20
 
 
 @pytest.fixture
-def store(stores, inner):
-    """One index file of 40 entries for 20 messages with two keys each."""
+def index_path(stores, inner):
+    """The index file of a store that lost its power: the abort file has no boot ID."""
     store = stores.start()
-    for number in range(20):
-        stores.clock.advance(1500)
-        keys = {"UNIQ_KEY": f"U{number}", "KEYS": f"k{number % 7}"}
-        store.put_message(inner(body=b"%03d" % number, properties=keys))
-    yield store
-    # Tests leave damage behind, which the check of every closed store would find.
-    store.index.drop_from(0)
-
-
-@pytest.fixture
-def index(store) -> IndexFile:
-    return store.index.files[0]
-
-
-@pytest.fixture
-def proof(store):
-    return IndexValidator(store.log, store.reput)
-
-
-def damage(index, number, data=bytes(ENTRY), at=0):
-    start = ENTRIES_AT + number * ENTRY + at
-    index.file.mapping[start : start + len(data)] = data
-
-
-def content(index):
-    return bytes(index.file.mapping[: ENTRIES_AT + index.count * ENTRY])
-
-
-def test_a_whole_file_is_proven_to_its_end(proof, index):
-    assert proof.proven(index) == index.count == 41
-
-
-@pytest.mark.parametrize("number", [1, 2, 17, 30, 40])
-def test_entries_end_at_the_first_that_is_not_proven(proof, index, number):
-    damage(index, number)
-    # A message counts with both of its keys or not at all.
-    assert proof.proven(index) == number - (number - 1) % 2
-
-
-@pytest.mark.parametrize(("at", "data"), [(0, b"\0\0\0\1"), (4, b"\1"), (11, b"\7")])
-def test_an_entry_of_another_record_or_key_is_not_proven(proof, index, at, data):
-    damage(index, 21, data, at)
-    assert proof.proven(index) == 21
-
-
-@pytest.mark.parametrize("spoil", ["header", "slots", "links", "seconds"])
-def test_everything_else_is_written_anew(proof, index, spoil):
-    before = content(index)
-    mapping = index.file.mapping
-    if spoil == "header":
-        mapping[:40] = bytes(40)
-        index.count, index.begin_timestamp, index.end_timestamp = 1, 0, 0
-    elif spoil == "slots":
-        mapping[40:ENTRIES_AT] = bytes([0, 0, 1, 7]) * SLOTS
-    else:
-        for number in range(2, 41):
-            damage(index, number, bytes(4), 12 if spoil == "seconds" else 16)
-    proof.restore(index, proof.proven(index))
-    assert content(index) == before
-
-
-def test_a_cut_file_finds_what_it_keeps_and_goes_on(proof, store, index, inner):
-    damage(index, 31, bytes(ENTRY * 10))
-    kept = proof.proven(index)
-    assert kept == 31
-    proof.restore(index, kept)
-    assert index.end_physical_offset == store.queue_table.find("TopicA", 0).unit(14)[0]
-    for number in range(20):
-        found = store.query_message("TopicA", f"U{number}", 9, 0, 1 << 62)
-        assert len(found.buffers) == (number < 15)
-    store.put_message(inner(body=b"new", properties={"UNIQ_KEY": "new"}))
-    assert len(store.query_message("TopicA", "new", 9, 0, 1 << 62).buffers) == 1
-
-
-def test_entries_of_records_that_are_gone_cannot_be_judged_and_stay(proof, store, index):
+    for number in range(KEYS):
+        store.put_message(inner(properties={"KEYS": f"k{number}"}))
     store.flush()
-    store.log.files.file_size = 4096
-    first = index.file.mapping[ENTRIES_AT + ENTRY + 4 : ENTRIES_AT + ENTRY + 12]
-    assert int.from_bytes(first, "big") == 0
-    damage(index, 1, b"\x12\x34\x56\x78")
-    assert proof.proven(index) == 1
-    store.log.files.files[0].start += 4096  # as if the log began behind all of them
-    try:
-        assert proof.proven(index) > 1
-    finally:
-        store.log.files.files[0].start -= 4096
-        proof.restore(index, 1 + 40)
+    path = stores.root / "index" / store.index.files[0].name
+    stores.close(store)
+    (stores.root / "abort").write_bytes(b"")
+    return path
+
+
+def corrupt(path, number):
+    data = bytearray(path.read_bytes())
+    data[entry_position(number, 20)] ^= 0x40
+    path.write_bytes(data)
+
+
+@pytest.mark.parametrize("number", [1, 2, 11, KEYS])
+def test_entries_from_the_first_invalid_one_on_are_rebuilt(stores, index_path, number):
+    before = index_path.read_bytes()
+    corrupt(index_path, number)
+    store = stores.start()
+    for key in range(KEYS):
+        assert len(store.query_message("TopicA", f"k{key}", 9, 0, 1 << 62).buffers) == 1
+    notes = [note for note in store.report.notes if index_path.name in note]
+    assert ([f"{number - 1} valid entries" in note for note in notes] == [True]) or number == 1
+    stores.close(store)
+    if number > 1:
+        end = entry_position(KEYS, 20) + ENTRY_SIZE
+        assert index_path.read_bytes()[40:end] == before[40:end]
+
+
+def test_an_index_without_a_valid_entry_is_removed_and_rebuilt(stores, index_path):
+    corrupt(index_path, 1)
+    store = stores.start()
+    assert store.report.removed_files == [str(index_path)]
+    assert len(store.index.files) == 1

@@ -12,8 +12,7 @@ from broker.store.recovery.log_scan import LogScan
 
 pytest.importorskip("numba", reason="the column lane needs the extra 'fast'")
 
-from broker.store.index import vectorized as index_columns
-from broker.store.recovery import vectorized_dispatcher as vectorized_dispatcher
+from broker.store.recovery import vectorized_dispatcher, vectorized_index
 
 PREPARED, COMMIT, ROLLBACK = 4, 8, 12
 TOPICS = ["TopicA", "TopicB", "%RETRY%group", SCHEDULE_TOPIC, "Größe"]
@@ -106,7 +105,7 @@ def test_both_ways_leave_the_same(
     stores, inner, tmp_path, rng: random.Random, monkeypatch, lose, rows: int
 ):
     monkeypatch.setattr(vectorized_dispatcher, "ROWS", rows)
-    monkeypatch.setattr(index_columns, "ROWS", rows)
+    monkeypatch.setattr(vectorized_index, "ROWS", rows)
     config = stores.config(mapped_file_size_commit_log=16_384)
     store = stores.start(config)
     fill(store, stores, rng, inner, 400)

@@ -2,12 +2,12 @@
 
 import pytest
 
-from broker.client.caller import Reply
 from broker.message.message import MessageExt
 from broker.message.properties import encode_properties
 from broker.message.record import MAGIC_V1, body_crc, encode_record
 from broker.remoting.protocol.codes import RequestCode
 from broker.remoting.protocol.command import request, response
+from broker.remoting.rpc.caller import Reply
 from mqadmin.admin.message.index import (
     INDEX_BATCH,
     UNIQUE_BATCH,

@@ -2,9 +2,9 @@
 
 import pytest
 
-from broker.client.pull_consumer import PullConsumer
 from broker.common.message_queue import MessageQueue
 from broker.errors import ClientError
+from broker.remoting.rpc.pull_consumer import PullConsumer
 from mqadmin.admin.message.read import Reader, chosen_queues, oldest_store_time, time_ranges
 
 

@@ -2,10 +2,10 @@
 
 import pytest
 
-from broker.client.pull_consumer import PullConsumer
 from broker.common.message_queue import MessageQueue
 from broker.errors import ConnectError
 from broker.remoting.protocol.codes import RequestCode
+from broker.remoting.rpc.pull_consumer import PullConsumer
 from mqadmin.admin.message.tail import RETRY_AFTER_MS, Follower, TailQuestion, tail
 
 

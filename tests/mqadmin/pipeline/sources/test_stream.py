@@ -328,11 +328,11 @@ def test_spark_follows_a_broker_over_restarts_rolls_and_cleaning(
     spark: Any, embedded: Any, tmp_path: Path
 ) -> None:
     """Each message acknowledged to a producer is returned once, while old files are removed."""
-    from broker.client.caller import Caller
-    from broker.client.producer import Producer
     from broker.message.message import Message
     from broker.remoting.blocking import BlockingClient
     from broker.remoting.protocol.codes import RequestCode
+    from broker.remoting.rpc.caller import Caller
+    from broker.remoting.rpc.producer import Producer
 
     log = tmp_path / "store" / "commitlog"
     caller = Caller([embedded.namesrv_address], BlockingClient(timeout_ms=30_000))

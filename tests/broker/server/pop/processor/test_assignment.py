@@ -10,7 +10,7 @@ from broker.remoting.protocol.body.lock import (
     SetMessageRequestModeRequestBody,
 )
 from broker.remoting.protocol.codes import RequestCode, ResponseCode
-from broker.server.clients import ClientChannel, ConsumerProfile
+from broker.server.client.clients import ClientChannel, ConsumerProfile
 
 
 def online(desk, *client_ids) -> None:

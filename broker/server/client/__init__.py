@@ -1,0 +1,1 @@
+"""Connected clients: producers and consumers, notifications to them, queue locks."""

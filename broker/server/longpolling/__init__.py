@@ -1,0 +1,1 @@
+"""Long polling: suspended pulls and the timer of their deadlines."""

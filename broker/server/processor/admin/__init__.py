@@ -1,0 +1,1 @@
+"""Administration requests: topics, groups, settings, runtime, statistics, resets."""

@@ -1,0 +1,1 @@
+"""Send requests: single messages, batches, send-back, and their responses."""

@@ -1,0 +1,1 @@
+"""Tables kept in configuration files: topics, groups, consumer offsets, and their writing."""

@@ -1,0 +1,289 @@
+"""The broker's tables in ``config/``: read at start, written after changes.
+
+Topics and groups are written after every change, many changes at a time (:class:`TableWriter`);
+offsets are written on a timer. Each file keeps its format (4.9 or 5.x) and its unknown fields.
+
+**Source:** RocketMQ ConfigManager#load, #persist.
+"""
+
+import logging
+import os
+from collections.abc import Callable
+from typing import TYPE_CHECKING, TypeVar
+
+import msgspec
+
+from broker.common.topic import TopicConfig, is_lmq_topic
+from broker.errors import ConfigError, RocketMQError, StoreError
+from broker.server.tables.subscription_group import GroupEntry
+from broker.server.tables.table_writer import (
+    CallSoon,
+    Job,
+    RunJob,
+    TableWriter,
+    run_at_once,
+    run_in_place,
+)
+from broker.store.config_file import ConfigFile
+from broker.store.format import config as files
+from broker.store.logfile.disk import Disk
+
+if TYPE_CHECKING:
+    from broker.server.context import BrokerContext
+
+log = logging.getLogger("broker.server")
+
+Content = TypeVar("Content")
+
+
+class ConfigStore:
+    """The four files of this role, in the ``config`` directory of the store.
+
+    With LMQ enabled, consumer offsets are in lmqConsumerOffset.json. If that file does not exist
+    yet, they are read from consumerOffset.json, and the first write creates it.
+
+    **Source:** RocketMQ LmqConsumerOffsetManager.
+    """
+
+    def __init__(
+        self,
+        root: str,
+        disk: Disk,
+        *,
+        lmq_enabled: bool = False,
+        soon: CallSoon = run_at_once,
+        run: RunJob = run_in_place,
+    ) -> None:
+        folder = os.path.join(root, "config")
+        self._lmq_enabled = lmq_enabled
+        self._topics = ConfigFile(os.path.join(folder, files.TOPICS), disk)
+        self._groups = ConfigFile(os.path.join(folder, files.SUBSCRIPTION_GROUP), disk)
+        self._plain_offsets = ConfigFile(os.path.join(folder, files.CONSUMER_OFFSET), disk)
+        self._lmq_offsets = ConfigFile(os.path.join(folder, files.LMQ_CONSUMER_OFFSET), disk)
+        self._offsets = self._lmq_offsets if lmq_enabled else self._plain_offsets
+        self._delays = ConfigFile(os.path.join(folder, files.DELAY_OFFSET), disk)
+        self._filters = ConfigFile(os.path.join(folder, files.CONSUMER_FILTER), disk)
+        self._topics_seen = files.TopicsFile()
+        self._groups_seen = files.SubscriptionGroupFile()
+        self._offsets_seen = files.ConsumerOffsetFile()
+        self._delays_seen = files.DelayOffsetFile()
+        self._call_soon = soon
+        self._run = run
+
+    def load(self, context: "BrokerContext") -> None:
+        """Fill the tables and write them from now on whenever they change.
+
+        ConfigError when a file and its backup are both unreadable.
+        """
+        topics = _load(self._topics, files.decode_topics)
+        if topics is not None:
+            self._topics_seen = topics
+            context.topics.load(topics.topics, topics.data_version)
+        groups = _load(self._groups, files.decode_subscription_group)
+        if groups is not None:
+            self._groups_seen = groups
+            context.groups.load(groups.groups, groups.forbidden, groups.data_version)
+        offsets = _load(self._offsets, files.decode_consumer_offset)
+        if offsets is None and self._lmq_enabled:
+            offsets = _load(self._plain_offsets, files.decode_consumer_offset)
+        if offsets is not None:
+            self._offsets_seen = offsets
+            light = {key: {0: offset} for key, offset in (offsets.lmq_offsets or {}).items()}
+            context.offsets.load({**offsets.offsets, **light}, offsets.data_version)
+        filters = _load(self._filters, _decode_filters)
+        if filters is not None:
+            context.filters.load(filters)
+        self.attach(context)
+
+    def attach(self, context: "BrokerContext") -> None:
+        """Write the tables of ``context`` from now on whenever they change."""
+        topics = context.topics.writer = TableWriter[TopicConfig | None](
+            lambda: self._topics_job(context),
+            context.topics.restore,
+            lambda error: log.error("%s: not written: %s", self._topics.path, error),
+            soon=self._call_soon,
+            run=self._run,
+        )
+        groups = context.groups.writer = TableWriter[GroupEntry](
+            lambda: self._groups_job(context),
+            context.groups.restore,
+            lambda error: log.error("%s: not written: %s", self._groups.path, error),
+            soon=self._call_soon,
+            run=self._run,
+        )
+        # Loaded from the backup: write the file again, even without a change.
+        if self._topics.backup_counts:
+            topics.changed({})
+        if self._groups.backup_counts:
+            groups.changed({})
+
+    def check(self) -> None:
+        """Check that all files are readable, before any other file of the store is opened.
+
+        ConfigError or StoreError for the first unreadable file.
+        """
+        _load(self._topics, files.decode_topics, tell=False)
+        _load(self._groups, files.decode_subscription_group, tell=False)
+        _load(self._offsets, files.decode_consumer_offset, tell=False)
+        _load(self._delays, files.decode_delay_offset, tell=False)
+        _load(self._filters, _decode_filters, tell=False)
+
+    def load_delays(self, context: "BrokerContext") -> None:
+        """Fill the delay offsets; called after the store is open, because its queues bound them."""
+        delays = _load(self._delays, files.decode_delay_offset)
+        if delays is not None and context.delays is not None:
+            self._delays_seen = delays
+            context.delays.load(delays.offsets, delays.data_version)
+
+    def _topics_job(self, context: "BrokerContext") -> Job:
+        table = context.topics
+        content = msgspec.structs.replace(
+            self._topics_seen, data_version=table.data_version.to_file(), topics=dict(table.configs)
+        )
+        return lambda: self._topics.persist(files.encode_topics(content))
+
+    def _groups_job(self, context: "BrokerContext") -> Job:
+        table = context.groups
+        content = msgspec.structs.replace(
+            self._groups_seen,
+            data_version=table.data_version.to_file(),
+            groups=dict(table.configs),
+            forbidden={group: dict(topics) for group, topics in table.forbidden.items()},
+        )
+        return lambda: self._groups.persist(files.encode_subscription_group(content))
+
+    def save_progress(self, context: "BrokerContext") -> bool:
+        """Write consumerOffset.json and delayOffset.json if they changed; True if any did."""
+        job = self.snapshot_progress(context)
+        if job is None:
+            return False
+        job()
+        return True
+
+    def snapshot_progress(
+        self, context: "BrokerContext", *, offsets: bool = True, delays: bool = True
+    ) -> Job | None:
+        """Return the job of :meth:`save_progress` for another thread; None if nothing changed.
+
+        Encoding and syncing a large offset table would block the event loop too long, so the job
+        works on a copy. The caller must not run two jobs at once. The job first flushes the log up
+        to its end at this call (:class:`FlushBarrier`). If the job fails, its tables are marked as
+        changed again.
+        """
+        tables = (
+            context.offsets if offsets else None,
+            context.delays if delays else None,
+            context.filters if offsets else None,
+        )
+        changed = [table for table in tables if table is not None and table.changed]
+        jobs = [
+            self._offsets_job(context) if offsets else None,
+            self._delays_job(context) if delays else None,
+            self._filters_job(context) if offsets else None,
+        ]
+        if not changed:
+            return None
+        write = context.store.flush_barrier.before(
+            lambda: [job() for job in jobs if job is not None]
+        )
+
+        def run() -> None:
+            try:
+                write()
+            except BaseException:
+                for table in changed:
+                    table.changed = True
+                raise
+
+        return run
+
+    def _offsets_job(self, context: "BrokerContext") -> Job | None:
+        offsets = context.offsets
+        if not offsets.changed:
+            return None
+        offsets.changed = False
+        seen = self._offsets_seen
+        table, light = offsets.snapshot(), seen.lmq_offsets
+        if self._lmq_enabled:
+            light = {
+                key: table.pop(key).get(0, 0)
+                for key in list(table)
+                if is_lmq_topic(files.split_topic_group(key)[1])
+            }
+        content = msgspec.structs.replace(
+            seen,
+            data_version=None if seen.data_version is None else offsets.data_version.to_file(),
+            offsets=table,
+            group_topics=None,
+            lmq_offsets=light,
+        )
+        return lambda: self._offsets.persist(files.encode_consumer_offset(content))
+
+    def _delays_job(self, context: "BrokerContext") -> Job | None:
+        delays = context.delays
+        if delays is None or not delays.changed:
+            return None
+        delays.changed = False
+        seen = self._delays_seen
+        content = msgspec.structs.replace(
+            seen,
+            data_version=None if seen.data_version is None else delays.data_version.to_file(),
+            offsets=dict(delays.offsets),
+            compact=False,
+        )
+        return lambda: self._delays.persist(files.encode_delay_offset(content))
+
+    def _filters_job(self, context: "BrokerContext") -> Job | None:
+        filters = context.filters
+        if not filters.changed:
+            return None
+        content = filters.to_file()
+        filters.changed = False
+        return lambda: self._filters.persist(files.encode_config(content))
+
+
+def _decode_filters(text: str) -> files.ConfigFile:
+    return files.decode_config(files.CONSUMER_FILTER, text)
+
+
+def _load(
+    file: ConfigFile, decode: Callable[[str], Content], *, tell: bool = True
+) -> Content | None:
+    """Return the decoded file, else its backup, None if neither exists; log the use of the backup.
+
+    ConfigError when neither can be decoded, StoreError when a file cannot be read.
+    """
+    try:
+        text = file.load()
+        if not text.strip():
+            return None
+        try:
+            content, reason = decode(text), "is missing or empty"
+        except RocketMQError as error:
+            backup = "" if file.backup_counts else file.load_backup()
+            content, reason = _decode_backup(file, backup, decode, error), error.message
+            file.backup_counts = True
+    except OSError as error:
+        raise StoreError(
+            f"{file.path}: {error.strerror or error}",
+            "see to the disk; nothing was changed",
+            path=file.path,
+        ) from error
+    if file.backup_counts and tell:
+        log.warning("%s: %s: %s is used", file.path, reason, file.backup_path)
+    return content
+
+
+def _decode_backup(
+    file: ConfigFile, backup: str, decode: Callable[[str], Content], error: RocketMQError
+) -> Content:
+    if backup.strip():
+        try:
+            return decode(backup)
+        except RocketMQError:
+            pass
+    raise ConfigError(
+        f"{file.path}: {error.message}",
+        "neither the file nor its .bak can be read; repair one, or see what `mqadmin store repair`"
+        " can restore",
+    ) from error

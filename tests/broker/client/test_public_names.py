@@ -1,0 +1,40 @@
+"""The public names: complete, and their documented examples run."""
+
+import doctest
+import importlib
+import pkgutil
+from collections.abc import Iterator
+
+import pytest
+
+import broker.client
+from broker.server.standalone import BlockingEmbeddedBroker
+
+
+@pytest.fixture(scope="module")
+def namesrv(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    with BlockingEmbeddedBroker(str(tmp_path_factory.mktemp("store"))) as both:
+        yield both.namesrv_address
+
+
+def test_every_public_name_exists_and_has_a_docstring() -> None:
+    names = broker.client.__all__
+    assert sorted(names) == names
+    for name in names:
+        assert getattr(broker.client, name).__doc__, name
+
+
+def modules() -> list[str]:
+    found = pkgutil.walk_packages(broker.client.__path__, "broker.client.")
+    return ["broker.client", *sorted(one.name for one in found)]
+
+
+@pytest.mark.parametrize("name", modules())
+def test_examples_in_docstrings_run(name: str, request: pytest.FixtureRequest) -> None:
+    module = importlib.import_module(name)
+    tests = [one for one in doctest.DocTestFinder().find(module) if one.examples]
+    for test in tests:
+        if any("namesrv" in example.source for example in test.examples):
+            test.globs["namesrv"] = request.getfixturevalue("namesrv")
+        result = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS).run(test)
+        assert result.failed == 0, test.name

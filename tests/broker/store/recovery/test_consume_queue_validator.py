@@ -1,0 +1,56 @@
+"""ConsumeQueueValidator: which queues the manifest expects, and which units the log confirms."""
+
+import json
+
+import pytest
+
+MANIFEST = "queueEnds.json"
+
+
+@pytest.fixture
+def stopped(stores, inner):
+    """A cleanly stopped store with two queues of three messages."""
+    store = stores.start()
+    for number in range(6):
+        store.put_message(inner(queue_id=number % 2, body=b"%d" % number))
+    stores.close(store)
+    return stores
+
+
+def expect(stores, **queues):
+    path = stores.root / MANIFEST
+    content = json.loads(path.read_text())
+    content["queues"]["TopicA"] |= queues
+    path.write_text(json.dumps(content))
+
+
+def test_a_store_that_matches_its_manifest_is_not_scanned(stopped):
+    store = stopped.start()
+    assert store.report.scanned_bytes == 0
+    assert store.report.notes == []
+
+
+def test_a_queue_shorter_than_its_manifest_makes_the_whole_log_be_read(stopped):
+    expect(stopped, **{"1": 4})
+    store = stopped.start()
+    assert any("consumequeue/TopicA/1: ends at 3, expected 4" in n for n in store.report.notes)
+    assert store.report.scanned_from == 0
+    assert store.report.scanned_bytes > 0
+    assert store.get_max_offset("TopicA", 1) == 3
+
+
+def test_units_past_the_end_that_the_log_does_not_confirm_are_removed(stopped, inner):
+    """After a power cut units may be on the disk whose records are not."""
+    store = stopped.start()
+    last = store.put_message(inner(queue_id=0, body=b"lost"))
+    root = stopped.root
+    stopped.close(store)
+    log = root / "commitlog" / f"{0:020d}"
+    data = bytearray(log.read_bytes())
+    data[last.physical_offset : last.physical_end] = bytes(last.store_size)
+    log.write_bytes(data)
+    (root / MANIFEST).unlink()
+    (root / "abort").write_bytes(b"")
+    store = stopped.start()
+    assert store.get_max_offset("TopicA", 0) == 3
+    assert store.put_message(inner(queue_id=0)).queue_offset == 3
