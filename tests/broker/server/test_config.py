@@ -8,7 +8,7 @@ from broker.server.config import SETTINGS, BrokerConfig, lane_limits
 
 # One value per setting that is not its default: none may be untested.
 EXAMPLES = {
-    "defaultMessageRequestMode": "other",
+    "defaultMessageRequestMode": "POP",
     "defaultPopShareQueueNum": "0",
     "serverLoadBalancerEnable": "false",
     "enablePopBufferMerge": "true",
@@ -66,6 +66,8 @@ EXAMPLES = {
     "registerBrokerTimeoutMills": "6000",
     "forceRegister": "false",
     "flushConsumerOffsetInterval": "1000",
+    "enablePopMessageThreshold": "true",
+    "retrieveMessageFromPopRetryTopicV1": "false",
     "channelExpiredTimeout": "60000",
     "serverChannelMaxIdleTimeSeconds": "60",
     "sendThreadPoolQueueCapacity": "5",
