@@ -8,8 +8,6 @@ from broker.server.config import SETTINGS, BrokerConfig
 
 # One value per setting that is not its default: none may be untested.
 EXAMPLES = {
-<<<<<<< HEAD
-=======
     "defaultMessageRequestMode": "POP",
     "defaultPopShareQueueNum": "0",
     "serverLoadBalancerEnable": "false",
@@ -28,7 +26,6 @@ EXAMPLES = {
     "initPopOffsetByCheckMsgInMem": "false",
     "reviveQueueNum": "9",
     "skipWhenCKRePutReachMaxTimes": "true",
->>>>>>> w/pop
     "brokerName": "b-1",
     "brokerClusterName": "C",
     "brokerIP1": "10.0.0.1",
@@ -69,8 +66,6 @@ EXAMPLES = {
     "registerBrokerTimeoutMills": "6000",
     "forceRegister": "false",
     "flushConsumerOffsetInterval": "1000",
-    "enablePopMessageThreshold": "true",
-    "retrieveMessageFromPopRetryTopicV1": "false",
     "channelExpiredTimeout": "60000",
     "serverChannelMaxIdleTimeSeconds": "60",
     "sendThreadPoolQueueCapacity": "5",
