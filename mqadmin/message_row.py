@@ -130,6 +130,11 @@ class TransactionRow(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     physical_offset: int
     offset_msg_id: str
 
+    def matches(self, text: str) -> bool:
+        """Return whether ``text`` is the uniqKey or the offsetMsgId in either case, or a key."""
+        wanted = text.upper()
+        return wanted in (self.offset_msg_id, (self.uniq_key or "").upper()) or text in self.keys
+
 
 def transaction_row(
     message: MessageExt, broker_name: str | None, state: str, now_ms: int

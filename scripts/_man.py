@@ -10,6 +10,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+from _man_client import client_sections
 from _man_text import (
     CLUSTER_EXAMPLE,
     EXIT_STATUSES,
@@ -381,6 +382,15 @@ def store_page() -> Iterator[str]:
     yield from (".SH SEE ALSO", "mqadmin(1), mqbroker(8)")
 
 
+def client_page() -> Iterator[str]:
+    """rocketmq-client(7)."""
+    yield from head("rocketmq-client", 7, "rocketmq-client", "produce and consume from Python")
+    yield ".SH DESCRIPTION"
+    yield from prose("client")
+    yield from client_sections(roff)
+    yield from (".SH SEE ALSO", "mqadmin(1), mqbroker(8)")
+
+
 PAGES = {
     "mqadmin.1": mqadmin_page,
     "mqadmin-store.1": mqadmin_store_page,
@@ -390,6 +400,7 @@ PAGES = {
     "mqnamesrv.8": mqnamesrv_page,
     "broker.conf.5": broker_conf_page,
     "rocketmq-store.5": store_page,
+    "rocketmq-client.7": client_page,
 }
 
 

@@ -20,6 +20,19 @@ EXIT_STATUSES = [
 ]
 
 PROSE = {
+    "client": """
+    The package broker.client produces to and consumes from RocketMQ 4.9 and 5.x over the remoting
+    protocol. Each client exists twice: asynchronous for asyncio and uvloop (AsyncProducer), and
+    blocking (Producer), which runs on an event loop in a thread of the process.
+
+    A message counts as consumed after its listener has returned success; the committed offset is
+    the first unfinished one, so that a crash delivers messages again and never loses one. Sends are
+    repeated on other brokers within their timeout. Messages and bytes in flight are bounded.
+
+    Brokers that fail or answer slowly are avoided if send_latency_enable is set; print the
+    attribute faults of a producer to see the table. Metrics for Prometheus are in
+    broker.client.hooks.metrics, message trace is the class MessageTrace.
+    """,
     "output": """
     Data goes to stdout, everything else to stderr. Tables are formatted for reading; if stdout is
     not a terminal, no cell is truncated and no column is dropped. A dash means that a value is

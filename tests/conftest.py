@@ -44,7 +44,7 @@ def pytest_configure_node(node: object) -> None:
 
 @pytest.fixture
 def rng(request: pytest.FixtureRequest) -> random.Random:
-    """A generator of its own for each test; the seed shows in the output of a failing one."""
+    """A generator per test; the seed is in the output of a failing one."""
     seed = request.config.getoption("--seed")
     print(f"replay with --seed {seed}")
     return random.Random(f"{seed}:{request.node.nodeid}")

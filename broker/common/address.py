@@ -19,8 +19,8 @@ IPV6_HOST_SIZE = 20
 def parse_address(text: str) -> tuple[str, int]:
     """Split ``host:port`` or ``[v6]:port`` into host and port.
 
-    A leading ``/`` (Java prints ``/1.2.3.4:567``) is removed. Raises LocalProtocolError if there
-    is no port, the port is not 0..65535, or an IPv6 host has no brackets.
+    A leading ``/`` (Java prints ``/1.2.3.4:567``) is removed. Raises LocalProtocolError if the
+    port is missing or not 0..65535, or if an IPv6 host has no brackets.
     """
     stripped = text.strip().lstrip("/")
     host, colon, port_text = stripped.rpartition(":")

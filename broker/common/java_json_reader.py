@@ -75,10 +75,10 @@ class _Reader:
         self.text = text
         self.position = 0
 
-    def error(self, what: str) -> RemoteProtocolError:
+    def error(self, cause: str) -> RemoteProtocolError:
         near = self.text[self.position : self.position + 20]
         return RemoteProtocolError(
-            f"JSON: {what} at position {self.position}, near {near!r}", position=self.position
+            f"JSON: {cause} at position {self.position}, near {near!r}", position=self.position
         )
 
     def blank(self) -> str:

@@ -1,7 +1,8 @@
 """Make text from external sources safe to print: one line, no terminal controls.
 
 The C0 and C1 controls, DEL, the bidirectional controls, the line and paragraph separators, and
-lone surrogates are escaped. All other characters are unchanged, including other scripts and emoji.
+unpaired surrogates are escaped. All other characters, including other scripts and emoji, are
+unchanged.
 """
 
 import re
@@ -11,7 +12,7 @@ _CONTROLS = re.compile(
     "\x00-\x1f\x7f-\x9f"  # C0 (ESC, newline), DEL, C1 (U+009B starts a terminal sequence)
     "\u061c\u200e\u200f\u202a-\u202e\u2066-\u206f"  # bidirectional and deprecated format controls
     "\u2028\u2029"  # line and paragraph separator
-    "\ud800-\udfff"  # lone surrogate: not encodable as UTF-8
+    "\ud800-\udfff"  # unpaired surrogate: not encodable as UTF-8
     "]"
 )
 _SHORT = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}

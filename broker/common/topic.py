@@ -84,13 +84,11 @@ def parse_perm(text: str) -> int:
     word = text.strip().lower()
     if word.isascii() and word.isdigit() and len(word) < 4 and int(word) <= 7:
         return int(word)
-    letters = word.replace("-", "")
-    if word and set(letters) <= set("rwx") and len(set(letters)) == len(letters):
+    flags = word.replace("-", "")
+    if word and set(flags) <= set("rwx") and len(set(flags)) == len(flags):
         bits = {"r": PERM_READ, "w": PERM_WRITE, "x": PERM_INHERIT}
-        return sum(bits[letter] for letter in letters)
-    raise ConfigError(
-        f"not a permission: {text!r:.40}", "use 2 (write), 4 (read), 6, or letters as rw, r, w"
-    )
+        return sum(bits[flag] for flag in flags)
+    raise ConfigError(f"not a permission: {text!r:.40}", "use 2 (write), 4 (read), 6, or rw, r, w")
 
 
 def is_readable(perm: int) -> bool:
@@ -199,7 +197,7 @@ def illegal_name_character(name: str) -> str | None:
 def check_topic_name(topic: str) -> str | None:
     """Return why ``topic`` is not a valid topic name, None if it is valid.
 
-    Length 1..127, retry and DLQ topics up to 255; letters, digits and ``% | - _``.
+    Length 1..127, retry and DLQ topics up to 255; ASCII letters, digits and ``% | - _``.
 
     **Source:** RocketMQ TopicValidator#validateTopic (5.3.3 and later lengths).
     """

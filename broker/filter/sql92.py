@@ -140,11 +140,11 @@ class _Parser:
         self.token = ""
         self.advance()
 
-    def error(self, what: str, position: int | None = None) -> RemoteProtocolError:
+    def error(self, cause: str, position: int | None = None) -> RemoteProtocolError:
         at = self.position if position is None else position
         near = self.text[at : at + 20]
         return RemoteProtocolError(
-            f"SQL92 expression: {what} at position {at}, near {near!r}", position=at
+            f"SQL92 expression: {cause} at position {at}, near {near!r}", position=at
         )
 
     def advance(self) -> None:

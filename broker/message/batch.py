@@ -90,8 +90,8 @@ def scan_batch(body: bytes | memoryview) -> Iterator[BatchItem]:
         position = item_end
 
 
-def _broken(position: int, what: str) -> RemoteProtocolError:
-    return RemoteProtocolError(f"batch item, byte {position}, {what}", position=position)
+def _broken(position: int, cause: str) -> RemoteProtocolError:
+    return RemoteProtocolError(f"batch item, byte {position}, {cause}", position=position)
 
 
 def unwrap_inner_batch(record: MessageExt) -> list[MessageExt]:

@@ -30,13 +30,13 @@ def offset_msg_id(host: str | bytes, physical_offset: int) -> str:
     return (raw + physical_offset.to_bytes(8, "big", signed=True)).hex().upper()
 
 
-def _id_bytes(text: str, what: str) -> bytes:
+def _id_bytes(text: str, kind: str) -> bytes:
     if len(text) in (2 * _IPV4_ID_SIZE, 2 * _IPV6_ID_SIZE) and text.isalnum():
         try:
             return bytes.fromhex(text)
         except ValueError:
             pass
-    raise RemoteProtocolError(f"not {what}: {text!r:.80}", "an id has 32 or 56 hexadecimal digits")
+    raise RemoteProtocolError(f"not {kind}: {text!r:.80}", "an id has 32 or 56 hexadecimal digits")
 
 
 def parse_offset_msg_id(text: str) -> tuple[str, int, int]:

@@ -31,6 +31,7 @@ RETRY_TOPIC_V2: Final = "2"
 MAX_HANDLE_CHARS: Final = 1024
 LEAST_FIELDS: Final = 7
 _SHOWN_CHARS: Final = 80
+_SHORT_DIGITS: Final = 10
 
 
 class ReceiptHandle(NamedTuple):
@@ -88,6 +89,8 @@ def decode_handle(text: str) -> ReceiptHandle:
 
 
 def _number(text: str, name: str, field: str, *, narrow: bool = False) -> int:
+    if len(field) < _SHORT_DIGITS and field.isascii() and field.isdigit():
+        return int(field)  # almost always; the rules of Java below cost more
     bounds = (INT32_MIN, INT32_MAX) if narrow else ()
     number = parse_number(field, *bounds)
     if number is None:

@@ -183,7 +183,7 @@ def decode_record(
     elif magic == MAGIC_V2:
         topic_length_size = 2
     else:
-        raise _broken(position + 4, f"magicCode: {magic:08X} is no message record")
+        raise _broken(position + 4, f"magicCode: {magic:08X} is not a message record")
     if not fixed_size + topic_length_size + 2 <= total_size <= left:
         raise _broken(position, f"totalSize: {total_size} does not fit, {left} bytes are there")
     body_size = fields[14]
@@ -246,8 +246,8 @@ def _decode_tail(
     return topic, bytes(buffer[topic_end + 2 : end])
 
 
-def _broken(position: int, what: str) -> RemoteProtocolError:
-    return RemoteProtocolError(f"message record, byte {position}, {what}", position=position)
+def _broken(position: int, cause: str) -> RemoteProtocolError:
+    return RemoteProtocolError(f"message record, byte {position}, {cause}", position=position)
 
 
 def peek_properties(record: Buffer, position: int = 0) -> bytes:

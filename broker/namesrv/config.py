@@ -77,18 +77,21 @@ SETTINGS: Final[dict[str, Setting]] = {
     "scan_not_active_broker_interval": Setting(
         "scanNotActiveBrokerInterval",
         "ms",
-        "between looks for silent brokers",
+        "interval of the scan for expired brokers",
         live=True,
         bounds=(100, DAY_MS),
     ),
     "support_acting_master": Setting(
         "supportActingMaster",
         "",
-        "present the lowest slave as master where there is none",
+        "present the lowest slave as master of a group without one",
         live=True,
     ),
     "notify_min_broker_id_changed": Setting(
-        "notifyMinBrokerIdChanged", "", "tell a broker group when its lowest id changes", live=True
+        "notifyMinBrokerIdChanged",
+        "",
+        "notify a broker group of changes of its lowest id",
+        live=True,
     ),
     "order_message_enable": Setting(
         "orderMessageEnable", "", "add the order configuration of a topic to its route", live=True
@@ -106,37 +109,37 @@ SETTINGS: Final[dict[str, Setting]] = {
         "needWaitForService", "", "refuse route queries while starting", live=True
     ),
     "wait_seconds_for_service": Setting(
-        "waitSecondsForService", "s", "how long starting lasts", live=True, bounds=(0, 86_400)
+        "waitSecondsForService", "s", "duration of the start phase", live=True, bounds=(0, 86_400)
     ),
     "delete_topic_with_broker_registration": Setting(
         "deleteTopicWithBrokerRegistration",
         "",
-        "forget topics a registration leaves out",
+        "remove topics that a registration does not contain",
         live=True,
     ),
     "config_black_list": Setting(
-        "configBlackList", "", "keys that cannot be changed from afar, separated by ';'"
+        "configBlackList", "", "keys that requests cannot change, separated by ';'"
     ),
     "client_request_thread_pool_queue_capacity": Setting(
         "clientRequestThreadPoolQueueCapacity",
         "requests",
-        "route queries in work",
+        "limit of queued route queries",
         bounds=(1, 10_000_000),
     ),
     "default_thread_pool_queue_capacity": Setting(
         "defaultThreadPoolQueueCapacity",
         "requests",
-        "other requests in work",
+        "limit of other queued requests",
         bounds=(1, 10_000_000),
     ),
     "server_channel_max_idle_time_seconds": Setting(
         "serverChannelMaxIdleTimeSeconds",
         "s",
-        "close connections idle for so long",
+        "close connections after this idle time",
         bounds=(1, 86_400),
     ),
     "max_connections": Setting(
-        "maxConnections", "connections", "open connections at most", bounds=(1, 10_000_000)
+        "maxConnections", "connections", "maximum of open connections", bounds=(1, 10_000_000)
     ),
     "admin_hosts": Setting(
         "adminHosts",

@@ -53,12 +53,12 @@ class KVConfig:
                 reasons.append(str(error))
                 continue
             if reasons:
-                log.warning("%s: damaged (%s): took the .bak", self.path, reasons[0])
+                log.warning("%s: corrupt (%s): loaded the .bak", self.path, reasons[0])
             return
         if reasons:
             raise StoreError(
-                f"{self.path}: no KV table: {reasons[0]}",
-                "repair it or move it away; its .bak is no better",
+                f"{self.path}: not a KV table: {reasons[0]}",
+                "repair it or move it away; its .bak is invalid too",
                 path=self.path,
             )
 
@@ -73,7 +73,7 @@ class KVConfig:
             )
         table = self.tables.get(namespace, {})
         if key not in table and sum(map(len, self.tables.values())) >= ENTRY_LIMIT:
-            raise ClientError(f"{ENTRY_LIMIT} KV entries are there already, the limit")
+            raise ClientError(f"{ENTRY_LIMIT} KV entries exist, which is the limit")
         before = table.get(key)
         self._replace(namespace, {**table, key: value})
         log.info("kv %s/%s: %r -> %r", namespace, key, before, value)

@@ -382,7 +382,7 @@ class NamesrvProcessor:
         try:
             changes = parse_properties(command.body_bytes().decode("utf-8"))
         except (UnicodeDecodeError, ConfigError) as error:
-            raise RemoteProtocolError(f"the body is no properties text: {error}") from error
+            raise RemoteProtocolError(f"the body is not a properties text: {error}") from error
         log.info("settings changed by %s: %s", connection.remote_address, ", ".join(changes))
         self.settings.update(changes)
         return response(command)

@@ -73,7 +73,7 @@ class RouteInfoManager:
 
     # ---- registration
 
-    def register(self, said: Registration, channel: object) -> RegisterResult | None:
+    def register(self, registration: Registration, channel: object) -> RegisterResult | None:
         """Apply a registration; None if it is refused.
 
         A registration with a single topic from an unregistered broker id is refused: it is an
@@ -82,78 +82,87 @@ class RouteInfoManager:
 
         **Source:** RocketMQ RouteInfoManager#registerBroker
         """
-        group = self.groups.get(said.broker_name)
+        group = self.groups.get(registration.broker_name)
         first = group is None
         if group is None:
-            group = BrokerGroup(said.cluster, said.broker_name)
+            group = BrokerGroup(registration.cluster, registration.broker_name)
         addresses = group.addresses
         min_before = min(addresses, default=MASTER_ID)
-        holder = addresses.get(said.broker_id)
-        if holder is not None and holder != said.address and self._outranked(said, holder):
-            self.live.pop(said.key, None)
+        holder = addresses.get(registration.broker_id)
+        if (
+            holder is not None
+            and holder != registration.address
+            and self._outranked(registration, holder)
+        ):
+            self.live.pop(registration.key, None)
             return RegisterResult()
-        if said.broker_id not in addresses and len(said.topics) == 1:
+        if registration.broker_id not in addresses and len(registration.topics) == 1:
             log.warning(
                 "%s (%s): refused: only topic %s, and the broker is not registered",
-                said.broker_name,
-                said.address,
-                next(iter(said.topics)),
+                registration.broker_name,
+                registration.address,
+                next(iter(registration.topics)),
             )
             return None
         # the address was registered under another id: slave promoted or master demoted
-        for broker_id in [i for i, a in addresses.items() if a == said.address]:
-            if broker_id != said.broker_id:
+        for broker_id in [i for i, a in addresses.items() if a == registration.address]:
+            if broker_id != registration.broker_id:
                 del addresses[broker_id]
-        self.groups[said.broker_name] = group
-        self.clusters.setdefault(said.cluster, set()).add(said.broker_name)
-        group.acting_master = bool(said.enable_acting_master)
-        group.zone = said.zone
+        self.groups[registration.broker_name] = group
+        self.clusters.setdefault(registration.cluster, set()).add(registration.broker_name)
+        group.acting_master = bool(registration.enable_acting_master)
+        group.zone = registration.zone
         first = first or holder is None
-        addresses[said.broker_id] = said.address
-        if said.broker_id == MASTER_ID or self._is_prime_slave(said, group):
-            self._take_topics(said, group, first)
-        self._refresh(said, channel, first)
-        if said.broker_id < min_before:
-            self._notify_min_broker_id(group, None, said.ha_address)
-        return self._master_of(said, group)
+        addresses[registration.broker_id] = registration.address
+        if registration.broker_id == MASTER_ID or self._is_prime_slave(registration, group):
+            self._take_topics(registration, group, first)
+        self._refresh(registration, channel, first)
+        if registration.broker_id < min_before:
+            self._notify_min_broker_id(group, None, registration.ha_address)
+        return self._master_of(registration, group)
 
-    def _outranked(self, said: Registration, holder: str) -> bool:
+    def _outranked(self, registration: Registration, holder: str) -> bool:
         """Whether the current holder of the id has a newer state version (master election)."""
-        known = self.live.get((said.cluster, holder))
-        if known is None or known.data_version.state_version <= said.data_version.state_version:
+        known = self.live.get((registration.cluster, holder))
+        if (
+            known is None
+            or known.data_version.state_version <= registration.data_version.state_version
+        ):
             return False
         log.warning(
             "%s: broker id %d of %s is held by %s with a newer state version %d > %d: ignored",
-            said.address,
-            said.broker_id,
-            said.broker_name,
+            registration.address,
+            registration.broker_id,
+            registration.broker_name,
             holder,
             known.data_version.state_version,
-            said.data_version.state_version,
+            registration.data_version.state_version,
         )
         return True
 
     @staticmethod
-    def _is_prime_slave(said: Registration, group: BrokerGroup) -> bool:
+    def _is_prime_slave(registration: Registration, group: BrokerGroup) -> bool:
         """Whether this slave defines the topics of a group without master (5.x brokers)."""
         return (
-            said.enable_acting_master is not None
-            and said.broker_id != MASTER_ID
-            and said.broker_id == min(group.addresses)
+            registration.enable_acting_master is not None
+            and registration.broker_id != MASTER_ID
+            and registration.broker_id == min(group.addresses)
         )
 
-    def _take_topics(self, said: Registration, group: BrokerGroup, first: bool) -> None:
-        changed = first or self.is_changed(said.cluster, said.address, said.data_version)
-        if self.config.delete_topic_with_broker_registration and not said.mappings:
-            for topic in self._topics_of({said.broker_name}):
-                if topic not in said.topics:
-                    self._drop_queues(topic, said.broker_name)
-        acting = said.broker_id != MASTER_ID and group.acting_master
-        for topic, config in said.topics.items():
-            if not changed and said.broker_name in self.topics.get(topic, ()):
+    def _take_topics(self, registration: Registration, group: BrokerGroup, first: bool) -> None:
+        changed = first or self.is_changed(
+            registration.cluster, registration.address, registration.data_version
+        )
+        if self.config.delete_topic_with_broker_registration and not registration.mappings:
+            for topic in self._topics_of({registration.broker_name}):
+                if topic not in registration.topics:
+                    self._drop_queues(topic, registration.broker_name)
+        acting = registration.broker_id != MASTER_ID and group.acting_master
+        for topic, config in registration.topics.items():
+            if not changed and registration.broker_name in self.topics.get(topic, ()):
                 continue
             queues = QueueData(
-                broker_name=said.broker_name,
+                broker_name=registration.broker_name,
                 read_queue_nums=config.read_queue_nums,
                 write_queue_nums=config.write_queue_nums,
                 perm=config.perm & ~PERM_WRITE if acting else config.perm,
@@ -161,8 +170,8 @@ class RouteInfoManager:
             )
             self._put_queues(topic, queues)
         if changed:
-            for topic, mapping in said.mappings.items():
-                self.mappings.setdefault(topic, {})[said.broker_name] = mapping
+            for topic, mapping in registration.mappings.items():
+                self.mappings.setdefault(topic, {})[registration.broker_name] = mapping
 
     def _put_queues(self, topic: str, queues: QueueData) -> None:
         table = self.topics.setdefault(topic, {})
@@ -182,31 +191,37 @@ class RouteInfoManager:
                     queues.perm,
                 )
 
-    def _refresh(self, said: Registration, channel: object, first: bool) -> None:
-        timeout_ms = BROKER_TIMEOUT_MS if said.timeout_ms is None else said.timeout_ms
-        new = said.key not in self.live
-        self.live[said.key] = BrokerLive(
-            self.clock.now_ms(), timeout_ms, said.data_version, channel, said.ha_address
+    def _refresh(self, registration: Registration, channel: object, first: bool) -> None:
+        timeout_ms = (
+            BROKER_TIMEOUT_MS if registration.timeout_ms is None else registration.timeout_ms
+        )
+        new = registration.key not in self.live
+        self.live[registration.key] = BrokerLive(
+            self.clock.now_ms(),
+            timeout_ms,
+            registration.data_version,
+            channel,
+            registration.ha_address,
         )
         if new or first:
             log.info(
                 "broker registered: %s id %d %s in %s, %d topics",
-                said.broker_name,
-                said.broker_id,
-                said.address,
-                said.cluster,
-                len(said.topics),
+                registration.broker_name,
+                registration.broker_id,
+                registration.address,
+                registration.cluster,
+                len(registration.topics),
             )
-        if said.filter_servers:
-            self.filter_servers[said.key] = said.filter_servers
-        elif said.filter_servers is not None:
-            self.filter_servers.pop(said.key, None)
+        if registration.filter_servers:
+            self.filter_servers[registration.key] = registration.filter_servers
+        elif registration.filter_servers is not None:
+            self.filter_servers.pop(registration.key, None)
 
-    def _master_of(self, said: Registration, group: BrokerGroup) -> RegisterResult:
-        if said.broker_id == MASTER_ID:
+    def _master_of(self, registration: Registration, group: BrokerGroup) -> RegisterResult:
+        if registration.broker_id == MASTER_ID:
             return RegisterResult()
         master = group.addresses.get(MASTER_ID)
-        live = self.live.get((said.cluster, master)) if master else None
+        live = self.live.get((registration.cluster, master)) if master else None
         if master is None or live is None:
             return RegisterResult()
         return RegisterResult(master, live.ha_address)

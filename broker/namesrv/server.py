@@ -76,7 +76,7 @@ class NameServer:
         )
         self.client: RemotingClient | None = None
         self._scan: asyncio.TimerHandle | None = None
-        self._notices: set[asyncio.Task[None]] = set()
+        self._notifications: set[asyncio.Task[None]] = set()
 
     @property
     def addresses(self) -> list[str]:
@@ -98,8 +98,8 @@ class NameServer:
         if self._scan is not None:
             self._scan.cancel()
             self._scan = None
-        for notice in self._notices:
-            notice.cancel()
+        for notification in self._notifications:
+            notification.cancel()
         await self.server.close(DRAIN_MS)
         if self.client is not None:
             await self.client.close()
@@ -111,7 +111,7 @@ class NameServer:
     def _scan_brokers(self) -> None:
         for channel in self.routes.expire():
             if isinstance(channel, Connection):
-                channel.close("its broker was silent too long")
+                channel.close("heartbeat timeout of its broker")
         self._arm()
 
     def _connection_closed(self, connection: Connection) -> None:
@@ -126,8 +126,8 @@ class NameServer:
             self.client = RemotingClient(name="name server")
         for address in change.notify:
             task = asyncio.get_running_loop().create_task(self._notify(address, change))
-            self._notices.add(task)
-            task.add_done_callback(self._notices.discard)
+            self._notifications.add(task)
+            task.add_done_callback(self._notifications.discard)
 
     async def _notify(self, address: str, change: MinBrokerIdChange) -> None:
         assert self.client is not None
@@ -142,7 +142,9 @@ class NameServer:
         try:
             await self.client.oneway(address, command, NOTIFY_TIMEOUT_MS)
         except RemotingError as error:
-            log.warning("broker %s was not told of its group's lowest id: %s", address, error)
+            log.warning(
+                "broker %s was not notified of the lowest id of its group: %s", address, error
+            )
 
 
 def _limits(config: NamesrvConfig) -> ServerLimits:

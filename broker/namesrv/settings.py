@@ -65,7 +65,7 @@ class LiveSettings:
             if key in black:
                 raise BrokerError(ResponseCode.NO_PERMISSION, f"{key} is on the black list")
             if field is None:
-                raise BrokerError(ResponseCode.NO_PERMISSION, f"{key} is no key of a name server")
+                raise BrokerError(ResponseCode.NO_PERMISSION, f"{key} is not a name server setting")
             if not keys.SETTINGS[field].live:
                 raise BrokerError(
                     ResponseCode.NO_PERMISSION, f"{key} cannot change while running: restart"

@@ -42,16 +42,16 @@ def argument_parser() -> argparse.ArgumentParser:
         "-p",
         "--print-config",
         action="store_true",
-        help="print every setting in force with its origin, and end",
+        help="print the effective settings with their origins and exit",
     )
     parser.add_argument(
         "--listen",
         action="append",
         default=[],
         metavar="HOST:PORT",
-        help="address to listen on; without it loopback only (default 127.0.0.1:9876)",
+        help="address to listen on, repeatable (default 127.0.0.1:9876)",
     )
-    parser.add_argument("--check", action="store_true", help="check the settings, start nothing")
+    parser.add_argument("--check", action="store_true", help="check the settings and exit")
     daemon.add_log_arguments(parser)
     parser.add_argument("--version", action="version", version=f"mqnamesrv {__version__}")
     return parser
@@ -87,14 +87,14 @@ def _with_paths(config: NamesrvConfig) -> NamesrvConfig:
     )
 
 
-def bind(settings: LiveSettings, said: Sequence[str]) -> list[tuple[str, int]]:
+def bind(settings: LiveSettings, options: Sequence[str]) -> list[tuple[str, int]]:
     """Return the addresses to listen on; the settings are updated with the first one."""
     config = settings.config
     listen = daemon.choose_listen(
-        said, port=config.listen_port, configured_host=config.bind_address
+        options, port=config.listen_port, configured_host=config.bind_address
     )
     host, port = listen[0]
-    if said:
+    if options:
         settings.origins["bindAddress"] = settings.origins["listenPort"] = "--listen"
     settings.config = msgspec.structs.replace(config, bind_address=host, listen_port=port)
     return listen
@@ -151,7 +151,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         sys.stdout.write("\n".join(settings.lines()) + "\n")
         return daemon.STATUS_OK
     if options.check:
-        sys.stdout.write("the settings can be used\n")
+        sys.stdout.write("the settings are valid\n")
         return daemon.STATUS_OK
     return daemon.run(lambda stop: serve(settings, listen, stop))
 

@@ -10,7 +10,7 @@ registrations, queued requests) is counted here under the peer that caused it.
     charge(owner, n)     count n bytes that are kept already
     release(owner, n)    n bytes were freed
     forget(owner)        the peer disconnected: release all its bytes
-    on_over()            called when a charge exceeds a limit: close what ``over_limit`` returns
+    on_over()            called when a charge exceeds a limit: close the ``over_limit`` owners
 
 When the total limit is exceeded, ``over_limit`` selects the largest owners, not the latest one: a
 peer that uses little is not closed because of others. With ``group_of`` (the host of a connection)

@@ -92,7 +92,7 @@ class RemotingClient(Endpoint):
             return await connection.call(command, max(left_ms, 1.0))
         except RequestTimeoutError:
             if connection.received == seen:
-                connection.close("a call timed out and nothing was heard")
+                connection.close("a call timed out and nothing was received")
                 self._forget(address, connection)
             raise
 

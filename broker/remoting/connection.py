@@ -96,6 +96,7 @@ class Connection(asyncio.Protocol):
         "serving",
         "transport",
         "undecoded",
+        "undecoded_bytes",
         "unfinished",
         "unsent",
         "yielding",
@@ -123,6 +124,7 @@ class Connection(asyncio.Protocol):
         self.deferred_bytes = 0
         self.read_bytes = 0
         self.undecoded: list[bytes] = []
+        self.undecoded_bytes = 0
         self.lost: Exception | None = None
         self.active_tick = endpoint.tick
         self.remote_address = ""
@@ -159,7 +161,8 @@ class Connection(asyncio.Protocol):
         if self.undecoded or (endpoint.share.used_up and not self.yielding):
             # Decoding takes as long as serving: it waits for this peer's turn too.
             self.undecoded.append(data)
-            endpoint.memory.charge(self, len(data))
+            if endpoint.memory.reserve(self, len(data)):
+                self.undecoded_bytes += len(data)
             if not self.yielding:
                 self._wait_for_turn()
         else:
@@ -252,9 +255,9 @@ class Connection(asyncio.Protocol):
 
     def _yield(self, rest: list[RemotingCommand], since_s: float) -> None:
         """Defer the remaining frames, received at ``since_s``, so that other peers come first."""
-        if not self.deferred_bytes:
+        # One read at most waits, since reading pauses: a peer at its limit is not closed for it.
+        if not self.deferred_bytes and self.endpoint.memory.reserve(self, self.read_bytes):
             self.deferred_bytes = self.read_bytes
-            self.endpoint.memory.charge(self, self.deferred_bytes)
         rest = self.endpoint.defer(self, rest)
         self.backlog.extendleft(reversed(rest))
         self.deferred_s = since_s
@@ -291,7 +294,8 @@ class Connection(asyncio.Protocol):
             self.transport.resume_reading()
 
     def _drop_undecoded(self) -> None:
-        self.endpoint.memory.release(self, sum(map(len, self.undecoded)))
+        self.endpoint.memory.release(self, self.undecoded_bytes)
+        self.undecoded_bytes = 0
         self.undecoded.clear()
 
     def _end_wait(self) -> None:
@@ -377,7 +381,7 @@ class Connection(asyncio.Protocol):
         if isinstance(error, ForeignProtocolError):
             text = f"{error.kind} bytes on a RocketMQ remoting port: closing"
         else:
-            text = f"bytes that are no remoting frame: {error.message}: closing"
+            text = f"not a remoting frame: {error.message}: closing"
         self.endpoint.report_refused(self.remote_address, text)
         self.lost = error
         self.close()

@@ -168,7 +168,7 @@ def configure_logging(options: LogOptions) -> None:
 def add_log_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the log options common to all daemons."""
     parser.add_argument(
-        "--log-format", choices=("text", "json"), default="text", help="form of the log lines"
+        "--log-format", choices=("text", "json"), default="text", help="log format (default text)"
     )
     parser.add_argument(
         "--log-dir", default="", metavar="DIR", help="also log to rotated files in this directory"
@@ -177,7 +177,7 @@ def add_log_arguments(parser: argparse.ArgumentParser) -> None:
         "--log-level",
         choices=("DEBUG", "INFO", "WARNING", "ERROR"),
         default="INFO",
-        help="least severe lines to log (default INFO)",
+        help="lowest level to log (default INFO)",
     )
 
 
@@ -185,11 +185,11 @@ def add_log_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def choose_listen(
-    said: Sequence[str], *, port: int, configured_host: str = "", protected: bool = False
+    options: Sequence[str], *, port: int, configured_host: str = "", protected: bool = False
 ) -> list[tuple[str, int]]:
     """Return the addresses to bind: loopback unless ``--listen`` names others.
 
-    ``said`` contains the ``--listen`` values ("host:port", ":port" or "host"); ``port`` is the
+    ``options`` contains the ``--listen`` values ("host:port", ":port" or "host"); ``port`` is the
     default port; ``configured_host`` is the ``bindAddress`` of the configuration file: a loopback
     address is used, any other only causes a warning, because a file copied from a cluster must
     not open a port by itself. A ``--listen`` address other than loopback without ``protected``
@@ -197,8 +197,8 @@ def choose_listen(
 
     Raises ConfigError for an invalid address.
     """
-    if said:
-        chosen = [_listen_address(text, port) for text in said]
+    if options:
+        chosen = [_listen_address(text, port) for text in options]
         for host, bound_port in chosen:
             if not is_loopback(host) and not protected:
                 log.warning(
@@ -210,7 +210,7 @@ def choose_listen(
     if configured_host and not is_loopback(configured_host):
         log.warning(
             "bindAddress=%s is not taken from the file: listening on %s; "
-            "say --listen %s to open the port to other hosts",
+            "use --listen %s to open the port to other hosts",
             configured_host,
             format_address(LOOPBACK, port),
             format_address(configured_host, port),
@@ -318,10 +318,10 @@ class StopSignals:
     def received(self, number: signal.Signals) -> None:
         """First signal: request a clean shutdown. Second: exit with STATUS_KILLED."""
         if self.stop.is_set():
-            log.warning("%s again: ending at once", number.name)
+            log.warning("%s again: exiting immediately", number.name)
             logging.shutdown()
             os._exit(STATUS_KILLED)
-        log.info("%s: stopping in order; a second signal ends at once", number.name)
+        log.info("%s: shutting down; a second signal exits immediately", number.name)
         notify("STOPPING=1")
         self.stop.set()
 

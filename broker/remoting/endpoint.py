@@ -326,9 +326,9 @@ class Endpoint:
             peer, request, its_route = job
             self.memory.release(peer, _held_bytes(request))
             if not peer.closed:
-                begun = self._begin(peer, request, its_route)
-                if begun is not None:
-                    peer.send(begun)
+                pending = self._begin(peer, request, its_route)
+                if pending is not None:
+                    peer.send(pending)
         self.turn()
         if self._drained is not None and not self._drained.done() and not self.in_flight:
             self._drained.set_result(None)

@@ -25,7 +25,7 @@ Limits
     filters (``message_filter.MATCHER_CACHE_BYTES``), the size of query responses, and the timeouts
     for clients and name servers.
 
-Not implemented: pop, timer wheels, replication. Requests for them are refused with
+Not implemented: pop, replication. Requests for them are refused with
 a remark that names the reason.
 
 **Source:** RocketMQ BrokerController, processors of org.apache.rocketmq.broker.

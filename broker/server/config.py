@@ -26,7 +26,8 @@ from broker.common.settings import (
 )
 from broker.errors import ConfigError, LocalProtocolError
 from broker.remoting.access import AccessRules
-from broker.remoting.limits import LaneLimits
+from broker.server.flow_control.settings import FLOW_CONTROL_SETTINGS
+from broker.server.pop.settings import POP_SETTINGS
 
 
 class BrokerConfig(msgspec.Struct, frozen=True, kw_only=True):
@@ -318,93 +319,7 @@ SETTINGS: Final[dict[str, Setting]] = {
         "pulls that wait before SYSTEM_BUSY",
         bounds=(1, 10_000_000),
     ),
-    "broker_fast_failure_enable": Setting(
-        "brokerFastFailureEnable", "", "answer SYSTEM_BUSY to requests that waited too long"
-    ),
-    "wait_time_mills_in_send_queue": Setting(
-        "waitTimeMillsInSendQueue",
-        "ms",
-        "longest wait of such a request for its turn",
-        bounds=(1, HOUR_MS),
-    ),
-    "wait_time_mills_in_pull_queue": Setting(
-        "waitTimeMillsInPullQueue",
-        "ms",
-        "longest wait of such a request for its turn",
-        bounds=(1, HOUR_MS),
-    ),
-    "wait_time_mills_in_lite_pull_queue": Setting(
-        "waitTimeMillsInLitePullQueue",
-        "ms",
-        "longest wait of such a request for its turn",
-        bounds=(1, HOUR_MS),
-    ),
-    "wait_time_mills_in_heartbeat_queue": Setting(
-        "waitTimeMillsInHeartbeatQueue",
-        "ms",
-        "longest wait of such a request for its turn",
-        bounds=(1, HOUR_MS),
-    ),
-    "wait_time_mills_in_transaction_queue": Setting(
-        "waitTimeMillsInTransactionQueue",
-        "ms",
-        "longest wait of such a request for its turn",
-        bounds=(1, HOUR_MS),
-    ),
-    "wait_time_mills_in_ack_queue": Setting(
-        "waitTimeMillsInAckQueue",
-        "ms",
-        "longest wait of such a request for its turn",
-        bounds=(1, HOUR_MS),
-    ),
-    "wait_time_mills_in_admin_broker_queue": Setting(
-        "waitTimeMillsInAdminBrokerQueue",
-        "ms",
-        "longest wait of such a request for its turn",
-        bounds=(1, HOUR_MS),
-    ),
-    "lite_pull_thread_pool_queue_capacity": Setting(
-        "litePullThreadPoolQueueCapacity",
-        "requests",
-        "lite pulls that wait before SYSTEM_BUSY",
-        bounds=(1, 10_000_000),
-    ),
-    "reply_thread_pool_queue_capacity": Setting(
-        "replyThreadPoolQueueCapacity",
-        "requests",
-        "replies that wait before SYSTEM_BUSY",
-        bounds=(1, 10_000_000),
-    ),
-    "ack_thread_pool_queue_capacity": Setting(
-        "ackThreadPoolQueueCapacity",
-        "requests",
-        "acks that wait before SYSTEM_BUSY",
-        bounds=(1, 10_000_000),
-    ),
-    "end_transaction_pool_queue_capacity": Setting(
-        "endTransactionPoolQueueCapacity",
-        "requests",
-        "transaction ends that wait before SYSTEM_BUSY",
-        bounds=(1, 10_000_000),
-    ),
-    "query_thread_pool_queue_capacity": Setting(
-        "queryThreadPoolQueueCapacity",
-        "requests",
-        "queries that wait before SYSTEM_BUSY",
-        bounds=(1, 10_000_000),
-    ),
-    "heartbeat_thread_pool_queue_capacity": Setting(
-        "heartbeatThreadPoolQueueCapacity",
-        "requests",
-        "heartbeats that wait before SYSTEM_BUSY",
-        bounds=(1, 10_000_000),
-    ),
-    "admin_broker_thread_pool_queue_capacity": Setting(
-        "adminBrokerThreadPoolQueueCapacity",
-        "requests",
-        "administrative requests that wait before SYSTEM_BUSY",
-        bounds=(1, 10_000_000),
-    ),
+    **FLOW_CONTROL_SETTINGS,
     "slave_read_enable": Setting(
         "slaveReadEnable", "", "suggest a slave to consumers that read old messages", live=True
     ),
@@ -448,105 +363,7 @@ SETTINGS: Final[dict[str, Setting]] = {
         live=True,
         bounds=(1, 100_000),
     ),
-    "default_message_request_mode": Setting(
-        "defaultMessageRequestMode", "", "PULL or POP: how groups without a mode consume", live=True
-    ),
-    "default_pop_share_queue_num": Setting(
-        "defaultPopShareQueueNum",
-        "members",
-        "members whose queues a popping member shares; 0 or less: all",
-        live=True,
-        bounds=(-1, 10_000),
-    ),
-    "server_load_balancer_enable": Setting(
-        "serverLoadBalancerEnable", "", "distribute queues in assignment requests", live=True
-    ),
-    "enable_pop_buffer_merge": Setting(
-        "enablePopBufferMerge",
-        "",
-        "merge check points and acks in memory before they are written",
-        live=True,
-    ),
-    "enable_pop_batch_ack": Setting(
-        "enablePopBatchAck", "", "write the merged acks of a check point as one record", live=True
-    ),
-    "pop_ck_stay_buffer_time": Setting(
-        "popCkStayBufferTime",
-        "ms",
-        "time that a check point stays in memory",
-        bounds=(1_500, HOUR_MS),
-    ),
-    "pop_ck_stay_buffer_time_out": Setting(
-        "popCkStayBufferTimeOut",
-        "ms",
-        "check points are written this long before their invisible time ends",
-        bounds=(1_500, HOUR_MS),
-    ),
-    "pop_ck_max_buffer_size": Setting(
-        "popCkMaxBufferSize", "check points", "most check points in memory", bounds=(0, 10_000_000)
-    ),
-    "pop_ck_offset_max_queue_size": Setting(
-        "popCkOffsetMaxQueueSize",
-        "check points",
-        "most check points in memory of one queue of a group",
-        bounds=(1, 1_000_000),
-    ),
-    "pop_polling_size": Setting(
-        "popPollingSize",
-        "requests",
-        "waiting pops of one topic, group and queue",
-        bounds=(0, 1_000_000),
-    ),
-    "max_pop_polling_size": Setting(
-        "maxPopPollingSize", "requests", "waiting pops of the broker", bounds=(0, 10_000_000)
-    ),
-    "pop_from_retry_probability": Setting(
-        "popFromRetryProbability",
-        "%",
-        "pops that look into the retry topic first",
-        live=True,
-        bounds=(0, 100),
-    ),
-    "enable_retry_topic_v2": Setting(
-        "enableRetryTopicV2", "", "store retried pop messages in %RETRY%group+topic", live=True
-    ),
-    "retrieve_message_from_pop_retry_topic_v1": Setting(
-        "retrieveMessageFromPopRetryTopicV1",
-        "",
-        "with version 2 also pop from %RETRY%group_topic",
-        live=True,
-    ),
-    "pop_response_return_actual_retry_topic": Setting(
-        "popResponseReturnActualRetryTopic",
-        "",
-        "show popped retry messages under their retry topic",
-        live=True,
-    ),
-    "enable_pop_message_threshold": Setting(
-        "enablePopMessageThreshold", "", "stop pops of a queue with many in flight", live=True
-    ),
-    "pop_inflight_message_threshold": Setting(
-        "popInflightMessageThreshold",
-        "messages",
-        "in flight in one queue of a group before its pops stop",
-        live=True,
-        bounds=(0, INT_MAX),
-    ),
-    "init_pop_offset_by_check_msg_in_mem": Setting(
-        "initPopOffsetByCheckMsgInMem",
-        "",
-        "a new pop group starts at the first message if it is in memory",
-        live=True,
-    ),
-    "revive_queue_num": Setting(
-        "reviveQueueNum", "queues", "queues of the revive topic", bounds=(1, 256)
-    ),
-    "skip_when_ck_re_put_reach_max_times": Setting(
-        "skipWhenCKRePutReachMaxTimes",
-        "",
-        "give up a message that cannot be revived after 17 attempts",
-        live=True,
-    ),
+    **POP_SETTINGS,
     "max_held_pulls": Setting(
         "maxHeldPulls",
         "requests",
@@ -630,38 +447,3 @@ def name_servers(config: BrokerConfig) -> list[str]:
     """Return the configured name server addresses, in order, without blanks and duplicates."""
     parts = (part.strip() for part in config.namesrv_addr.replace(",", ";").split(";"))
     return list(dict.fromkeys(part for part in parts if part))
-
-
-def lane_limits(config: BrokerConfig) -> dict[str, LaneLimits]:
-    """Return the limits of each request family; without fast failure requests do not age.
-
-    **Source:** RocketMQ BrokerController#initializeResources, BrokerFastFailure.
-    """
-    limits = {
-        "send": (config.send_thread_pool_queue_capacity, config.wait_time_mills_in_send_queue),
-        "reply": (config.reply_thread_pool_queue_capacity, 0),
-        "pull": (config.pull_thread_pool_queue_capacity, config.wait_time_mills_in_pull_queue),
-        "litePull": (
-            config.lite_pull_thread_pool_queue_capacity,
-            config.wait_time_mills_in_lite_pull_queue,
-        ),
-        "ack": (config.ack_thread_pool_queue_capacity, config.wait_time_mills_in_ack_queue),
-        "transaction": (
-            config.end_transaction_pool_queue_capacity,
-            config.wait_time_mills_in_transaction_queue,
-        ),
-        "query": (config.query_thread_pool_queue_capacity, 0),
-        "heartbeat": (
-            config.heartbeat_thread_pool_queue_capacity,
-            config.wait_time_mills_in_heartbeat_queue,
-        ),
-        "admin": (
-            config.admin_broker_thread_pool_queue_capacity,
-            config.wait_time_mills_in_admin_broker_queue,
-        ),
-    }
-    ages = config.broker_fast_failure_enable
-    return {
-        lane: LaneLimits(queue_limit=queue, wait_ms=wait_ms if ages else 0)
-        for lane, (queue, wait_ms) in limits.items()
-    }

@@ -30,6 +30,7 @@ from broker.server import config as role
 from broker.server.client.notifications import notify_members
 from broker.server.config import BrokerConfig
 from broker.server.context import BrokerContext
+from broker.server.flow_control.lanes import lane_limits
 from broker.server.ha.replication import Replication
 from broker.server.longpolling.deadline_timer import DeadlineTimer
 from broker.server.pop.assignment.route_lookup import RouteLookup
@@ -154,7 +155,11 @@ class BrokerController:
             self.store, context.offsets, clock, lambda: context.store_host
         )
         service = context.transactions = TransactionalMessageService(
-            bridge, clock, lambda: context.config, lambda: context.delays
+            bridge,
+            clock,
+            lambda: context.config,
+            lambda: context.delays,
+            timers=lambda: context.timers.timers if context.timers is not None else None,
         )
         service.on_committed = self._delivered
         return TransactionalMessageCheckService(
@@ -551,5 +556,5 @@ def _limits(config: BrokerConfig) -> ServerLimits:
     return ServerLimits(
         connections=config.max_connections,
         idle_ms=config.server_channel_max_idle_time_seconds * 1000,
-        lanes=role.lane_limits(config),
+        lanes=lane_limits(config),
     )

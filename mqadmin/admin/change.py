@@ -10,13 +10,16 @@ The read depends on the noun and is passed in: a function of the plan that retur
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
-from broker.errors import RocketMQError
+from broker.errors import ClientError, RocketMQError
 from broker.remoting.protocol.command import request
 from broker.remoting.rpc.caller import Caller
 from mqadmin.admin.failure import describe
 from mqadmin.admin.result import Change, ChangeResult, Outcome, Plan, TargetError
+from mqadmin.admin.topology import Target
+
+C = TypeVar("C")
 
 State = Mapping[str, Any] | None
 ReadStates = Callable[[Plan], Sequence[State | RocketMQError]]
@@ -43,6 +46,31 @@ def apply_plan(admin: Caller, plan: Plan, read: ReadStates) -> Outcome:
         ],
         warnings=plan.warnings,
     )
+
+
+def creation_plan(
+    noun: str,
+    name: str,
+    found: Sequence[tuple[Target, C | None]],
+    change: Callable[[Target, C | None], Change],
+    *,
+    errors: Sequence[TargetError],
+    if_not_exists: bool,
+) -> Plan:
+    """Plan a new object on the targets that do not have it.
+
+    ``found`` are the targets with the present configuration, None if there is no such object;
+    ``change`` returns the change of one target. ClientError if a target has the object, unless
+    ``if_not_exists``.
+    """
+    existing = [target.label for target, config in found if config is not None]
+    if existing and not if_not_exists:
+        raise ClientError(
+            f"{noun} {name} exists already on {', '.join(existing)}",
+            f"mqadmin {noun} update changes it, --if-not-exists leaves it unchanged",
+        )
+    changes = [change(target, config) for target, config in found]
+    return Plan(kind=f"{noun}.create", subject=name, changes=changes, errors=errors)
 
 
 def _refuse_moved(

@@ -15,6 +15,7 @@ from mqadmin.admin.offset.library import OffsetAdmin
 from mqadmin.admin.result import Outcome, Plan
 from mqadmin.admin.session import AdminSession
 from mqadmin.admin.topic import TopicAdmin
+from mqadmin.admin.transaction.library import TransactionAdmin
 
 
 class MQAdmin(AdminSession):
@@ -59,6 +60,11 @@ class MQAdmin(AdminSession):
     def dlq(self) -> DlqAdmin:
         """Dead-letter queues: list, show, replay."""
         return DlqAdmin(self)
+
+    @cached_property
+    def transaction(self) -> TransactionAdmin:
+        """Transactions: list, find, resume."""
+        return TransactionAdmin(self)
 
     def apply(self, plan: Plan) -> Outcome:
         """Apply a plan: check that nothing moved, send step by step, read back.

@@ -20,7 +20,7 @@ from broker.common.java_json import dumps
 from broker.errors import ClientError, ConfigError, RocketMQError
 from broker.remoting.protocol.codes import RequestCode
 from broker.remoting.rpc.caller import Reply, build_request
-from mqadmin.admin.change import State, apply_plan
+from mqadmin.admin.change import State, apply_plan, creation_plan
 from mqadmin.admin.connections import consumer_connections
 from mqadmin.admin.failure import having, part_errors
 from mqadmin.admin.result import Change, Listing, Outcome, Plan, Request, TargetError
@@ -97,21 +97,17 @@ class GroupAdmin:
         _check_name(group)
         wanted = patched(SubscriptionGroupConfig(group_name=group), settings or {})
         targets = self._admin.topology.writers(cluster=cluster, broker=broker)
-        changes: list[Change] = []
-        there: list[str] = []
         good, errors = part_errors(targets, self.configs(targets, group))
-        for target, found in good:
-            if found is None:
-                changes.append(_change(target, None, wanted))
-            else:
-                there.append(target.label)
-                changes.append(_change(target, found, found))
-        if there and not if_not_exists:
-            raise ClientError(
-                f"group {group} exists already on {', '.join(there)}",
-                "mqadmin group update changes it, --if-not-exists leaves it as it is",
-            )
-        return Plan(kind="group.create", subject=group, changes=changes, errors=errors)
+        return creation_plan(
+            "group",
+            group,
+            good,
+            lambda target, config: (
+                _change(target, None, wanted) if config is None else _change(target, config, config)
+            ),
+            errors=errors,
+            if_not_exists=if_not_exists,
+        )
 
     def plan_update(
         self,

@@ -17,7 +17,7 @@ from broker.common.topic import (
 from broker.errors import BrokerError, ClientError, ConfigError, RemotingError, RocketMQError
 from broker.remoting.protocol.codes import RequestCode, ResponseCode
 from broker.remoting.rpc.caller import Reply, build_request
-from mqadmin.admin.change import State, apply_plan
+from mqadmin.admin.change import State, apply_plan, creation_plan
 from mqadmin.admin.failure import describe, having, part_errors
 from mqadmin.admin.result import Change, Listing, Outcome, Plan, Request, TargetError
 from mqadmin.admin.session import AdminSession
@@ -227,21 +227,19 @@ class TopicAdmin:
         )
         _check_config(wanted)
         targets = self._admin.topology.writers(cluster=cluster, broker=broker)
-        changes: list[Change] = []
-        there: list[str] = []
         good, errors = part_errors(targets, self.configs(targets, topic))
-        for target, config in good:
-            if config is None:
-                changes.append(_change(target, None, wanted, attributes))
-            else:
-                there.append(target.label)
-                changes.append(_change(target, config, config, ()))
-        if there and not if_not_exists:
-            raise ClientError(
-                f"topic {topic} exists already on {', '.join(there)}",
-                "mqadmin topic update changes it, --if-not-exists leaves it as it is",
-            )
-        return Plan(kind="topic.create", subject=topic, changes=changes, errors=errors)
+        return creation_plan(
+            "topic",
+            topic,
+            good,
+            lambda target, config: (
+                _change(target, None, wanted, attributes)
+                if config is None
+                else _change(target, config, config, ())
+            ),
+            errors=errors,
+            if_not_exists=if_not_exists,
+        )
 
     def plan_update(
         self,

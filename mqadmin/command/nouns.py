@@ -31,6 +31,7 @@ NOUNS: Final[dict[str, NounEntry]] = {
     "consumer": NounEntry("consumer", "Show consumers: connected clients and lag."),
     "offset": NounEntry("offset", "Show and reset consumer offsets."),
     "dlq": NounEntry("dlq", "List, show and replay dead letters."),
+    "tx": NounEntry("tx.noun", "List and resume transactions that are not decided."),
     "cluster": NounEntry("cluster", "List clusters and their brokers."),
     "broker": NounEntry("broker", "Show the status and configuration of brokers."),
     "store": NounEntry(

@@ -17,6 +17,7 @@ from mqadmin.admin.message.send import SendRecord
 from mqadmin.admin.offset.library import OffsetRecord
 from mqadmin.admin.offset.reset import ResetItem
 from mqadmin.admin.topic import TopicRecord, TopicRoute, TopicStatus
+from mqadmin.admin.transaction.library import ResumeItem
 from mqadmin.command.rows import ChangeRow, ContextRow, LayoutRow, SettingRow
 from mqadmin.inspector.compare.logs import StoreDiff
 from mqadmin.inspector.growth import Growth, TopicGrowth
@@ -31,7 +32,7 @@ from mqadmin.inspector.rows import (
 )
 from mqadmin.inspector.timeline import FoundRow, PlaceRow
 from mqadmin.inspector.verify.report import VerifyReport, VerifySummary
-from mqadmin.message_row import MessageRow
+from mqadmin.message_row import MessageRow, TransactionRow
 from mqadmin.output.view import View
 from mqadmin.pipeline.catalog import JOBS, JobPage, JobRow
 from mqadmin.pipeline.job import WrittenTable, output_name, row_class
@@ -107,6 +108,9 @@ ROW_TYPES: Final[dict[str, Any]] = {
         for job in JOBS.values()
         for table in job.tables
     },
+    "tx.list": TransactionRow,
+    "tx.resume": ResumeItem,
+    "tx.show": TransactionRow,
 }
 
 

@@ -1,7 +1,7 @@
 """Our client beside the Java client 5.3.3, on the same Java broker, in one run.
 
 The two take turns, three rounds; the medians are compared with the ratios of the issue. Each round
-is a process of its own: start until the first message is stored, asynchronous sends with 512 in
+runs in its own process: start until the first message is stored, asynchronous sends with 512 in
 flight, synchronous sends one by one, and a push consumer with an empty listener.
 """
 
@@ -120,13 +120,13 @@ def main() -> int:
             namesrv = servers.namesrv(work / "ns")
             daemon: Any = servers.broker(work / "b", work / "store", namesrv)
             for number in range(options.rounds):
-                for who, command in (
+                for client, command in (
                     ("java", [*java, "BenchClient"]),
                     ("ours", [sys.executable, "-c", OURS]),
                 ):
-                    topic = f"bench-{who}-{number}"
+                    topic = f"bench-{client}-{number}"
                     make_topic(daemon.address, topic, queues=8)
-                    rounds[who].append(round_of(command, topic, namesrv, options))
+                    rounds[client].append(round_of(command, topic, namesrv, options))
         finally:
             close_all(servers.running)
     print(f"{'figure':14}{'ours':>12}{'java':>12}{'ratio':>8}  limit")

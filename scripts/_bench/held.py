@@ -1,6 +1,6 @@
 """Files held in memory while they are measured.
 
-What is measured is the page cache, not the disk. Some machines, the one of this project among them,
+The page cache is measured, not the disk. Some machines, the one of this project among them,
 drop pages from the cache that were idle for half a minute: what one row has read, the next would
 fetch from the disk again.
 """

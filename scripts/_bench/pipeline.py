@@ -1,9 +1,9 @@
 """The pipeline beside the scanner it is made of: what going through Spark costs, and when it pays.
 
-All ratios come from one run over one generated log, in the page cache. The limit is what one thread
-of this process does with the same columns of the same bytes: decode them into Arrow (``scan``), or
-decode and group them. ``--mib`` sets the size of a log, ``--body`` the bodies (may be repeated),
-``--only`` picks parts by name: read, parquet, cores, commands.
+All ratios come from one run over one generated log, in the page cache. The limit is the
+time of one thread of this process for the same columns of the same bytes: decode them into Arrow
+(``scan``), or decode and group them. ``--mib`` sets the size of a log, ``--body`` the bodies
+(repeatable), ``--only`` selects parts by name: read, parquet, cores, commands.
 """
 
 import argparse
@@ -207,7 +207,7 @@ def task_parquet(spark: Any, root: Path, out: Path) -> int:
 
 
 class Memory:
-    """The most memory of its own that a process of each kind held, in MiB; files do not count."""
+    """The peak private memory of a process of each kind, in MiB; files do not count."""
 
     def __init__(self) -> None:
         self.most: dict[str, int] = {}
@@ -297,7 +297,7 @@ class Bench:
     def wanted(self, part: str) -> bool:
         return not self.options.only or part in self.options.only
 
-    def tell(self, row: Row) -> None:
+    def report(self, row: Row) -> None:
         rate = self.size / GIB / row.seconds
         text = f"{row.name:38} {row.seconds:8.2f} s {rate:7.2f} GiB/s"
         if row.ratio is not None:
@@ -343,8 +343,8 @@ class Bench:
             with spark_session(SparkSettings(master="local[1]")) as spark:
                 spark_group(spark, root)
                 for name, one in self.splits(spark, root).items():
-                    self.tell(Row(f"1 core, {name}", one))
-                    self.tell(Row(f"2 cores, {name}", two[name], one / two[name], "1 core"))
+                    self.report(Row(f"1 core, {name}", one))
+                    self.report(Row(f"2 cores, {name}", two[name], one / two[name], "1 core"))
 
     def reading(self, spark: Any, root: Path) -> None:
         grouped = {(row[0], row[1]): (row[2], row[3]) for row in spark_group(spark, root)}
@@ -366,22 +366,22 @@ class Bench:
             ("header aggregate", lambda: group(root), lambda: spark_group(spark, root)),
         ):
             local, took = side_by_side(one, through)
-            self.tell(Row(f"{name}, one thread", local))
-            self.tell(Row(f"{name} through Spark", took, local / took, "one thread"))
+            self.report(Row(f"{name}, one thread", local))
+            self.report(Row(f"{name} through Spark", took, local / took, "one thread"))
 
     def parquet(self, spark: Any, root: Path, count: int) -> None:
         def write() -> None:
             assert task_parquet(spark, root, self.out) == count
 
         local, tasks = side_by_side(lambda: scan(root, CHECKED), write, before=self.clear)
-        self.tell(Row("task-side Parquet", tasks, local / tasks, "one thread's scan with CRC"))
+        self.report(Row("task-side Parquet", tasks, local / tasks, "one thread's scan with CRC"))
 
         def whole_write() -> None:
             spark_parquet(spark, root, self.out)
             os.sync()  # ours is on the disk when it ends
 
         whole, again = side_by_side(whole_write, write, 3, before=self.clear)
-        self.tell(
+        self.report(
             Row(
                 "df.write.parquet, until on disk",
                 whole,
@@ -390,7 +390,7 @@ class Bench:
             )
         )
         name = "task-side Parquet by df.write.parquet"
-        self.tell(Row(name, again, whole / again, "df.write.parquet"))
+        self.report(Row(name, again, whole / again, "df.write.parquet"))
         self.clear()
 
     def splits(self, spark: Any, root: Path) -> dict[str, float]:
@@ -474,7 +474,7 @@ class Bench:
 def break_even(points: list[tuple[float, float, float]]) -> str:
     """Where the two lines through the points (GiB, seconds, seconds) meet."""
     if len(points) < 2:
-        return "one size tells nothing about others"
+        return "one size does not predict others"
     sizes = [point[0] for point in points]
     mean = sum(sizes) / len(sizes)
     spread = sum((size - mean) ** 2 for size in sizes)

@@ -1,6 +1,6 @@
 """The ladder of the store: what the engine and the inspector do beside what the machine can do.
 
-Each row stands beside its physical limit, measured in the same run on the same file system: copying
+Each row is printed with its physical limit, measured in the same run and file system: copying
 memory, reading the page cache, syncing a page. ``--mib`` sets the size of the log, ``--body`` the
 size of a message body, ``--only`` picks rows by the begin of their name.
 """
@@ -32,7 +32,7 @@ MIB = 1 << 20
 QUEUES = 8
 LOOKUPS = 20_000
 SYNC_SECONDS = 2.0
-# Like a broker's turn: what has arrived is dispatched in one go.
+# Like a broker's turn: arrived records are dispatched in one batch.
 TURN = 64
 
 
@@ -332,7 +332,7 @@ class Bench:
                 lambda: [list(find_key(store, key, query, scan="never")) for key in keys]
             )
             self.add("find by key (offline)", len(keys), elapsed, "memcpy")
-        self.surgery(store, count, used)
+        self.repair(store, count, used)
 
     def scanning(self) -> None:
         """The scanner alone, one core, over the mapped files of the log."""
@@ -379,7 +379,7 @@ class Bench:
 
     # --- tools that write copies --------------------------------------------------------------
 
-    def surgery(self, store: object, count: float, used: int) -> None:
+    def repair(self, store: object, count: float, used: int) -> None:
         from mqadmin.inspector.directory import Query
         from mqadmin.repair.export import export
         from mqadmin.repair.new_store import recover_store
@@ -432,7 +432,7 @@ class Bench:
                             self._abort_of(root)
                     else:
                         root.mkdir(parents=True)
-                    os.sync()  # what the copy has left to write is nobody's recovery
+                    os.sync()  # unwritten pages of the copy must not count as recovery
                     begin = time.perf_counter()
                     self._until_ready(who, run, root)
                     elapsed = time.perf_counter() - begin - self.stopping
@@ -457,7 +457,7 @@ class Bench:
         (root / "abort").write_bytes(abort_content(Disk(), str(root)))
 
     def _until_ready(self, who: str, run: Path, root: Path) -> None:
-        """Start a broker over ``root``, wait for its ready line, stop it; ``stopping`` is told."""
+        """Start a broker over ``root``, wait for its ready line, stop it, report the times."""
         log_size = max([p.stat().st_size for p in root.glob("commitlog/*")] or [1 << 30])
         if who == "java":
             sizes = [f"mappedFileSizeCommitLog={log_size}", "flushDiskType=ASYNC_FLUSH"]

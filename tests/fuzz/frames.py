@@ -101,7 +101,7 @@ PROPERTIES = (
 
 
 class Sample(NamedTuple):
-    """Bytes to send, and what they are."""
+    """Bytes to send, with a description."""
 
     kind: str
     code: int
@@ -152,7 +152,7 @@ class FrameSource:
         try:
             header = encode_header(command)
         except (LocalProtocolError, struct.error, UnicodeEncodeError, OverflowError):
-            # What cannot be said in the binary form is said in JSON.
+            # Values without a binary form are encoded as JSON.
             command.serialize_type = JSON
             header = encode_header(command)
         # Not encode_frame: it refuses what is too long.

@@ -35,7 +35,7 @@ def bomb_members(rng: random.Random) -> str:
 
 
 def reference_bomb(rng: random.Random) -> str:
-    """The same as an object of its own; inside another one its paths lead nowhere."""
+    """The same as a top-level object; inside another one its paths have no target."""
     return "{" + bomb_members(rng) + "}"
 
 

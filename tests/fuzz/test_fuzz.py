@@ -68,7 +68,7 @@ class Watch:
         return self._client.is_served and self.peak - self.baseline <= MEMORY_LIMIT_BYTES
 
     def await_memory(self) -> int:
-        """Bytes above the baseline that are kept when nobody attacks any more."""
+        """Bytes above the baseline that are still allocated after the attack."""
         deadline = time.monotonic() + MEMORY_SETTLE_S
         while (kept := self._daemon.rss_bytes() - self.baseline) > MEMORY_KEPT_BYTES:
             if time.monotonic() > deadline:
@@ -87,7 +87,7 @@ def mebibytes(count: int) -> str:
 
 
 def loop_lag(daemon: BrokerProcess) -> str:
-    """What the daemon says of its own loop, if it does."""
+    """The loop lag reported by the daemon, if any."""
     answer = daemon.call(request(RequestCode.GET_BROKER_RUNTIME_INFO))
     table = msgspec.json.decode(answer.body_bytes()).get("table", {}) if answer.code == 0 else {}
     return str(table.get("loopLagMillis", "-"))
@@ -101,7 +101,7 @@ def attack_daemon(
     seconds: float,
     folder: Path,
 ) -> str:
-    """Attack for so long and judge what the client and the process went through; the figures."""
+    """Attack for the given time, check client and process; return the figures."""
     watch = Watch(daemon, client)
     attack = Attack(address, rng)
     client.start()
@@ -130,7 +130,7 @@ def attack_daemon(
 
 
 @pytest.fixture
-def say(capsys: pytest.CaptureFixture[str]) -> Callable[[str], None]:
+def show(capsys: pytest.CaptureFixture[str]) -> Callable[[str], None]:
     """Print a line about a long run."""
 
     def line(text: str) -> None:
@@ -154,8 +154,8 @@ def findings(store: Path) -> list[dict[str, object]]:
 
 
 @pytest.mark.parametrize("episode", range(EPISODES))
-def test_a_broker_under_hostile_bytes_serves_others_and_keeps_what_it_acknowledged(
-    tmp_path: Path, rng: random.Random, episode: int, say: Callable[[str], None]
+def test_a_broker_under_hostile_bytes_serves_others_and_keeps_acknowledged_messages(
+    tmp_path: Path, rng: random.Random, episode: int, show: Callable[[str], None]
 ) -> None:
     flush = rng.choice(("SYNC_FLUSH", "ASYNC_FLUSH"))
     settings = {
@@ -172,7 +172,7 @@ def test_a_broker_under_hostile_bytes_serves_others_and_keeps_what_it_acknowledg
         client.ask()
         folder = tmp_path / "samples"
         figures = attack_daemon(broker, broker.address, client, rng, seconds, folder)
-        say(f"broker, {flush}: {figures}, its own loop lag {loop_lag(broker)} ms")
+        show(f"broker, {flush}: {figures}, its own loop lag {loop_lag(broker)} ms")
         assert broker.stop() == 0
         assert findings(broker.store) == []
         broker.start()
@@ -183,7 +183,7 @@ def test_a_broker_under_hostile_bytes_serves_others_and_keeps_what_it_acknowledg
 
 @pytest.mark.parametrize("episode", range(EPISODES))
 def test_a_name_server_under_hostile_bytes_serves_others(
-    tmp_path: Path, rng: random.Random, episode: int, say: Callable[[str], None]
+    tmp_path: Path, rng: random.Random, episode: int, show: Callable[[str], None]
 ) -> None:
     seconds = SECONDS / EPISODES * (1 - BROKER_SHARE)
     with NameServerProcess(tmp_path) as server:
@@ -191,6 +191,6 @@ def test_a_name_server_under_hostile_bytes_serves_others(
         client.ask()
         folder = tmp_path / "samples"
         figures = attack_daemon(server, server.address, client, rng, seconds, folder)
-        say(f"name server: {figures}")
+        show(f"name server: {figures}")
         assert server.stop() == 0
     assert "Traceback" not in server.log_text, server.log_text[-3000:]

@@ -34,7 +34,7 @@ NONE = Gap(0.0, 0.0, 0.0, 0)
 
 
 class WellBehavedClient:
-    """Asks one question after the other in a thread; subclasses say which."""
+    """Sends one request after the other in a thread; subclasses define them."""
 
     def __init__(self, address: str, pid: int) -> None:
         self.longest = NONE
@@ -106,7 +106,7 @@ class WellBehavedClient:
 
 
 class MessageClient(WellBehavedClient):
-    """Sends to a topic of its own and reads every message back."""
+    """Sends to its own topic and reads every message back."""
 
     TOPIC = "WellBehaved"
 
@@ -159,7 +159,7 @@ class MessageClient(WellBehavedClient):
 
 
 class KvClient(WellBehavedClient):
-    """Writes and reads a namespace of its own at a name server."""
+    """Writes and reads its own namespace at a name server."""
 
     def __init__(self, address: str, pid: int) -> None:
         super().__init__(address, pid)

@@ -2,7 +2,7 @@
 
 Where a JDK, Maven, Go or Node is missing the tests that need it are skipped with the reason;
 ``MQ_PEERS=required`` turns that into a failure, ``MQ_PEERS=off`` skips them all.
-What is fetched lies in ``$MQ_TEST_PEERS_HOME``, else ``~/.cache/mqadmin-test-peers``.
+Downloads are stored in ``$MQ_TEST_PEERS_HOME``, else ``~/.cache/mqadmin-test-peers``.
 """
 
 import hashlib
@@ -30,7 +30,7 @@ HERE = Path(__file__).parent / "peers"
 HOME = Path(os.environ.get("MQ_TEST_PEERS_HOME") or Path.home() / ".cache" / "mqadmin-test-peers")
 MODE = os.environ.get("MQ_PEERS", "auto")
 
-# Generous: a JVM on two busy cores may take a minute to say its first word.
+# Generous: a JVM on two busy cores may take a minute to start.
 PATIENCE_S = 180
 
 JVM = (
@@ -82,7 +82,7 @@ def tool(*names: str) -> str:
 
 
 def fetch(part: str, sources: list[Path], build: Callable[[Path], None]) -> Path:
-    """The folder of `part`, built anew when a source has changed; several runs may ask at once."""
+    """The folder of `part`, rebuilt when a source has changed; concurrent runs are serialised."""
     stamp = hashlib.sha256(b"".join(path.read_bytes() for path in sources)).hexdigest()[:16]
     folder = HOME / f"{part}-{stamp}"
     if folder.is_dir():
@@ -265,7 +265,7 @@ class Peer:
         return seen
 
     def mqadmin(self, *args: str) -> str:
-        """What the real mqadmin prints on stdout; a stack trace on stderr is a failure."""
+        """The output of the real mqadmin on stdout; a stack trace on stderr is a failure."""
         end = self.ask("mqadmin", args=list(args))[-1]
         assert end["status"] == 0, end
         assert "\tat org.apache.rocketmq" not in end["stderr"], end["stderr"]
@@ -391,7 +391,7 @@ class JavaServers:
             "org.apache.rocketmq.broker.BrokerStartup", conf, work / "broker.out", "1g"
         )
         daemon.address = f"127.0.0.1:{port}"  # type: ignore[attr-defined]
-        await_registered(namesrv, str(pairs["brokerName"]))
+        await_registered(namesrv.split(";")[0], str(pairs["brokerName"]))
         return daemon
 
 
@@ -458,7 +458,7 @@ class OurServers:
         )
         daemon.address = f"127.0.0.1:{port}"  # type: ignore[attr-defined]
         self.running.append(daemon)
-        await_registered(namesrv, str(pairs["brokerName"]))
+        await_registered(namesrv.split(";")[0], str(pairs["brokerName"]))
         return daemon
 
 

@@ -100,7 +100,7 @@ def test_a_body_over_the_limit_is_refused_and_the_connection_lives_on(
     assert accepted[0]["status"] == "SEND_OK"
 
 
-def test_a_topic_nobody_made_is_made_by_the_first_send(our_cluster: Cluster, peer: Any) -> None:
+def test_a_missing_topic_is_created_by_the_first_send(our_cluster: Cluster, peer: Any) -> None:
     namesrv, _ = our_cluster
     name = f"Auto{next(NAMES)}"
     assert peer.produce(namesrv=namesrv, topic=name, count=1)[0]["status"] == "SEND_OK"
@@ -120,7 +120,7 @@ def test_push_consumer_gets_old_and_new_messages_once(
     second = peer.messages(consumer, 10)
     assert bodies(first + second) == Counter(f"body-{index}".encode() for index in range(20))
     peer.ask("stop", consumer=consumer)
-    # what was consumed stays consumed: the next member starts behind it
+    # consumed messages stay consumed: the next member starts after them
     peer.produce(namesrv=namesrv, topic=topic, count=5, first=20)
     peer.ask("consume", consumer=consumer + "-again", namesrv=namesrv, topic=topic, group=group)
     third = peer.messages(consumer + "-again", 5)
@@ -204,7 +204,7 @@ def test_the_queues_of_a_member_that_dies_go_to_the_others_at_once(
     until: Callable[..., Any],
     go_member: Callable[..., Any],
 ) -> None:
-    """Without a word: the broker sees the connection break and tells the rest of the group."""
+    """Without unregistering: the broker detects the closed connection and notifies the group."""
     namesrv, _ = our_cluster
     words = {"namesrv": namesrv, "topic": topic, "group": f"dies-{topic}"}
     name = f"stays-{topic}-{peer.version}"
@@ -239,7 +239,7 @@ def test_orderly_consumer_keeps_the_order_of_each_queue(
         mode="orderly",
         failTimes=fail_times,
     )
-    # a message that fails is tried again in its place: everything behind it waits
+    # a failed message is retried in its place: all later ones wait
     seen = peer.messages(consumer, 40 * (1 + fail_times))
     for queue_id in range(4):
         offsets = [event["queueOffset"] for event in seen if event["queueId"] == queue_id]
@@ -358,7 +358,7 @@ def test_offsets_survive_a_restart_of_the_broker(
     peer_533.ask("forget", namesrv=namesrv)
 
 
-def test_consumers_go_on_when_the_broker_was_killed_and_came_back(
+def test_consumers_continue_after_the_broker_was_killed_and_restarted(
     our_servers: Any, peer_533: Any, tmp_path: Any
 ) -> None:
     namesrv = our_servers.namesrv(tmp_path)
@@ -374,7 +374,7 @@ def test_consumers_go_on_when_the_broker_was_killed_and_came_back(
     peer_533.ask("stop", consumer="k2")
 
 
-def test_pull_consumers_go_on_behind_what_they_committed(
+def test_pull_consumers_resume_after_their_committed_offset(
     our_cluster: Cluster, peer: Any, topic: str
 ) -> None:
     namesrv, _ = our_cluster
@@ -389,7 +389,7 @@ def test_pull_consumers_go_on_behind_what_they_committed(
     assert sum(offsets.values()) == 16
 
 
-def test_a_member_of_a_broadcasting_group_goes_on_where_it_was(
+def test_a_member_of_a_broadcasting_group_resumes_at_its_offset(
     our_cluster: Cluster, peer: Any, topic: str
 ) -> None:
     """It keeps its offsets itself."""
@@ -454,7 +454,7 @@ def test_delayed_messages_come_when_they_are_due(
     peer.ask("stop", consumer=consumer)
 
 
-def test_other_protocols_on_the_port_are_told_apart_and_clients_go_on(
+def test_other_protocols_are_recognised_and_clients_are_served(
     our_servers: Any, peer_533: Any, tmp_path: Any, until: Callable[..., Any]
 ) -> None:
     namesrv = our_servers.namesrv(tmp_path)
@@ -473,14 +473,14 @@ def test_other_protocols_on_the_port_are_told_apart_and_clients_go_on(
                 assert stranger.recv(1) == b""
             except ConnectionResetError:
                 pass
-        until(lambda name=name: name in broker.text(), f"a line in the log that says {name}")
+        until(lambda name=name: name in broker.text(), f"a log line that contains {name}")
     sent = peer_533.produce(namesrv=namesrv, topic="Open", count=2)
     assert [event["status"] for event in sent] == ["SEND_OK"] * 2
     peer_533.ask("forget", namesrv=namesrv)
 
 
 @pytest.mark.parametrize("mode", ["sync", "async", "oneway", "batch"])
-def test_go_sends_what_java_reads(
+def test_messages_of_go_are_read_by_java(
     our_cluster: Cluster, go_peer: Callable[..., Any], peer_533: Any, topic: str, mode: str
 ) -> None:
     namesrv, _ = our_cluster
@@ -604,7 +604,7 @@ def test_go_retries_by_way_of_the_retry_topic(
     assert [event["reconsumeTimes"] for event in seen] == [0, 1]
 
 
-def test_go_pulls_and_goes_on_behind_what_it_committed(
+def test_go_resumes_pulling_after_its_committed_offset(
     our_cluster: Cluster, go_peer: Callable[..., Any], topic: str
 ) -> None:
     namesrv, _ = our_cluster

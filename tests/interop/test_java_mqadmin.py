@@ -1,4 +1,4 @@
-"""The real mqadmin says the same about our cluster as about a real one with the same content."""
+"""The real mqadmin prints the same about our cluster as about a real one with the same content."""
 
 import re
 from collections.abc import Callable, Iterator
@@ -80,7 +80,7 @@ def sides(
             ),
             "the on-line group has committed what it consumed",
         )
-        # the client commits the empty retry queue after its first held pull has come back
+        # the client commits the empty retry queue after its first suspended pull has come back
         until(
             lambda side=side: committed(side, "till", 0, "%RETRY%till") == "0",
             "the on-line group has committed its retry queue",
@@ -93,7 +93,7 @@ def sides(
         peer_533.ask("forget", namesrv=side.namesrv)
 
 
-# What may differ between two clusters with the same content, and what stands there instead.
+# Texts that may differ between two clusters with the same content, and their replacement.
 MASKS = [
     (r"\b20\d\d-\d\d-\d\d[ #T]\d\d:\d\d:\d\d([,.:]\d+)?", "<time>"),
     (r"\b1[6-9]\d{11}\b", "<ms>"),
@@ -128,7 +128,7 @@ def masked(text: str, side: Side) -> str:
     )
 
 
-def said(peer: Any, side: Side, line: str) -> str:
+def output_of(peer: Any, side: Side, line: str) -> str:
     words = {
         "$N": side.namesrv,
         "$B": side.broker,
@@ -214,7 +214,7 @@ STORIES = {
         "consumerStatus -n $N -g till",
     ],
     "producerConnection": [
-        "producerConnection -n $N -g nobody -t Orders",
+        "producerConnection -n $N -g unknown -t Orders",
     ],
     "sendMessage": [
         "sendMessage -n $N -t Empty -p hello -b broker-a -i 1 -k hand -c TagA",
@@ -235,7 +235,7 @@ STORIES = {
         "updateBrokerConfig -n $N -b $B -k noSuchKey -v 1",
         "updateBrokerConfig -n $N -b $B -k configBlackList -v x",
     ],
-    "upkeep": [
+    "maintenance": [
         "cleanExpiredCQ -n $N -b $B",
         "cleanUnusedTopic -n $N -b $B",
         "allocateMQ -n $N -t Orders -i 10.0.0.1@1,10.0.0.2@2",
@@ -284,7 +284,7 @@ ONLY_4 = {"queryMsgById": ["queryMsgById -n $N -i $ID"]}
 
 def same(peer: Any, sides: list[Side], lines: list[str]) -> None:
     for line in lines:
-        java, ours = (said(peer, side, line) for side in sides)
+        java, ours = (output_of(peer, side, line) for side in sides)
         if peer.version == "4.9.8" and "getTransferedTps" in java:
             # it looks for a figure that the 5.3.3 broker gives under another name
             assert "NullPointerException" not in ours
@@ -309,7 +309,7 @@ def test_same_answers_to_mqadmin_4(sides: list[Side], peer_498: Any, story: str)
 
 def test_topic_list(sides: list[Side], peer: Any) -> None:
     for line in ("topicList -n $N", "topicList -n $N -c"):
-        java, ours = (sorted(set(said(peer, side, line).splitlines())) for side in sides)
+        java, ours = (sorted(set(output_of(peer, side, line).splitlines())) for side in sides)
         # groups come and go with the readers of each side
         rows = [[row for row in found if "%RETRY%" not in row] for found in (ours, java)]
         if line.endswith("-c"):
@@ -324,7 +324,7 @@ def test_the_list_of_groups(sides: list[Side], peer: Any) -> None:
     for side in sides:
         rows = {
             row.split()[0]: row.split()
-            for row in said(peer, side, "consumerProgress -n $N").splitlines()
+            for row in output_of(peer, side, "consumerProgress -n $N").splitlines()
             if row.strip()
         }
         clients, version, kind, model, _, lag = rows["till"][1:]
@@ -344,7 +344,7 @@ def pairs(text: str, separator: str) -> dict[str, str]:
 
 
 def test_broker_status(sides: list[Side], peer: Any) -> None:
-    java, ours = (pairs(said(peer, side, "brokerStatus -n $N -b $B"), ":") for side in sides)
+    java, ours = (pairs(output_of(peer, side, "brokerStatus -n $N -b $B"), ":") for side in sides)
     java, ours = (
         {key: value for key, value in side.items() if not key.startswith("commitLogDiskRatio_")}
         for side in (java, ours)
@@ -359,7 +359,9 @@ def test_broker_status(sides: list[Side], peer: Any) -> None:
 
 
 def test_broker_config(sides: list[Side], peer: Any) -> None:
-    java, ours = (pairs(said(peer, side, "getBrokerConfig -n $N -b $B"), "=") for side in sides)
+    java, ours = (
+        pairs(output_of(peer, side, "getBrokerConfig -n $N -b $B"), "=") for side in sides
+    )
     shared = set(java) & set(ours)
     assert len(shared) > 50
     local = re.compile("path|port|timerWheelEnable|waitTimeMills", re.IGNORECASE)
@@ -377,7 +379,7 @@ def test_producer_connection(sides: list[Side], peer: Any, until: Callable[..., 
         line = "producerConnection -n $N -g shop -t Empty"
         text = until(
             lambda side=side, line=line: (
-                text if "JAVA" in (text := said(peer, side, line)) else None
+                text if "JAVA" in (text := output_of(peer, side, line)) else None
             ),
             "the producer's heartbeat",
         )
@@ -385,9 +387,9 @@ def test_producer_connection(sides: list[Side], peer: Any, until: Callable[..., 
 
 
 def test_reset_of_an_online_group(sides: list[Side], peer_533: Any) -> None:
-    """Our broker tells the members, they begin again at once; Java's do when they next pull."""
+    """Our broker notifies the members, which reset at once; Java's reset at the next pull."""
     line = "resetOffsetByTime -n $N -g till -t Orders -s 1600000000000"
-    rows = [sorted(said(peer_533, side, line).splitlines()) for side in sides]
+    rows = [sorted(output_of(peer_533, side, line).splitlines()) for side in sides]
     assert rows[1] == rows[0]
     ours = sides[1]
     peer_533.messages_with(ours.consumer, {event["msgId"] for event in ours.sent})

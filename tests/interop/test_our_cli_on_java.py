@@ -68,13 +68,13 @@ def sides(
             maxReconsume=0,
         )
 
-        def letters(count: int, namesrv: str = namesrv) -> bool:
+        def has_dead_letters(count: int, namesrv: str = namesrv) -> bool:
             events = peer_533.try_ask("dump", namesrv=namesrv, topic="%DLQ%dead")
             return sum(event["event"] == "message" for event in events) == count
 
         for number in range(2):
             peer_533.produce(**words, queue=0, first=number, keys="letter{i}", body="dear-")
-            until(lambda number=number: letters(number + 1), "a dead letter")
+            until(lambda number=number: has_dead_letters(number + 1), "a dead letter")
         peer_533.ask("stop", consumer=f"dead@{name}")
         words.update(topic="Orders", group="old")
         for queue_id, offset in ((1, 2), (3, 1)):
@@ -104,7 +104,7 @@ def mqadmin(side: Side, line: str, *words: str) -> subprocess.CompletedProcess[s
     )
 
 
-# Fields that tell times, rates or a place: present on both sides, but not equal.
+# Fields with times, rates or a place: present on both sides, but not equal.
 LOCAL = re.compile(
     r"(.*(Time|Timestamp|Tps|Host|MsgId|DiskRatio)|uniqKey|UNIQ_KEY|ORIGIN_MESSAGE_ID|id|lagSeconds"
     r"|growthPerHour|dataVersion|subVersion|message)$"
@@ -127,7 +127,7 @@ def masked(value: Any, side: Side, name: str = "") -> Any:
 
 
 def answer(side: Side, line: str, *words: str) -> tuple[int, Any, Any]:
-    """Status, data on stdout, and what the error is about."""
+    """Exit status, data on stdout, and the object of the error."""
     done = mqadmin(side, line, *words)
     data = masked(json.loads(done.stdout), side) if done.stdout.strip() else None
     errors = [json.loads(row) for row in done.stderr.splitlines() if row.startswith('{"error"')]
@@ -334,14 +334,14 @@ def test_offset_reset_of_an_offline_group_and_back(sides: list[Side]) -> None:
 def test_dead_letters(sides: list[Side]) -> None:
     (row,) = items(sides, "dlq list")
     assert (row["group"], row["messages"]) == ("dead", 2)
-    letters = items(sides, "dlq show dead --body text")
-    assert [letter["body"] for letter in letters] == ["dear-0", "dear-1"]
-    assert letters[0]["properties"]["RETRY_TOPIC"] == "Letters"
+    dead_letters = items(sides, "dlq show dead --body text")
+    assert [letter["body"] for letter in dead_letters] == ["dear-0", "dear-1"]
+    assert dead_letters[0]["properties"]["RETRY_TOPIC"] == "Letters"
     assert same(sides, "dlq show NoSuch")[0] == 1
 
 
 def test_offset_reset_of_an_online_group(sides: list[Side], peer_533: Any) -> None:
-    """Ours tells the members at once; the Java broker's turn back when they next pull, or not."""
+    """Our broker notifies the members at once; the Java broker resets them at the next pull."""
     done = [
         mqadmin(side, "offset reset till --topic Orders --to earliest --yes --undo-file u.json")
         for side in sides

@@ -116,7 +116,7 @@ def lose_the_index_and_checkpoint(root: Path) -> Damaged:
 
 
 def break_config_with_backups(root: Path) -> Damaged:
-    """Files of config/ cut while they were written; what was there before stands in the .bak."""
+    """Truncated files of config/; the .bak contains the previous content."""
     for name in ("topics.json", "subscriptionGroup.json", "consumerOffset.json"):
         path = root / "config" / name
         shutil.copy(path, path.with_name(name + ".bak"))

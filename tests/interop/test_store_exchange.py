@@ -33,7 +33,7 @@ RECORDED = [
     ),
     *(("pair-498", "master"), ("pair-498", "slave"), ("pair-533", "master"), ("pair-533", "slave")),
 ]
-# A broker goes on with what these hold: due messages are delivered, open transactions checked.
+# A broker continues with these topics: due messages are delivered, open transactions checked.
 MOVING = ("delay", "transaction", "pop", "retry-dlq")
 # Clients read these like any topic, but may not send to them.
 SYSTEM = ("rmq_sys_", "RMQ_SYS_", "SCHEDULE_TOPIC_XXXX", "TRANS_CHECK_", "%")
@@ -162,7 +162,7 @@ def test_a_store_we_wrote_opens_in_the_java_broker(
     assert by_key(peer_533, namesrv, pairs) == answers
     assert committed(java.address, "moved", "Moved", 1) == 7
     if ending == "kill":
-        # and the Java broker goes on where we were killed
+        # and the Java broker continues where ours was killed
         (sent,) = peer_533.produce(**words, count=1, queue=0, keys="further", body="further-")
         assert sent["queueOffset"] == bounds["Moved"][0][1]
     peer_533.ask("forget", namesrv=namesrv)
@@ -188,11 +188,11 @@ def expected_places(expected: dict[str, Any], topics: list[str]) -> View:
     }
 
 
-def differing(told: dict[str, Any], seen: dict[str, Any]) -> dict[str, Any]:
+def differing(expected_fields: dict[str, Any], seen: dict[str, Any]) -> dict[str, Any]:
     """Fields of a recorded message that are seen differently now."""
     body = base64.b64decode(seen["body"])
     # a 4.9 client leaves the bit "compressed" where a 5.x client clears it after unpacking
-    told = {**told, "sysFlag": told["sysFlag"] & ~1}
+    expected_fields = {**expected_fields, "sysFlag": expected_fields["sysFlag"] & ~1}
     found = {
         **seen,
         "bodyMd5": hashlib.md5(body).hexdigest(),
@@ -203,9 +203,9 @@ def differing(told: dict[str, Any], seen: dict[str, Any]) -> dict[str, Any]:
     names += ("storeTimestamp", "bornHost", "storeHost", "reconsumeTimes", "properties")
     names += ("preparedTransactionOffset", "bodyMd5", "bodyLength")
     return {
-        name: (told.get(name), found[name])
+        name: (expected_fields.get(name), found[name])
         for name in names
-        if (told.get(name) or None) != (found[name] or None)
+        if (expected_fields.get(name) or None) != (found[name] or None)
     }
 
 
@@ -239,7 +239,7 @@ def send_until_killed(broker: str, acknowledged: list[dict[str, str]]) -> None:
             acknowledged.append({**answer.ext_fields, "uniqKey": uniq_key})
 
 
-def test_what_we_acknowledged_before_a_kill_is_there_in_the_java_broker(
+def test_messages_acknowledged_before_a_kill_exist_in_the_java_broker(
     our_servers: Any,
     java_servers: Any,
     peer_533: Any,
@@ -322,14 +322,14 @@ def test_a_recorded_java_store_is_continued_by_us_and_given_back(
             if peer_533.try_ask("dump", namesrv=namesrv, topic=topic)[-1]["error"] is None
         ]
     bounds, messages = view(peer_533, namesrv, topics)
-    told = expected_places(expected, topics)
-    missing = sorted(set(told) - set(messages))
+    expected_fields = expected_places(expected, topics)
+    missing = sorted(set(expected_fields) - set(messages))
     if directory == "slave":
-        assert len(missing) < len(told) or not topics
+        assert len(missing) < len(expected_fields) or not topics
     else:
         assert not missing
         if not moving:
-            assert set(messages) == set(told)
+            assert set(messages) == set(expected_fields)
         for queue in expected["queues"]:
             if queue["topic"] in topics and not moving:
                 assert bounds[queue["topic"]][queue["queueId"]] == (
@@ -338,8 +338,8 @@ def test_a_recorded_java_store_is_continued_by_us_and_given_back(
                 )
     wrong = {
         place: difference
-        for place in set(told) & set(messages)
-        if (difference := differing(told[place], messages[place]))
+        for place in set(expected_fields) & set(messages)
+        if (difference := differing(expected_fields[place], messages[place]))
     }
     assert not wrong
     groups = [] if directory == "slave" else expected["groups"]
@@ -384,13 +384,13 @@ def test_a_recorded_java_store_is_continued_by_us_and_given_back(
         assert given_back == after
     java_answers = by_key(peer_533, namesrv, told_keys)
     for pair, bodies in answers.items():
-        # a broker that goes on with what was under way may add a delivered copy
+        # a broker that continues open work may add a delivered copy
         extra = Counter(java_answers[pair]) - Counter(bodies)
         assert not Counter(bodies) - Counter(java_answers[pair])
         assert moving or not extra, (pair, extra)
     assert offsets_of(java.address, groups) == progress
     if recorded.startswith("delay"):
-        # what we delivered is delivered: the Java broker goes on behind it
+        # messages delivered by us are not delivered again by the Java broker
         times = Counter(m["uniqKey"] for place, m in given_back[1].items() if place[0] in targets)
         assert set(times.values()) == {1}
     peer_533.ask("forget", namesrv=namesrv)

@@ -21,7 +21,7 @@ SCREENS = Path(__file__).parent / "command" / "screens"
 
 
 class Result(NamedTuple):
-    """What a command line gave back."""
+    """The result of a command line."""
 
     status: int
     out: str
@@ -109,6 +109,7 @@ LIBRARIES = {
     "consumer.ConsumerAdmin": "consumer",
     "offset.library.OffsetAdmin": "offset",
     "dlq.library.DlqAdmin": "dlq",
+    "transaction.library.TransactionAdmin": "transaction",
     "cluster.ClusterAdmin": "cluster",
     "broker.BrokerAdmin": "broker",
 }
@@ -144,7 +145,7 @@ def admin(monkeypatch: pytest.MonkeyPatch) -> FakeAdmin:
 
 @pytest.fixture
 def screen() -> Callable[[str, str], None]:
-    """Compare text with ``command/screens/NAME``; ``SCREENS=write`` writes it anew."""
+    """Compare text with ``command/screens/NAME``; ``SCREENS=write`` rewrites it."""
     write = os.environ.get("SCREENS") == "write"
 
     def compare(name: str, text: str) -> None:

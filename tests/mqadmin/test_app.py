@@ -87,7 +87,7 @@ def bare() -> set[str]:
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else None,
 )
-def test_a_command_imports_only_what_it_needs(
+def test_a_command_imports_only_the_modules_it_needs(
     bare: set[str], words: list[str], environ: dict[str, str], ceiling: int
 ) -> None:
     names = imported(ENTRY, *words, **environ) - bare
@@ -113,7 +113,7 @@ def test_no_words_show_the_help_and_are_a_usage_error() -> None:
     assert "Commands:" in done.stderr
 
 
-def test_nobody_listening_is_status_3_with_the_address() -> None:
+def test_a_closed_port_is_status_3_with_the_address() -> None:
     done = run("topic", "list", "-o", "json")
     assert (done.returncode, done.stdout) == (3, "")
     error = json.loads(done.stderr)["error"]
@@ -162,7 +162,7 @@ def test_an_interrupt_is_status_130_without_a_word(silent_server: str) -> None:
 
 
 @pytest.mark.parametrize("words", ["store layout -o ndjson", "--help", "store inspect --help"])
-def test_a_closed_pipe_is_no_error(words: str) -> None:
+def test_a_closed_pipe_is_not_an_error(words: str) -> None:
     command = f"{sys.executable} -m mqadmin {words}; echo status=$? >&2"
     done = subprocess.run(
         ["bash", "-c", f"set -o pipefail; ( {command} ) | true"],
@@ -174,7 +174,7 @@ def test_a_closed_pipe_is_no_error(words: str) -> None:
     assert done.stderr == "status=0\n"
 
 
-def test_a_closed_stdout_is_no_error() -> None:
+def test_a_closed_stdout_is_not_an_error() -> None:
     command = f"{sys.executable} -m mqadmin store layout >&-"
     done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")

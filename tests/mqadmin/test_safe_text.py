@@ -42,7 +42,7 @@ def is_safe(line: str) -> bool:
         ({"k": "\x9b"}, '{"k":"\\u009b"}'),
     ],
 )
-def test_a_csv_cell_is_no_formula_and_a_number_stays_a_number(value: Any, cell: Any) -> None:
+def test_a_csv_cell_is_never_a_formula_and_a_number_stays_a_number(value: Any, cell: Any) -> None:
     assert csv_cell(value) == cell
     assert type(csv_cell(value)) is type(cell)
 
@@ -50,7 +50,7 @@ def test_a_csv_cell_is_no_formula_and_a_number_stays_a_number(value: Any, cell: 
 @pytest.mark.parametrize(
     "value", [HOSTILE, "\ud800", "订单 \U0001f600", {"k": [HOSTILE, None, -1]}]
 )
-def test_json_escapes_what_drives_a_terminal_and_keeps_the_value(value: Any) -> None:
+def test_json_escapes_terminal_controls_and_keeps_the_value(value: Any) -> None:
     text = json_text(value)
     assert is_safe(text)
     assert json.loads(text) == value

@@ -105,7 +105,7 @@ def test_a_context_that_is_not_there_is_an_error_with_the_ones_that_are(kept: Pa
         resolve({"context": "nosuch"}, environ(kept))
 
 
-def test_a_current_context_that_is_gone_is_no_error(tmp_path: Path) -> None:
+def test_a_deleted_current_context_is_not_an_error(tmp_path: Path) -> None:
     save_contexts(config_path(environ(tmp_path)), Contexts("gone", {}))
     assert resolve({}, environ(tmp_path)).namesrv == ["127.0.0.1:9876"]
 
@@ -169,7 +169,7 @@ def test_a_flag_from_the_environment(text: str, on: bool) -> None:
     assert resolve({}, {"HOME": "/n", "MQADMIN_TLS": text}).flag("tls") is on
 
 
-def test_no_color_counts_whatever_it_says() -> None:
+def test_no_color_takes_effect_with_any_value() -> None:
     assert resolve({}, {"HOME": "/n", "NO_COLOR": "0"}).flag("no-color")
 
 

@@ -1,4 +1,4 @@
-"""Reading a broker back and comparing it with the ledger of the load it got."""
+"""Read a broker back and compare it with the ledger of its load."""
 
 import time
 from collections import Counter
@@ -34,7 +34,7 @@ class Audit:
     # ---- everything that was acknowledged
 
     def check(self, start: dict[int, int] | None = None, *, keys: int = 5) -> dict[int, int]:
-        """Every acknowledged message from ``start`` on is where it was said to be; ends of queues.
+        """Every acknowledged message from ``start`` on is at its place; returns the ends of queues.
 
         Some of them are looked for by key too.
         """
@@ -118,7 +118,7 @@ class Audit:
     # ---- delayed, mirrored and sent-back messages, topics and groups
 
     def check_everything(self) -> None:
-        """What is not stored where it was acknowledged: delivered, dispatched, made."""
+        """The effects of requests: deliveries, mirrored messages, topics and groups."""
         ledger = self.ledger
         with BlockingClient(timeout_ms=20_000) as client:
             for queue_id in range(QUEUES):

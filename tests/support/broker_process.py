@@ -1,4 +1,4 @@
-"""A broker in a child process, and what an attack does to it: memory and loop stall.
+"""A broker in a child process, and the effect of an attack on memory and event loop.
 
 ::
 
@@ -12,7 +12,7 @@
         ping.longest_gap_ms                               # longest wait for an answer so far
 
 Memory is exact enough to decide a test; a gap depends on the machine and decides only where the
-limit is far from what a healthy broker shows.
+limit is far from the values of a healthy broker.
 """
 
 import os
@@ -49,7 +49,7 @@ SMALL_STORE = {
 
 
 def free_port() -> int:
-    """A port of 127.0.0.1 that nobody listens on, and whose VIP neighbour (-2) is free too."""
+    """A free port of 127.0.0.1 whose VIP neighbour (-2) is free too."""
     while True:
         with socket.socket() as first, socket.socket() as second:
             first.bind(("127.0.0.1", 0))
@@ -112,7 +112,7 @@ class BrokerProcess:
 
     @property
     def log_text(self) -> str:
-        """What the broker has logged so far."""
+        """The log of the broker so far."""
         return self.log_path.read_text(encoding="utf-8", errors="replace")
 
     def start(self) -> Self:
@@ -184,7 +184,7 @@ class BrokerProcess:
         return RawPeer(self.address, timeout_s)
 
     def call(self, command: RemotingCommand, timeout_ms: int = 60_000) -> RemotingCommand:
-        """Send one request on a connection of its own and return the answer, whatever its code."""
+        """Send one request on a new connection and return the response with any code."""
         with BlockingClient(timeout_ms=timeout_ms) as client:
             return client.call(self.address, command)
 

@@ -1,7 +1,7 @@
 """A broker process to be killed, stopped and started again over one store directory.
 
 Unlike :class:`tests.support.broker_process.BrokerProcess` it can be killed while it starts, takes
-limits of the kernel, and listens on a free port that it tells itself.
+limits of the kernel, and listens on a free port that it reports itself.
 """
 
 import os
@@ -43,7 +43,7 @@ class Child:
         self.store = folder / "store"
         self.config = folder / "broker.conf"
         self.address = ""
-        self.said = ""
+        self.ready_line = ""
         self.limits: Callable[[], None] | None = None
         self._process: subprocess.Popen[bytes] | None = None
         folder.mkdir(parents=True, exist_ok=True)
@@ -79,13 +79,13 @@ class Child:
         with selectors.DefaultSelector() as selector:
             selector.register(self._process.stdout, selectors.EVENT_READ)
             assert selector.select(READY_SECONDS), "the broker does not get ready"
-        self.said = self._process.stdout.readline().decode()
-        if "boot success" not in self.said:
+        self.ready_line = self._process.stdout.readline().decode()
+        if "boot success" not in self.ready_line:
             raise AssertionError(
                 f"status {self._process.wait(GONE_SECONDS)}: "
                 + (self.folder / "broker.err").read_text()[-3000:]
             )
-        self.address = self.said.split(", ", 1)[1].split("]", 1)[0]
+        self.address = self.ready_line.split(", ", 1)[1].split("]", 1)[0]
 
     def start(self) -> "Child":
         self.spawn()

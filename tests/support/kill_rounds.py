@@ -1,4 +1,4 @@
-"""Rounds of load and violent ends over one store."""
+"""Rounds of load on one store, each ended by a signal."""
 
 import random
 import signal
@@ -20,7 +20,7 @@ from tests.support.load import (
 
 
 class KillRounds:
-    """Rounds of load and violent ends over one store."""
+    """Rounds of load on one store, each ended by a signal."""
 
     def __init__(self, child: Child, rng: random.Random) -> None:
         self.child = child
@@ -41,7 +41,7 @@ class KillRounds:
             progress = self.audit.read_progress()
             self._start()
             self.audit.check_progress(progress)
-            # Two rounds back: what the round before this one left must have survived this one too.
+            # Two rounds back: messages of the previous round must have survived this one too.
             start = {} if full or len(self.ends) < 2 else self.ends[-2]
             self.ends.append(self.audit.check(start))
             if full:
@@ -83,7 +83,7 @@ class KillRounds:
         if kind in ("stop", "stopped"):
             child.signal(signal.SIGSTOP)
             senders.run(lambda: True)
-            # What it had sent before is taken; nothing may come now.
+            # Responses sent before are read; no more may arrive now.
             child.lives_for(rng.uniform(0.01, 0.3))
             if kind == "stop":
                 child.signal(signal.SIGCONT)

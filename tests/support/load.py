@@ -1,4 +1,4 @@
-"""Load for a broker that will be killed: every kind of traffic, and a ledger of what was answered.
+"""Load for a broker that will be killed: every kind of traffic, and a ledger of the responses.
 
 Messages go to TOPIC. A mirrored message names MIRROR for multi-dispatch, a delayed one comes into
 TOPIC a second later, one that is sent back comes into the retry topic of GROUP a second later.
@@ -45,7 +45,7 @@ MADE_AT_MOST = 40  # topics, and as many groups: each making writes the whole fi
 
 
 class Ledger:
-    """What was sent, and what the broker answered."""
+    """The sent messages and the responses of the broker."""
 
     def __init__(self) -> None:
         self.sent = 0
@@ -101,7 +101,7 @@ class Ledger:
 
 
 class _Sent(msgspec.Struct, frozen=True):
-    """A request under way, and what its success means."""
+    """A request in flight, and the action on success."""
 
     kind: str
     messages: int
@@ -159,7 +159,7 @@ class Senders:
         deadline = time.monotonic() + patience
         while self.peers and any(peer.waiting for peer in self.peers):
             self._run_turn(0.2)
-            assert time.monotonic() < deadline, "answers stay out"
+            assert time.monotonic() < deadline, "responses are missing"
         self.close()
 
     def close(self) -> None:
@@ -217,7 +217,7 @@ class Senders:
             try:
                 del peer.out[: peer.sock.send(peer.out)]
             except OSError:
-                pass  # the turn sees to it
+                pass  # the next turn handles it
         self._watch(peer)
 
     def _request(self, kind: str) -> tuple[RemotingCommand, _Sent]:

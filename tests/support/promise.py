@@ -1,9 +1,9 @@
-"""What a broker must still have after its power was cut or its process killed.
+"""The state that a broker must still have after a power cut or a kill.
 
-Built from the marks that :class:`tests.support.traffic.Traffic` left in the journal. Two looks:
-:meth:`Promise.check_files` compares every progress file with what a recovery finds in the log
+Built from the marks of :class:`tests.support.traffic.Traffic` in the journal. Two checks:
+:meth:`Promise.check_files` compares every progress file with the log after a recovery
 (progress never runs ahead of data), :meth:`Promise.check_broker` asks a broker that was started
-on what is left.
+on the remaining files.
 """
 
 from collections import Counter, defaultdict
@@ -48,7 +48,7 @@ class Promise:
         # (group, topic, queue id) → queue offset → what became of the message.
         self.handled: dict[tuple[str, str, int], dict[int, Handled]] = defaultdict(dict)
         self.committed: dict[tuple[str, str, int], int] = {}
-        # Offsets as they were at a stop in order; later commits may or may not be written.
+        # Offsets as they were at a clean stop; later commits may or may not be written.
         self.written: dict[tuple[str, str, int], int] = {}
         self.crashes = 0
         self.serving = False
@@ -101,23 +101,23 @@ class Promise:
         if offsets_written:
             self.written = dict(self.committed)
         else:
-            self.crashes += 1  # what was delivered may be delivered again
+            self.crashes += 1  # delivered messages may be delivered again
 
     def _crash(self, killed: bool) -> None:
-        """Begin another life: what was not promised may be gone, and its place given again."""
+        """Start another life: unacknowledged messages may be lost and their places reused."""
         self.crashes += 1
         self.serving = False
         if not killed:
             self.stored = {s.place: s for s in self.stored.values() if self._is_durable(s)}
             self.halves = self.durable_halves()
-            # What is there after a cut was on the disk.
+            # Messages present after a power cut were on the disk.
             self.flushed = 1 << 62
 
     def _found(self, offsets: dict[tuple[str, str, int], int], durable: bool) -> None:
-        """The committed offsets that the next life began with: what is above is done again."""
+        """The committed offsets after the restart: messages above them are handled again."""
         for key, handled in self.handled.items():
             end = offsets.get(key, 0)
-            self.handled[key] = {place: what for place, what in handled.items() if place < end}
+            self.handled[key] = {place: item for place, item in handled.items() if place < end}
         self.committed = dict(offsets)
         self.written = dict(offsets) if durable else {}
 
@@ -135,7 +135,7 @@ class Promise:
     # ---- the files, before a broker has touched them
 
     def check_files(self, disk: SimDisk, config: MessageStoreConfig) -> None:
-        """No progress file says more than the log holds; ``abort`` is there while a broker runs."""
+        """No progress file is ahead of the log; ``abort`` exists while a broker runs."""
         if self.serving:
             assert disk.exists(f"{ROOT}/abort"), "no abort file although the broker was serving"
         found = _Recovered(disk.copy(), config)
@@ -190,14 +190,14 @@ class Promise:
     # ---- a broker that was started on them
 
     def check_broker(self, broker: SimBroker) -> None:
-        """Everything promised is stored, visible and, when its time has come, delivered."""
+        """Acknowledged messages are stored, visible and, when due, delivered."""
         for stored in self.durable():
             self._check_stored(broker.store, stored)
         self._check_tables(broker)
         self._check_offsets(broker)
         check_units(broker.store)
         broker.run(Producer(broker, self.halves, self.decisions).register())
-        # A broker that is left alone delivers what is due, also what was sent back.
+        # Without requests the broker delivers due messages, sent-back ones included.
         broker.pass_ms(max(*DELAY_LEVELS_MS.values(), ROUNDS_MS) + 2_000)
         found = read_everything(broker.store)
         found.pop(OP_QUEUE, None)  # its bodies hold no number
@@ -222,7 +222,7 @@ class Promise:
         assert stored.body in bodies, f"not in the index under {key}: {stored}"
 
     def _check_tables(self, broker: SimBroker) -> None:
-        """Topics and groups whose making was answered, and those that hold messages."""
+        """Topics and groups whose creation was acknowledged, and those with messages."""
         topics, groups = broker.context.topics, broker.context.groups
         for name, queues in self.topics.items():
             config = topics.get(name)
@@ -239,11 +239,11 @@ class Promise:
                 assert queue_id < config.read_queue_nums, (topic, queue_id, config)
 
     def _check_offsets(self, broker: SimBroker) -> None:
-        """Nothing below a committed offset was left without a consumer, none went back too far."""
+        """Messages below a committed offset were handled; no offset is below the written one."""
         offsets = broker.context.offsets
         for key, written in self.written.items():
             offset = offsets.query(*key)
-            assert offset >= written, f"{key}: at {offset}, was {written} at a stop in order"
+            assert offset >= written, f"{key}: at {offset}, was {written} at a clean stop"
         for key, handled in self.handled.items():
             _, topic, queue_id = key
             for place in range(max(0, offsets.query(*key))):
@@ -252,7 +252,7 @@ class Promise:
                 if found.status is GetMessageStatus.FOUND:
                     message = decode_record(found.buffers[0])
                 if message is None or message.queue_offset != place:
-                    # A hole that a cut has left: no consumer was given a message.
+                    # A hole left by a power cut: no consumer received a message.
                     assert place not in handled, f"{key}: {found.status} at {handled[place]}"
                     continue
                 assert place in handled, f"{key}: {place} was never handled, is below the offset"
@@ -271,7 +271,7 @@ class Promise:
         for topic in TOPICS:
             delayed = {s.number for s in self.stored.values() if s.target is not None}
             twice = [n for n, times in numbers[topic].items() if times > 1 and n not in delayed]
-            # Of a delayed message whose answer was lost in a cut nothing is known here.
+            # A delayed message whose response was lost in a power cut is not recorded here.
             assert self.crashes > 1 or not twice or self._may_be_delayed(found, twice), twice
 
     def _may_be_delayed(self, found: "dict[Queue, list[MessageExt]]", numbers: list[int]) -> bool:
@@ -292,10 +292,10 @@ class Promise:
         }
         for key, handled in self.handled.items():
             end = broker.context.offsets.query(*key)
-            for place, what in handled.items():
-                if place < end and what.copy_topic:
-                    copy = (what.copy_topic, what.number, what.times + 1)
-                    assert copy in copies, f"offset {end} is past {what}, its copy is lost"
+            for place, item in handled.items():
+                if place < end and item.copy_topic:
+                    copy = (item.copy_topic, item.number, item.times + 1)
+                    assert copy in copies, f"offset {end} is past {item}, its copy is lost"
 
     def _check_lights(self, found: "dict[Queue, list[MessageExt]]") -> None:
         """Each light queue holds every message that named it, once."""
@@ -311,7 +311,7 @@ class Promise:
 
 
 class _Recovered:
-    """What the engine finds in the files that are left, without the parts of the broker."""
+    """The state that the engine alone recovers from the remaining files."""
 
     def __init__(self, disk: SimDisk, config: MessageStoreConfig) -> None:
         store = MessageStore(config, disk=disk)
@@ -331,7 +331,7 @@ class _Recovered:
 
 
 def read_everything(store: MessageStore) -> "dict[Queue, list[MessageExt]]":
-    """Every message of every queue; what is in the queue can be read."""
+    """Every message of every queue; each unit can be read."""
     found: dict[Queue, list[MessageExt]] = {}
     for topic, queue_ids in store.queues().items():
         for queue_id in queue_ids:
@@ -356,7 +356,7 @@ def read_everything(store: MessageStore) -> "dict[Queue, list[MessageExt]]":
 
 
 def check_units(store: MessageStore) -> None:
-    """Every unit of every queue leads to the record it belongs to."""
+    """Every unit of every queue refers to its record."""
     for topic, queue_ids in store.queues().items():
         for queue_id in queue_ids:
             queue = store.queue_table.find(topic, queue_id)
@@ -365,7 +365,7 @@ def check_units(store: MessageStore) -> None:
                 unit = queue.unit(offset)
                 assert unit is not None, (topic, queue_id, offset)
                 if any(start <= unit[0] < end for start, end in store.reader.damaged):
-                    continue  # its head is whole, its body is not: readers are kept from it
+                    continue  # its header is valid, its body is not: readers skip it
                 record = store.get_record_at(unit[0], unit[1])
                 assert record is not None, (topic, queue_id, offset, unit)
                 message = decode_record(record)
@@ -376,7 +376,7 @@ def check_units(store: MessageStore) -> None:
                     own = int(properties["INNER_MULTI_QUEUE_OFFSET"].split(",")[names.index(topic)])
                 else:
                     assert (message.topic, message.queue_id) == (topic, queue_id), (unit, message)
-                # In a hole left by a cut units lead to the record after it.
+                # In a hole left by a power cut, units refer to the record after it.
                 assert own >= offset, (topic, queue_id, offset, own)
 
 

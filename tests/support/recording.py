@@ -100,7 +100,7 @@ class Recording:
     def last_images(self) -> list[Image]:
         """The disk after a kill and after a power cut at the end of the journal.
 
-        The process may have known of a failed sync: only what was flushed counts for either.
+        The process may have seen a failed sync: only flushed bytes count for either.
         """
         cutter = Cutter(self.disk.journal, self.base)
         cutter.marks = list(self.marks)
@@ -114,7 +114,7 @@ class Recording:
         length = len(journal)
         positions = list(range(1, length + 1))
         if killed:
-            # What was stored through mappings is noted all at once: only whole looks are states.
+            # Writes through mappings are recorded together: only complete snapshots are states.
             positions = [p for p in positions if journal[p - 1][0] in ("seen", "mark")]
         if 0 < count < length:
             positions = sorted(self.rng.sample(positions, count))

@@ -48,11 +48,11 @@ PROPERTIES = {
     "fileReservedTime": "9999",
     "diskMaxUsedSpaceRatio": "95",
     "enableMultiDispatch": "true",
+    "mappedFileSizeTimerLog": str(52 * 8 + 16),
     "transactionTimeOut": "1000",
     "transactionCheckInterval": "3000",
     "transactionOpBatchInterval": "1000",
     "transactionCheckMax": "100000",
-    "mappedFileSizeTimerLog": str(52 * 8 + 16),
 }
 # A wheel of Java's length would take most of the time: the disk compares files byte by byte.
 WHEEL_SLOTS = 512

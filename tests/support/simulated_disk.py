@@ -24,7 +24,7 @@ from broker.errors import DiskFullError, StoreError, StoreLockedError
 from broker.store.logfile.disk import Disk
 
 SECTOR = 512
-# Numbers of files, never used twice: an image of a disk and what is made in it later share them.
+# Numbers of files, never used twice: an image of a disk shares them with files created later.
 _inode_numbers = itertools.count(11)
 
 
@@ -36,7 +36,7 @@ class Inode:
         self.data = bytearray(data)
         self.seen = bytes(data)
         self.modified_ms = 0
-        # Up to where there is space on the disk: behind it is a hole.
+        # The end of the allocated space: a hole follows.
         self.reserved = -(-len(data.rstrip(b"\0")) // SECTOR) * SECTOR
 
 
@@ -88,10 +88,10 @@ class SimDisk(Disk):
 
     # --- journal ------------------------------------------------------------------------------
 
-    def mark(self, *what: Any) -> None:
+    def mark(self, *entry: Any) -> None:
         """Note something of the test's own at this point of time."""
         self.capture()
-        self.journal.append(("mark", *what))
+        self.journal.append(("mark", *entry))
 
     @property
     def journal_marks(self) -> list[tuple[Any, ...]]:
@@ -99,7 +99,7 @@ class SimDisk(Disk):
         return [entry[1:] for entry in self.journal if entry[0] == "mark"]
 
     def capture(self) -> None:
-        """Note what has changed in the files since the last look."""
+        """Record the changes of the files since the last call."""
         if not self.recording:
             return
         changed = [inode for inode in self._mapped.values() if inode.data != inode.seen]
@@ -402,8 +402,8 @@ class Cutter:
             getattr(self, "_do_" + entry[0])(*entry[1:])
             self.position += 1
 
-    def _do_mark(self, *what: Any) -> None:
-        self.marks.append(what)
+    def _do_mark(self, *entry: Any) -> None:
+        self.marks.append(entry)
 
     def _do_seen(self) -> None:
         pass
@@ -414,7 +414,7 @@ class Cutter:
         del now[size:]
         now.extend(bytes(size - len(now)))
         if size == 0:
-            # A truncation: what was pending is gone, what was on the disk may still be there.
+            # A truncation: pending writes are dropped, bytes on the disk may survive.
             self._pending.pop(number, None)
 
     def _do_write(self, number: int, sector: int, data: bytes) -> None:
@@ -436,24 +436,24 @@ class Cutter:
         for entry in self._dir_pending.pop(folder, ()):
             self._disk_tree.apply(entry)
 
-    def _later(self, kind: str, folder: int, *what: Any) -> None:
-        self._dir_pending.setdefault(folder, []).append((kind, folder, *what))
-        self._now_tree.apply((kind, folder, *what))
+    def _later(self, kind: str, folder: int, *entry: Any) -> None:
+        self._dir_pending.setdefault(folder, []).append((kind, folder, *entry))
+        self._now_tree.apply((kind, folder, *entry))
 
-    def _do_bind(self, *what: Any) -> None:
-        self._later("bind", *what)
+    def _do_bind(self, *entry: Any) -> None:
+        self._later("bind", *entry)
 
-    def _do_unbind(self, *what: Any) -> None:
-        self._later("unbind", *what)
+    def _do_unbind(self, *entry: Any) -> None:
+        self._later("unbind", *entry)
 
-    def _do_rename(self, *what: Any) -> None:
-        self._later("rename", *what)
+    def _do_rename(self, *entry: Any) -> None:
+        self._later("rename", *entry)
 
-    def _do_mkdir(self, *what: Any) -> None:
-        self._later("mkdir", *what)
+    def _do_mkdir(self, *entry: Any) -> None:
+        self._later("mkdir", *entry)
 
-    def _do_rmdir(self, *what: Any) -> None:
-        self._later("rmdir", *what)
+    def _do_rmdir(self, *entry: Any) -> None:
+        self._later("rmdir", *entry)
 
     # --- images -------------------------------------------------------------------------------
 

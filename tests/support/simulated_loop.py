@@ -1,6 +1,6 @@
 """An event loop on a manual clock whose connections are memory: no sockets, no waiting.
 
-Executor jobs are simulated threads. What a server writes reaches its peer within the same call.
+Executor jobs are simulated threads. Bytes written by a server reach its peer within the same call.
 """
 
 import asyncio
@@ -18,7 +18,7 @@ Note = Callable[[RemotingCommand], None] | None
 
 
 class SimLoop(asyncio.base_events.BaseEventLoop):
-    """``run(coroutine)``; ``connect(port)`` gives a peer of whoever listens there."""
+    """``run(coroutine)``; ``connect(port)`` returns a peer of the listener."""
 
     def __init__(self, threads: SimThreads) -> None:
         super().__init__()
@@ -112,7 +112,7 @@ class _Server:
         return self._address
 
     def fileno(self) -> int:
-        """A real socket on loopback, for those who set options of it; nobody connects to it."""
+        """A real socket on loopback, for code that sets socket options; it gets no connections."""
         if self._socket is None:
             self._socket = socket.socket()
             self._socket.bind(("127.0.0.1", 0))
@@ -179,7 +179,7 @@ class SimPeer:
         protocol.connection_made(_Transport(loop, self, port))
 
     def call(self, command: RemotingCommand, note: Note = None) -> Awaitable[RemotingCommand]:
-        """Send a request in a read of its own; ``note`` sees the answer as it leaves."""
+        """Send a request in a separate read; ``note`` is called with the response."""
         future: asyncio.Future[RemotingCommand] = self._loop.create_future()
         self._waiting[command.opaque] = (note, future)
         self._loop.call_soon(self._protocol.data_received, encode_frame(command))

@@ -33,7 +33,7 @@ JOIN_TIMEOUT_S = 30.0
 
 
 class Deadlock(AssertionError):
-    """Every thread waits for something that nobody will do."""
+    """Deadlock: every thread waits for another one."""
 
 
 class _Abandoned(BaseException):
@@ -41,7 +41,7 @@ class _Abandoned(BaseException):
 
 
 class _Task:
-    """One thread: the lock it sleeps on, and what it waits for."""
+    """One thread: the lock it sleeps on, and the condition it waits for."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -73,7 +73,7 @@ class SimThreads:
     # ---- waiting and switching
 
     def wait_until(self, ready: Callable[[], bool], timeout_s: float | None = None) -> bool:
-        """Let others run until ``ready()``, at most ``timeout_s``; what ``ready()`` says then."""
+        """Let others run until ``ready()``, at most ``timeout_s``; returns its last result."""
         task = self._current
         if self._ending or ready():
             return ready()

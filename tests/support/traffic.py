@@ -1,21 +1,21 @@
-"""Every kind of traffic a broker stores, sent by a seeded client that notes what it was promised.
+"""Every kind of traffic a broker stores, sent by a seeded client that records the acknowledgements.
 
 Each note is a mark in the journal of the simulated disk, made at the moment the answer leaves the
 broker (:class:`tests.support.promise.Promise` reads them):
 
 =========  ========================================================================
-stored     a :class:`Stored`: the broker said where
-flushed    the log is on the disk up to this physical offset, says the store
-handled    a :class:`Handled`: a consumer is done with a message
-commit     (group, topic, queue id, offset), before it is asked for
+stored     a :class:`Stored`: acknowledged at this place
+flushed    the flushed end of the log as the store reports it
+handled    a :class:`Handled`: consumed or sent back
+commit     (group, topic, queue id, offset), before the request is sent
 topic      (name, queues), answered
 group      (name, retryMaxTimes), answered
 time       the wall clock, ms
 serving    the broker answers; until ``stopping``
 half, decided  see :mod:`tests.support.transactional`
-stopped    the broker has stopped in order; whether the offsets must be written
-crash      what came before is a former life; whether its process was killed, or power cut
-found      the committed offsets that the next life began with; whether they are durable
+stopped    the broker stopped cleanly; whether the offsets must be written
+crash      end of a life of the broker; whether its process was killed, or power cut
+found      the committed offsets after the restart; whether they are durable
 =========  ========================================================================
 """
 
@@ -46,7 +46,7 @@ FIRST_RETRY_MAX_TIMES = 16
 
 
 class Stored(msgspec.Struct, frozen=True, kw_only=True):
-    """A message that was acknowledged: where it is, and where it must get to.
+    """An acknowledged message: its place, and its target.
 
     ``waited``: the answer promised a flush. ``target`` is the topic and queue id of a delayed
     message. ``lights`` are the further queues it was dispatched to.
@@ -70,7 +70,7 @@ class Stored(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Handled(msgspec.Struct, frozen=True, kw_only=True):
-    """A message a consumer group is done with: consumed, or sent back to ``copy_topic``."""
+    """A message that a consumer group has consumed, or sent back to ``copy_topic``."""
 
     group: str
     topic: str
@@ -82,7 +82,7 @@ class Handled(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
-    """What one send asks for."""
+    """The parameters of one send."""
 
     topic: str
     queue_id: int
@@ -135,7 +135,7 @@ class Traffic:
         self.transactions.attach(broker)
 
     def mark(self, *what: object) -> None:
-        """Note something, after what the store says of its flushed end."""
+        """Add a mark, after one with the flushed end of the log."""
         disk, store = self.broker.disk, self.broker.store
         if store.flushed_where != self._flushed:
             self._flushed = store.flushed_where
@@ -395,10 +395,10 @@ class Traffic:
         if answer.code != ResponseCode.SUCCESS:
             await self._ask(command(), note)
 
-    # ---- a broker that is left alone
+    # ---- a broker without requests
 
     def be_quiet(self) -> None:
-        """Let the broker alone: what was stored gets durable and visible all the same."""
+        """Send no request: stored messages become durable and visible all the same."""
         if self.disk_fails:
             self.broker.pass_ms(30_000)
         else:
@@ -415,14 +415,14 @@ class Traffic:
         interval_ms = 1_000 if self.sync else 11_000
         end = store.max_physical_offset
         self.broker.pass_ms(interval_ms)
-        behind = end - store.flushed_where
-        assert behind <= 0, f"{behind} bytes of the log are not flushed without further traffic"
-        behind = end - store.reput.offset
-        assert behind <= 0, f"{behind} bytes of the log are not dispatched"
-        # The longest delay, the flush of what was delivered, two rounds of the progress timer.
+        missing = end - store.flushed_where
+        assert missing <= 0, f"{missing} bytes of the log are not flushed without further traffic"
+        missing = end - store.reput.offset
+        assert missing <= 0, f"{missing} bytes of the log are not dispatched"
+        # The longest delay, the flush of delivered messages, two rounds of the progress timer.
         self.broker.pass_ms(max(DELAY_LEVELS_MS.values()) + interval_ms + 11_000)
-        behind = store.max_physical_offset - store.flushed_where
-        assert not behind, f"{behind} bytes of delivered messages are not flushed"
+        missing = store.max_physical_offset - store.flushed_where
+        assert not missing, f"{missing} bytes of delivered messages are not flushed"
         self.mark("quiet")
 
 

@@ -117,7 +117,7 @@ class AsyncLitePullConsumer:
             )
         if self._parts is not None:
             await self._parts.instance.routes.refresh_all(self._subscriptions)
-            await self._announce()
+            await self.announce()
             await self.rebalance()
 
     # ---- life cycle
@@ -141,7 +141,7 @@ class AsyncLitePullConsumer:
             await instance.routes.refresh_all(self._subscriptions)
             self.state = ServiceState.RUNNING
             self._started_ms = self.clock.now_ms()
-            await self._announce()
+            await self.announce()
             if self._assigned is None:
                 instance.rebalance_now()
             else:
@@ -401,14 +401,15 @@ class AsyncLitePullConsumer:
         self, topic: str, queues: Sequence[MessageQueue], own: Sequence[MessageQueue]
     ) -> None:
         """Announce the change to the application (MessageQueueListener)."""
-        await self._announce()
+        await self.announce()
         for notify in self.on_queues_changed:
             try:
                 notify(topic, queues, own)
             except Exception:
                 log.exception("%s: a queue listener failed", self.group)
 
-    async def _announce(self) -> None:
+    async def announce(self) -> None:
+        """Send the subscriptions to the brokers."""
         subscriptions = dict(self._subscriptions)
         await self._running().instance.heartbeat()
         self._announced = subscriptions

@@ -47,6 +47,9 @@ PULL_STATUS = {
     ResponseCode.PULL_RETRY_IMMEDIATELY: PullStatus.NO_MATCHED_MSG,
     ResponseCode.PULL_OFFSET_MOVED: PullStatus.OFFSET_ILLEGAL,
 }
+FORGOTTEN_CODES = (ResponseCode.SUBSCRIPTION_NOT_EXIST, ResponseCode.SUBSCRIPTION_NOT_LATEST)
+"""Refusals by a broker that does not know the group's subscription."""
+
 FLOW_LOG_EVERY = 1_000
 
 
@@ -67,6 +70,10 @@ class PullOwner(Protocol):
 
     async def offset_moved(self, queue: MessageQueue, offset: int) -> None:
         """Continue a queue at another offset, because the present one does not exist."""
+        ...
+
+    async def announce(self) -> None:
+        """Send the subscriptions to the brokers."""
         ...
 
 
@@ -93,6 +100,7 @@ class PullService:
         self._orderly = orderly
         self._loops: dict[ProcessQueue, asyncio.Task[None]] = {}
         self._suggested: dict[MessageQueue, int] = {}
+        self._announcing = False
         self.limits: dict[str, FlowLimits] = {}
         self.flow_controlled: Counter[FlowReason] = Counter()
         self._default_limits = FlowLimits(
@@ -251,7 +259,22 @@ class PullService:
             await asyncio.sleep(BROKER_FLOW_CONTROL_MS / 1000)
             return
         log.warning("%s: pull of %s: %s", self._group, queue, error.message)
+        if error.code in FORGOTTEN_CODES:
+            await self._announce_once()
         await self._pause_after_failure(queue)
+
+    async def _announce_once(self) -> None:
+        """Send the subscriptions again: a broker that was restarted does not know them.
+
+        Java's consumer stays idle until its next heartbeat, up to 30 s.
+        """
+        if self._announcing:
+            return
+        self._announcing = True
+        try:
+            await self._owner.announce()
+        finally:
+            self._announcing = False
 
     async def _pause_after_failure(self, queue: MessageQueue) -> None:
         self._suggested.pop(queue, None)

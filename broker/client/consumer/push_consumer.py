@@ -280,7 +280,7 @@ class AsyncPushConsumer:
             await instance.check_client_in_broker(self.group, subscription)
         self.started_at_ms = self.clock.now_ms()
         self.state = ServiceState.RUNNING
-        await self._announce()
+        await self.announce()
         instance.rebalance_now()
         instance.every(self.config.consume_timeout_ms, self._clean_expired)
         if self._orderly is not None and self._is_clustering:
@@ -484,14 +484,14 @@ class AsyncPushConsumer:
                 subscription, sub_version=self.clock.now_ms()
             )
         parts.pulls.set_topic_limits(topic, len(own))
-        await self._announce()
+        await self.announce()
         for notify in self.on_queues_changed:
             try:
                 notify(topic, queues, own)
             except Exception:
                 log.exception("%s: a queue listener failed", self.group)
 
-    async def _announce(self) -> None:
+    async def announce(self) -> None:
         """Send the subscriptions to the brokers; pulls use their version from then on.
 
         A broker refuses a pull whose version is newer than that of the last heartbeat.

@@ -18,6 +18,9 @@ Status = TypeVar("Status")
 Outcome: TypeAlias = Status | BaseException
 Call: TypeAlias = Callable[[], Status | Awaitable[Status]]
 
+SLICE_S = 0.005
+"""Coroutine listeners that never wait let other work run after this time."""
+
 
 class ListenerPool(Generic[Status]):
     """Runs at most ``limit`` listener calls at once, in the order of submission.
@@ -94,23 +97,23 @@ class ListenerPool(Generic[Status]):
     # ---- coroutines
 
     def _start_tasks(self) -> None:
-        while self._waiting and len(self._tasks) < self._limit:
-            call, done = self._waiting.popleft()
-            task = self._loop.create_task(self._await(call, done))
-            self._tasks.add(task)
+        if len(self._tasks) < min(self._limit, len(self._waiting)):
+            self._tasks.add(self._loop.create_task(self._run()))
 
-    async def _await(self, call: Call[Status], done: Callable[[Outcome[Status]], None]) -> None:
-        result: Outcome[Status]
+    async def _run(self) -> None:
+        """Call listeners one after the other; other work gets its turn every few ms."""
+        began_s = self._loop.time()
         try:
-            value = call()
-            result = await value if inspect.isawaitable(value) else value
-        except BaseException as error:
-            result = error
-        task = asyncio.current_task()
-        if task is not None:
-            self._tasks.discard(task)
-        self._end(done, result)
-        self._start_tasks()
+            while self._waiting:
+                call, done = self._waiting.popleft()
+                self._end(done, await _result_of(call))
+                if self._loop.time() - began_s > SLICE_S:
+                    await asyncio.sleep(0)
+                    began_s = self._loop.time()
+        finally:
+            task = asyncio.current_task()
+            if task is not None:
+                self._tasks.discard(task)
 
     def _end(self, done: Callable[[Outcome[Status]], None], result: Outcome[Status]) -> None:
         self.pending -= 1
@@ -144,3 +147,12 @@ def is_coroutine_listener(listener: Callable[..., object]) -> bool:
     return inspect.iscoroutinefunction(listener) or inspect.iscoroutinefunction(
         type(listener).__call__
     )
+
+
+async def _result_of(call: Call[Status]) -> Outcome[Status]:
+    """Return the result or the error of one call."""
+    try:
+        value = call()
+        return await value if inspect.isawaitable(value) else value
+    except BaseException as error:
+        return error

@@ -65,8 +65,10 @@ class ConsumerStats:
     def consumed(self, topic: str, ok: int, failed: int, took_ms: float) -> None:
         """Count one listener call."""
         self._add(topic, "consume rt", took_ms, max(1, ok + failed))
-        self._add(topic, "ok", ok, 1)
-        self._add(topic, "failed", failed, 1)
+        if ok:
+            self._add(topic, "ok", ok, 1)
+        if failed:
+            self._add(topic, "failed", failed, 1)
 
     def status(self, topic: str) -> ConsumeStatus:
         """Return the rates per second and mean times in ms of the last minute."""

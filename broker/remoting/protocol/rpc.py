@@ -1,6 +1,6 @@
 """The RPC table: one row per request code.
 
-How to read it. A row contains the roles that serve the code (letters below), the lane of its
+How to read it. A row contains the roles that serve the code (abbreviations below), the lane of its
 requests, the access level required (``Access``), the typed header and body of request (``ext``,
 ``body``) and response (``reply_ext``, ``reply_body``), and the first and last release that supports
 it. Servers use the table for dispatch and access checks, clients for building calls; the reference

@@ -145,7 +145,7 @@ def _int32(fields: dict[Any, Any], name: str) -> int:
     except (ValueError, TypeError, OverflowError):
         number = 1 << 40
     if not -0x80000000 <= number <= 0x7FFFFFFF:
-        raise RemoteProtocolError(f"header field {name}: {value!r:.40} is no 32-bit integer")
+        raise RemoteProtocolError(f"header field {name}: {value!r:.40} is not a 32-bit integer")
     return number
 
 
@@ -159,7 +159,7 @@ def _text(value: Any) -> str:
             return _encode_json_value(value).decode()
         except (TypeError, ValueError, RecursionError, msgspec.MsgspecError) as error:
             raise RemoteProtocolError(f"header: a value without text form: {error}") from None
-    # An escape can decode to a lone surrogate, which cannot be encoded: '?', as Java's getBytes
+    # An escape can decode to an unpaired surrogate, which cannot be encoded: '?' as in Java
     return str(value).encode("utf-8", "replace").decode()
 
 

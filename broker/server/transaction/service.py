@@ -16,7 +16,7 @@ from broker.message.properties import decode_properties, encode_properties
 from broker.message.transaction import real_place
 from broker.remoting.protocol.codes import ResponseCode
 from broker.remoting.protocol.header.transaction import EndTransactionRequestHeader
-from broker.server.schedule import delay_level
+from broker.server.timer.delay import delay_message
 from broker.server.transaction.bridge import TransactionalMessageBridge
 from broker.server.transaction.copies import CopyChains
 from broker.server.transaction.end import COMMIT, NOT_FOUND, Refusal, check_end, committed
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from broker.common.clock import Clock
     from broker.server.config import BrokerConfig
     from broker.server.schedule import ScheduleMessageService
+    from broker.store.timer.timer_message_store import TimerMessageStore
 
 log = logging.getLogger("broker.server")
 
@@ -44,6 +45,7 @@ _STORED: Final = {
 _PUT_FAILURES: Final = {
     PutMessageStatus.MESSAGE_ILLEGAL: ResponseCode.MESSAGE_ILLEGAL,
     PutMessageStatus.PROPERTIES_SIZE_EXCEEDED: ResponseCode.MESSAGE_ILLEGAL,
+    PutMessageStatus.WHEEL_TIMER_MSG_ILLEGAL: ResponseCode.MESSAGE_ILLEGAL,
     PutMessageStatus.SERVICE_NOT_AVAILABLE: ResponseCode.SERVICE_NOT_AVAILABLE,
 }
 
@@ -57,14 +59,18 @@ class Counts(NamedTuple):
     discarded: int = 0
 
 
+"""Redirects a message with a delivery time to the timer topic; returns a refusal or None."""
+
+
 class TransactionalMessageService:
     """The transactions of one broker.
 
     ``on_op_due`` is called when a half waits for its op record, ``on_decided`` with the queue
     offset of each half that is decided.
 
-    ``config`` returns the settings in force; ``delays`` redirects a committed message that asks
-    for a delay. ``on_committed(topic, stored bytes)`` is called for each committed message.
+    ``config`` returns the settings in force; ``delays`` and ``timers`` redirect a committed message
+    that asks for a delay. ``on_committed(topic, stored bytes)`` is called for each committed
+    message.
     """
 
     def __init__(
@@ -73,6 +79,8 @@ class TransactionalMessageService:
         clock: "Clock",
         config: "Callable[[], BrokerConfig]",
         delays: "Callable[[], ScheduleMessageService | None]",
+        *,
+        timers: "Callable[[], TimerMessageStore | None]" = lambda: None,
     ) -> None:
         self.bridge = bridge
         self.copies = CopyChains()
@@ -83,6 +91,7 @@ class TransactionalMessageService:
         self._clock = clock
         self._config = config
         self._delays = delays
+        self._timers = timers
         settings = config()
         self._ops = OpBatch(
             settings.transaction_op_msg_max_size, settings.transaction_op_batch_interval
@@ -134,20 +143,16 @@ class TransactionalMessageService:
         return None
 
     def _delay(self, inner: MessageExtBrokerInner) -> Refusal | None:
-        """Redirect a message with a delay level: the level counts from the commit.
+        """Redirect a message with a delay level or delivery time; a delay counts from the commit.
 
         **Source:** RocketMQ HookUtils#handleScheduleMessage (transaction type COMMIT).
         """
-        delays = self._delays()
-        if delays is None or b"DELAY\x01" not in inner.properties:
+        if b"DELAY\x01" not in inner.properties and b"TIMER_DEL" not in inner.properties:
             return None
         properties = decode_properties(inner.properties)
-        level = delay_level(properties, delays.max_level)
-        if level <= 0:
-            return None
-        reason = delays.suspend(inner, properties, level)
-        if reason is not None:
-            return Refusal(ResponseCode.MESSAGE_ILLEGAL, reason)
+        refused = delay_message(self._delays(), self._timers(), inner, properties)
+        if refused is not None:
+            return _refused(refused)
         inner.properties = encode_properties(properties)
         return None
 

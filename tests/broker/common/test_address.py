@@ -30,7 +30,7 @@ def test_addresses_parse_and_format(text: str, host: str, port: int) -> None:
 @pytest.mark.parametrize(
     "text", ["", "host", ":1", "h:", "h:x", "h:65536", "h:-1", "::1:5", "h:²", "h:1234567"]
 )
-def test_what_is_no_address_is_refused(text: str) -> None:
+def test_an_invalid_address_is_refused(text: str) -> None:
     with pytest.raises(LocalProtocolError):
         parse_address(text)
 
@@ -52,7 +52,7 @@ def test_ip_literals(host: str, raw: str) -> None:
 @pytest.mark.parametrize(
     "host", ["", "1.2.3", "1.2.3.256", "a.b.c.d", "1.2.3.4.5", ":::", "h", "1.2.3.²"]
 )
-def test_names_are_no_ip_literals(host: str) -> None:
+def test_host_names_are_not_ip_literals(host: str) -> None:
     with pytest.raises(LocalProtocolError):
         encode_ip(host)
 

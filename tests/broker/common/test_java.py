@@ -114,7 +114,7 @@ def test_double_text_reads_back(rng) -> None:
         ("\u00b2", None),
     ],
 )
-def test_a_number_is_what_java_parses_and_nothing_else(text: str, number: int | None) -> None:
+def test_only_numbers_that_java_parses_are_numbers(text: str, number: int | None) -> None:
     assert parse_number(text) == number
     assert parse_number(text.encode()) == number
 

@@ -44,7 +44,7 @@ def test_object_keys_read_as_frozen_objects_and_write_in_native_form() -> None:
     assert dumps({MessageQueue("T1", "b-a", 3): 5}) == dumps({KEY: 5})
 
 
-def test_integer_keys_are_int_and_stand_without_quotes() -> None:
+def test_integer_keys_are_int_and_unquoted() -> None:
     assert loads('{0:"a",-5:"b","7":"c"}') == {0: "a", -5: "b", "7": "c"}
     assert dumps({0: "a", -5: "b", "7": "c"}) == '{0:"a",-5:"b","7":"c"}'
 
@@ -74,7 +74,7 @@ def test_integer_keys_are_int_and_stand_without_quotes() -> None:
         ('{"a":1,"a":2}', {"a": 2}),
     ],
 )
-def test_what_fastjson_accepts(text: str, value: object) -> None:
+def test_input_accepted_by_fastjson_is_accepted(text: str, value: object) -> None:
     assert loads(text) == value
     assert loads(text.encode()) == value
     assert loads(memoryview(text.encode())) == value
@@ -103,7 +103,7 @@ def test_what_fastjson_accepts(text: str, value: object) -> None:
         "[1}",
     ],
 )
-def test_what_is_no_json_is_an_error_with_its_position(text: str) -> None:
+def test_invalid_json_is_an_error_with_its_position(text: str) -> None:
     with pytest.raises(RemoteProtocolError, match="position") as caught:
         loads(text)
     assert caught.value.position >= 0
@@ -150,7 +150,7 @@ def test_random_json_reads_alike_in_both_readers(rng) -> None:
             assert loads(written) == without_nulls(item)
 
 
-def test_references_are_replaced_by_what_they_name() -> None:
+def test_references_are_replaced_by_their_targets() -> None:
     queue = '{"brokerName":"b","queueId":0,"topic":"T"}'
     key = FrozenObject((("brokerName", "b"), ("queueId", 0), ("topic", "T")))
     cases = {
@@ -274,7 +274,7 @@ def test_an_object_key_may_name_one_field_as_number_and_as_text() -> None:
     "text",
     ["{'a':1}", "{a:[" + "1," * 50 + "]}", '{"a":{"$ref":"$.b"},"b":1}', '{a:{"$ref":"$"}}'],
 )
-def test_what_needs_the_tolerant_reader_has_a_limit_of_its_own(text: str) -> None:
+def test_input_for_the_tolerant_reader_has_its_own_limit(text: str) -> None:
     with pytest.raises(RemoteProtocolError, match=f"above the limit of {len(text) - 1}"):
         loads(text, tolerant_limit_bytes=len(text) - 1)
     assert loads(' {"a":[' + "1," * 500 + '"\t"]}', tolerant_limit_bytes=10) is not None
@@ -292,7 +292,7 @@ def test_depth_is_bounded(opening: str) -> None:
             loads(opening * many)
 
 
-def test_brackets_in_strings_are_no_depth() -> None:
+def test_brackets_in_strings_do_not_count_as_depth() -> None:
     value = {"a": "[" * 100, "b": ["]{" * 50]}
     assert loads(json.dumps(value)) == value
 
@@ -329,7 +329,7 @@ def test_null_fields_are_left_out_and_null_elements_written() -> None:
     )
 
 
-def test_lists_stand_inline_except_lines_and_those_under_bare_keys() -> None:
+def test_lists_are_inline_except_lines_and_those_under_bare_keys() -> None:
     assert dumps({"a": [1, {"b": 2}]}, pretty=True) == '{\n\t"a":[1,{\n\t\t"b":2\n\t}]\n}'
     assert dumps({"a": Lines([1, 2])}, pretty=True) == '{\n\t"a":[\n\t\t1,\n\t\t2\n\t]\n}'
     assert dumps({0: [1]}, pretty=True) == "{0:[\n\t\t1\n\t]\n}"
@@ -351,7 +351,7 @@ def test_freeze_makes_hashable() -> None:
 
 
 @pytest.mark.parametrize("name", ["broker-namesrv", "mqadmin-4.9.8", "mqadmin-5.3.3"])
-def test_what_java_sent_writes_back_to_the_byte(golden, name: str) -> None:
+def test_bytes_sent_by_java_are_written_back_unchanged(golden, name: str) -> None:
     counted = 0
     with gzip.open(golden / "frames" / f"{name}.jsonl.gz", "rt", encoding="utf-8") as lines:
         for line in lines:

@@ -28,7 +28,7 @@ def test_known_keys_are_read_by_the_type_of_their_default_and_others_are_left() 
     assert read_settings(TABLE, {"else": "x"}, read) is read
 
 
-def test_what_is_written_is_read_again() -> None:
+def test_written_values_are_read_back() -> None:
     config = Example(port=1, on=False, name="z")
     written = write_settings(TABLE, config)
     assert written == {"listenPort": "1", "isOn": "false", "ownName": "z"}

@@ -49,6 +49,6 @@ def test_finished_json_keeps_its_value() -> None:
     assert json.loads(line) == value
 
 
-def test_long_text_is_truncated_and_says_so() -> None:
+def test_truncated_text_is_marked() -> None:
     assert truncate("abc", 3) == "abc"
     assert truncate("abcdef", 3) == "abc... (3 more characters)"

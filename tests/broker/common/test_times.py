@@ -66,7 +66,7 @@ def test_durations(text: str, ms: int) -> None:
         "1s" * 40,
     ],
 )
-def test_what_is_no_duration(text: str) -> None:
+def test_an_invalid_duration_is_refused(text: str) -> None:
     with pytest.raises(ConfigError, match="not a duration") as caught:
         parse_duration_ms(text)
     assert "500ms" in caught.value.hint
@@ -136,7 +136,7 @@ def test_times(text: str, iso: str, zone_text: str) -> None:
         "0001-01-01",
     ],
 )
-def test_what_is_no_time(text: str) -> None:
+def test_an_invalid_time_is_refused(text: str) -> None:
     with pytest.raises(ConfigError):
         parse_time(text, NOW)
 
@@ -146,7 +146,7 @@ def test_what_is_no_time(text: str) -> None:
     [("Etc/GMT-8", 8, "+08:00"), ("Etc/GMT+5", -5, "-05:00"), ("UTC", 0, "UTC")],
     indirect=["zone"],
 )
-def test_texts_without_zone_are_local_and_say_so(zone, shift_hours: int, name: str) -> None:
+def test_texts_without_zone_are_local_and_marked(zone, shift_hours: int, name: str) -> None:
     expected = datetime(2026, 1, 2, 3, 4, tzinfo=timezone(timedelta(hours=shift_hours)))
     parsed = parse_time("2026-01-02 03:04", NOW)
     assert parsed == (int(expected.timestamp()) * 1000, name)

@@ -38,7 +38,7 @@ def test_murmur_of_nothing_is_0() -> None:
     assert murmur3_128_low(b"") == 0
 
 
-def test_bits_behind_the_map_are_not_set() -> None:
+def test_bits_past_the_end_are_not_set() -> None:
     assert not has_bits(b"\xff", [8])
     assert has_bits(b"", [])
 

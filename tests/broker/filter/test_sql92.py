@@ -152,7 +152,7 @@ def test_outcome(text: str, properties: Mapping[str, str], outcome: bool | None)
         "é = 1",
     ],
 )
-def test_what_does_not_compile_says_where(text: str) -> None:
+def test_a_syntax_error_names_the_position(text: str) -> None:
     with pytest.raises(RemoteProtocolError, match=r"SQL92 expression: .* position") as caught:
         compile_sql(text)
     assert 0 <= caught.value.position <= len(text)
@@ -170,7 +170,7 @@ def test_length_and_depth_are_bounded() -> None:
     assert compile_sql("(" * (MAX_DEPTH - 1) + "TRUE" + ")" * (MAX_DEPTH - 1))({}) is True
 
 
-def test_long_chains_are_no_depth() -> None:
+def test_long_chains_do_not_count_as_depth() -> None:
     matches = compile_sql(" OR ".join(f"a = {n}" for n in range(3000)))
     assert matches({"a": "2999"}) is True
     assert matches({"a": "3000"}) is False
@@ -191,7 +191,7 @@ def test_every_cut_and_flip_is_a_function_or_a_protocol_error(every_cut, every_f
 
 
 class Wrong(Exception):
-    """A property that is no number where one is needed."""
+    """A property that is not a number where one is needed."""
 
 
 def number_of(value: str, like: int | float) -> int | float:

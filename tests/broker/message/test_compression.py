@@ -60,7 +60,7 @@ def test_unknown_types_are_errors() -> None:
         compress(b"x", "gzip")
 
 
-def test_frames_in_a_row_are_joined_and_bytes_behind_zlib_ignored() -> None:
+def test_frames_in_sequence_are_joined_and_bytes_after_zlib_ignored() -> None:
     for name in ("lz4", "zstd"):
         double = compress(b"one", name) + compress(b"two", name)
         assert decompress(double, compression_bits(name), 6) == b"onetwo"

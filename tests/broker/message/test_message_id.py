@@ -40,7 +40,7 @@ def test_golden_uniq_keys(vectors) -> None:
 @pytest.mark.parametrize(
     "text", ["", "0", "x" * 32, "0" * 31, "0" * 33, "0" * 40, "0 " * 16, "é" * 32, "１" * 32]
 )
-def test_other_texts_are_no_ids(text: str) -> None:
+def test_other_texts_are_not_ids(text: str) -> None:
     for parse in (parse_offset_msg_id, parse_uniq_key):
         with pytest.raises(RemoteProtocolError, match="not a"):
             parse(text)

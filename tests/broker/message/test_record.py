@@ -130,7 +130,7 @@ def test_every_flipped_bit_gives_a_value_or_a_protocol_error(vectors, every_flip
         every_flip(peek_properties, raw)
 
 
-def test_peek_reads_what_decode_reads(vectors) -> None:
+def test_peek_equals_decode(vectors) -> None:
     for vector in records(vectors):
         raw = b"xx" + bytes.fromhex(vector["hex"])
         head, message = peek_record(raw, 2), decode_record(raw, 2)
@@ -153,7 +153,7 @@ def test_encode_and_decode_are_inverse(rng) -> None:
         assert encode_record(decoded) == raw
 
 
-def test_the_table_says_where_every_fixed_field_is(rng) -> None:
+def test_the_table_contains_the_position_of_every_fixed_field(rng) -> None:
     for _ in range(50):
         message = random_message(rng)
         raw = encode_record(message)
@@ -184,7 +184,7 @@ def test_the_four_host_shapes_have_their_sizes() -> None:
                 "T",
                 born_host_raw=encode_address(born),
                 store_host_raw=encode_address(store),
-                sys_flag=0x30,  # whatever it says, the hosts decide
+                sys_flag=0x30,  # ignored: the lengths of the hosts decide
             )
         )
         message = decode_record(raw)
@@ -198,7 +198,7 @@ def test_topic_above_127_bytes_makes_version_2() -> None:
         encode_record(MessageExt("t" * 128, magic=r.MAGIC_V1))
 
 
-def test_what_does_not_fit_is_our_error() -> None:
+def test_a_value_out_of_range_is_a_local_error() -> None:
     with pytest.raises(LocalProtocolError, match="32768 bytes of properties"):
         encode_record(MessageExt("t", b"", b"x" * 32768))
     with pytest.raises(LocalProtocolError, match="8 or 20 bytes"):
@@ -251,7 +251,7 @@ def test_stored_crc_vectors(vectors) -> None:
         assert body_crc(bytes.fromhex(vector["hex"])) == vector["stored_crc"], vector["name"]
 
 
-def test_scan_yields_what_was_joined(vectors) -> None:
+def test_scan_yields_the_joined_records(vectors) -> None:
     raws = [bytes.fromhex(vector["hex"]) for vector in records(vectors)]
     assert [encode_record(m) for m in scan_records(b"".join(raws))] == raws
     assert list(scan_records(b"")) == []
@@ -279,7 +279,7 @@ def test_property_crc(vectors) -> None:
     assert check_property_crc(b"") is None
 
 
-def test_property_crc_digits_stand_least_significant_first(monkeypatch) -> None:
+def test_property_crc_digits_are_least_significant_first(monkeypatch) -> None:
     monkeypatch.setattr(r, "crc32", lambda _: 1344022075)
     assert r.encode_property_crc(b"x") == b"__CRC32#\x015702204431\x02"
 

@@ -1,4 +1,4 @@
-"""Fixtures of the name server tests: a loop with an end, registrations, a golden conversation."""
+"""Fixtures of the name server tests: clock, route tables, registrations, recorded exchanges."""
 
 import gzip
 import json
@@ -26,10 +26,10 @@ def routes(clock: ManualClock) -> RouteInfoManager:
 
 
 @pytest.fixture
-def said() -> Callable[..., Registration]:
+def make_registration() -> Callable[..., Registration]:
     """A registration: topics as names or as name=TopicConfig, the rest by keyword."""
 
-    def said(
+    def make_registration(
         *topics: str | TopicConfig, counter: int = 0, state: int = 0, **fields
     ) -> Registration:
         configs = [
@@ -50,12 +50,12 @@ def said() -> Callable[..., Registration]:
         }
         return Registration(**{**values, **fields})
 
-    return said
+    return make_registration
 
 
 @pytest.fixture(scope="session")
 def exchanges() -> Callable[[str], list[tuple[dict, dict]]]:
-    """What a Java name server was asked and answered in one recording, as (request, answer)."""
+    """The (request, response) pairs of a Java name server in one recording."""
 
     def exchanges(name: str) -> list[tuple[dict, dict]]:
         path = Path(__file__).parents[2] / "golden" / "frames" / f"{name}.jsonl.gz"

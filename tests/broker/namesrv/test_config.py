@@ -65,7 +65,7 @@ def test_unknown_keys_are_found_and_ignored() -> None:
         ("serverChannelMaxIdleTimeSeconds", "0"),
     ],
 )
-def test_a_value_that_does_not_fit_is_named_with_its_key(key: str, value: str) -> None:
+def test_an_invalid_value_is_reported_with_its_key(key: str, value: str) -> None:
     with pytest.raises(ConfigError, match=key):
         keys.from_properties({key: value})
 
@@ -84,19 +84,19 @@ def test_every_number_has_bounds_that_are_checked(field: str) -> None:
         assert f"{setting.key}={value}: must be between {low} and {high}" in caught.value.message
 
 
-def test_blanks_around_values_do_not_matter() -> None:
+def test_blanks_around_values_are_ignored() -> None:
     config = keys.from_properties({"listenPort": " 9 ", "enableTopicList": " FALSE "})
     assert (config.listen_port, config.enable_topic_list) == (9, False)
 
 
-def test_paths_lie_in_the_home_directory_unless_set(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_paths_default_to_the_home_directory(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", "/home/mq")
     assert NamesrvConfig().kv_path == "/home/mq/namesrv/kvConfig.json"
     assert NamesrvConfig().store_path == "/home/mq/namesrv/namesrv.properties"
     assert NamesrvConfig(kv_config_path="/x").kv_path == "/x"
 
 
-def test_the_black_list_always_holds_itself_and_the_paths() -> None:
+def test_the_black_list_always_contains_itself_and_the_paths() -> None:
     config = msgspec.structs.replace(NamesrvConfig(), config_black_list="listenPort; ;")
     assert keys.black_list(config) == {
         "configBlackList",
@@ -124,7 +124,7 @@ def test_patching_an_empty_file_writes_the_changes_only() -> None:
     assert keys.patch_properties("", {"a": "1"}) == "a=1\n"
 
 
-def test_a_key_that_begins_like_another_is_left_alone() -> None:
+def test_patching_a_key_does_not_change_keys_with_the_same_prefix() -> None:
     assert keys.patch_properties("listenPortX=1\n", {"listenPort": "2"}) == (
         "listenPortX=1\nlistenPort=2\n"
     )

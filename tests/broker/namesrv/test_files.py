@@ -1,4 +1,4 @@
-"""Small files: replaced whole or not at all, the old content beside."""
+"""Small files: atomic replacement, the old content in .bak."""
 
 import os
 from pathlib import Path
@@ -9,7 +9,7 @@ from broker.errors import StoreError
 from broker.namesrv import files
 
 
-def test_writing_makes_the_folder_and_keeps_the_former_content(tmp_path: Path) -> None:
+def test_writing_creates_the_folder_and_keeps_the_old_content(tmp_path: Path) -> None:
     path = tmp_path / "deep" / "file.json"
     files.write_atomically(str(path), "one")
     assert path.read_text() == "one"
@@ -34,7 +34,7 @@ def test_a_failed_write_leaves_the_old_file(tmp_path: Path, monkeypatch) -> None
     assert path.read_text() == "one"
 
 
-def test_reading_gives_the_file_then_its_bak(tmp_path: Path) -> None:
+def test_reading_returns_the_file_then_its_bak(tmp_path: Path) -> None:
     path = tmp_path / "file.json"
     assert files.read_texts(str(path)) == []
     files.write_atomically(str(path), "one")
@@ -44,6 +44,6 @@ def test_reading_gives_the_file_then_its_bak(tmp_path: Path) -> None:
     assert files.read_texts(str(path)) == ["one"]
 
 
-def test_what_cannot_be_read_is_an_error_that_names_it(tmp_path: Path) -> None:
+def test_an_unreadable_file_is_an_error_that_names_it(tmp_path: Path) -> None:
     with pytest.raises(StoreError, match="cannot be read"):
         files.read_texts(str(tmp_path))

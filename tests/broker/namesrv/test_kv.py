@@ -1,4 +1,4 @@
-"""KV tables: what is put is found, also after a restart, also after damage."""
+"""KV tables: persistence, bounds, corrupt files."""
 
 import random
 from pathlib import Path
@@ -37,7 +37,7 @@ def test_a_value_is_found_until_it_is_deleted(path: Path) -> None:
     table.delete("no", "such")
 
 
-def test_every_change_is_on_disk_at_once(path: Path) -> None:
+def test_every_change_is_persisted_at_once(path: Path) -> None:
     table = opened(path)
     table.put("ORDER_TOPIC_CONFIG", "T", "broker-a:4;broker-b:4")
     assert (
@@ -48,15 +48,15 @@ def test_every_change_is_on_disk_at_once(path: Path) -> None:
     assert opened(path).namespace("ORDER_TOPIC_CONFIG") == {}
 
 
-def test_a_table_and_a_dict_agree_over_restarts(path: Path, rng: random.Random) -> None:
+def test_a_table_equals_a_model_across_restarts(path: Path, rng: random.Random) -> None:
     table, model = opened(path), {}
     for _ in range(60):
         namespace, key = rng.choice("xy"), rng.choice(["a", "b", "ü \"'"])
-        what = rng.randrange(4)
-        if what == 0:
+        action = rng.randrange(4)
+        if action == 0:
             table.delete(namespace, key)
             model.get(namespace, {}).pop(key, None)
-        elif what == 1:
+        elif action == 1:
             table = opened(path)
         else:
             value = rng.choice(["", "1", "brök\u0001er:4;x"])
@@ -86,20 +86,20 @@ def test_values_and_entries_are_bounded(path: Path, monkeypatch) -> None:
     assert table.get("ns", "1") == "changed"
 
 
-def test_a_damaged_file_gives_way_to_its_bak(path: Path, caplog) -> None:
+def test_the_bak_is_loaded_if_the_file_is_corrupt(path: Path, caplog) -> None:
     table = opened(path)
     table.put("ns", "k", "old")
     table.put("ns", "k", "new")
     path.write_text('{"configTable":{"ns":')
     assert opened(path).get("ns", "k") == "old"
-    assert "took the .bak" in caplog.text
+    assert "loaded the .bak" in caplog.text
 
 
 @pytest.mark.parametrize("text", ["", "[]", '{"configTable":[]}', '{"configTable":{"a":1}}', "\0"])
-def test_a_file_without_sense_stops_the_start_and_is_kept(path: Path, text: str) -> None:
+def test_an_invalid_file_stops_the_start_and_is_kept(path: Path, text: str) -> None:
     path.parent.mkdir()
     path.write_text(text)
-    with pytest.raises(StoreError, match="no KV table") as caught:
+    with pytest.raises(StoreError, match="not a KV table") as caught:
         opened(path)
     assert caught.value.path == str(path)
     assert path.read_text() == text
@@ -111,7 +111,7 @@ def test_a_file_of_the_java_name_server_is_read(path: Path) -> None:
     assert opened(path).get("ns", "k") == "v"
 
 
-def test_a_change_that_cannot_be_written_is_not_shown(path: Path, monkeypatch) -> None:
+def test_a_change_that_cannot_be_written_is_not_visible(path: Path, monkeypatch) -> None:
     table = opened(path)
     table.put("ns", "k", "old")
 

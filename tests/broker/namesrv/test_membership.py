@@ -1,4 +1,4 @@
-"""Who may register, unregister and keep alive which broker."""
+"""The hosts that may register, unregister and refresh a broker."""
 
 from pathlib import Path
 from types import SimpleNamespace
@@ -24,7 +24,7 @@ STRANGER = "10.0.0.2"
 
 
 class World:
-    """A name server asked by peers at any address."""
+    """A name server and peers with chosen addresses."""
 
     def __init__(self, path: Path, **config) -> None:
         self.clock = ManualClock()
@@ -106,7 +106,7 @@ def test_a_live_broker_is_not_replaced_by_another_host(world: World) -> None:
     assert world.members() == {0: f"{OWNER}:10911"}
 
 
-def test_a_broker_that_fell_silent_may_be_replaced(world: World) -> None:
+def test_an_expired_broker_may_be_replaced_by_another_host(world: World) -> None:
     world.register(OWNER)
     world.clock.advance(121_000)
     world.server.routes.expire()
@@ -114,7 +114,7 @@ def test_a_broker_that_fell_silent_may_be_replaced(world: World) -> None:
     assert world.members() == {0: f"{STRANGER}:10911"}
 
 
-def test_a_broker_with_a_negative_id_would_speak_for_its_group(world: World) -> None:
+def test_a_negative_broker_id_is_refused(world: World) -> None:
     world.register(OWNER)
     assert world.register(STRANGER, broker_id=-1).code == ResponseCode.NO_PERMISSION
     assert world.members() == {0: f"{OWNER}:10911"}
@@ -138,7 +138,7 @@ def test_the_brokers_of_an_unlisted_host_are_bounded(world: World) -> None:
         RequestCode.QUERY_DATA_VERSION,
     ],
 )
-def test_a_host_speaks_for_its_own_brokers_only(world: World, code: int) -> None:
+def test_a_host_may_change_only_its_own_brokers(world: World, code: int) -> None:
     world.register(OWNER)
     ext = broker_fields(f"{OWNER}:10911")
     assert world.ask(STRANGER, code, ext).code == ResponseCode.NO_PERMISSION
@@ -148,7 +148,7 @@ def test_a_host_speaks_for_its_own_brokers_only(world: World, code: int) -> None
     assert world.ask(OWNER, code, broker_fields(f"{OWNER}:10911")).code == 0
 
 
-def test_a_stranger_does_not_keep_a_silent_broker_alive(world: World) -> None:
+def test_another_host_cannot_refresh_the_liveness_of_a_broker(world: World) -> None:
     world.register(OWNER)
     for _ in range(3):
         world.clock.advance(50_000)
@@ -157,7 +157,7 @@ def test_a_stranger_does_not_keep_a_silent_broker_alive(world: World) -> None:
     assert world.members() == {}
 
 
-def test_a_topic_is_registered_by_the_host_of_its_brokers(world: World) -> None:
+def test_a_topic_is_registered_only_by_a_host_of_its_brokers(world: World) -> None:
     world.register(OWNER)
 
     def register_topic(host: str, topic: str, *names: str) -> int:
@@ -173,7 +173,7 @@ def test_a_topic_is_registered_by_the_host_of_its_brokers(world: World) -> None:
     assert world.server.routes.all_topics() == ["New", "Own", "T", "U"]
 
 
-def test_listed_members_may_speak_for_any_broker_and_nobody_else_registers(tmp_path) -> None:
+def test_only_listed_members_register_if_members_are_listed(tmp_path) -> None:
     world = World(tmp_path, cluster_members="10.0.0.1;10.0.1.0/24")
     assert world.register("10.0.1.9", f"{OWNER}:10911").code == 0
     assert world.register(OWNER, "broker-a.example:10911").code == 0

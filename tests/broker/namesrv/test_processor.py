@@ -43,7 +43,7 @@ BROKER = {
 
 
 class Server:
-    """A name server's processor behind an endpoint, asked frame by frame."""
+    """A name server's processor with an endpoint: request frames in, response frames out."""
 
     def __init__(self, tmp_path: Path, clock: ManualClock, **config) -> None:
         self.clock = clock
@@ -98,7 +98,7 @@ def server(make) -> Server:
     return make()
 
 
-def test_every_code_the_switchboard_gives_to_a_name_server_is_served(server: Server) -> None:
+def test_every_code_that_the_rpc_table_assigns_to_name_servers_is_served(server: Server) -> None:
     served = {code for code, rpc in RPC.items() if "namesrv" in rpc.served_by}
     assert set(server.processor.handlers()) == served
 
@@ -128,14 +128,14 @@ def test_a_registration_is_answered_and_routed(server: Server) -> None:
         (121, {"acceptStandardJsonOnly": "false"}, False),
     ],
 )
-def test_old_requesters_get_bare_broker_ids(server: Server, version, ext, quoted) -> None:
+def test_old_clients_get_unquoted_broker_ids(server: Server, version, ext, quoted) -> None:
     server.register("T", "U")
     answer = server.ask(RequestCode.GET_ROUTEINFO_BY_TOPIC, {"topic": "T", **ext}, version=version)
     assert (b'{"0":' in answer.body) is quoted
     assert (b"{0:" in answer.body) is not quoted
 
 
-def test_cluster_info_always_has_bare_broker_ids(server: Server) -> None:
+def test_cluster_info_always_has_unquoted_broker_ids(server: Server) -> None:
     server.register("T", "U")
     answer = server.ask(RequestCode.GET_BROKER_CLUSTER_INFO)
     assert answer.body == (
@@ -170,12 +170,12 @@ def test_a_broker_before_3_0_11_sends_the_bare_table(server: Server) -> None:
     assert server.routes.all_topics() == ["T", "U"]
 
 
-def test_a_lone_topic_of_a_stranger_is_an_error_answer(server: Server) -> None:
+def test_a_single_topic_of_an_unregistered_broker_is_an_error_response(server: Server) -> None:
     assert server.register("T").code == ResponseCode.SYSTEM_ERROR
 
 
 @pytest.mark.parametrize("body", [b"{", b"[]", b'{"topicConfigSerializeWrapper":7}', b"\xff"])
-def test_a_broken_registration_is_an_error_answer_and_changes_nothing(server, body) -> None:
+def test_an_invalid_registration_is_an_error_response_and_changes_nothing(server, body) -> None:
     answer = server.ask(RequestCode.REGISTER_BROKER, BROKER, body)
     assert answer.code == ResponseCode.SYSTEM_ERROR
     assert server.routes.groups == {}
@@ -188,7 +188,7 @@ def test_a_missing_field_is_named(server: Server) -> None:
     assert "brokerAddr" in answer.remark
 
 
-def test_a_slave_learns_its_master(server: Server) -> None:
+def test_a_slave_receives_the_addresses_of_its_master(server: Server) -> None:
     server.register("T", "U")
     answer = server.register("T", "U", ext={"brokerId": "1", "brokerAddr": "10.0.0.2:10911"})
     assert answer.ext_fields == {
@@ -197,7 +197,7 @@ def test_a_slave_learns_its_master(server: Server) -> None:
     }
 
 
-def test_the_order_table_comes_with_the_answer(make) -> None:
+def test_the_response_contains_the_order_table_if_configured(make) -> None:
     for returned in (True, False):
         server = make(return_order_topic_config_to_broker=returned)
         server.kv.put("ORDER_TOPIC_CONFIG", "T", "a:4")
@@ -205,14 +205,14 @@ def test_the_order_table_comes_with_the_answer(make) -> None:
         assert answer.body == (b'{"table":{"T":"a:4"}}' if returned else b"")
 
 
-def test_a_zone_is_kept(server: Server) -> None:
+def test_a_route_contains_the_registered_zone(server: Server) -> None:
     server.register("T", "U", ext={"__ZONE_NAME": "z1", "enableActingMaster": "true"})
     route = server.ask(RequestCode.GET_ROUTEINFO_BY_TOPIC, {"topic": "T"})
     broker = TopicRouteData.from_bytes(route.body).broker_datas[0]
     assert (broker.zone_name, broker.enable_acting_master) == ("z1", True)
 
 
-def test_a_goodbye_ends_the_route(server: Server) -> None:
+def test_unregistering_removes_the_route(server: Server) -> None:
     server.register("T", "U")
     ext = {key: BROKER[key] for key in ("brokerName", "brokerAddr", "clusterName", "brokerId")}
     assert server.ask(RequestCode.UNREGISTER_BROKER, ext).code == 0
@@ -221,7 +221,7 @@ def test_a_goodbye_ends_the_route(server: Server) -> None:
     assert "T" in answer.remark
 
 
-def test_asking_for_the_data_version_is_a_sign_of_life(server: Server, clock) -> None:
+def test_a_data_version_query_refreshes_the_liveness(server: Server, clock) -> None:
     ask = {key: BROKER[key] for key in ("brokerName", "brokerAddr", "clusterName", "brokerId")}
     version = DataVersion(counter=1, timestamp=7)
     unknown = server.ask(RequestCode.QUERY_DATA_VERSION, ask, version.to_bytes())
@@ -238,7 +238,7 @@ def test_asking_for_the_data_version_is_a_sign_of_life(server: Server, clock) ->
     assert server.routes.expire() == []
 
 
-def test_a_heartbeat_is_a_sign_of_life(server: Server, clock) -> None:
+def test_a_heartbeat_refreshes_the_liveness(server: Server, clock) -> None:
     server.register("T", "U", ext={"heartbeatTimeoutMillis": "10000"})
     clock.advance(9_000)
     ext = {key: BROKER[key] for key in ("brokerName", "brokerAddr", "clusterName")}
@@ -260,8 +260,8 @@ def test_the_members_of_a_group_are_listed(server: Server) -> None:
             "cluster": "C",
         }
     }
-    nobody = server.ask(RequestCode.GET_BROKER_MEMBER_GROUP, {**ext, "brokerName": "b"})
-    assert java_json.loads(nobody.body)["brokerMemberGroup"]["brokerAddrs"] == {}
+    unknown = server.ask(RequestCode.GET_BROKER_MEMBER_GROUP, {**ext, "brokerName": "b"})
+    assert java_json.loads(unknown.body)["brokerMemberGroup"]["brokerAddrs"] == {}
 
 
 def test_write_permission_is_wiped_and_added_with_a_count(server: Server) -> None:
@@ -311,7 +311,7 @@ def test_topic_lists_can_be_switched_off(make) -> None:
         assert "=false" in answer.remark
 
 
-def test_the_order_configuration_stands_in_the_route_when_switched_on(make) -> None:
+def test_a_route_contains_the_order_configuration_if_enabled(make) -> None:
     for enabled in (True, False):
         server = make(order_message_enable=enabled)
         server.register("T", "U")
@@ -323,7 +323,7 @@ def test_the_order_configuration_stands_in_the_route_when_switched_on(make) -> N
         assert TopicRouteData.from_bytes(other.body).order_topic_conf is None
 
 
-def test_routes_can_wait_for_the_brokers(make, clock) -> None:
+def test_routes_are_refused_during_the_start_phase_if_configured(make, clock) -> None:
     server = make(need_wait_for_service=True)
     server.processor.started()
     server.register("T", "U")
@@ -427,7 +427,7 @@ def test_settings_are_read_and_changed(server: Server) -> None:
     assert broken.code == ResponseCode.SYSTEM_ERROR
 
 
-def test_what_changes_things_is_refused_from_afar(server: Server, monkeypatch) -> None:
+def test_changing_requests_are_refused_for_other_hosts(server: Server, monkeypatch) -> None:
     monkeypatch.setattr(CHANNEL, "access", Access.CLIENT)
     for code in (
         RequestCode.UPDATE_NAMESRV_CONFIG,
@@ -485,10 +485,8 @@ def meaning(body: bytes) -> object:
     return value
 
 
-def test_a_recorded_broker_is_answered_as_by_the_java_name_server(
-    server: Server, exchanges
-) -> None:
-    """The recording begins when another broker is registered already: so does the replay."""
+def test_the_responses_to_a_recorded_broker_equal_those_of_java(server: Server, exchanges) -> None:
+    """In the recording another broker was registered before: so it is in the replay."""
     other = {
         "brokerName": "broker-a",
         "brokerAddr": "127.0.0.2:40911",
@@ -544,7 +542,7 @@ def register_all(server: Server, brokers: Iterable[BrokerData]) -> None:
         "node",
     ],
 )
-def test_every_recorded_question_gets_the_recorded_answer(
+def test_every_recorded_request_gets_the_recorded_response(
     server: Server, exchanges, name: str
 ) -> None:
     conversation = exchanges(name)

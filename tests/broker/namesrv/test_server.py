@@ -52,7 +52,7 @@ def route() -> RemotingCommand:
     return request(RequestCode.GET_ROUTEINFO_BY_TOPIC, {"topic": "T"})
 
 
-def test_the_end_of_a_brokers_connection_ends_its_routes(run, config) -> None:
+def test_closing_the_connection_of_a_broker_removes_its_routes(run, config) -> None:
     async def main() -> None:
         server = NameServer(config())
         await server.start()
@@ -70,7 +70,7 @@ def test_the_end_of_a_brokers_connection_ends_its_routes(run, config) -> None:
     run(main())
 
 
-def test_a_silent_broker_is_removed_and_its_connection_closed(run, config) -> None:
+def test_an_expired_broker_is_removed_and_its_connection_closed(run, config) -> None:
     async def main() -> None:
         clock = ManualClock()
         server = NameServer(config(scan_not_active_broker_interval=100), clock=clock)
@@ -89,7 +89,7 @@ def test_a_silent_broker_is_removed_and_its_connection_closed(run, config) -> No
     run(main())
 
 
-def test_name_servers_never_exchange_anything(run, config, tmp_path: Path) -> None:
+def test_name_servers_do_not_exchange_data(run, config, tmp_path: Path) -> None:
     async def main() -> None:
         servers = [NameServer(config(kv_config_path=str(tmp_path / f"{n}"))) for n in range(2)]
         for server in servers:
@@ -107,7 +107,7 @@ def test_name_servers_never_exchange_anything(run, config, tmp_path: Path) -> No
     run(main())
 
 
-def test_kv_pairs_outlive_a_restart_and_routes_do_not(run, config) -> None:
+def test_kv_pairs_survive_a_restart_and_routes_do_not(run, config) -> None:
     async def main() -> None:
         client = RemotingClient()
         pair = {"namespace": "ORDER_TOPIC_CONFIG", "key": "T", "value": "a:4"}
@@ -130,7 +130,7 @@ def test_kv_pairs_outlive_a_restart_and_routes_do_not(run, config) -> None:
     run(main())
 
 
-def test_a_changed_setting_is_in_force_at_once(run, config) -> None:
+def test_a_changed_setting_takes_effect_at_once(run, config) -> None:
     async def main() -> None:
         server = NameServer(config())
         await server.start()
@@ -147,15 +147,15 @@ def test_a_changed_setting_is_in_force_at_once(run, config) -> None:
     run(main())
 
 
-def test_members_of_a_group_are_told_of_their_lowest_id(run, config) -> None:
+def test_members_of_a_group_are_notified_of_their_lowest_id(run, config) -> None:
     async def main() -> None:
         server = NameServer(config(notify_min_broker_id_changed=True))
         await server.start()
         (address,) = server.addresses
-        told: asyncio.Queue[dict] = asyncio.Queue()
+        notified: asyncio.Queue[dict] = asyncio.Queue()
 
         def hear(_, command: RemotingCommand) -> None:
-            told.put_nowait(command.ext_fields)
+            notified.put_nowait(command.ext_fields)
 
         # the broker's own listening side is played by a second name server's endpoint
         listener = NameServer(config())
@@ -165,10 +165,10 @@ def test_members_of_a_group_are_told_of_their_lowest_id(run, config) -> None:
         slave, master = RemotingClient(), RemotingClient()
         await slave.call(address, registration(slave_address, 1, enableActingMaster="true"))
         await master.call(address, registration(enableActingMaster="true"))
-        first = await told.get()
+        first = await notified.get()
         assert (first["minBrokerId"], first["minBrokerAddr"]) == ("0", "10.0.0.1:10911")
         await master.close()
-        second = await told.get()
+        second = await notified.get()
         assert (second["minBrokerId"], second["offlineBrokerAddr"]) == ("1", "10.0.0.1:10911")
         await slave.close()
         await server.close()
@@ -177,19 +177,19 @@ def test_members_of_a_group_are_told_of_their_lowest_id(run, config) -> None:
     run(main())
 
 
-def test_a_damaged_kv_file_stops_the_start(run, config) -> None:
+def test_a_corrupt_kv_file_stops_the_start(run, config) -> None:
     async def main() -> None:
         made = config()
         Path(made.kv_config_path).write_text("no json")
         server = NameServer(made)
-        with pytest.raises(StoreError, match="no KV table"):
+        with pytest.raises(StoreError, match="not a KV table"):
             await server.start()
         assert server.addresses == []
 
     run(main())
 
 
-def test_a_taken_port_stops_the_start(run, config) -> None:
+def test_a_port_in_use_stops_the_start(run, config) -> None:
     async def main() -> None:
         first = NameServer(config())
         await first.start()

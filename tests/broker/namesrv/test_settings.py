@@ -17,26 +17,26 @@ def settings(tmp_path: Path) -> LiveSettings:
     return LiveSettings(config, {"clusterTest": "false"}, {"clusterTest": "namesrv.conf"})
 
 
-def test_the_text_holds_every_key_also_unknown_ones(settings: LiveSettings) -> None:
+def test_the_text_contains_every_key_including_unknown_ones(settings: LiveSettings) -> None:
     values = parse_properties(settings.as_text(administrator=True))
     assert values["listenPort"] == "9876"
     assert values["clusterTest"] == "false"
 
 
-def test_the_listing_names_each_origin(settings: LiveSettings) -> None:
+def test_the_listing_contains_the_origin_of_each_setting(settings: LiveSettings) -> None:
     lines = settings.lines()
     assert "listenPort=9876  # default" in lines
     assert "clusterTest=false  # namesrv.conf" in lines
 
 
-def test_a_change_is_in_force_told_and_on_disk(settings: LiveSettings) -> None:
+def test_a_change_takes_effect_is_reported_and_persisted(settings: LiveSettings) -> None:
     Path(settings.config.store_path).write_text("# mine\nenableTopicList=true\n")
-    heard: list[NamesrvConfig] = []
-    settings.on_change = heard.append
+    reported: list[NamesrvConfig] = []
+    settings.on_change = reported.append
     settings.update({"enableTopicList": "false", "waitSecondsForService": "7"})
     assert not settings.config.enable_topic_list
     assert settings.config.wait_seconds_for_service == 7
-    assert heard == [settings.config]
+    assert reported == [settings.config]
     assert Path(settings.config.store_path).read_text() == (
         "# mine\nenableTopicList=false\nwaitSecondsForService=7\n"
     )
@@ -58,7 +58,7 @@ def test_a_change_is_in_force_told_and_on_disk(settings: LiveSettings) -> None:
         ("waitSecondsForService", "long", ResponseCode.SYSTEM_ERROR),
     ],
 )
-def test_what_must_not_change_refuses_the_whole_update(
+def test_an_update_with_a_key_that_cannot_change_is_refused_as_a_whole(
     settings: LiveSettings, key: str, value: str, code: int
 ) -> None:
     before = settings.config
@@ -69,18 +69,18 @@ def test_what_must_not_change_refuses_the_whole_update(
     assert not Path(before.store_path).exists()
 
 
-def test_a_change_that_cannot_be_written_is_not_in_force(tmp_path: Path) -> None:
+def test_a_change_that_cannot_be_written_does_not_take_effect(tmp_path: Path) -> None:
     """And repeating it is refused again, until it can be written."""
     path = tmp_path / "file" / "namesrv.properties"
-    path.parent.write_text("a file where the folder should be")
+    path.parent.write_text("a file in place of the folder")
     settings = LiveSettings(NamesrvConfig(config_store_path=str(path)))
-    heard: list[NamesrvConfig] = []
-    settings.on_change = heard.append
+    reported: list[NamesrvConfig] = []
+    settings.on_change = reported.append
     for _ in range(2):
         with pytest.raises(StoreError, match=r"namesrv\.properties"):
             settings.update({"enableTopicList": "false"})
         assert settings.config.enable_topic_list
     path.parent.unlink()
     settings.update({"enableTopicList": "false"})
-    assert heard == [settings.config]
+    assert reported == [settings.config]
     assert "enableTopicList=false" in path.read_text()

@@ -63,7 +63,9 @@ def test_a_missing_or_broken_file_is_a_config_error(tmp_path: Path) -> None:
     ],
 )
 @pytest.mark.parametrize("options", [[], ["--check"]])
-def test_promise_that_is_not_kept_stops_the_start(tmp_path: Path, capsys, line, options) -> None:
+def test_a_setting_that_is_not_implemented_stops_the_start(
+    tmp_path: Path, capsys, line, options
+) -> None:
     file = tmp_path / "namesrv.conf"
     file.write_text(f"{line}\n")
     assert startup.main(["-c", str(file), *options]) == 2
@@ -72,7 +74,7 @@ def test_promise_that_is_not_kept_stops_the_start(tmp_path: Path, capsys, line, 
     assert line.partition("=")[0] in hint
 
 
-def test_the_command_line_wins_over_the_file(conf: Path) -> None:
+def test_the_command_line_takes_precedence_over_the_file(conf: Path) -> None:
     settings = startup.read_settings(str(conf))
     assert startup.bind(settings, ["127.0.0.3:1234"]) == [("127.0.0.3", 1234)]
     lines = settings.lines()
@@ -90,9 +92,9 @@ def test_print_shows_each_setting_with_its_origin(conf: Path, capsys, caplog) ->
     assert "bindAddress=0.0.0.0 is not taken" in caplog.text
 
 
-def test_check_starts_nothing(conf: Path, capsys) -> None:
+def test_check_validates_the_settings_and_exits(conf: Path, capsys) -> None:
     assert startup.main(["-c", str(conf), "--check"]) == 0
-    assert capsys.readouterr().out == "the settings can be used\n"
+    assert capsys.readouterr().out == "the settings are valid\n"
 
 
 def test_wrong_options_are_status_2(tmp_path: Path, capsys) -> None:
@@ -104,7 +106,7 @@ def test_wrong_options_are_status_2(tmp_path: Path, capsys) -> None:
 
 
 @pytest.mark.usefixtures("event_loop_name")
-def test_the_program_says_ready_serves_and_stops_in_order(tmp_path: Path) -> None:
+def test_the_program_reports_ready_serves_and_stops_on_sigterm(tmp_path: Path) -> None:
     arguments = ["--listen", "127.0.0.1:0", "--log-format", "json", "--log-dir", str(tmp_path)]
     process = subprocess.Popen(
         [sys.executable, "-m", "broker.namesrv.startup", *arguments],

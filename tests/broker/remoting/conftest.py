@@ -19,7 +19,7 @@ TIMEOUT_S = 20
 
 
 class FakeTransport(asyncio.Transport):
-    """A transport that keeps what is written and does what the test says."""
+    """A transport that records writes and is controlled by the test."""
 
     def __init__(self, peer: tuple = ("127.0.0.1", 50000)) -> None:
         super().__init__()
@@ -121,11 +121,11 @@ def frames() -> Callable[..., bytes]:
 def turns() -> Callable[[], Coroutine]:
     """Let everything that is due in the loop happen."""
 
-    async def settle() -> None:
+    async def run_pending() -> None:
         for _ in range(10):
             await asyncio.sleep(0)
 
-    return settle
+    return run_pending
 
 
 def echo(_: Connection, command: RemotingCommand) -> RemotingCommand:
@@ -133,7 +133,7 @@ def echo(_: Connection, command: RemotingCommand) -> RemotingCommand:
 
 
 class Peer:
-    """A RemotingServer in a thread of its own, for clients that block."""
+    """A RemotingServer in a separate thread, for blocking clients."""
 
     def __init__(self, handlers: dict) -> None:
         self.handlers = handlers

@@ -32,7 +32,7 @@ def test_without_lists_only_loopback_is_more_than_a_client() -> None:
 
 
 @pytest.mark.parametrize("entry", ["broker-a.example", "10.0.0.0/99", "10.0.0", "*"])
-def test_an_entry_that_is_no_address_is_named(entry: str) -> None:
+def test_an_invalid_address_entry_is_named(entry: str) -> None:
     with pytest.raises(ConfigError, match="adminHosts") as caught:
         AccessRules(admin_hosts=f"10.0.0.1;{entry}")
     assert entry in caught.value.message

@@ -34,7 +34,7 @@ def echo_code(_, command: RemotingCommand) -> RemotingCommand:
 
 @contextlib.contextmanager
 def listener() -> Iterator[tuple[socket.socket, str]]:
-    """A listening socket that nobody serves until the test accepts."""
+    """A listening socket without a server until the test accepts."""
     with socket.create_server(("127.0.0.1", 0)) as sock:
         yield sock, f"127.0.0.1:{sock.getsockname()[1]}"
 
@@ -61,7 +61,7 @@ def test_a_body_of_many_reads_comes_whole(peer) -> None:
         assert client.call(server.address, request(1, body=body)).body == body
 
 
-def test_call_all_asks_everyone_at_once_and_keeps_the_order(peer) -> None:
+def test_call_all_sends_all_requests_at_once_and_keeps_the_order(peer) -> None:
     async def slow(_, command: RemotingCommand) -> RemotingCommand:
         import asyncio
 
@@ -96,7 +96,7 @@ def test_nothing_to_ask_gives_nothing() -> None:
     assert BlockingClient().call_all([]) == []
 
 
-def test_nobody_listening_is_a_connect_error_with_a_hint() -> None:
+def test_a_closed_port_is_a_connect_error_with_a_hint() -> None:
     address = free_address()
     with pytest.raises(ConnectError, match="Connection refused") as caught:
         BlockingClient().call(address, request(1))
@@ -105,7 +105,7 @@ def test_nobody_listening_is_a_connect_error_with_a_hint() -> None:
 
 
 @pytest.mark.parametrize("address", ["nonsense", "127.0.0.1:99999", "::1:80"])
-def test_text_that_is_no_address_is_a_connect_error(address: str) -> None:
+def test_an_invalid_address_is_a_connect_error(address: str) -> None:
     with pytest.raises(ConnectError):
         BlockingClient().call(address, request(1))
 
@@ -296,7 +296,7 @@ def test_an_answer_cut_at_every_byte_is_read(peer) -> None:
         thread.join()
 
 
-def test_a_peer_that_asks_back_is_told_that_nobody_serves() -> None:
+def test_a_request_of_the_server_is_answered_as_not_supported() -> None:
     answers: list[RemotingCommand] = []
 
     def answer(connection: socket.socket) -> None:
@@ -407,7 +407,7 @@ def test_an_untrusted_certificate_is_a_connect_error(certificate: tuple[Path, Pa
         thread.join()
 
 
-def test_a_plain_peer_is_no_tls_peer(peer) -> None:
+def test_a_peer_without_tls_is_refused(peer) -> None:
     server = peer()
     with (
         BlockingClient(tls=ssl.create_default_context(), timeout_ms=5_000) as client,

@@ -37,7 +37,7 @@ def test_release_and_forget_give_the_bytes_back() -> None:
     budget.release("a", 20)
     assert budget.held_bytes("a") == 40
     budget.forget("a")
-    budget.release("a", 40)  # whoever holds it lets go later
+    budget.release("a", 40)  # the owner releases it later
     assert (budget.total_bytes, budget.held_bytes("a")) == (0, 0)
 
 

@@ -37,7 +37,7 @@ def test_many_calls_at_once_share_one_connection(run) -> None:
     run(main())
 
 
-def test_nobody_there_is_a_connect_error_for_every_caller(run) -> None:
+def test_a_closed_port_is_a_connect_error_for_every_caller(run) -> None:
     async def main() -> None:
         server, address = await serve({})
         await server.close()
@@ -54,7 +54,7 @@ def test_nobody_there_is_a_connect_error_for_every_caller(run) -> None:
     run(main())
 
 
-def test_a_lost_connection_is_made_anew_by_the_next_call(run) -> None:
+def test_a_lost_connection_is_reopened_by_the_next_call(run) -> None:
     async def main() -> None:
         server, address = await serve({1: echo})
         client = RemotingClient()
@@ -130,7 +130,7 @@ def test_the_server_may_ask_the_client_over_its_connection(run) -> None:
     run(main())
 
 
-def test_a_oneway_arrives_and_leaves_nothing_behind(run) -> None:
+def test_a_oneway_arrives_and_leaves_no_state(run) -> None:
     async def main() -> None:
         arrived = asyncio.Event()
         server, address = await serve({1: lambda *_: arrived.set()})
@@ -174,7 +174,7 @@ def test_requests_can_be_signed(run) -> None:
     run(main())
 
 
-def test_a_closed_client_refuses_and_fails_what_waits(run) -> None:
+def test_a_closed_client_refuses_calls_and_fails_pending_ones(run) -> None:
     async def main() -> None:
         server, address = await serve({2: lambda *_: None})
         client = RemotingClient()
@@ -193,7 +193,7 @@ def test_a_closed_client_refuses_and_fails_what_waits(run) -> None:
 
 
 @pytest.mark.parametrize("passes", range(10))
-def test_closing_while_connecting_leaves_nothing_behind(run, passes: int) -> None:
+def test_closing_while_connecting_leaves_no_connection(run, passes: int) -> None:
     async def main() -> None:
         server, address = await serve({2: lambda *_: None})
         client = RemotingClient()

@@ -261,7 +261,7 @@ def test_a_frame_above_the_limit_closes_before_it_is_buffered(run, attach) -> No
     run(main())
 
 
-def test_frames_begun_and_not_ended_are_bounded_over_all_peers(run, attach, frames, turns) -> None:
+def test_partial_frames_are_bounded_over_all_peers(run, attach, frames, turns) -> None:
     async def main() -> None:
         endpoint = Endpoint({1: echo}, limits=EndpointLimits(held_total_bytes=2500))
         data = frames(request_with(1, body=bytes(1500)))
@@ -539,7 +539,7 @@ def test_the_peers_address_is_known_in_every_form(
     run(main())
 
 
-def test_close_writes_what_is_queued_first(run, attach) -> None:
+def test_close_writes_queued_bytes_first(run, attach) -> None:
     async def main() -> None:
         connection, transport = attach(Endpoint({}))
         connection.send(request(40))

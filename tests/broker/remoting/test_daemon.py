@@ -36,12 +36,12 @@ def own_log() -> Iterator[None]:
 @pytest.mark.usefixtures("own_log")
 def test_text_lines_have_time_level_name_message(capsys: pytest.CaptureFixture) -> None:
     daemon.configure_logging(daemon.LogOptions(name="x"))
-    logging.getLogger("broker.some").warning("said %s", "this")
+    logging.getLogger("broker.some").warning("text %s", "this")
     (line,) = capsys.readouterr().err.splitlines()
     moment, level, name, message = line.split(" ", 3)
     assert moment.endswith("Z")
     assert len(moment) == len("2026-01-02T03:04:05.678Z")
-    assert (level, name, message) == ("WARNING", "broker.some", "said this")
+    assert (level, name, message) == ("WARNING", "broker.some", "text this")
 
 
 @pytest.mark.usefixtures("own_log")
@@ -79,7 +79,7 @@ def test_no_control_or_bidi_character_of_a_peer_reaches_the_log(capsys, form: st
 
 @pytest.mark.usefixtures("own_log")
 @pytest.mark.parametrize("form", ["text", "json"])
-def test_log_lines_are_truncated_and_say_so(capsys, form: str) -> None:
+def test_truncated_log_lines_are_marked(capsys, form: str) -> None:
     daemon.configure_logging(daemon.LogOptions(name="x", format=form))
     logging.getLogger("broker.some").warning("unknown topic %s", "x" * 20_000_000)
     try:
@@ -140,7 +140,7 @@ def test_a_file_cannot_open_the_port_to_others(caplog) -> None:
     with caplog.at_level(logging.WARNING):
         chosen = daemon.choose_listen([], port=9876, configured_host="0.0.0.0")
     assert chosen == [("127.0.0.1", 9876)]
-    assert "say --listen 0.0.0.0:9876" in caplog.text
+    assert "use --listen 0.0.0.0:9876" in caplog.text
 
 
 @pytest.mark.parametrize(
@@ -168,7 +168,7 @@ def test_an_open_port_without_authentication_warns(caplog) -> None:
 
 
 @pytest.mark.parametrize("text", ["a:b", "1.2.3.4:99999", "::1:80", "9876", ""])
-def test_listen_refuses_what_is_no_address(text: str) -> None:
+def test_listen_refuses_an_invalid_address(text: str) -> None:
     with pytest.raises(ConfigError, match="--listen"):
         daemon.choose_listen([text], port=9876)
 

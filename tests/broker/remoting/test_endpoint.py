@@ -24,11 +24,11 @@ class Gate:
     """A handler whose answers wait until the test opens it."""
 
     def __init__(self) -> None:
-        self.begun: list[int] = []
+        self.started: list[int] = []
         self.waiting: list[asyncio.Future] = []
 
     async def __call__(self, _, command: RemotingCommand) -> RemotingCommand:
-        self.begun.append(command.opaque)
+        self.started.append(command.opaque)
         future = asyncio.get_running_loop().create_future()
         self.waiting.append(future)
         await future
@@ -61,7 +61,7 @@ def test_a_full_lane_refuses_its_own_codes_and_no_others(run, attach, frames, tu
         for opaque in range(5):
             connection.data_received(frames(numbered(opaque, RequestCode.SEND_MESSAGE)))
             await turns()
-        assert gate.begun == [0]
+        assert gate.started == [0]
         refused = transport.take()
         assert [a.opaque for a in refused] == [3, 4]
         assert {a.code for a in refused} == {ResponseCode.SYSTEM_BUSY}
@@ -78,7 +78,9 @@ def test_a_full_lane_refuses_its_own_codes_and_no_others(run, attach, frames, tu
     run(main())
 
 
-def test_a_request_that_waited_too_long_is_told_so(run, attach, frames, turns, clock) -> None:
+def test_a_request_that_waited_too_long_is_answered_with_a_timeout(
+    run, attach, frames, turns, clock
+) -> None:
     async def main() -> None:
         gate = Gate()
         endpoint = Endpoint({RequestCode.SEND_MESSAGE: gate}, limits=send_lane(), clock=clock)
@@ -154,7 +156,7 @@ def test_requests_of_a_closed_peer_do_not_begin(run, attach, frames, turns) -> N
         second.connection_lost(None)
         gate.open_one()
         await turns()
-        assert gate.begun == [1]
+        assert gate.started == [1]
 
     run(main())
 
@@ -178,7 +180,7 @@ ADMINISTRATION = sorted(code for code, rpc in RPC.items() if rpc.access == Acces
 MEMBERSHIP = sorted(code for code, rpc in RPC.items() if rpc.access == Access.MEMBER)
 
 
-def test_administration_is_refused_from_afar(run, attach, frames) -> None:
+def test_administration_is_refused_for_other_hosts(run, attach, frames) -> None:
     asked: list[int] = []
 
     def handler(_, command: RemotingCommand) -> RemotingCommand:
@@ -310,7 +312,7 @@ def test_the_turn_ends_once_per_pass_after_the_writes(run, attach, frames, turns
     run(main())
 
 
-def test_without_requests_there_is_no_turn(run, attach, turns) -> None:
+def test_without_requests_no_turn_ends(run, attach, turns) -> None:
     async def main() -> None:
         ended: list[int] = []
         endpoint = Endpoint({1: ok}, turn_end=lambda: ended.append(1))
@@ -372,22 +374,22 @@ def test_silence_for_the_idle_time_closes(run, attach, frames, turns) -> None:
         endpoint = Endpoint({1: ok}, limits=limits)
         silent, silent_transport = attach(endpoint)
         busy, busy_transport = attach(endpoint)
-        told, told_transport = attach(endpoint)
+        notified, notified_transport = attach(endpoint)
         for scan in range(24):
             endpoint.scan_idle()
             if scan == 12:
                 busy.data_received(frames(request(1)))
-                told.send(request(40))
+                notified.send(request(40))
                 await turns()
         assert not silent_transport.closing
         endpoint.scan_idle()
         assert silent_transport.closing
         assert not silent_transport.aborted
         assert not busy_transport.closing
-        assert not told_transport.closing
+        assert not notified_transport.closing
         await turns()
         await endpoint.close_connections()
-        assert (busy.closed, told.closed, silent.closed) == (True, True, True)
+        assert (busy.closed, notified.closed, silent.closed) == (True, True, True)
 
     run(main())
 

@@ -1,4 +1,4 @@
-"""What is kept for peers is bounded: unsent answers, requests that wait, turns of the loop."""
+"""Bounded state per peer: unsent responses, waiting requests, turns of the loop."""
 
 import asyncio
 
@@ -51,7 +51,7 @@ def test_bytes_that_left_meanwhile_save_a_peer(run, attach, frames, turns) -> No
         for connection, transport in peers:
             transport.stuck = True
             connection.data_received(frames(*(numbered(n) for n in range(3))))
-        peers[0][1].held = 0  # it has read everything, nobody has looked since
+        peers[0][1].held = 0  # it has read everything; the endpoint has not measured since
         peers[1][0].data_received(frames(*(numbered(n) for n in range(3))))
         await turns()
         assert [transport.aborted for _, transport in peers] == [False, False]

@@ -66,7 +66,7 @@ def test_longest_delay_of_the_last_minute_is_reported(lag: LoopLag, clock: Clock
     assert lag.longest_ms == 0
 
 
-def test_early_probe_is_no_delay(lag: LoopLag, clock: Clock) -> None:
+def test_an_early_probe_is_not_a_delay(lag: LoopLag, clock: Clock) -> None:
     late(lag, clock, -0.02)
     assert lag.longest_ms == 0
 

@@ -19,7 +19,7 @@ def test_a_queued_job_starts_before_a_later_one() -> None:
     assert it.next_job() == "a"
 
 
-def test_the_queue_is_bounded_and_counts_what_it_refused() -> None:
+def test_the_queue_is_bounded_and_counts_refusals() -> None:
     it = lane()
     assert it.enqueue("a", 0)
     assert it.enqueue("b", 0)

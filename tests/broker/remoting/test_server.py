@@ -87,7 +87,7 @@ def test_a_big_pipelined_load_is_answered_whole(run) -> None:
     run(main())
 
 
-def test_a_reader_that_stops_is_closed_and_others_go_on(run) -> None:
+def test_a_peer_that_stops_reading_is_closed_and_others_are_served(run) -> None:
     async def main() -> None:
         limits = ServerLimits(
             unsent_pause_bytes=64_000, unsent_resume_bytes=16_000, unsent_limit_bytes=8_000_000
@@ -140,13 +140,13 @@ def test_many_idle_connections_cost_little(run) -> None:
     run(main())
 
 
-def test_closing_answers_what_is_under_way(run) -> None:
+def test_closing_answers_requests_in_flight(run) -> None:
     async def main() -> None:
-        begun = asyncio.Event()
+        started = asyncio.Event()
         gate = asyncio.Event()
 
         async def slow(_, command: RemotingCommand) -> RemotingCommand:
-            begun.set()
+            started.set()
             await gate.wait()
             return response(command, remark="done")
 
@@ -155,7 +155,7 @@ def test_closing_answers_what_is_under_way(run) -> None:
         address = server.addresses[0]
         client = RemotingClient()
         call = asyncio.ensure_future(client.call(address, request(2)))
-        await begun.wait()
+        await started.wait()
         closing = asyncio.ensure_future(server.close(drain_ms=10_000))
         await asyncio.sleep(0)
         gate.set()
@@ -222,7 +222,7 @@ def test_a_host_name_becomes_an_address_and_an_address_stays() -> None:
 
 
 @pytest.mark.parametrize("host", ["192.0.2.77", "no.such.invalid"])
-def test_an_address_that_is_not_ours_is_told_apart_from_a_port_in_use(run, host: str) -> None:
+def test_a_foreign_address_is_distinguished_from_a_port_in_use(run, host: str) -> None:
     async def main() -> None:
         with pytest.raises(ConnectError, match=f"cannot listen on {host}:1234: [A-Z]") as caught:
             await RemotingServer({}).start([(host, 1234)])
@@ -265,7 +265,7 @@ def test_connections_leave_descriptors_to_files(limit_files) -> None:
 
 
 @pytest.mark.parametrize("factory", [asyncio.new_event_loop, None])
-def test_without_a_descriptor_accepting_waits_and_goes_on(factory, limit_files, caplog) -> None:
+def test_without_a_descriptor_accepting_waits_and_continues(factory, limit_files, caplog) -> None:
     async def main() -> None:
         server = RemotingServer({1: echo}, limits=ServerLimits(connections=10))
         await server.start([("127.0.0.1", 0)])

@@ -115,7 +115,7 @@ def test_the_secret_is_not_shown():
     assert "12345678" not in repr(KNOWN)
 
 
-def test_a_request_without_signature_is_signed_by_nobody():
+def test_a_request_without_signature_matches_no_user():
     assert not is_signed_by(RemotingCommand(code=106), "")
 
 

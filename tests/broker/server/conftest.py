@@ -167,6 +167,7 @@ class Desk:
             self.clock,
             lambda: self.context.config,
             lambda: self.context.delays,
+            timers=lambda: self.context.timers.timers if self.context.timers else None,
         )
         if self.settings.store.timer_wheel_enable:
             timers = TimerMessageStore(self.store)
@@ -228,7 +229,7 @@ class Desk:
             self.end_turn()
 
     def end_turn(self) -> None:
-        """Run what was put off, until nothing is left."""
+        """Run the deferred calls until none is left."""
         while self.turn:
             calls, self.turn = self.turn, []
             for call in calls:
@@ -253,7 +254,7 @@ class Desk:
         language: str = "JAVA",
         oneway: bool = False,
     ) -> Any:
-        """What the handler gave back, awaited."""
+        """The result of the handler, awaited."""
         fields = {name: str(value) for name, value in (ext or {}).items()}
         command = request(code, fields, body, oneway=oneway)
         command.version = version

@@ -1,4 +1,4 @@
-"""mqbroker --check: what it says about a store."""
+"""mqbroker --check: its report about a store."""
 
 import subprocess
 import sys
@@ -41,7 +41,7 @@ def test_readable_files_are_named(store) -> None:
     assert lines(store) == [f"{store}/config/topics.json: readable"]
 
 
-def test_backup_stands_in_for_a_damaged_file(store) -> None:
+def test_the_backup_replaces_a_corrupt_file(store) -> None:
     (store / "config" / "topics.json").write_text("{", encoding="utf-8")
     (store / "config" / "topics.json.bak").write_text(GOOD, encoding="utf-8")
     assert lines(store) == [f"{store}/config/topics.json.bak: readable"]
@@ -66,7 +66,7 @@ def test_looking_changes_nothing(store) -> None:
     assert sorted((path, path.stat().st_mtime_ns) for path in store.rglob("*")) == before
 
 
-def test_what_is_no_directory_cannot_hold_a_store(tmp_path: Path) -> None:
+def test_a_path_that_is_not_a_directory_cannot_contain_a_store(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("x")
     with pytest.raises(StoreError, match="not a directory"):
         lines(tmp_path / "file")
@@ -74,7 +74,7 @@ def test_what_is_no_directory_cannot_hold_a_store(tmp_path: Path) -> None:
         lines(tmp_path / "file" / "store")
 
 
-def test_a_store_that_is_open_is_told_and_stays_locked(store: Path) -> None:
+def test_an_open_store_is_reported_and_stays_locked(store: Path) -> None:
     lock = Disk().lock(str(store / "lock"))
     script = (
         "import sys; from broker.server.startup import main\n"
@@ -94,9 +94,12 @@ def test_lengths_are_compared_with_the_settings(store: Path) -> None:
     put(store, "consumequeue/T/0/00000000000000000000", 600)
     put(store, "index/20260101000000000", 40 + 5 * 4 + 10 * 20)
     sizes = {"max_hash_slot_num": 5, "max_index_num": 10}
-    said = ["commitlog: 2 files of 4096 bytes", "consumequeue: 1 files of 600 bytes"]
-    assert lines(store) == [*said, "index: 1 files of 260 bytes"]  # defaults take what is there
-    assert lines(store, mapped_file_size_commit_log=4096, **sizes)[:2] == said
+    sizes_of_files = ["commitlog: 2 files of 4096 bytes", "consumequeue: 1 files of 600 bytes"]
+    assert lines(store) == [
+        *sizes_of_files,
+        "index: 1 files of 260 bytes",
+    ]  # defaults follow the existing files
+    assert lines(store, mapped_file_size_commit_log=4096, **sizes)[:2] == sizes_of_files
     for wrong, key in (
         ({"mapped_file_size_commit_log": 8192}, "mappedFileSizeCommitLog"),
         ({"mapped_file_size_consume_queue": 620}, "mappedFileSizeConsumeQueue"),

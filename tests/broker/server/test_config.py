@@ -4,10 +4,28 @@ import pytest
 
 from broker.errors import ConfigError
 from broker.server import config as role
-from broker.server.config import SETTINGS, BrokerConfig, lane_limits
+from broker.server.config import SETTINGS, BrokerConfig
 
 # One value per setting that is not its default: none may be untested.
 EXAMPLES = {
+    "defaultMessageRequestMode": "POP",
+    "defaultPopShareQueueNum": "0",
+    "serverLoadBalancerEnable": "false",
+    "enablePopBufferMerge": "true",
+    "enablePopBatchAck": "true",
+    "popCkStayBufferTime": "10001",
+    "popCkStayBufferTimeOut": "3001",
+    "popCkMaxBufferSize": "200001",
+    "popCkOffsetMaxQueueSize": "20001",
+    "popPollingSize": "1025",
+    "maxPopPollingSize": "100001",
+    "popFromRetryProbability": "21",
+    "enableRetryTopicV2": "true",
+    "popResponseReturnActualRetryTopic": "true",
+    "popInflightMessageThreshold": "10001",
+    "initPopOffsetByCheckMsgInMem": "false",
+    "reviveQueueNum": "9",
+    "skipWhenCKRePutReachMaxTimes": "true",
     "brokerName": "b-1",
     "brokerClusterName": "C",
     "brokerIP1": "10.0.0.1",
@@ -77,6 +95,8 @@ EXAMPLES = {
     "coldDataFlowControlEnable": "true",
     "cgColdReadThreshold": "5",
     "globalColdReadThreshold": "6",
+    "enablePopMessageThreshold": "true",
+    "retrieveMessageFromPopRetryTopicV1": "false",
     "configBlackList": "a;b",
     "defaultQueryMaxNum": "64",
     "maxHeldPulls": "10",
@@ -161,23 +181,3 @@ def test_name_servers(text, addresses) -> None:
 def test_registration_period_is_clamped(period, used) -> None:
     config = BrokerConfig(register_name_server_period=period)
     assert role.register_period_ms(config) == used
-
-
-def test_lanes_have_the_queues_and_ages_of_the_settings() -> None:
-    lanes = lane_limits(BrokerConfig())
-    assert {name: (lane.queue_limit, lane.wait_ms) for name, lane in lanes.items()} == {
-        "send": (10_000, 200),
-        "reply": (10_000, 0),
-        "pull": (100_000, 5_000),
-        "litePull": (100_000, 5_000),
-        "ack": (100_000, 3_000),
-        "transaction": (100_000, 3_000),
-        "query": (20_000, 0),
-        "heartbeat": (50_000, 31_000),
-        "admin": (10_000, 5_000),
-    }
-
-
-def test_without_fast_failure_no_request_ages() -> None:
-    lanes = lane_limits(BrokerConfig(broker_fast_failure_enable=False))
-    assert {lane.wait_ms for lane in lanes.values()} == {0}

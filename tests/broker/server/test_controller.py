@@ -1,4 +1,4 @@
-"""The whole broker over real sockets: start, serve, tell, stop, start again."""
+"""The whole broker over real sockets: start, serve, notify, stop, restart."""
 
 import asyncio
 import os
@@ -32,15 +32,15 @@ ANY = [("127.0.0.1", 0)]
 
 
 class Peer:
-    """A client of the broker under test; ``told`` holds what the broker said unasked."""
+    """A client of the broker under test; ``notifications`` contains the requests of the broker."""
 
     def __init__(self, address: str) -> None:
         self.address = address
-        self.told: asyncio.Queue = asyncio.Queue()
+        self.notifications: asyncio.Queue = asyncio.Queue()
         self.client = RemotingClient({RequestCode.NOTIFY_CONSUMER_IDS_CHANGED: self._note})
 
     def _note(self, connection, command):
-        self.told.put_nowait(command)
+        self.notifications.put_nowait(command)
 
     async def ask(self, code, ext=None, body=b"", timeout_ms=10_000):
         fields = {name: str(value) for name, value in (ext or {}).items()}
@@ -309,9 +309,9 @@ def test_members_hear_of_a_lost_connection(world, run) -> None:
             await first.heartbeat("c1", producers=["P1"])
             await second.heartbeat("c2")
             for _ in range(2):  # its own arrival and the other's
-                await asyncio.wait_for(first.told.get(), 10)
+                await asyncio.wait_for(first.notifications.get(), 10)
             await second.client.close()
-            notice = await asyncio.wait_for(first.told.get(), 10)
+            notice = await asyncio.wait_for(first.notifications.get(), 10)
             assert notice.ext_fields == {"consumerGroup": "G1"}
             answer = await first.ask(
                 RequestCode.GET_CONSUMER_LIST_BY_GROUP, {"consumerGroup": "G1"}
@@ -391,7 +391,7 @@ def test_sync_flush_answers_after_the_disk(world, run) -> None:
     run(main())
 
 
-def test_sync_flush_makes_visible_what_nobody_waits_for(world, run) -> None:
+def test_sync_flush_makes_puts_without_a_waiter_visible(world, run) -> None:
     """WAIT=false and a delivered delayed message, on a broker that is idle otherwise."""
 
     async def main() -> None:
@@ -431,7 +431,7 @@ def test_many_new_groups_cost_a_few_writes(tmp_path: Path, world, run) -> None:
             await context.topics.persist()
             await context.groups.persist()
             assert set(groups) <= context.groups.configs.keys()
-            # One for the first change of the turn, at most one for what came during that write.
+            # One for the first change of the turn, at most one for changes during that write.
             assert disk.writes["topics.json.tmp"] <= 2
             assert disk.writes["subscriptionGroup.json.tmp"] <= 2
         read = decode_subscription_group(
@@ -521,7 +521,7 @@ def test_only_this_machine_may_reconfigure_unless_allowed(world, run) -> None:
     run(main())
 
 
-def test_other_hosts_may_administer_when_the_file_says_so(world, run) -> None:
+def test_other_hosts_may_administer_if_configured(world, run) -> None:
     async def main() -> None:
         async with world(adminHosts="192.0.2.0/24") as it:
             rules = it.controller.context.server.access
@@ -565,7 +565,7 @@ def test_store_in_use_is_an_error(world, run) -> None:
     run(main())
 
 
-def test_address_announced_is_the_one_bound_or_the_one_said(world, run) -> None:
+def test_the_announced_address_is_the_bound_or_the_configured_one(world, run) -> None:
     async def main() -> None:
         async with world() as it:
             context = it.controller.context

@@ -116,7 +116,7 @@ def test_shared_properties_of_a_batch(broker: BrokerProcess, growth: Growth) -> 
     assert growth.peak() < 32 * MIB
 
 
-def test_suspended_pulls_keep_only_what_they_need(broker: BrokerProcess, growth: Growth) -> None:
+def test_suspended_pulls_keep_only_needed_fields(broker: BrokerProcess, growth: Growth) -> None:
     """Each kept its whole request, after the connection had closed too."""
     with broker.connect() as peer:
         for number in range(2_000):

@@ -20,10 +20,10 @@ A, B = "127.0.0.1:9876", "127.0.0.1:9877"
 
 
 class FakeClient:
-    """Name servers that note what they are told; ``down`` ones refuse."""
+    """Name servers that record their requests; ``down`` ones refuse."""
 
     def __init__(self) -> None:
-        self.told: list[tuple[str, object]] = []
+        self.requests: list[tuple[str, object]] = []
         self.down: set[str] = set()
         self.refusing: set[str] = set()
         self.gate: asyncio.Event | None = None
@@ -38,12 +38,12 @@ class FakeClient:
             await self.gate.wait()
         if address in self.down:
             raise ConnectError(f"{address}: refused", address=address)
-        self.told.append((address, command))
+        self.requests.append((address, command))
         return response(command, 1 if address in self.refusing else 0, "no")
 
     def tables(self, address: str) -> list[set[str]]:
         """The topics of each registration at one name server."""
-        return [set(topics(command)) for where, command in self.told if where == address]
+        return [set(topics(command)) for where, command in self.requests if where == address]
 
 
 def topics(command) -> dict[str, TopicConfig]:
@@ -68,9 +68,9 @@ def test_every_name_server_gets_the_whole_table(registrar, run) -> None:
     assert registrar.client.tables(B) == [whole]
 
 
-def test_header_and_body_are_what_a_name_server_reads(registrar, run) -> None:
+def test_header_and_body_are_readable_by_a_name_server(registrar, run) -> None:
     run(registrar.register_all())
-    _, command = registrar.client.told[0]
+    _, command = registrar.client.requests[0]
     assert command.code == RequestCode.REGISTER_BROKER
     header = decode_header_fields(RegisterBrokerRequestHeader, command.ext_fields)
     assert header.broker_name == "broker-a"
@@ -83,24 +83,24 @@ def test_header_and_body_are_what_a_name_server_reads(registrar, run) -> None:
     assert wrapper.data_version.counter == registrar.desk.context.topics.data_version.counter
 
 
-def test_permission_of_the_broker_limits_what_is_registered(make_desk, run) -> None:
+def test_the_permission_of_the_broker_limits_the_registered_one(make_desk, run) -> None:
     desk = make_desk(namesrvAddr=A, brokerPermission="4")
     desk.topic("Orders")
     client = FakeClient()
     run(Registrar(desk.context, client).register_all())
-    assert topics(client.told[0][1])["Orders"].perm == 4
+    assert topics(client.requests[0][1])["Orders"].perm == 4
 
 
 def test_name_server_that_is_down_does_not_hold_up_the_others(registrar, caplog, run) -> None:
     registrar.client.down = {A}
     assert run(registrar.register_all()) == [B]
     assert run(registrar.register_all()) == [B]
-    assert sum(A in record.getMessage() for record in caplog.records) == 1, "said once"
+    assert sum(A in record.getMessage() for record in caplog.records) == 1, "reported once"
     registrar.client.down = set()
     assert run(registrar.register_all()) == [A, B]
 
 
-def test_refusal_is_no_registration(registrar, run) -> None:
+def test_a_refusal_is_not_a_registration(registrar, run) -> None:
     registrar.client.refusing = {B}
     assert run(registrar.register_all()) == [A]
 
@@ -113,7 +113,7 @@ def test_an_error_in_one_round_does_not_end_registration(
 
     async def main() -> None:
         await registrar.start()
-        registrar.client.told.clear()
+        registrar.client.requests.clear()
         failing = True
         again = asyncio.Event()
         register_all = registrar.register_all
@@ -213,24 +213,24 @@ def test_large_tables_are_encoded_off_the_loop(registrar, monkeypatch, run) -> N
     assert all(threads[1:]), "few topics are encoded at once"
 
 
-def test_nothing_to_announce_asks_nobody(registrar, run) -> None:
+def test_without_changes_no_broker_is_contacted(registrar, run) -> None:
     run(registrar.announce(["Deleted"]))
-    assert registrar.client.told == []
+    assert registrar.client.requests == []
 
 
 def test_stop_leaves_every_name_server_and_ends_registering(registrar, run) -> None:
     async def main() -> None:
         await registrar.start()
-        registrar.client.told.clear()
+        registrar.client.requests.clear()
         await registrar.stop()
         await registrar.announce(["TBW102"])
 
     run(main())
-    assert [command.code for _, command in registrar.client.told] == [
+    assert [command.code for _, command in registrar.client.requests] == [
         RequestCode.UNREGISTER_BROKER,
         RequestCode.UNREGISTER_BROKER,
     ]
-    assert registrar.client.told[0][1].ext_fields["brokerName"] == "broker-a"
+    assert registrar.client.requests[0][1].ext_fields["brokerName"] == "broker-a"
 
 
 def test_lost_connection_brings_the_next_registration_forward(registrar, monkeypatch, run) -> None:
@@ -240,18 +240,18 @@ def test_lost_connection_brings_the_next_registration_forward(registrar, monkeyp
 
     async def main() -> None:
         await registrar.start()
-        registrar.client.told.clear()
-        told = asyncio.Event()
+        registrar.client.requests.clear()
+        unregistered = asyncio.Event()
         original = registrar.client.call
 
         async def call(*args):
             answer = await original(*args)
-            told.set()
+            unregistered.set()
             return answer
 
         registrar.client.call = call
         registrar.connection_lost()
-        await asyncio.wait_for(told.wait(), 10)
+        await asyncio.wait_for(unregistered.wait(), 10)
         await registrar.stop()
 
     run(main())

@@ -1,4 +1,4 @@
-"""Delay levels: suspended, delivered at their time, continued after a restart."""
+"""Delay levels: scheduled, delivered at their time, continued after a restart."""
 
 import msgspec
 import pytest
@@ -21,11 +21,11 @@ def test_message_goes_out_when_its_level_is_over(desk) -> None:
     desk.clock.advance(1)
     assert delays.deliver_due() is None
     (delivered,) = desk.messages("Orders", 2)
-    (suspended,) = desk.messages(SCHEDULE_TOPIC, 0)
+    (scheduled,) = desk.messages(SCHEDULE_TOPIC, 0)
     assert delivered.body == b"later"
     assert delivered.store_timestamp == desk.clock.now_ms()
-    assert delivered.born_timestamp == suspended.born_timestamp
-    assert delivered.properties == suspended.properties
+    assert delivered.born_timestamp == scheduled.born_timestamp
+    assert delivered.properties == scheduled.properties
     assert delays.offsets == {1: 1}
     assert delays.changed
 
@@ -166,14 +166,14 @@ class TestQuarantine:
         (line,) = self.deliver(orders, caplog)
         assert "bodyCRC" in line
 
-    def test_record_that_is_no_record_any_more(self, orders, caplog) -> None:
+    def test_a_record_that_is_no_longer_valid(self, orders, caplog) -> None:
         stored = self.suspend(orders, encode_properties(PLACE))
         self.flip(orders, stored.physical_offset + 4)  # its magic number
         (line,) = self.deliver(orders, caplog)
         assert f"physical offset {stored.physical_offset}" in line
 
     def test_unit_that_names_another_queues_record(self, orders, caplog, monkeypatch) -> None:
-        """A message that was not suspended in this level's queue is not delivered from it."""
+        """A message that was not scheduled in this level's queue is not delivered from it."""
         other = orders.store.put_message(
             MessageExtBrokerInner("Orders", 1, b"o", encode_properties(PLACE))
         ).physical_offset

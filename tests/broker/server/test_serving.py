@@ -1,4 +1,4 @@
-"""A role between its start and its orderly stop, and the line that says it serves."""
+"""A role between start and clean stop, and its ready line."""
 
 import asyncio
 import gc
@@ -17,7 +17,7 @@ from broker.server.settings import Settings
 
 
 class FakeRole:
-    """Remembers what was asked of it."""
+    """Record the calls."""
 
     address = "127.0.0.1:20911"
 
@@ -43,7 +43,7 @@ def test_ready_line_is_javas() -> None:
     assert serving.ready_line(Settings({}), "h:1").endswith("serializeType=JSON")
 
 
-def test_ready_line_comes_behind_the_start_and_close_behind_the_stop(
+def test_the_ready_line_follows_the_start_and_close_follows_the_stop(
     monkeypatch, capsys, run
 ) -> None:
     monkeypatch.setattr(serving, "freeze_start_objects", lambda: None)
@@ -62,7 +62,7 @@ def test_ready_line_comes_behind_the_start_and_close_behind_the_stop(
     assert "127.0.0.1:20911] boot success" in capsys.readouterr().out
 
 
-def test_failed_start_says_nothing_and_closes_nothing(capsys, run) -> None:
+def test_a_failed_start_announces_nothing_and_closes_nothing(capsys, run) -> None:
     role = FakeRole(ConnectError("port in use"))
     with pytest.raises(ConnectError):
         run(serving.serve_until(role, Settings({}), asyncio.Event()))

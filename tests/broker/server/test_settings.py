@@ -10,7 +10,7 @@ from broker.server.settings import REPORTED, Settings, read_file
 from broker.server.unserved import UNSERVED_KEYS
 
 REAL_FILE = """\
-# a broker.conf as it lies in the RocketMQ distribution
+# a broker.conf of the RocketMQ distribution
 brokerClusterName = DefaultCluster
 brokerName = broker-b
 brokerId = 0
@@ -46,12 +46,12 @@ def test_unknown_keys_are_kept_and_named_once(real_file, caplog) -> None:
     assert settings.shown()["sendMessageThreadPoolNums"] == "16"
 
 
-def test_nothing_unknown_nothing_said(caplog) -> None:
+def test_without_unknown_keys_nothing_is_logged(caplog) -> None:
     Settings({"brokerName": "b"}).warn_unknown()
     assert caplog.records == []
 
 
-def test_values_in_force_win_over_what_was_written() -> None:
+def test_effective_values_take_precedence_over_written_ones() -> None:
     settings = Settings({"listenPort": "10911", "diskMaxUsedSpaceRatio": "99"})
     settings.set_address("127.0.0.1", 4711, origin="--listen")
     shown = settings.shown()
@@ -157,7 +157,7 @@ def test_value_that_asks_for_nothing_is_accepted(key: UnservedKey) -> None:
         assert Settings({key.key: value}).unknown == []
 
 
-def test_synchronous_master_is_told_that_it_waits_for_nobody(caplog) -> None:
+def test_a_synchronous_master_without_slaves_is_reported(caplog) -> None:
     """RocketMQ 5 with inSyncReplicas=1 does not wait either; RocketMQ 4 does."""
     Settings({"brokerRole": "SYNC_MASTER"}).warn_unknown()
     assert "brokerRole=SYNC_MASTER" in caplog.text

@@ -2,6 +2,8 @@
 
 import asyncio
 
+import pytest
+
 from broker.server import slices
 from broker.server.slices import collect_in_slices, decode_body
 
@@ -67,3 +69,8 @@ def test_only_a_long_body_is_decoded_in_a_thread(monkeypatch) -> None:
         ]
 
     assert asyncio.run(main()) == [True, False]
+
+
+@pytest.mark.parametrize("count", [0, 1, 9, 10, 11, 100])
+def test_all_items_are_collected_in_order(count: int) -> None:
+    assert asyncio.run(collect_in_slices(iter(range(count)), 10)) == list(range(count))

@@ -87,7 +87,7 @@ def test_blocking_form_runs_in_its_own_thread(tmp_path: Path, run) -> None:
         run(route(broker.namesrv_address, "TBW102"))
 
 
-def test_blocking_form_tells_why_it_cannot_start(tmp_path: Path, event_loop_name) -> None:
+def test_the_blocking_form_reports_why_it_cannot_start(tmp_path: Path, event_loop_name) -> None:
     with (
         BlockingEmbeddedBroker(str(tmp_path)),
         pytest.raises(StoreLockedError),

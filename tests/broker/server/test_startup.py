@@ -95,7 +95,7 @@ class TestMain:
 
     @pytest.mark.parametrize("options", [[], ["--check"], ["--standalone"]])
     def test_promise_that_is_not_kept_stops_the_start(self, tmp_path, capsys, options) -> None:
-        """``--check`` says the same as a start."""
+        """``--check`` reports the same as a start."""
         file = tmp_path / "broker.conf"
         file.write_text("brokerRole=SYNC_MASTER\nminInSyncReplicas=2\n", encoding="utf-8")
         store = tmp_path / "store"

@@ -33,7 +33,7 @@ def test_snapshots_closer_than_the_interval_are_not_taken() -> None:
     assert len(counter.minute.points) == 3
 
 
-def test_counter_never_sampled_still_tells_its_sum() -> None:
+def test_a_counter_without_samples_has_a_sum() -> None:
     counter = Counter()
     counter.add(6, 3)
     assert (counter.rate(0).sum, counter.rate(0).avgpt) == (6, 2.0)

@@ -100,7 +100,7 @@ class Stores:
             store.monitor.stop()
         store._open = store._started = False
         store.flags.make_shutting_down()
-        # What a killed process leaves in mappings stays in the page cache.
+        # Bytes written to mappings by a killed process stay in the page cache.
         for file in store.log.files.files:
             file.close()
         for queue in store.queue_table.all():
@@ -123,15 +123,15 @@ def stores(tmp_path: Path) -> Iterator[Stores]:
 
 def log_records(config: MessageStoreConfig) -> tuple[list[LogRecord], list[Damage]]:
     """Every record in the log of a closed store, and every damage, by the pure scanner."""
-    records, damages = [], []
+    records, damaged = [], []
     folder = Path(config.commit_log_folder)
     for path in sorted(folder.iterdir()) if folder.is_dir() else ():
         for found in scan_commitlog(path.read_bytes(), int(path.name)):
             if isinstance(found, LogRecord):
                 records.append(found)
             elif isinstance(found, Damage):
-                damages.append(found)
-    return records, damages
+                damaged.append(found)
+    return records, damaged
 
 
 def check_directory(config: MessageStoreConfig) -> None:
@@ -203,12 +203,12 @@ def check() -> Callable[[MessageStore], None]:
 
 @pytest.fixture
 def records_of() -> Callable[[MessageStoreConfig], tuple[list[LogRecord], list[Damage]]]:
-    """``records_of(config)``: (records, damages) of a closed store's log."""
+    """``records_of(config)``: (records, damaged) of a closed store's log."""
     return log_records
 
 
 class FaultyDisk(Disk):
-    """Fails what it is told to: ``fail[name]`` is an exception for each call of that method.
+    """Fails chosen calls: ``fail[name]`` is an exception for each call of that method.
 
     ``calls`` lists (method, path or descriptor) of everything that can fail.
     """
@@ -259,7 +259,7 @@ def faulty_disk() -> FaultyDisk:
 
 
 class RecordedStore:
-    """One store directory as a Java broker left it, and what the Java clients saw of it."""
+    """A store directory of a Java broker, and the messages that the Java clients received."""
 
     def __init__(self, name: str, folder: Path, expect: dict[str, Any]) -> None:
         self.name = name

@@ -1,4 +1,4 @@
-"""Cleaning: what goes, when, and what follows the log."""
+"""Cleaning: which files are deleted, when, and which files follow the log."""
 
 import errno
 import os
@@ -14,7 +14,7 @@ HOUR_MS = 3_600_000
 
 
 class SpaceDisk(Disk):
-    """A disk whose use is what the test says, in percent."""
+    """A disk with a usage set by the test, in percent."""
 
     percent = 10
 
@@ -66,7 +66,7 @@ def test_expired_files_go_in_the_hours_of_deletion(store):
     assert len(os.listdir(store.config.commit_log_folder)) <= 2
 
 
-def test_what_was_deleted_is_told(store, caplog):
+def test_deleted_files_are_reported(store, caplog):
     caplog.set_level("INFO", "broker.store.clean")
     now = noon_of(4)
     age(store, now)
@@ -153,7 +153,7 @@ def test_a_reader_keeps_its_slices(store):
     assert [bytes(buffer) for buffer in result.buffers] == copy
 
 
-def test_what_is_not_flushed_or_dispatched_stays(stores, inner, disk):
+def test_unflushed_and_undispatched_data_is_kept(stores, inner, disk):
     config = stores.config(file_reserved_time=1)
     store = stores.start(config, disk=disk, defer=lambda fn: None)
     for _ in range(20):

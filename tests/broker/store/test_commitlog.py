@@ -37,7 +37,7 @@ def sized(log, inner, size):
 
 @pytest.mark.parametrize("born", [8, 20])
 @pytest.mark.parametrize("stored", [8, 20])
-def test_a_record_is_what_the_codec_writes(log, inner, born, stored):
+def test_a_record_equals_the_output_of_the_codec(log, inner, born, stored):
     message = inner(
         queue_id=3,
         body=b"hello",
@@ -92,7 +92,7 @@ def test_a_long_retry_topic_makes_a_v2_record(log, inner):
     assert Topic("t" * 127).magic == MAGIC_V1
 
 
-def test_eight_bytes_stay_free_behind_a_record(log, inner):
+def test_eight_bytes_stay_free_after_a_record(log, inner):
     log.append(sized(log, inner, SIZE - 8), TOPIC, 0, 1)
     assert len(log.files.files) == 1
     put(log, inner)
@@ -150,7 +150,7 @@ def test_rest_of_file_ends_at_the_last_record(log, inner):
     assert log.rest_of_file(2 * size) is None
 
 
-def test_the_log_goes_on_where_it_is_opened(log, inner):
+def test_the_log_continues_where_it_is_opened(log, inner):
     for _ in range(3):
         log.append(sized(log, inner, 1500), TOPIC, 0, 5)
     log.open_at(1500, 5)

@@ -70,7 +70,7 @@ def test_keys_of_others_are_ignored():
         ("deleteWhen", "noon"),
     ],
 )
-def test_what_makes_no_sense_is_named(key, text):
+def test_invalid_values_are_named(key, text):
     with pytest.raises(ConfigError) as caught:
         from_properties({key: text})
     assert key in caught.value.message

@@ -40,7 +40,7 @@ def test_a_broken_file_never_takes_the_place_of_its_backup(path, faulty_disk, br
         path.write_bytes(broken)
         file = ConfigFile(str(path), faulty_disk)
         file.load()
-        file.backup_counts = True  # what a reader says that cannot make sense of the text
+        file.backup_counts = True  # set by a reader that cannot decode the text
         faulty_disk.calls.clear()
         faulty_disk.fail_call = number
         faulty_disk.failed_call = ""

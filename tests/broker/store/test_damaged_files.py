@@ -1,4 +1,4 @@
-"""Files lost, short, empty or spoiled: what the log proves is there afterwards, and it is said.
+"""Files missing, short, empty or corrupt: the log restores them, and the loss is reported.
 
 Each damage is met after a clean stop, after a kill, and after a power cut.
 """
@@ -54,7 +54,7 @@ def leave(stores, stop):
         abort.write_bytes(b"")
 
 
-def said(store):
+def report_of(store):
     report = store.report
     return "\n".join(
         [
@@ -155,7 +155,7 @@ def test_a_derived_file_comes_back(stores, filled, inner, kind, which, spoil, st
     store = stores.start()
     check_all_there(store)
     name = path.name if kind == "index" else path.parent.name
-    assert name in said(store)
+    assert name in report_of(store)
     check_goes_on(stores, store, inner)
 
 
@@ -182,8 +182,8 @@ def test_a_spoiled_index_is_kept_to_its_last_proven_entry(stores, filled, rng):
     path.write_bytes(data)
     leave(stores, "power-cut")
     store = stores.start()
-    assert "9 valid entries" in said(store)
-    assert path.name in said(store)
+    assert "9 valid entries" in report_of(store)
+    assert path.name in report_of(store)
     check_all_there(store)
     stores.close(store)
     assert path.read_bytes()[entries : entries + 200] == before[entries : entries + 200]
@@ -209,7 +209,7 @@ LOG = [(which, spoil) for which in (first, middle) for spoil in (Path.unlink, em
 @pytest.mark.parametrize(
     ("which", "spoil"), LOG, ids=[f"{w.__name__}-{s.__name__}" for w, s in LOG]
 )
-def test_a_lost_file_of_the_log_costs_what_was_in_it(stores, filled, inner, which, spoil, stop):
+def test_a_lost_log_file_loses_only_its_messages(stores, filled, inner, which, spoil, stop):
     path = which(stores, "commitlog")
     start = int(path.name)
     kept_to = start + (SHORT if spoil is shorten else 0)
@@ -221,10 +221,10 @@ def test_a_lost_file_of_the_log_costs_what_was_in_it(stores, filled, inner, whic
     assert found == expected(set(range(MESSAGES)) - lost)
     for number in found:
         assert number in by_key(store, number)
-    assert path.name in said(store) or which is first
+    assert path.name in report_of(store) or which is first
     if spoil is shorten:
         at = max(place.physical_end for place in filled if place.physical_end <= kept_to)
-        assert str(at) in said(store)
+        assert str(at) in report_of(store)
     assert store.put_message(inner(queue_id=0, body=b"9999")).queue_offset == MESSAGES // 2
     store = stores.reopen(store)
     assert set(read_all(store)) >= set(found)
@@ -232,7 +232,7 @@ def test_a_lost_file_of_the_log_costs_what_was_in_it(stores, filled, inner, whic
 
 @pytest.mark.parametrize("stop", STOPS)
 @pytest.mark.parametrize("spoil", [Path.unlink, empty, cut_first_record])
-def test_a_lost_end_of_the_log_is_told(stores, filled, inner, spoil, stop):
+def test_a_lost_end_of_the_log_is_reported(stores, filled, inner, spoil, stop):
     """Nothing can bring it back: what is before it is there, and the offset is named."""
     path = last(stores, "commitlog")
     kept = [n for n, place in enumerate(filled) if place.physical_end <= int(path.name)]
@@ -253,7 +253,7 @@ def test_a_lost_end_of_the_log_is_told(stores, filled, inner, spoil, stop):
 
 
 @pytest.mark.parametrize("stop", ["clean", "power-cut"])
-def test_zeroed_pages_cost_what_was_in_them(stores, inner, stop):
+def test_zeroed_pages_lose_only_their_messages(stores, inner, stop):
     config = stores.config(mapped_file_size_commit_log=1 << 16)
     store = stores.start(config)
     places = [
@@ -282,8 +282,8 @@ def test_zeroed_pages_cost_what_was_in_them(stores, inner, stop):
 
 
 @pytest.mark.parametrize("stop", STOPS)
-def test_a_start_that_mends_may_be_killed(stores, filled, inner, stop, monkeypatch):
-    """A short queue file is filled up, then the start ends before the log is read: the next mends.
+def test_a_start_that_repairs_may_be_killed(stores, filled, inner, stop, monkeypatch):
+    """A start fills up a short queue file and ends before the log is read: the next repairs it.
 
     In between the broker had stored more than was noted when it started.
     """
@@ -312,8 +312,8 @@ def test_a_file_known_to_be_missing_is_not_looked_for_again(stores, filled):
     assert store.report.scanned_bytes == 0
 
 
-def test_units_behind_a_cut_do_not_come_back(stores, filled):
-    """What a queue held beyond its end is erased: the log may speak for it again later."""
+def test_units_past_a_truncation_do_not_reappear(stores, filled):
+    """Units past the end of a queue are erased: the log may contain their messages again later."""
     store = stores.start()
     queue = store.queue_table.find("TopicA", 0)
     queue.truncate_units(3)
@@ -390,7 +390,7 @@ def folder_for_a_file(stores):
         folder_for_a_file,
     ],
 )
-def test_what_is_refused_is_left_as_it_is(stores, filled, spoil, stop):
+def test_a_refused_change_has_no_effect(stores, filled, spoil, stop):
     spoil(stores)
     # Something that a start would change.
     (stores.root / "consumequeue" / "TopicA" / "0" / f"{10**6:020d}").write_bytes(b"")

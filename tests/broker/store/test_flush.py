@@ -85,7 +85,7 @@ def only_waits_flush(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def group_commit(monkeypatch: pytest.MonkeyPatch, only_waits_flush: None) -> None:
-    """What nobody waits for is flushed by itself."""
+    """A put without a waiter is flushed by the timer."""
     monkeypatch.setattr(flush, "GROUP_COMMIT_SECONDS", 0.001)
 
 
@@ -107,7 +107,7 @@ def test_an_answer_follows_the_flush(sync_store, inner, waits, gated):
     assert sync_store.flushed_where >= result.physical_end
 
 
-def test_what_is_flushed_is_answered_at_once(sync_store, inner, waits):
+def test_a_flushed_put_is_answered_at_once(sync_store, inner, waits):
     result = sync_store.put_message(inner())
     assert sync_store.flush()
     sync_store.await_flush(result.physical_end, waits)
@@ -125,7 +125,7 @@ def test_one_sync_serves_all_that_wait(sync_store, inner, waits, gated):
         sync_store.await_flush(sync_store.put_message(inner()).physical_end, waits)
     gated.gate.set()
     assert waits.wait(21) == [P.PUT_OK] * 21
-    # The ones that came during the first sync share the next; nobody waits for a third.
+    # Tickets of the first sync's duration share the next; none waits for a third.
     assert sync_store.flusher.syncs == 2
 
 
@@ -155,9 +155,7 @@ class Posted:
         self._calls.get(timeout=WAIT)()
 
 
-def test_a_put_nobody_waits_for_is_flushed_and_dispatched_by_itself(
-    stores, inner, gated, group_commit
-):
+def test_a_put_without_a_waiter_is_flushed_and_dispatched(stores, inner, gated, group_commit):
     posted = Posted()
     config = stores.config(flush_disk_type="SYNC_FLUSH")
     store = stores.start(config, disk=gated, notify=posted)
@@ -171,7 +169,7 @@ def test_a_put_nobody_waits_for_is_flushed_and_dispatched_by_itself(
         assert len(arrived) == count
 
 
-def test_puts_nobody_waits_for_share_a_sync(stores, inner, gated, group_commit):
+def test_puts_without_a_waiter_share_a_sync(stores, inner, gated, group_commit):
     posted = Posted()
     config = stores.config(flush_disk_type="SYNC_FLUSH")
     store = stores.start(config, disk=gated, notify=posted)
@@ -215,7 +213,7 @@ def test_a_put_after_the_wait_of_its_turn_is_flushed_too(stores, inner, gated, w
     assert waits.got == [P.PUT_OK]
 
 
-def test_what_another_thread_flushed_is_dispatched(stores, inner, gated, group_commit):
+def test_data_flushed_by_another_thread_is_dispatched(stores, inner, gated, group_commit):
     posted = Posted()
     config = stores.config(flush_disk_type="SYNC_FLUSH")
     store = stores.start(config, disk=gated, notify=posted)
@@ -225,7 +223,7 @@ def test_what_another_thread_flushed_is_dispatched(stores, inner, gated, group_c
     assert store.get_max_offset("TopicA", 0) == 1
 
 
-def test_callbacks_come_through_notify_and_behind_dispatch(stores, inner, gated):
+def test_callbacks_run_through_notify_after_dispatch(stores, inner, gated):
     posted, ready = [], threading.Event()
 
     def notify(fn):
@@ -313,7 +311,7 @@ def test_a_failed_sync_ends_all_acknowledgements(sync_store, stores, inner, wait
     assert "Input/output error" in refused.remark
     assert not sync_store.writable
     assert "Input/output error" in sync_store.not_writable_reason
-    # Reads go on, of flushed data.
+    # Reads continue, of flushed data.
     assert sync_store.get_message("TopicA", 0, 0).message_count == 1
     assert sync_store.get_record_at(kept.physical_offset) is not None
     stores.close(sync_store)

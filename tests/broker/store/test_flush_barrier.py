@@ -15,7 +15,7 @@ def test_progress_is_written_after_the_log_it_rests_on(stores, inner, flush_type
     assert flushed_at_write[0] >= result.physical_end
 
 
-def test_what_is_stored_after_the_copy_is_not_waited_for(stores, inner, faulty_disk):
+def test_messages_stored_after_the_copy_are_not_waited_for(stores, inner, faulty_disk):
     store = stores.start(disk=faulty_disk)
     store.put_message(inner())
     assert store.flush()

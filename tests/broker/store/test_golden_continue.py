@@ -61,7 +61,7 @@ def compare(store, expect):
 
 
 @pytest.mark.parametrize("name", [*CLEAN, *KILLED, "pair-498", "pair-533"])
-def test_a_java_store_opens_and_goes_on(recorded, inner, name):
+def test_a_java_store_opens_and_accepts_messages(recorded, inner, name):
     found = recorded(name)
     for part, conf in parts(found):
         config = found.config(part, conf)
@@ -110,7 +110,7 @@ def test_opening_changes_none_of_javas_files(recorded, name):
 
 
 @pytest.mark.parametrize("name", [*CLEAN, "kill9-async-498", "kill9-async-533"])
-def test_queues_and_index_built_anew_are_javas_to_the_byte(recorded, name):
+def test_rebuilt_queues_and_index_equal_those_of_java(recorded, name):
     found = recorded(name)
     root = found.root
     before = {kind: content(root / kind) for kind in DERIVED}

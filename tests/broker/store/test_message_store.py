@@ -1,4 +1,4 @@
-"""The engine's front door: what a put answers, what a read finds, how a store opens and closes."""
+"""The facade of the engine: put results, reads, open and close."""
 
 import os
 
@@ -146,7 +146,7 @@ def test_sizes_that_do_not_fit_are_an_error_that_names_both(stores, inner):
         assert all(size in caught.value.message for size in sizes)
 
 
-def test_a_deleted_topic_is_gone_and_begins_anew(stores, inner):
+def test_a_deleted_topic_is_removed_and_restarts_at_offset_0(stores, inner):
     store = stores.start()
     for _ in range(25):
         store.put_message(inner())

@@ -9,6 +9,7 @@ from broker.store.logfile.disk import Disk
 from broker.store.message_store import GetMessageStatus, PutMessageStatus
 
 STEPS = 400
+QUERY_LIMIT = 64
 RUNS = int(os.environ.get("TORTURE_RUNS", "3"))
 
 
@@ -20,12 +21,12 @@ class RoomyDisk(Disk):
 
 
 class Model:
-    """What a store must hold: queues as lists of bodies, keys as sets of bodies."""
+    """The expected content of a store: queues as lists of bodies, keys as sets of bodies."""
 
     def __init__(self) -> None:
         self.queues: dict[tuple[str, int], list[bytes]] = {}
         self.keys: dict[tuple[str, str], set[bytes]] = {}
-        # Bytes of the log per body, to know what a deleted file takes along.
+        # Bytes of the log per body, to know the messages of a deleted file.
         self.places: dict[bytes, int] = {}
         self.times: dict[tuple[str, int], list[int]] = {}
 
@@ -106,9 +107,15 @@ def query(store, model, rng):
     alive = {
         body for body in model.keys[topic, key] if model.places[body] >= store.min_physical_offset
     }
-    result = store.query_message(topic, key, 64, 0, 1 << 62)
-    found = {decode_record(buffer).body for buffer in result.buffers}
-    assert found >= alive or len(result.buffers) >= 60
+    result = store.query_message(topic, key, QUERY_LIMIT, 0, 1 << 62)
+    messages = [decode_record(buffer) for buffer in result.buffers]
+    missing = alive - {message.body for message in messages}
+    if missing:
+        # The limit was reached: only messages older than every result are missing. Entries count
+        # towards the limit, and a message may have several.
+        assert len(messages) > QUERY_LIMIT // 2
+        oldest = min(message.physical_offset for message in messages)
+        assert max(model.places[body] for body in missing) < oldest
 
 
 def clean(stores, store):

@@ -153,7 +153,7 @@ def test_only_the_start_of_a_record_is_looked_up(stores, inner):
         assert store.get_record_at(offset) is None
 
 
-def test_a_record_inside_a_body_is_no_record(stores, inner):
+def test_a_record_inside_a_body_is_not_a_record(stores, inner):
     store = stores.start()
     first = store.put_message(inner())
     copy = bytes(store.get_record_at(first.physical_offset))

@@ -28,7 +28,7 @@ def test_timers_run_when_due():
     worker.stop()
 
 
-def test_an_error_is_reported_and_the_thread_goes_on():
+def test_an_error_is_reported_and_the_thread_continues():
     errors, done = [], threading.Event()
     worker = Worker("t", errors.append, print)
     worker.start()
@@ -85,7 +85,7 @@ def test_a_timer_is_pending_once():
     worker.stop()
 
 
-def test_stop_leaves_what_is_not_due():
+def test_a_stop_leaves_messages_that_are_not_due():
     worker, seen = Worker("t", lambda error: None, print), []
     worker.start()
     worker.run_later(3_600_000, lambda: seen.append(1))

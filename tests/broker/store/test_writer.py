@@ -17,7 +17,7 @@ def bodies(result):
     return [m.body for buffer in result.buffers for m in scan_records(buffer)]
 
 
-def test_a_put_message_is_found_where_the_result_says(stores, inner):
+def test_a_put_message_is_at_the_place_of_the_result(stores, inner):
     store = stores.start()
     result = store.put_message(inner(body=b"one", queue_id=3, properties={"TAGS": "TagA"}))
     assert result.status is P.PUT_OK
@@ -36,7 +36,7 @@ def test_queue_offsets_count_up_per_queue(stores, inner):
     assert store.queues() == {"TopicA": [0, 1]}
 
 
-def test_queue_offsets_go_on_after_a_restart(stores, inner):
+def test_queue_offsets_continue_after_a_restart(stores, inner):
     store = stores.start()
     for _ in range(30):
         store.put_message(inner())
@@ -67,7 +67,7 @@ def test_prepared_and_rollback_records_take_no_queue_offset(stores, inner):
         ({"sys_flag": 0x80}, P.MESSAGE_ILLEGAL),
     ],
 )
-def test_what_does_not_fit_is_refused_and_nothing_is_written(stores, inner, change, status):
+def test_a_value_out_of_range_is_refused_and_nothing_is_written(stores, inner, change, status):
     store = stores.start()
     result = store.put_message(inner(**change))
     assert result.status is status
@@ -114,7 +114,7 @@ def test_ipv6_hosts_set_their_flags(stores, inner):
     assert found.born_host == "[::1]:7"
 
 
-def test_a_batch_stands_together_in_one_file(stores, inner):
+def test_a_batch_is_stored_in_one_file(stores, inner):
     store = stores.start()
     store.put_message(inner(body=bytes(2500)))
     results = store.put_messages([inner(body=bytes(500)) for _ in range(4)])
@@ -177,7 +177,7 @@ def test_a_full_disk_is_an_answer_and_ends_by_itself(stores, inner, faulty_disk)
     assert store.writable
 
 
-def test_a_full_disk_is_told_once_and_so_is_its_end(stores, inner, faulty_disk, caplog):
+def test_a_full_disk_and_its_end_are_each_reported_once(stores, inner, faulty_disk, caplog):
     caplog.set_level("WARNING", "broker.store.faults.handler")
     store = stores.start(disk=faulty_disk)
     store.put_message(inner(body=bytes(3000)))
@@ -249,7 +249,7 @@ def test_an_index_without_room_keeps_entries_until_there_is(stores, inner, fault
     assert len(store.index.files) == 2
 
 
-def test_a_stop_with_entries_waiting_is_no_clean_one(stores, inner, faulty_disk):
+def test_a_stop_with_pending_entries_is_not_clean(stores, inner, faulty_disk):
     store = stores.start(disk=faulty_disk)
     for _ in range(49):
         store.put_message(inner(properties={"KEYS": "k"}))
@@ -264,7 +264,7 @@ def test_a_stop_with_entries_waiting_is_no_clean_one(stores, inner, faulty_disk)
         assert len(store.query_message("TopicA", key, 9, 0, 1 << 62).buffers) == 1
 
 
-def test_a_limit_on_file_size_is_no_signal(stores, inner, tmp_path: Path):
+def test_a_limit_on_file_size_raises_no_signal(stores, inner, tmp_path: Path):
     import resource
 
     store = stores.start()

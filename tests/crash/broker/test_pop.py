@@ -21,8 +21,8 @@ from tests.support.simulated_broker import START_MS, SimBroker
 from tests.support.simulated_disk import Cutter, SimDisk
 
 RUNS = int(os.environ.get("TORTURE_RUNS", "1"))
-STEPS = int(os.environ.get("TORTURE_STEPS", "24"))
-CUTS = int(os.environ.get("TORTURE_CUTS", "3"))
+STEPS = int(os.environ.get("TORTURE_STEPS", "16"))
+CUTS = int(os.environ.get("TORTURE_CUTS", "2"))
 KEEP = (0.0, 0.5, 1.0)
 INVISIBLE_MS = 5_000
 OFFSETS_MS = 200

@@ -4,7 +4,7 @@ The real controller runs over a simulated disk, threads, event loop and clock, u
 traffic: plain, batch, WAIT=false, delayed, sent back, multi-dispatch, offset commits, new topics,
 new groups. After each cut the progress files (consumerOffset.json, delayOffset.json, checkpoint,
 queueEnds.json, topics.json, subscriptionGroup.json, abort) are compared with what recovery finds in
-the log, and a broker is started on what is left. The long form is ``scripts/torture broker``.
+the log, and a broker is started on the files that remain. Long form: ``scripts/torture broker``.
 """
 
 import asyncio
@@ -33,7 +33,7 @@ each_run = pytest.mark.parametrize("run", range(RUNS))
 
 
 @pytest.fixture
-def say(capsys: pytest.CaptureFixture[str]) -> Callable[[str], None]:
+def show(capsys: pytest.CaptureFixture[str]) -> Callable[[str], None]:
     """Print a line about a long run."""
     began = time.monotonic()
 
@@ -55,7 +55,7 @@ def record(rng: random.Random, flush: str, *, lives: int = 1, steps: int = STEPS
 @both_flushes
 @each_run
 def test_everything_acknowledged_survives_a_power_cut(
-    rng: random.Random, flush: str, run: int, say: Callable[[str], None]
+    rng: random.Random, flush: str, run: int, show: Callable[[str], None]
 ) -> None:
     recording = record(rng, flush, lives=rng.choice((1, 1, 2, 3)))
     cuts = 0
@@ -63,7 +63,7 @@ def test_everything_acknowledged_survives_a_power_cut(
         image.check(again=cuts % 4 == 0)
         cuts += 1
     traffic = recording.traffic
-    say(f"{flush}: {cuts} cuts, {len(traffic.stored)} stored, {dict(traffic.kinds)}")
+    show(f"{flush}: {cuts} cuts, {len(traffic.stored)} stored, {dict(traffic.kinds)}")
 
 
 @both_flushes
@@ -88,7 +88,7 @@ def test_everything_acknowledged_survives_a_power_cut_after_a_power_cut(
             later.check()
 
 
-# ---- a broker that is left alone: no further request, and the clock goes on
+# ---- a broker without requests while the clock advances
 
 NO_WAIT = {
     "plain": Plan(topic="T0", queue_id=0, numbers=range(1), wait=False),
@@ -120,7 +120,7 @@ def check_visible(broker: SimBroker, topic: str, numbers: range) -> None:
 
 @both_flushes
 @pytest.mark.parametrize("kind", NO_WAIT)
-def test_a_message_nobody_waits_for_gets_durable_and_visible_by_itself(
+def test_a_message_without_a_waiter_becomes_durable_and_visible(
     rng: random.Random, flush: str, kind: str
 ) -> None:
     plan = NO_WAIT[kind]
@@ -179,13 +179,13 @@ def test_the_checkpoint_is_written_after_the_log(rng: random.Random, flush: str)
 
 
 def check_everywhere(recording: Recording) -> None:
-    """At each point of a short journal, with nothing kept but what was synced."""
+    """At each point of a short journal, with only synced bytes kept."""
     for image in recording.images():
         image.check()
 
 
 @both_flushes
-def test_delay_progress_is_written_after_what_was_delivered(rng: random.Random, flush: str) -> None:
+def test_delay_progress_is_written_after_delivered_messages(rng: random.Random, flush: str) -> None:
     plan = Plan(topic="T0", queue_id=0, numbers=range(1), wait=True, level=1)
 
     def script(traffic: Traffic) -> None:
@@ -198,7 +198,7 @@ def test_delay_progress_is_written_after_what_was_delivered(rng: random.Random, 
 
 
 @both_flushes
-def test_consumer_progress_is_written_after_what_was_sent_back(
+def test_consumer_progress_is_written_after_sent_back_messages(
     rng: random.Random, flush: str
 ) -> None:
     def script(traffic: Traffic) -> None:

@@ -44,7 +44,7 @@ CONFIG = MessageStoreConfig(
 
 
 class InlineWorker:
-    """The worker without a thread: jobs run at once, timers when the script says so."""
+    """The worker without a thread: jobs run at once, timers when the script fires them."""
 
     def __init__(
         self, name: str, on_error: Callable[[Exception], None], on_died: Callable[[str], None]
@@ -80,7 +80,7 @@ class InlineWorker:
 
 @pytest.fixture(autouse=True)
 def inline_threads(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The engine without threads of its own: every run of a script is the same."""
+    """The engine without threads: every run of a script is the same."""
     monkeypatch.setattr(message_store, "Worker", InlineWorker)
     monkeypatch.setattr(message_store.FlushService, "start", lambda self: None)
     monkeypatch.setattr(message_store.DirectoryMonitor, "start", lambda self: None)
@@ -101,7 +101,7 @@ class Acked:
 
 
 class Script:
-    """A seeded run of operations over a SimDisk; the journal's marks tell what was promised."""
+    """A seeded run of operations over a SimDisk; its journal has a mark per acknowledgement."""
 
     def __init__(self, disk: SimDisk, rng: random.Random, flush: str, **changes: Any) -> None:
         self.disk = disk
@@ -246,7 +246,7 @@ class Promise:
     def __init__(self, marks: list[tuple[Any, ...]], *, killed: bool) -> None:
         self.acked: dict[tuple[str, int, int], Acked] = {}
         self.log_min = 0
-        # Topic to the end of the log at its last deletion: what was stored before is nobody's.
+        # Topic to the end of the log at its last deletion: older messages belong to no queue.
         deleted: dict[str, int] = {}
         self.config = 0
         kinds = ("acked", "put") if killed else ("acked",)
@@ -296,7 +296,7 @@ def reopen(disk: SimDisk, config: MessageStoreConfig) -> MessageStore:
 def survive(
     disk: SimDisk, config: MessageStoreConfig, promise: Promise, *, again: bool = True
 ) -> MessageStore:
-    """Open what is left, check the promise, go on, stop, open again, check again."""
+    """Open the remaining files, check the promise, continue, stop, reopen, check again."""
     store = reopen(disk, config)
     promise.check(store)
     check_derived(store)
@@ -323,7 +323,7 @@ def survive(
 
 
 def check_derived(store: MessageStore) -> None:
-    """Every unit of every queue leads to the record that says it is there."""
+    """Every unit of every queue refers to the record at its place."""
     for topic, queue_ids in store.queues().items():
         for queue_id in queue_ids:
             queue = store.queue_table.find(topic, queue_id)
@@ -336,7 +336,7 @@ def check_derived(store: MessageStore) -> None:
                 assert record is not None, (topic, queue_id, offset, unit)
                 message = decode_record(record)
                 assert (message.topic, message.queue_id) == (topic, queue_id)
-                # In a hole left by damage units lead to the record behind it.
+                # In a hole left by damage units refer to the record after it.
                 assert message.queue_offset >= offset, (topic, queue_id, offset)
 
 

@@ -1,4 +1,4 @@
-"""Every call to the disk fails once: an error answer, nothing acknowledged is lost, reads go on.
+"""Every call to the disk fails once: an error answer, nothing acknowledged is lost, reads continue.
 
 The n-th call of a scripted run fails, for n = 1, 2, 3… After a failed sync the simulated kernel
 has dropped what it could not write, as real ones do: whatever is acknowledged from then on must
@@ -65,7 +65,7 @@ def run_script(sim: Any, seed: str, flush: str, fail: Any) -> Any:
 
 
 def read_everything(store: Any) -> None:
-    """What can be seen can be read, whatever has failed."""
+    """Visible messages can be read after any failure."""
     for topic, queue_ids in store.queues().items():
         for queue_id in queue_ids:
             offset = store.get_min_offset(topic, queue_id)

@@ -1,4 +1,4 @@
-"""A full disk is an answer: puts are refused with the path, reads go on, and it ends by itself."""
+"""A full disk: puts are refused with the path, reads continue, and the state ends by itself."""
 
 import random
 from typing import Any

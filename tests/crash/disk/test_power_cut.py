@@ -1,4 +1,4 @@
-"""Power is cut at every write and every sync of a scripted run; what was promised is there.
+"""Power is cut at every write and every sync of a scripted run; acknowledged messages are there.
 
 SYNC_FLUSH promises every acknowledged message. ASYNC_FLUSH promises what a completed flush
 covered. A kill of the process (page cache intact) must cost neither anything at all. The long form
@@ -41,7 +41,7 @@ def attempt(sim: Any, script: Any, disk: Any, promise: Any, position: int, **opt
 
 @pytest.mark.parametrize("flush", ["SYNC_FLUSH", "ASYNC_FLUSH"])
 @pytest.mark.parametrize("run", range(RUNS))
-def test_what_was_promised_survives_a_power_cut_anywhere(
+def test_acknowledged_messages_survive_a_power_cut_anywhere(
     sim: Any, rng: random.Random, flush: str, run: int, capsys: pytest.CaptureFixture[str]
 ) -> None:
     began = time.monotonic()
@@ -88,14 +88,14 @@ def fill(script: Any, topic: str, count: int) -> None:
 
 
 def cut_now(sim: Any, script: Any, rng: random.Random) -> Any:
-    """The disk after a power cut that keeps nothing but what was synced."""
+    """The disk after a power cut that keeps only synced bytes."""
     cutter = sim.Cutter(script.disk.journal)
     cutter.advance(len(script.disk.journal))
     return cutter.cut(rng, 0.0)
 
 
-def test_a_queue_whose_log_was_cleaned_goes_on_where_it_was(sim: Any, rng: random.Random) -> None:
-    """No record is left that could tell: its units must be on the disk before the log goes."""
+def test_a_queue_without_log_files_keeps_its_next_offset(sim: Any, rng: random.Random) -> None:
+    """No record is left to rebuild from: its units must be on the disk before the log goes."""
     disk = sim.Disk()
     script = sim.Script(disk, rng, "SYNC_FLUSH")
     with sim.Tracer(disk):
@@ -113,7 +113,7 @@ def test_a_queue_whose_log_was_cleaned_goes_on_where_it_was(sim: Any, rng: rando
 def test_the_names_of_log_files_survive_a_kill_and_then_a_power_cut(
     sim: Any, rng: random.Random
 ) -> None:
-    """What a killed process had made but not synced counts as stored from the next start on."""
+    """Unsynced writes of a killed process count as stored from the next start on."""
 
     def fail(name: str, path: str) -> None:
         if name == "sync_folder" and path.endswith("commitlog"):
@@ -126,12 +126,12 @@ def test_the_names_of_log_files_survive_a_kill_and_then_a_power_cut(
         script.open()
         script.store.put_message(script.inner("T0", 0, b"only"))
         disk.locked = False  # killed
-        begun = len(disk.journal)
+        first_entry = len(disk.journal)
         disk.fail = None
         script.open()
     cutter = sim.Cutter(disk.journal)
     noted = False
-    for position in range(begun, len(disk.journal) + 1):
+    for position in range(first_entry, len(disk.journal) + 1):
         cutter.advance(position)
         store = sim.reopen(cutter.cut(rng, 0.0), script.config)
         stored = store.get_message("T0", 0, 0, 1).status.name == "FOUND"

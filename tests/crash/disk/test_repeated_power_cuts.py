@@ -113,7 +113,7 @@ def test_sync_flush_loses_nothing_acknowledged(rng, run):
 
 
 @pytest.mark.parametrize("run", range(6))
-def test_async_flush_keeps_what_was_flushed_and_always_opens(rng, run):
+def test_async_flush_keeps_flushed_data_and_always_opens(rng, run):
     rounds = Rounds("ASYNC_FLUSH", rng)
     for _ in range(6):
         store = rounds.open()

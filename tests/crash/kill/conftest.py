@@ -1,4 +1,4 @@
-"""A real broker process to be killed, senders that keep a ledger of what was acknowledged."""
+"""A real broker process to be killed, senders with a ledger of the acknowledged messages."""
 
 import random
 from collections.abc import Callable, Iterator

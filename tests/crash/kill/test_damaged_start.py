@@ -1,6 +1,6 @@
-"""A real broker over a damaged store: it starts and says so, or refuses and touches nothing.
+"""A real broker with a damaged store: it starts and reports it, or refuses and changes nothing.
 
-What the log holds is served, whatever has become of the files that are derived from it.
+The messages of the log are served, in any state of the derived files.
 """
 
 import json
@@ -93,7 +93,7 @@ DERIVED: list[tuple[str, Callable[[Path], Path], Callable[[Path], None]]] = [
     ("topics-gone", lambda store: store / "config/topics.json", Path.unlink),
     ("offsets", lambda store: store / "config/consumerOffset.json", garbage),
 ]
-# Nothing needs to be said where nothing was changed.
+# No report is needed if nothing was changed.
 SILENT = {"checkpoint", "index-header", "index-entries"}
 
 
@@ -112,13 +112,13 @@ def copy(filled: Any, make_child: Any, name: str, *, other_kernel: bool) -> Any:
     return child
 
 
-def said(child: Any) -> str:
+def log_of(child: Any) -> str:
     return (child.folder / "broker.err").read_text()
 
 
 @pytest.mark.parametrize("other_kernel", [False, True], ids=["killed", "power-cut"])
 @pytest.mark.parametrize(("what", "where", "spoil"), DERIVED, ids=[case[0] for case in DERIVED])
-def test_what_the_log_proves_is_served_and_the_damage_told(
+def test_queues_proved_by_the_log_are_served_and_corruption_is_reported(
     filled: Any,
     make_child: Any,
     make_audit: Any,
@@ -129,7 +129,7 @@ def test_what_the_log_proves_is_served_and_the_damage_told(
     other_kernel: bool,
 ) -> None:
     if what == "index-entries":
-        # Files that hold what was stored are not read at a start: `mqadmin store verify` does that.
+        # Files with stored messages are not read at a start: `mqadmin store verify` does that.
         other_kernel = True
     child = copy(filled, make_child, "copy", other_kernel=other_kernel)
     for name in ("topics.json", "consumerOffset.json"):
@@ -148,7 +148,7 @@ def test_what_the_log_proves_is_served_and_the_damage_told(
         # Of a queue that has lost its begin or its end the folder is named.
         whole = ("consumequeue-unlink", "consumequeue-empty", "consumequeue-newest")
         name = path.parent if what in whole else path
-        assert str(name) in said(child), said(child)
+        assert str(name) in log_of(child), log_of(child)
     child.kill()
     child.start()
     make_audit(child, ledger).check(keys=300)
@@ -173,7 +173,7 @@ def places(store: Path) -> dict[tuple[int, int], int]:
 
 
 @pytest.mark.parametrize("spoil", [empty, shorten, Path.unlink, zero_pages])
-def test_a_hole_in_the_log_costs_what_was_in_it_and_is_told(
+def test_a_hole_in_the_log_loses_only_its_messages_and_is_reported(
     filled: Any, make_child: Any, make_audit: Any, ledger: Any, spoil: Callable[[Path], None]
 ) -> None:
     child = copy(filled, make_child, "copy", other_kernel=True)
@@ -188,8 +188,8 @@ def test_a_hole_in_the_log_costs_what_was_in_it_and_is_told(
     start = int(path.name)
     first = min(before[place] for place in lost)
     assert start <= first < start + 262144
-    assert str(path.name) in said(child)
-    assert str(first) in said(child)
+    assert str(path.name) in log_of(child)
+    assert str(first) in log_of(child)
     audit = make_audit(child, ledger)
     with BlockingClient(timeout_ms=20_000) as client:
         for queue_id in range(4):
@@ -235,7 +235,7 @@ def no_log(store: Path) -> None:
 
 
 @pytest.mark.parametrize("spoil", [both_topics, both_offsets, stray_file, long_file, no_log])
-def test_what_is_refused_has_one_error_and_stays_as_it_is(
+def test_a_refused_change_has_one_error_and_no_effect(
     filled: Any, make_child: Any, spoil: Callable[[Path], None]
 ) -> None:
     if spoil is no_log:
@@ -251,7 +251,7 @@ def test_what_is_refused_has_one_error_and_stays_as_it_is(
     before = tree(filled.store)
     child.spawn()
     assert child.wait() not in (0, -signal.SIGSEGV, -signal.SIGKILL)
-    lines = said(child).splitlines()
+    lines = log_of(child).splitlines()
     errors = [line for line in lines if line.startswith("error: ")]
     assert len(errors) == 1, lines
     assert str(filled.store) in errors[0]
@@ -265,7 +265,7 @@ def test_a_store_in_use_is_refused(filled: Any, make_child: Any) -> None:
     child = make_child(**SMALL, storePathRootDir=str(filled.store))
     child.spawn()
     assert child.wait() not in (0, None)
-    assert "another broker uses this store" in said(child)
+    assert "another broker uses this store" in log_of(child)
     assert filled.stop() == 0
 
 

@@ -1,4 +1,4 @@
-"""A broker whose disk fills up: code 14 with path and reason, reads go on, it recovers by itself.
+"""A full disk: code 14 with path and reason, reads continue, the broker recovers by itself.
 
 Space runs out by a limit on the size of files, which needs no rights, and on a small file system of
 its own where one can be mounted.
@@ -144,7 +144,7 @@ def test_a_small_file_system(
 def test_a_full_disk_does_not_keep_a_broker_from_starting(
     make_child: Any, make_senders: Any, make_audit: Any, ledger: Any, small_disk: Path
 ) -> None:
-    """Reads need no space; what could not be written is told, and puts begin when there is some."""
+    """Reads need no space; failed writes are reported, and puts resume when there is space."""
     store = small_disk / "store"
     child = make_child(storePathRootDir=str(store), diskSpaceWarningLevelRatio="99")
     child.store = store
@@ -162,10 +162,10 @@ def test_a_full_disk_does_not_keep_a_broker_from_starting(
             pass
     child.start()
     make_audit(child, ledger).check()
-    said = (child.folder / "broker.err").read_text()
+    log_text = (child.folder / "broker.err").read_text()
     # The reader's group; topics.json has not changed and is not written.
-    assert str(store / "config" / "subscriptionGroup.json") in said
-    assert "No space left" in said
+    assert str(store / "config" / "subscriptionGroup.json") in log_text
+    assert "No space left" in log_text
     ballast.unlink()
     with BlockingClient(timeout_ms=10_000) as client:
         for _ in range(100):

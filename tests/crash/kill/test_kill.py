@@ -1,6 +1,6 @@
 """A killed broker loses nothing that it acknowledged, with either way of flushing.
 
-What a killed process has stored is in the kernel's page cache: both ways must keep all of it.
+Writes of a killed process are in the kernel's page cache: both flush modes must keep all of them.
 The long form is ``scripts/torture kill``.
 """
 

@@ -26,7 +26,7 @@ def until_refused(
     refused = ledger.codes[SERVICE_NOT_AVAILABLE]
     senders.run(lambda: ledger.codes[SERVICE_NOT_AVAILABLE] > refused + 20, patience=30)
     senders.drain()
-    assert len(ledger.acked) - acked <= 16  # what was under way
+    assert len(ledger.acked) - acked <= 16  # requests in flight
 
 
 def test_a_removed_store_directory_refuses_sends(
@@ -35,8 +35,8 @@ def test_a_removed_store_directory_refuses_sends(
     child = make_child().start()
     until_refused(make_senders, child, ledger, lambda: shutil.rmtree(child.store))
     child.stop()
-    said = (child.folder / "broker.err").read_text()
-    assert f"{child.store} was removed or replaced while the store was open" in said
+    log_text = (child.folder / "broker.err").read_text()
+    assert f"{child.store} was removed or replaced while the store was open" in log_text
 
 
 def test_a_deleted_lock_file_refuses_sends_and_a_second_broker(

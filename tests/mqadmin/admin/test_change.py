@@ -46,7 +46,7 @@ def run(world, *changes):
     return apply_plan(world, plan, world.read)
 
 
-def test_done_unchanged_and_failed_stand_side_by_side() -> None:
+def test_done_unchanged_and_failed_are_listed_together() -> None:
     world = World(a={"n": "1"}, b={"n": "1"}, c={"n": "2"})
     world.broken.add("b")
     outcome = run(
@@ -59,7 +59,7 @@ def test_done_unchanged_and_failed_stand_side_by_side() -> None:
     assert [error.address for error in outcome.errors] == ["b"]
 
 
-def test_a_target_that_is_already_as_wanted_is_no_conflict() -> None:
+def test_a_target_in_the_wanted_state_is_not_a_conflict() -> None:
     world = World(a={"n": "2"})
     outcome = run(world, change("a", {"n": "1"}, {"n": "2"}))
     assert outcome.items[0].status == "done"
@@ -83,7 +83,7 @@ def test_a_later_step_waits_for_the_one_before() -> None:
     assert world.sent == ["a", "b"]
 
 
-def test_an_empty_plan_asks_nobody() -> None:
+def test_an_empty_plan_needs_no_confirmation() -> None:
     world = World()
     outcome = run(world, change("a", {"n": "2"}, {"n": "2"}))
     assert outcome.ok

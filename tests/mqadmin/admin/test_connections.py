@@ -17,7 +17,7 @@ def test_clients_of_all_brokers_are_merged(admin, broker_a, broker_b):
     assert found.consume_type == "CONSUME_PASSIVELY"
 
 
-def test_offline_is_no_error(admin):
+def test_being_offline_is_not_an_error(admin):
     found = consumer_connections(admin, "g")
     assert (found.connections, found.errors) == ([], [])
 

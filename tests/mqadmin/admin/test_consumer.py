@@ -54,7 +54,7 @@ class TestLag:
             "noOffset",
         ]
 
-    def test_an_old_broker_is_told_apart_by_its_table(self, admin, cluster, broker_a):
+    def test_an_old_broker_is_recognised_by_its_table(self, admin, cluster, broker_a):
         broker_a.version = VERSION_4_9_8
         fill(broker_a, 2)
         broker_a.committed("g", "orders")[0] = 0
@@ -89,7 +89,7 @@ class TestLag:
         with pytest.raises(ClientError, match="topic nope has no route"):
             admin.consumer.lag("g", topic="nope")
 
-    def test_a_young_online_group_shows_what_it_subscribes_to(self, admin, broker_a):
+    def test_a_new_online_group_shows_its_subscriptions(self, admin, broker_a):
         fill(broker_a, 1)
         broker_a.connect("g", "c1", "orders")
         assert {item.state for item in admin.consumer.lag("g").items} == {"noOffset"}
@@ -139,7 +139,7 @@ class TestList:
         lags = {item.group: item.lag for item in admin.consumer.list().items}
         assert lags == {"young": 3, "fresh": None, "zero": 7}
 
-    def test_what_no_broker_tells_is_absent_and_an_error(self, admin, broker_a):
+    def test_a_value_that_no_broker_reports_is_absent_and_an_error(self, admin, broker_a):
         broker_a.groups["g"] = SubscriptionGroupConfig(group_name="g")
         broker_a.refuse(RequestCode.GET_CONSUMER_CONNECTION_LIST, ResponseCode.SYSTEM_ERROR)
         broker_a.refuse(RequestCode.GET_CONSUME_STATS, ResponseCode.SYSTEM_ERROR)
@@ -154,7 +154,7 @@ class TestList:
         (item,) = [one for one in admin.consumer.list().items if one.group == "g"]
         assert item.clients is None
 
-    def test_nobody_online_is_a_number(self, admin, broker_a):
+    def test_an_offline_group_has_zero_members(self, admin, broker_a):
         broker_a.groups["g"] = SubscriptionGroupConfig(group_name="g")
         listing = admin.consumer.list()
         assert [one.clients for one in listing.items if one.group == "g"] == [0]

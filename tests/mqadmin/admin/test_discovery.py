@@ -42,7 +42,9 @@ def test_name_servers_are_one_line_of_addresses(page: dict[str, object]) -> None
 
 
 @pytest.mark.parametrize(("status", "body"), [(404, b"a:1"), (200, b""), (200, b"<html>")])
-def test_another_document_is_no_list(page: dict[str, object], status: int, body: bytes) -> None:
+def test_a_document_of_another_shape_is_not_a_list(
+    page: dict[str, object], status: int, body: bytes
+) -> None:
     page.update(status=status, body=body)
     with pytest.raises(ConnectError, match="no list of addresses"):
         discover_namesrv(str(page["url"]), timeout_ms=5_000)

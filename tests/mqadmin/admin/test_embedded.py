@@ -27,7 +27,7 @@ def session(embedded):
 
 @pytest.fixture
 def topic(session, request):
-    """A topic of its own for each test, with four queues."""
+    """One topic per test, with four queues."""
     name = request.node.name.replace("[", "-").replace("]", "")
     assert session.apply(session.topic.plan_create(name, queues=4)).ok
     return name
@@ -50,7 +50,7 @@ def test_a_topic_lives_and_dies(session, embedded) -> None:
     assert "life" not in {record.topic for record in session.topic.list().items}
 
 
-def test_what_is_sent_is_found_by_every_way(session, topic, embedded) -> None:
+def test_a_sent_message_is_found_by_every_query(session, topic, embedded) -> None:
     sent = session.message.send(topic, b"hello", keys=["42", "order"], tags="A", queue_id=1)
     message = session.message
     ways = [
@@ -150,7 +150,7 @@ def test_groups_offsets_and_lag(session, topic, tmp_path) -> None:
 
 
 def test_dead_letters(session) -> None:
-    assert session.dlq.list(group="nobody").items == []
+    assert session.dlq.list(group="unknown").items == []
     assert session.apply(session.topic.plan_create("%DLQ%dg", queues=1)).ok
     session.message.send("%DLQ%dg", b"dead", keys=["d"])
     (record,) = session.dlq.list().items

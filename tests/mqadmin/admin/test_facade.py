@@ -15,6 +15,7 @@ def test_nouns_are_made_once(admin) -> None:
         "consumer",
         "offset",
         "dlq",
+        "transaction",
     ):
         assert getattr(admin, noun) is getattr(admin, noun)
 

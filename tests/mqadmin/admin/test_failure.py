@@ -6,7 +6,7 @@ from broker.errors import ClientError, ConnectError
 from mqadmin.admin.failure import describe, hint_for, refusal
 
 
-def test_a_refusal_says_what_was_asked_of_whom_and_what_was_answered() -> None:
+def test_a_refusal_reports_request_broker_and_response() -> None:
     error = refusal("10.0.0.1:10911", 17, 16, "the broker's topic\nat com.foo.Bar")
     assert str(error) == (
         "UPDATE_AND_CREATE_TOPIC (10.0.0.1:10911): NO_PERMISSION (16): the broker's topic …"
@@ -46,6 +46,6 @@ def test_no_hint_is_better_than_a_wrong_one() -> None:
     assert hint_for(17, 1) == ""
 
 
-def test_a_request_for_the_hosts_own_peers_says_where_to_go():
+def test_a_refused_request_names_the_setting_that_admits_it():
     error = refusal("h:1", 17, 16, "reconfigures and is answered to loopback peers only; more")
     assert "on that host" in error.hint

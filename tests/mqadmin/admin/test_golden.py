@@ -72,7 +72,7 @@ def test_connections(replay) -> None:
     assert found.consume_from_where == "CONSUME_FROM_LAST_OFFSET"
 
 
-def test_nobody_online(replay) -> None:
+def test_an_offline_group_is_reported(replay) -> None:
     found = replay("clusterList", "consumerConnection-offline").consumer.connections("AdmGroup")
     assert (found.connections, found.errors) == ([], [])
 

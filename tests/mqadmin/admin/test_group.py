@@ -13,10 +13,10 @@ def add(broker, group="g", **fields):
 
 def test_looking_at_a_group_never_asks_for_it_alone(admin, cluster) -> None:
     """A 5.x broker creates a group that is asked for by name."""
-    admin.group.show("nobody")
+    admin.group.show("unknown")
     admin.group.list()
     with pytest.raises(ClientError):
-        admin.group.plan_update("nobody", settings={"retryMaxTimes": 1})
+        admin.group.plan_update("unknown", settings={"retryMaxTimes": 1})
     assert not cluster.asked(RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG)
 
 
@@ -39,7 +39,7 @@ def test_create_with_class_defaults(admin, broker_a) -> None:
     assert made.consume_broadcast_enable is True
 
 
-def test_create_refuses_what_exists(admin, broker_b) -> None:
+def test_create_refuses_an_existing_object(admin, broker_b) -> None:
     add(broker_b)
     with pytest.raises(ClientError, match="exists already on broker-b"):
         admin.group.plan_create("g")
@@ -64,16 +64,16 @@ def test_attributes_are_not_sent_back(admin, broker_a) -> None:
 
 
 @pytest.mark.parametrize(
-    ("settings", "said"),
+    ("settings", "reason"),
     [
         ({"nope": 1}, "no setting nope"),
         ({"groupName": "h"}, "no setting groupName"),
         ({"retryQueueNums": -1}, "cannot be negative"),
     ],
 )
-def test_bad_settings(admin, broker_a, settings, said) -> None:
+def test_bad_settings(admin, broker_a, settings, reason) -> None:
     add(broker_a)
-    with pytest.raises(ClientError, match=said):
+    with pytest.raises(ClientError, match=reason):
         admin.group.plan_update("g", settings=settings)
 
 

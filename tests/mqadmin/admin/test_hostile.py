@@ -44,7 +44,7 @@ QUESTIONS: dict[str, Callable[[MQAdmin], Any]] = {
 
 @pytest.fixture
 def filled(cluster, broker_a, broker_b):
-    """A cluster in which every question has something to say."""
+    """A cluster in which every query has a result."""
     for broker in (broker_a, broker_b):
         broker.store("orders", keys="42", tags="A", uniq="U")
         broker.store("%DLQ%g")
@@ -136,7 +136,7 @@ def test_missing_and_wrong_header_fields(filled, monkeypatch, question) -> None:
 
 
 @pytest.mark.parametrize("question", QUESTIONS)
-def test_error_codes_nobody_knows(filled, monkeypatch, question) -> None:
+def test_unknown_error_codes(filled, monkeypatch, question) -> None:
     for which in range(answers_to(filled, question)):
         with monkeypatch.context() as patch:
             spoil(
@@ -150,7 +150,7 @@ def test_error_codes_nobody_knows(filled, monkeypatch, question) -> None:
 
 @pytest.mark.parametrize("question", QUESTIONS)
 def test_every_peer_falls_silent_at_any_moment(filled, monkeypatch, question) -> None:
-    """From some request on nobody answers any more."""
+    """From some request on no broker answers."""
     from broker.errors import RequestTimeoutError
 
     for from_on in range(answers_to(filled, question)):

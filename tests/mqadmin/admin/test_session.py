@@ -89,7 +89,7 @@ def test_a_question_loads_no_heavy_module(noun) -> None:
     assert done.stdout.strip() == "[]"
 
 
-def test_a_connection_refused_is_told_with_its_address() -> None:
+def test_a_refused_connection_is_reported_with_its_address() -> None:
     with MQAdmin(["127.0.0.1:1"], timeout_ms=2_000) as admin, pytest.raises(ConnectError) as caught:
         admin.topic.list()
     assert caught.value.address == "127.0.0.1:1"

@@ -53,7 +53,7 @@ class TestList:
             "broker-b",
         )
 
-    def test_what_is_known_is_shown_when_no_time_is_left_for_names(
+    def test_known_results_are_shown_if_no_time_is_left_for_names(
         self, admin, broker_a, broker_b, monkeypatch
     ):
         broker_a.topics["orders"] = config()
@@ -71,13 +71,13 @@ class TestList:
         assert {record.broker_name for record in listing.items} == {"broker-a"}
         assert [error.kind for error in listing.errors] == ["unreachable"]
 
-    def test_a_slave_is_asked_when_there_is_no_master(self, admin, cluster):
+    def test_a_slave_is_queried_if_the_master_is_missing(self, admin, cluster):
         slave = cluster.add("broker-c", broker_id=2)
         slave.topics["only-there"] = config("only-there")
         assert "only-there" in {record.topic for record in admin.topic.list().items}
 
     def test_an_unknown_cluster_is_named_with_the_known_ones(self, admin):
-        with pytest.raises(ClientError, match=r"no cluster is called x \(registered: Default"):
+        with pytest.raises(ClientError, match=r"no cluster is named x \(registered: Default"):
             admin.topic.list(cluster="x")
 
 
@@ -103,7 +103,7 @@ class TestCreate:
         with pytest.raises(ClientError, match="exists already on broker-b"):
             admin.topic.plan_create("orders")
 
-    def test_if_not_exists_leaves_what_is_there(self, admin, broker_a, broker_b):
+    def test_if_not_exists_leaves_an_existing_object_unchanged(self, admin, broker_a, broker_b):
         broker_b.topics["orders"] = config(read_queue_nums=1)
         outcome = admin.apply(admin.topic.plan_create("orders", if_not_exists=True))
         assert [item.status for item in outcome.items] == ["done", "unchanged"]
@@ -144,11 +144,11 @@ class TestCreate:
         assert len(admin.topic.plan_create("orders", cluster="Other").changes) == 1
 
     @pytest.mark.parametrize(
-        ("name", "said"),
+        ("name", "reason"),
         [("a b", "illegal"), ("", "blank"), ("x" * 128, "longer"), ("TBW102", "itself")],
     )
-    def test_bad_names_never_reach_a_broker(self, admin, cluster, name, said):
-        with pytest.raises(ClientError, match=said):
+    def test_bad_names_never_reach_a_broker(self, admin, cluster, name, reason):
+        with pytest.raises(ClientError, match=reason):
             admin.topic.plan_create(name)
         assert not cluster.calls
 
@@ -160,7 +160,9 @@ class TestCreate:
 
 
 class TestUpdate:
-    def test_what_is_not_named_stays_as_each_broker_has_it(self, admin, broker_a, broker_b):
+    def test_settings_that_are_not_named_keep_the_value_of_each_broker(
+        self, admin, broker_a, broker_b
+    ):
         broker_a.topics["orders"] = config(perm=4, topic_sys_flag=1)
         broker_b.topics["orders"] = config(read_queue_nums=9, order=True)
         assert admin.apply(admin.topic.plan_update("orders", write_queues=2)).ok
@@ -205,7 +207,7 @@ class TestUpdate:
         assert admin.apply(admin.topic.plan_update("orders", queues=5)).ok
         assert broker_a.address in cluster.asked(RequestCode.GET_ALL_TOPIC_CONFIG)
 
-    def test_a_broker_that_says_yes_and_does_nothing_is_found_out(self, admin, broker_a):
+    def test_a_broker_that_confirms_without_acting_is_detected(self, admin, broker_a):
         broker_a.topics["orders"] = config()
         broker_a.ignore_writes = True
         outcome = admin.apply(admin.topic.plan_update("orders", queues=5))
@@ -251,7 +253,7 @@ class TestDelete:
         assert [item.status for item in outcome.items] == ["done", "done"]
         assert not outcome.ok
 
-    def test_the_plan_counts_what_is_lost(self, admin, broker_a):
+    def test_the_plan_counts_lost_messages(self, admin, broker_a):
         for _ in range(3):
             broker_a.store("orders")
         (warning,) = admin.topic.plan_delete("orders").warnings

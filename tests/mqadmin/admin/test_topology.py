@@ -37,7 +37,7 @@ def test_readers_prefer_the_master_then_the_smallest_id() -> None:
     assert addresses(TOPOLOGY.readers()) == ["h:1", "h:3", "h:5"]
 
 
-def test_nobody_to_ask_is_an_error_not_an_empty_answer() -> None:
+def test_a_cluster_without_brokers_is_an_error_not_an_empty_result() -> None:
     with pytest.raises(ClientError, match="no broker is registered"):
         Topology({}, {}).readers()
     assert Topology({}, {}).all() == []
@@ -60,9 +60,9 @@ def test_an_unregistered_address_is_taken_at_its_word() -> None:
 
 
 def test_names_that_fit_nothing() -> None:
-    with pytest.raises(ClientError, match="no broker is called x"):
+    with pytest.raises(ClientError, match="no broker is named x"):
         TOPOLOGY.named("x")
-    with pytest.raises(ClientError, match="no cluster is called x"):
+    with pytest.raises(ClientError, match="no cluster is named x"):
         TOPOLOGY.all(cluster="x")
 
 

@@ -19,7 +19,7 @@ from mqadmin.output.schema import view_schema
         ({}, {"a": {"k": "v"}}, "a - -> k=v"),
     ],
 )
-def test_a_difference_names_only_what_moves(before: Any, after: Any, text: str) -> None:
+def test_a_difference_lists_only_changing_values(before: Any, after: Any, text: str) -> None:
     assert difference(before, after) == text
 
 

@@ -25,7 +25,7 @@ SILENT = ClusterRecord(
 )
 
 
-def test_a_broker_that_told_nothing_has_dashes(mqadmin: Run, admin: Any, screen: Any) -> None:
+def test_a_broker_without_a_response_has_dashes(mqadmin: Run, admin: Any, screen: Any) -> None:
     error = TargetError(kind="timeout", message="no answer from 10.0.0.2:10911")
     admin.answers["cluster.list"] = Listing(items=[FULL, SILENT], errors=[error])
     done = mqadmin("cluster", "list")
@@ -34,7 +34,7 @@ def test_a_broker_that_told_nothing_has_dashes(mqadmin: Run, admin: Any, screen:
     screen("cluster-list.txt", done.out)
 
 
-def test_what_is_not_known_is_null(mqadmin: Run, admin: Any) -> None:
+def test_unknown_values_are_null(mqadmin: Run, admin: Any) -> None:
     admin.answers["cluster.list"] = Listing(items=[SILENT])
     (item,) = json.loads(mqadmin("cluster", "list", "-o", "json").out)["items"]
     assert item["brokerId"] == 1

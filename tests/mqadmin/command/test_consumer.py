@@ -40,7 +40,7 @@ def test_lag_as_a_table(mqadmin: Run, admin: Any, screen: Any) -> None:
     screen("consumer-lag.txt", done.out)
 
 
-def test_a_total_of_nothing_known_is_no_number(mqadmin: Run, admin: Any) -> None:
+def test_a_total_of_unknown_values_is_null(mqadmin: Run, admin: Any) -> None:
     unknown = [item for item in LAG.items if item.lag is None]
     admin.answers["consumer.lag"] = Listing(items=unknown)
     done = mqadmin("consumer", "lag", "g")
@@ -55,7 +55,7 @@ def test_an_offset_that_is_not_there_is_null_and_never_zero(mqadmin: Run, admin:
     assert items[1]["state"] == "noOffset"
 
 
-def test_a_group_nobody_knows_is_a_no_said_once(mqadmin: Run, admin: Any) -> None:
+def test_an_unknown_group_is_reported_once(mqadmin: Run, admin: Any) -> None:
     admin.answers["consumer.lag"] = Listing(items=(), notes=("no broker has an offset of group g",))
     done = mqadmin("consumer", "lag", "g")
     assert (done.status, done.out) == (1, "")
@@ -108,7 +108,7 @@ def test_connections(mqadmin: Run, admin: Any, screen: Any) -> None:
     screen("consumer-connections.txt", done.out)
 
 
-def test_nobody_online_is_a_no(mqadmin: Run, admin: Any) -> None:
+def test_an_offline_group_is_a_failure(mqadmin: Run, admin: Any) -> None:
     admin.answers["consumer.connections"] = ConsumerConnections(
         group="g",
         consume_type=None,

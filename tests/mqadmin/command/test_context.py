@@ -52,7 +52,7 @@ def test_the_list_marks_the_current_one(mqadmin: Run, screen: Any) -> None:
     screen("context-list.txt", mqadmin("context", "list").out)
 
 
-def test_what_is_not_given_stays_and_unset_removes(mqadmin: Run) -> None:
+def test_values_that_are_not_given_are_kept_and_unset_removes_one(mqadmin: Run) -> None:
     mqadmin("context", "set", "t", "-n", "h:1", "--timeout", "5s")
     mqadmin("context", "set", "t", "--access-key", "ak", "--unset", "timeout")
     items = json.loads(mqadmin("context", "show", "t", "-o", "json").out)["items"]

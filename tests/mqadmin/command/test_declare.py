@@ -23,7 +23,7 @@ def name_of(verb: Verb) -> str:
 
 
 @pytest.mark.parametrize("name", NOUNS)
-def test_a_noun_explains_its_concept_and_its_stub_says_the_same_sentence(name: str) -> None:
+def test_a_noun_explains_its_concept_with_the_sentence_of_its_stub(name: str) -> None:
     noun = load_noun(name)
     assert noun.name == name
     assert noun.paragraphs[0] == NOUNS[name][1]

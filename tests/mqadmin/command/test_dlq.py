@@ -29,7 +29,7 @@ def test_list(mqadmin: Run, admin: Any, screen: Any) -> None:
     screen("dlq-list.txt", done.out)
 
 
-def test_no_dead_letters_of_one_group_is_a_no_and_of_all_is_good_news(
+def test_no_dead_letters_of_one_group_is_an_error_and_of_all_is_not(
     mqadmin: Run, admin: Any
 ) -> None:
     admin.answers["dlq.list"] = Listing(items=[])
@@ -72,7 +72,7 @@ def item(status: str, number: int = 0, error: TargetError | None = None) -> Repl
 
 
 @pytest.fixture
-def letters(tmp_path: Path) -> str:
+def dead_letters(tmp_path: Path) -> str:
     path = tmp_path / "letters.ndjson"
     path.write_text(json.dumps(LETTER) + "\n")
     return str(path)
@@ -85,82 +85,88 @@ def lay_out(admin: Any, planned: list[ReplayItem], done: list[ReplayItem]) -> No
     admin.answers["dlq.apply_replay"] = lambda plan, rate: iter(done)
 
 
-def test_a_replay_says_what_goes_where_and_where_it_went(
-    mqadmin: Run, admin: Any, letters: str, screen: Any
+def test_a_replay_reports_sources_and_targets(
+    mqadmin: Run, admin: Any, dead_letters: str, screen: Any
 ) -> None:
     lay_out(admin, [item("planned"), item("alreadySent", 1)], [item("sent"), item("sent", 1)])
-    done = mqadmin("dlq", "replay", "--from", letters, "--to", "retry", "--rate", "50/s", "--yes")
+    done = mqadmin(
+        "dlq", "replay", "--from", dead_letters, "--to", "retry", "--rate", "50/s", "--yes"
+    )
     assert done.status == 0
     screen("dlq-replay.txt", done.out)
     assert done.err.splitlines() == [
         "context -, cluster DefaultCluster, name server ns:9876, broker name-of-h:1 (h:1)",
         "orders: 1 to send, 1 sent before",
-        f"2 sent, recorded in {letters}.ledger",
+        f"2 sent, recorded in {dead_letters}.ledger",
     ]
     (_, (plan_letters,), planned), (_, _, applied) = admin.calls
-    assert (planned["to"], planned["ledger"]) == ("retry", f"{letters}.ledger")
+    assert (planned["to"], planned["ledger"]) == ("retry", f"{dead_letters}.ledger")
     assert (plan_letters[0].body, applied["rate"]) == (b"hello", 50.0)
 
 
-def test_a_dry_run_of_a_replay_sends_nothing(mqadmin: Run, admin: Any, letters: str) -> None:
+def test_a_dry_run_of_a_replay_sends_nothing(mqadmin: Run, admin: Any, dead_letters: str) -> None:
     lay_out(admin, [item("planned")], [])
-    done = mqadmin("dlq", "replay", "--from", letters, "--dry-run", "--ledger", "/x/l")
+    done = mqadmin("dlq", "replay", "--from", dead_letters, "--dry-run", "--ledger", "/x/l")
     assert done.status == 0
     assert done.out.endswith("dry run: nothing was changed\n")
     assert [name for name, _, _ in admin.calls] == ["dlq.plan_replay"]
     assert admin.calls[0][2]["ledger"] == "/x/l"
 
 
-def test_a_replay_without_yes_is_refused_where_nobody_can_be_asked(
-    mqadmin: Run, admin: Any, letters: str
+def test_a_replay_without_yes_is_refused_without_a_terminal(
+    mqadmin: Run, admin: Any, dead_letters: str
 ) -> None:
-    done = mqadmin("dlq", "replay", "--from", letters)
+    done = mqadmin("dlq", "replay", "--from", dead_letters)
     assert (done.status, admin.calls) == (2, [])
     assert "needs --yes" in done.err
 
 
-def test_a_replay_that_is_done_already_says_so(mqadmin: Run, admin: Any, letters: str) -> None:
+def test_a_finished_replay_is_reported_as_finished(
+    mqadmin: Run, admin: Any, dead_letters: str
+) -> None:
     lay_out(admin, [item("alreadySent")], [])
-    done = mqadmin("dlq", "replay", "--from", letters, "--yes")
+    done = mqadmin("dlq", "replay", "--from", dead_letters, "--yes")
     assert done.status == 0
     assert "nothing to do" in done.err
     assert [name for name, _, _ in admin.calls] == ["dlq.plan_replay"]
 
 
-def test_what_cannot_be_sent_is_told_with_its_status(
-    mqadmin: Run, admin: Any, letters: str
+def test_a_failed_send_is_reported_with_its_status(
+    mqadmin: Run, admin: Any, dead_letters: str
 ) -> None:
-    error = TargetError(kind="unreachable", message="nobody there", hint="start it")
+    error = TargetError(kind="unreachable", message="not reachable", hint="start it")
     lay_out(admin, [item("planned"), item("planned", 1)], [item("sent"), item("failed", 1, error)])
-    done = mqadmin("dlq", "replay", "--from", letters, "--yes", "-o", "json")
+    done = mqadmin("dlq", "replay", "--from", dead_letters, "--yes", "-o", "json")
     assert done.status == 5
-    said = json.loads(done.err.splitlines()[-1])["error"]
-    assert said["message"].startswith("1 of 2 messages cannot be sent; the first (0000")
+    printed = json.loads(done.err.splitlines()[-1])["error"]
+    assert printed["message"].startswith("1 of 2 messages cannot be sent; the first (0000")
     lay_out(admin, [item("planned")], [item("failed", 0, error)])
-    assert mqadmin("dlq", "replay", "--from", letters, "--yes").status == 3
+    assert mqadmin("dlq", "replay", "--from", dead_letters, "--yes").status == 3
     gone = TargetError(kind="client", message="topic orders is not there")
     lay_out(admin, [item("noTarget", 0, gone)], [])
-    assert mqadmin("dlq", "replay", "--from", letters, "--yes").status == 1
+    assert mqadmin("dlq", "replay", "--from", dead_letters, "--yes").status == 1
 
 
-def test_a_ctrl_c_tells_how_far_a_replay_came(mqadmin: Run, admin: Any, letters: str) -> None:
+def test_ctrl_c_reports_the_progress_of_a_replay(
+    mqadmin: Run, admin: Any, dead_letters: str
+) -> None:
     def sending() -> Iterator[ReplayItem]:
         yield item("sent")
         raise KeyboardInterrupt
 
     lay_out(admin, [item("planned"), item("planned", 1)], [])
     admin.answers["dlq.apply_replay"] = lambda plan, rate: sending()
-    done = mqadmin("dlq", "replay", "--from", letters, "--yes", "-o", "ndjson")
+    done = mqadmin("dlq", "replay", "--from", dead_letters, "--yes", "-o", "ndjson")
     assert done.status == 130
     assert json.loads(done.out)["status"] == "sent"
-    assert f"1 sent, recorded in {letters}.ledger" in done.err
+    assert f"1 sent, recorded in {dead_letters}.ledger" in done.err
 
 
-def test_letters_come_from_stdin_from_the_dlq_or_not_at_all(
-    mqadmin: Run, admin: Any, letters: str
+def test_dead_letters_are_read_from_stdin_or_from_the_dlq(
+    mqadmin: Run, admin: Any, dead_letters: str
 ) -> None:
     lay_out(admin, [item("planned")], [item("sent")])
-    text = Path(letters).read_text()
+    text = Path(dead_letters).read_text()
     assert mqadmin("dlq", "replay", "--from", "-", "--yes", stdin=text).status == 0
     assert admin.calls[0][2]["ledger"] == "dlq.ledger"
     admin.answers["dlq.show"] = QueryResult(kind="found", items=(), truncated=False)
@@ -170,15 +176,15 @@ def test_letters_come_from_stdin_from_the_dlq_or_not_at_all(
     assert kwargs["body"].encoding == "base64"
     done = mqadmin("dlq", "replay", "--yes")
     assert (done.status, "name a GROUP" in done.err) == (2, True)
-    done = mqadmin("dlq", "replay", "shipping", "--from", letters, "--yes")
+    done = mqadmin("dlq", "replay", "shipping", "--from", dead_letters, "--yes")
     assert (done.status, "no dead letters of group shipping" in done.err) == (1, True)
     done = mqadmin("dlq", "replay", "--from", "/nowhere/f", "--yes")
     assert (done.status, "/nowhere/f" in done.err) == (2, True)
-    done = mqadmin("dlq", "replay", "--from", letters, "--rate", "fast", "--yes")
+    done = mqadmin("dlq", "replay", "--from", dead_letters, "--rate", "fast", "--yes")
     assert (done.status, "'fast' is not a rate" in done.err) == (2, True)
 
 
-def test_what_a_silent_broker_holds_back_is_told_after_a_replay(
+def test_dead_letters_of_an_unreachable_broker_are_reported_after_a_replay(
     mqadmin: Run, admin: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -190,7 +196,7 @@ def test_what_a_silent_broker_holds_back_is_told_after_a_replay(
 
 
 def test_a_replay_that_ends_at_the_default_limit_is_partly(
-    mqadmin: Run, admin: Any, letters: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    mqadmin: Run, admin: Any, dead_letters: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     admin.answers["dlq.show"] = QueryResult(kind="found", items=(), truncated=True)
@@ -198,4 +204,4 @@ def test_a_replay_that_ends_at_the_default_limit_is_partly(
     done = mqadmin("dlq", "replay", "billing", "--yes")
     assert (done.status, "raise --limit" in done.err) == (5, True)
     assert mqadmin("dlq", "replay", "billing", "--yes", "--limit", "3").status == 0
-    assert mqadmin("dlq", "replay", "--from", letters, "--yes", "--limit", "3").status == 2
+    assert mqadmin("dlq", "replay", "--from", dead_letters, "--yes", "--limit", "3").status == 2

@@ -26,7 +26,7 @@ def test_every_error_of_the_tree_is_in_the_table() -> None:
         assert any(issubclass(cls, entry) for entry, _, _ in FAILURES), cls
 
 
-def test_no_entry_of_the_table_hides_behind_a_wider_one() -> None:
+def test_no_entry_of_the_table_is_shadowed_by_a_wider_one() -> None:
     seen: list[type[BaseException]] = []
     for entry, _, _ in FAILURES:
         assert not any(issubclass(entry, earlier) for earlier in seen), entry

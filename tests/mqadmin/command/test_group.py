@@ -89,7 +89,7 @@ def test_an_unknown_group_is_a_no(mqadmin: Run, admin: Any) -> None:
         ("", {}),
     ],
 )  # fmt: skip
-def test_only_what_is_given_is_set(
+def test_only_given_values_are_set(
     mqadmin: Run, admin: Any, words: str, settings: dict[str, Any]
 ) -> None:
     admin.answers.update({"group.plan_update": PLAN, "apply": DONE})
@@ -99,7 +99,7 @@ def test_only_what_is_given_is_set(
     assert kwargs == {"settings": settings, "cluster": None, "broker": None}
 
 
-def test_create_shows_what_it_made(mqadmin: Run, admin: Any, screen: Any) -> None:
+def test_create_shows_the_created_object(mqadmin: Run, admin: Any, screen: Any) -> None:
     admin.answers.update({"group.plan_create": PLAN, "apply": DONE})
     done = mqadmin("group", "create", "billing", "--retry-max", "3", "--broker", "broker-a", "-y")
     assert done.status == 0
@@ -107,7 +107,7 @@ def test_create_shows_what_it_made(mqadmin: Run, admin: Any, screen: Any) -> Non
     screen("group-create.txt", done.out)
 
 
-def test_delete_forgets_offsets_only_when_told(mqadmin: Run, admin: Any) -> None:
+def test_delete_removes_offsets_only_if_requested(mqadmin: Run, admin: Any) -> None:
     admin.answers.update({"group.plan_delete": PLAN, "apply": DONE})
     mqadmin("group", "delete", "billing", "-y")
     mqadmin("group", "delete", "billing", "-y", "--remove-offset")

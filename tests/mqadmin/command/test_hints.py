@@ -16,7 +16,7 @@ COMMAND = re.compile(r"mqadmin ([a-z]+)((?: [^ ;,:()\"']+)*)")
 
 
 def texts(tree: ast.AST) -> Iterator[str]:
-    """Every string of a module but its docstrings; VALUE stands for what is filled in."""
+    """Every string of a module but its docstrings; VALUE replaces inserted values."""
     documentation = {
         id(node.body[0].value)
         for node in ast.walk(tree)

@@ -193,7 +193,7 @@ def test_a_silent_broker_is_named_with_the_time_it_was_given(
         assert "within 0 ms" not in done.err
 
 
-def test_what_a_reset_cannot_reach_is_said(live: Run) -> None:
+def test_queues_that_a_reset_cannot_change_are_reported(live: Run) -> None:
     live("topic", "create", "orders", "--queues", "2", "-y", "--if-not-exists")
     live("group", "create", "far", "-y")
     reset = ["offset", "reset", "far", "--topic", "orders", "--dry-run", "--to"]
@@ -201,7 +201,7 @@ def test_what_a_reset_cannot_reach_is_said(live: Run) -> None:
     assert "outside" not in live(*reset, "0").err
 
 
-def test_one_refusal_for_many_queues_is_said_once(
+def test_one_refusal_of_many_queues_is_reported_once(
     live: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -249,7 +249,7 @@ def test_the_live_store_is_inspected_without_being_touched(live: Run, broker_dir
 
 
 def test_following_a_topic_ends_with_the_interrupt(live: Run, embedded: Any) -> None:
-    """The first message is on the pipe while the command still follows; Ctrl-C is no error."""
+    """The first message is on the pipe while the command still follows; Ctrl-C is not an error."""
     import os
     import signal
     import subprocess

@@ -38,7 +38,7 @@ RECORD = MessageRow(
     properties={"KEYS": "42 x", "TAGS": "paid"},
 )
 FOUND = QueryResult(kind="found", items=(RECORD,))
-REFUSED = TargetError(kind="refused", message="broker-b said no", response_code=2)
+REFUSED = TargetError(kind="refused", message="broker-b refused", response_code=2)
 
 
 def test_hits_as_a_table(mqadmin: Run, admin: Any, screen: Any) -> None:
@@ -104,10 +104,10 @@ def test_one_error_of_many_queues_is_reported_once(mqadmin: Run, admin: Any) -> 
     )
     done = mqadmin("msg", "query", "--topic", "orders", "--all-time", "-o", "csv")
     assert done.status == 5
-    assert done.err.splitlines() == ["error: broker-b said no", "error: broker-c: no answer"]
+    assert done.err.splitlines() == ["error: broker-b refused", "error: broker-c: no answer"]
 
 
-def test_a_cut_answer_says_so_in_three_places(mqadmin: Run, admin: Any) -> None:
+def test_a_truncated_result_is_marked_in_three_places(mqadmin: Run, admin: Any) -> None:
     admin.answers["message.query_key"] = QueryResult(
         kind="found", items=(RECORD,), truncated=True, detail="more than --max"
     )
@@ -124,7 +124,7 @@ def test_a_cut_answer_says_so_in_three_places(mqadmin: Run, admin: Any) -> None:
 
 
 @pytest.mark.parametrize("option", ["--limit", "--max", "-m"])
-def test_a_limit_that_was_asked_for_is_no_cut_answer(mqadmin: Run, admin: Any, option: str) -> None:
+def test_a_given_limit_is_not_a_truncated_result(mqadmin: Run, admin: Any, option: str) -> None:
     admin.answers["message.query_key"] = QueryResult(
         kind="found", items=(RECORD,), truncated=True, detail="more than 1", hint="more"
     )
@@ -147,7 +147,7 @@ def test_a_limit_that_was_asked_for_is_no_cut_answer(mqadmin: Run, admin: Any, o
         ("--topic t --begin 1000 --end 2000", ("message.query_time", ("t", 1_000_000, 2_000_000))),
     ],
 )
-def test_the_options_say_which_question_it_is(
+def test_the_options_select_the_query(
     mqadmin: Run, admin: Any, words: str, call: tuple[str, tuple[Any, ...]]
 ) -> None:
     admin.answers[call[0]] = FOUND
@@ -298,7 +298,7 @@ def test_properties_and_keys_reach_the_library(mqadmin: Run, admin: Any) -> None
     assert mqadmin("msg", "send", "t", "--body", "b", "--property", "plain").status == 2
 
 
-def test_the_topic_stands_in_its_place_or_behind_its_option(mqadmin: Run, admin: Any) -> None:
+def test_the_topic_is_an_argument_or_an_option(mqadmin: Run, admin: Any) -> None:
     admin.answers["message.send"] = KeyboardInterrupt()
     admin.answers["message.tail"] = lambda *_, **__: iter(())
     for words in ("t", "--topic t", "-t t", "t --topic t"):
@@ -338,8 +338,8 @@ def test_a_tail_reports_brokers_that_fail_and_ends_in_part(mqadmin: Run, admin: 
     admin.answers["message.tail"] = messages
     done = mqadmin("msg", "tail", "t", "--no-follow", "-o", "json")
     assert (done.status, len(json.loads(done.out)["items"])) == (5, 2)
-    assert json.loads(done.out)["errors"][0]["message"] == "broker-b said no"
-    assert json.loads(done.err)["error"]["message"] == "broker-b said no"
+    assert json.loads(done.out)["errors"][0]["message"] == "broker-b refused"
+    assert json.loads(done.err)["error"]["message"] == "broker-b refused"
 
 
 def test_an_id_is_decoded_without_a_network(mqadmin: Run, screen: Any) -> None:

@@ -37,7 +37,7 @@ PLAN = ResetPlan(
     to="earliest",
     online=1,
     items=(item(0), item(1, current_offset=None, repeated=0)),
-    warnings=("1 client is online and is told",),
+    warnings=("1 client is online and is notified",),
 )
 DONE = msgspec.structs.replace(
     PLAN,
@@ -53,7 +53,7 @@ def test_the_plan_is_shown_and_nothing_is_done(mqadmin: Run, admin: Any, screen:
     header, warning = done.err.splitlines()
     assert header.startswith("context -, cluster DefaultCluster, name server ns:9876, broker ")
     assert "127.0.0.1:10911" in header
-    assert warning == "warning: 1 client is online and is told"
+    assert warning == "warning: 1 client is online and is notified"
     assert admin.calls[0] == (
         "offset.plan_reset",
         ("g", "t", "earliest"),
@@ -118,7 +118,7 @@ def test_a_person_sees_every_queue_before_the_question(
         (("failed", "unchanged"), 3),
     ],
 )
-def test_the_status_says_how_it_went(
+def test_the_exit_status_follows_the_result(
     mqadmin: Run, admin: Any, statuses: tuple[str, ...], status: int
 ) -> None:
     error = TargetError(kind="timeout", message="no answer")
@@ -155,16 +155,16 @@ def test_a_plan_of_errors_alone_is_not_nothing_to_do(mqadmin: Run, admin: Any) -
     assert len(admin.calls) == 1
 
 
-def test_clients_that_still_have_to_obey_are_told_of(mqadmin: Run, admin: Any) -> None:
-    told = msgspec.structs.replace(
+def test_clients_that_have_not_applied_the_change_are_listed(mqadmin: Run, admin: Any) -> None:
+    reported = msgspec.structs.replace(
         PLAN,
         items=(item(0, status="pending", via="clients"),),
-        warnings=(*PLAN.warnings, "the clients were told"),
+        warnings=(*PLAN.warnings, "the clients were notified"),
         undo_path="undo.json",
     )
-    admin.answers.update({"offset.plan_reset": PLAN, "offset.apply_reset": told})
+    admin.answers.update({"offset.plan_reset": PLAN, "offset.apply_reset": reported})
     done = mqadmin(*RESET, "--yes")
     assert done.status == 5
     assert done.err.count("1 client is online") == 1
-    assert "warning: the clients were told\n" in done.err
+    assert "warning: the clients were notified\n" in done.err
     assert "undo: mqadmin offset reset" in done.err

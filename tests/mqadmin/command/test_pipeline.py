@@ -21,7 +21,7 @@ def test_the_list_has_every_job(mqadmin: Run) -> None:
 
 
 @pytest.mark.parametrize("job", JOBS)
-def test_the_page_of_a_job_tells_all_about_it(mqadmin: Run, job: str) -> None:
+def test_the_page_of_a_job_is_complete(mqadmin: Run, job: str) -> None:
     done = mqadmin("pipeline", "schema", job)
     assert done.status == 0
     assert f"  mqadmin pipeline run {job} --store" in done.out
@@ -50,7 +50,7 @@ def test_an_unknown_job_is_named_with_those_that_there_are(mqadmin: Run) -> None
     assert "traffic" in done.err
 
 
-def test_without_the_extra_it_is_said_what_to_install(
+def test_without_the_extra_the_package_to_install_is_named(
     mqadmin: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Any
 ) -> None:
     pytest.importorskip("pyspark")
@@ -73,7 +73,7 @@ sys.exit(main(sys.argv[1:]))
 
 
 @pytest.mark.parametrize(
-    ("words", "status", "said"),
+    ("words", "status", "output"),
     [
         (["list"], 0, "traffic"),
         (["schema", "dlq"], 0, "Table letters"),
@@ -83,7 +83,7 @@ sys.exit(main(sys.argv[1:]))
     ],
 )
 def test_the_noun_works_where_spark_cannot_be_imported(
-    words: list[str], status: int, said: str
+    words: list[str], status: int, output: str
 ) -> None:
     done = subprocess.run(
         [sys.executable, "-c", PROGRAM, "pipeline", *words],
@@ -93,5 +93,5 @@ def test_the_noun_works_where_spark_cannot_be_imported(
         check=False,
     )
     assert done.returncode == status, done.stderr
-    assert said in done.stdout + done.stderr
+    assert output in done.stdout + done.stderr
     assert "Traceback" not in done.stderr

@@ -16,7 +16,7 @@ def parsed(line: str) -> tuple[str, dict[str, Any], dict[str, Any]]:
     return verb.path, given, values
 
 
-def test_global_options_stand_before_the_noun_or_after_the_verb() -> None:
+def test_global_options_are_accepted_before_the_noun_and_after_the_verb() -> None:
     for line in (
         "-n h:1 --output json topic show t",
         "topic show t -n h:1 --output=json",
@@ -31,7 +31,7 @@ def test_the_later_place_wins() -> None:
     assert given == {"namesrv": "third:3"}
 
 
-def test_short_flags_may_stand_together() -> None:
+def test_short_flags_may_be_combined() -> None:
     _, given, _ = parsed("topic perm t rw -yv")
     assert given == {"yes": True, "verbose": True}
     _, given, _ = parsed("topic perm t rw -vnh:1")
@@ -91,7 +91,7 @@ def test_every_global_option_has_a_value_even_when_not_given() -> None:
     assert list(found[1]) == [p.name for p in GLOBALS]
 
 
-def test_merging_keeps_what_the_later_place_does_not_name() -> None:
+def test_merging_keeps_values_that_the_later_source_does_not_set() -> None:
     assert merged({"a": 1, "b": True}, {"a": None, "b": False, "c": 2}) == {
         "a": 1,
         "b": True,

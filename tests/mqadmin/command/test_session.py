@@ -22,7 +22,7 @@ def settings(**options: Any) -> Any:
     return resolve(options, {"HOME": "/nonexistent"})
 
 
-def test_a_session_gets_everything_the_settings_say(tmp_path: Path) -> None:
+def test_a_session_applies_every_setting(tmp_path: Path) -> None:
     (tmp_path / "secret").write_text("s3cret\n")
     with connect(
         settings(
@@ -100,7 +100,7 @@ def test_the_session_is_closed_whatever_happens(mqadmin: Run, admin: Any) -> Non
     assert admin.closed
 
 
-def test_a_trace_line_says_who_was_asked_what_and_how_long(
+def test_a_trace_line_contains_address_request_and_duration(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     trace_line("GET_ROUTEINFO_BY_TOPIC", 0, "h:1", 1.26)
@@ -144,7 +144,7 @@ def test_texts_become_values(parse: Callable[[str], Any], text: str, value: Any)
         (pair, "b"),
     ],
 )
-def test_texts_that_are_no_value_say_why(parse: Callable[[str], Any], text: str) -> None:
+def test_invalid_values_have_a_reason(parse: Callable[[str], Any], text: str) -> None:
     with pytest.raises(ValueError):
         parse(text)
 
@@ -160,7 +160,7 @@ def test_the_working_directory_is_left_alone(
 
 
 @pytest.mark.parametrize("text", ["nonsense", "127.0.0.1:99999", "a:1;b", " ; "])
-def test_what_is_no_address_is_a_usage_error_that_names_its_origin(text: str) -> None:
+def test_an_invalid_address_is_a_usage_error_that_names_its_origin(text: str) -> None:
     with pytest.raises(UsageFault, match=r"^namesrv \(option\): "):
         connect(settings(namesrv=text), None)
 
@@ -210,7 +210,7 @@ def test_bodies_and_file_names_may_be_any_bytes(mqadmin: Run, admin: Any, tmp_pa
 @pytest.mark.parametrize(
     "words", ["topic list", "msg query --id x", "context show", "store layout"]
 )
-def test_a_dry_run_of_what_changes_nothing_is_refused(mqadmin: Run, admin: Any, words: str) -> None:
+def test_a_dry_run_of_a_reading_command_is_refused(mqadmin: Run, admin: Any, words: str) -> None:
     done = mqadmin(*words.split(), "--dry-run")
     assert (done.status, done.out, admin.calls) == (2, "", [])
     assert "has no --dry-run" in done.err

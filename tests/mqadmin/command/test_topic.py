@@ -177,7 +177,7 @@ def test_an_error_as_one_object(mqadmin: Run, admin: Any) -> None:
     )
 
 
-def test_a_change_without_consent_changes_nothing_and_asks_nobody(mqadmin: Run, admin: Any) -> None:
+def test_a_change_without_consent_sends_no_request(mqadmin: Run, admin: Any) -> None:
     done = mqadmin("topic", "perm", "orders", "r")
     assert (done.status, done.out) == (2, "")
     assert "--yes" in done.err
@@ -215,7 +215,7 @@ def test_a_change_starts_with_the_cluster_it_applies_to(
     ) in done.err
 
 
-def test_a_dry_run_shows_the_plan_and_says_so_in_the_last_line(
+def test_a_dry_run_prints_the_plan_and_is_marked_in_the_last_line(
     mqadmin: Run, admin: Any, screen: Any
 ) -> None:
     admin.answers["topic.plan_perm"] = PLAN

@@ -34,8 +34,8 @@ def look(root: Path, **conditions: Any) -> tuple[dict[str, ConfigRow], list[Dama
 
 
 def test_each_file_is_shown_once(root: Path) -> None:
-    found, damages = look(root)
-    assert not damages
+    found, damage_rows = look(root)
+    assert not damage_rows
     assert "topics.json" in found
     assert not [name for name in found if name.endswith((".bak", ".tmp"))]
     assert found["consumerOffset.json"].value["offsetTable"]["TopicA@GroupB"] == {0: 3, 1: 5}
@@ -58,16 +58,16 @@ def test_a_broken_file_is_reported_and_read_from_its_backup(root: Path) -> None:
         assert found["topics.json"].path.endswith(".bak")
         assert "TopicA" in read_topics(StoreDirectory(root))
     path.unlink()
-    found, damages = look(root)
-    assert not damages
+    found, damage_rows = look(root)
+    assert not damage_rows
     assert found["topics.json"].from_backup
 
 
-def test_both_broken_is_two_damages(root: Path) -> None:
+def test_two_corrupt_files_are_two_findings(root: Path) -> None:
     for name in ("topics.json", "topics.json.bak"):
         (root / "config" / name).write_text("{")
-    found, damages = look(root)
-    assert [damage.severity for damage in damages] == ["error", "warning"]
+    found, damage_rows = look(root)
+    assert [damage.severity for damage in damage_rows] == ["error", "warning"]
     assert "topics.json" not in found
     assert read_topics(StoreDirectory(root)) == []
 

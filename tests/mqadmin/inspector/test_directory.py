@@ -1,4 +1,4 @@
-"""What a path is: a root, a folder of a store, one file; markers and names."""
+"""The kind of a path: store root, folder of a store, file; markers and names."""
 
 import fcntl
 import os
@@ -28,7 +28,7 @@ def test_a_root_its_folders_and_its_files_all_lead_to_the_messages(made: Any) ->
     whole = [offset for offset, _ in made.places]
     assert offsets(StoreDirectory(made.root)) == whole
     assert offsets(StoreDirectory(str(made.root))) == whole
-    assert offsets(StoreDirectory(made.root.parent)) == whole  # .../store below what was given
+    assert offsets(StoreDirectory(made.root.parent)) == whole  # .../store below the given folder
     log = StoreDirectory(made.root / "commitlog")
     assert (log.kind, log.root, offsets(log)) == ("commitlog", made.root, whole)
     one = StoreDirectory(made.root / "commitlog" / file_name(4096))
@@ -64,7 +64,7 @@ def test_a_copied_folder_of_log_files_is_a_log(made: Any, tmp_path: Path) -> Non
     assert offsets(store) == [offset for offset, _ in made.places]
 
 
-def test_queue_folders_narrow_what_is_shown(made: Any) -> None:
+def test_queue_folders_narrow_the_selection(made: Any) -> None:
     folder = made.root / "consumequeue"
     for path, wanted in (
         (folder, {("TopicA", 0), ("TopicA", 1), ("TopicB", 0), ("TopicB", 1)}),
@@ -78,7 +78,7 @@ def test_queue_folders_narrow_what_is_shown(made: Any) -> None:
         assert {(row.topic, row.queue_id) for row in rows} == wanted
 
 
-def test_what_is_no_store_is_refused(tmp_path: Path) -> None:
+def test_a_folder_without_a_store_is_refused(tmp_path: Path) -> None:
     with pytest.raises(StoreError, match="no such file"):
         StoreDirectory(tmp_path / "nothing")
     with pytest.raises(StoreError, match="no store"):
@@ -92,12 +92,12 @@ def test_what_is_no_store_is_refused(tmp_path: Path) -> None:
     assert StoreDirectory(junk, "commitlog").kind == "commitlog"
 
 
-def test_a_kind_can_be_said(made: Any) -> None:
+def test_a_kind_can_be_given(made: Any) -> None:
     assert StoreDirectory(made.root, "consumequeue").kind == "consumequeue"
     assert len(list(unit_rows(StoreDirectory(made.root, "consumequeue")))) == 40
 
 
-def test_markers_tell_how_the_broker_stopped(made: Any) -> None:
+def test_markers_show_how_the_broker_stopped(made: Any) -> None:
     state = StoreDirectory(made.root).state()
     assert (state.clean_stop, state.abort, state.lock, state.held_by) == (True, False, False, None)
     (made.root / "abort").write_text("4242")
@@ -126,7 +126,7 @@ def test_looking_never_drops_a_lock_of_this_process(made: Any) -> None:
         assert os.waitstatus_to_exitcode(status) == 0
 
 
-def test_a_time_that_never_was_and_a_lock_nobody_holds_are_absent(made: Any) -> None:
+def test_unknown_times_and_free_locks_are_absent(made: Any) -> None:
     path = made.root / "checkpoint"
     path.write_bytes(encode_checkpoint(Checkpoint(physic_msg_timestamp=1_700_000_000_000)))
     row = StoreDirectory(made.root).checkpoint()
@@ -165,7 +165,7 @@ def test_the_brokers_name_is_taken_from_the_directory_only(made: Any) -> None:
     assert store.broker_name() == "broker-z"
 
 
-def test_a_query_says_all_by_default(made: Any) -> None:
+def test_a_query_selects_everything_by_default(made: Any) -> None:
     assert list(message_rows(StoreDirectory(made.root), Query())) == list(
         message_rows(StoreDirectory(made.root))
     )

@@ -1,4 +1,4 @@
-"""Dead letters of a store without queues, and of one without any."""
+"""Dead letters of a store without queues, and of a store without dead letters."""
 
 from typing import Any
 

@@ -33,7 +33,7 @@ def test_an_empty_file_is_empty_bytes(tmp_path: Path) -> None:
         assert file.data == b""
 
 
-def test_what_the_file_system_holds_no_data_for_is_known(
+def test_holes_of_sparse_files_are_recognised(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(files, "READ_WHOLE_BYTES", 100)
@@ -47,7 +47,7 @@ def test_what_the_file_system_holds_no_data_for_is_known(
         assert file.data_end < 10 << 20 or file.data_end == len(file)
 
 
-def test_what_cannot_be_read_is_said(tmp_path: Path) -> None:
+def test_unreadable_files_are_reported(tmp_path: Path) -> None:
     for path in (tmp_path / "nothing", tmp_path):
         with pytest.raises(StoreError) as caught, open_bytes(path):
             pass
@@ -64,7 +64,7 @@ def test_errors_of_the_reader_are_not_the_files(tmp_path: Path) -> None:
         raise BrokenPipeError
 
 
-def test_nobody_holds_what_nobody_locked(tmp_path: Path) -> None:
+def test_an_unlocked_queue_has_no_holder(tmp_path: Path) -> None:
     path = tmp_path / "lock"
     path.touch()
     assert lock_holder(path) in (0, None)

@@ -125,7 +125,7 @@ def test_an_id_that_leads_nowhere_gives_nothing(root: Path) -> None:
     assert list(find_id(store, "F" * 32, scan="never")) == []
 
 
-def test_damages_met_on_the_way_are_told(root: Path) -> None:
+def test_corruption_found_during_the_scan_is_reported(root: Path) -> None:
     path = root / "commitlog" / f"{0:020d}"
     data = bytearray(path.read_bytes())
     data[4] ^= 1
@@ -145,7 +145,7 @@ def test_a_wrong_scan_is_refused(root: Path) -> None:
         list(find_key(StoreDirectory(root), "k", scan="sometimes"))
 
 
-def test_a_hit_that_cannot_be_read_is_told(
+def test_an_unreadable_hit_is_reported(
     root: Path, all_keys: dict[str, list[int]], forbid: Callable[[Path], None]
 ) -> None:
     (offset,) = all_keys["o-5"]
@@ -162,7 +162,7 @@ def test_a_hit_that_cannot_be_read_is_told(
     assert (damage.kind, damage.path, damage.physical_offset) == ("unreadable", str(path), offset)
 
 
-def test_what_is_gone_or_not_written_is_no_damage(
+def test_deleted_and_unwritten_data_is_not_corruption(
     root: Path, all_keys: dict[str, list[int]]
 ) -> None:
     (offset,) = all_keys["o-5"]

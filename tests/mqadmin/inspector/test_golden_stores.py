@@ -72,8 +72,8 @@ def test_the_summary_counts_every_message_once(
     store = StoreDirectory(main_root(golden_store(name)))
     rows = stored_messages(store)
     for check_crc in (True, False):
-        summary, damages = summarize(store, check_crc=check_crc)
-        assert not damages
+        summary, damage_rows = summarize(store, check_crc=check_crc)
+        assert not damage_rows
         assert summary.damages == 0
         assert summary.messages == len(rows)
         assert {t.topic: t.messages for t in summary.topics} == {
@@ -84,9 +84,9 @@ def test_the_summary_counts_every_message_once(
         times = [row.store_timestamp for row in rows.values()]
         assert summary.first_store_timestamp == min(times)
         assert summary.last_store_timestamp == max(times)
-    told = golden_expect(name)["store"]
-    told = told.get("master", told)
-    assert summary.clean_stop == (not told["abort"])
+    expected = golden_expect(name)["store"]
+    expected = expected.get("master", expected)
+    assert summary.clean_stop == (not expected["abort"])
     assert list(summary.checkpoint.__struct_fields__) == [
         "path",
         "physic_msg_timestamp",
@@ -100,7 +100,7 @@ def test_the_summary_counts_every_message_once(
 def test_queue_bounds_are_those_of_java(
     name: str, golden_store: Unpack, golden_expect: Expect
 ) -> None:
-    """In a killed store the queues may lack what was dispatched only after the restart."""
+    """In a killed store the queues may lack records dispatched only after the restart."""
     expect = golden_expect(name)
     store = StoreDirectory(main_root(golden_store(name)))
     bounds = {(row.topic, row.queue_id): row for row in queue_rows(store)}
@@ -168,8 +168,8 @@ def test_all_other_files_read_without_damage(
 
 def test_slaves_are_stores_too(golden_store: Unpack) -> None:
     for name in ("pair-498", "pair-533"):
-        summary, damages = summarize(StoreDirectory(golden_store(name) / "slave"))
-        assert not damages
+        summary, damage_rows = summarize(StoreDirectory(golden_store(name) / "slave"))
+        assert not damage_rows
         assert summary.messages > 100
         assert not summary.clean_stop
 
@@ -186,7 +186,7 @@ def test_dead_letters_are_listed_per_group(golden_store: Unpack, golden_expect: 
             assert (row.messages, row.oldest_timestamp) == (len(own), min(own))
             assert (row.newest_timestamp, row.growth_per_hour) == (max(own), len(own))
         assert dlq_rows(store, group="CG_some", now_ms=newest) == rows[2:]
-        assert dlq_rows(store, group="nobody", now_ms=newest) == []
+        assert dlq_rows(store, group="unknown", now_ms=newest) == []
         assert dlq_rows(store, now_ms=newest + 7_200_000)[0].growth_per_hour == 0
 
 

@@ -34,7 +34,7 @@ def entries(root: Path, **conditions: Any) -> list[IndexRow]:
     return [row for row in rows if isinstance(row, IndexRow) and row.record == "entry"]
 
 
-def test_each_file_is_told_before_its_entries(indexed: Path) -> None:
+def test_each_file_is_listed_before_its_entries(indexed: Path) -> None:
     rows = list(index_rows(StoreDirectory(indexed)))
     assert [row.record for row in rows] == ["file", *["entry"] * 4, "file", *["entry"] * 2]
     head, first = rows[:2]
@@ -59,7 +59,7 @@ def test_one_file_can_be_given(indexed: Path) -> None:
     path = indexed / "index" / "20231114221320001"
     rows = list(index_rows(StoreDirectory(path)))
     assert {row.path for row in rows} == {str(path)}
-    copy = indexed.parent / "lone.bin"
+    copy = indexed.parent / "single.bin"
     copy.write_bytes(path.read_bytes())
     assert StoreDirectory(copy).kind == "index"
 
@@ -67,7 +67,7 @@ def test_one_file_can_be_given(indexed: Path) -> None:
 def test_conditions_narrow_entries(indexed: Path) -> None:
     assert [e.physical_offset for e in entries(indexed, topic="TopicA", key="key1")] == [
         4096,
-        4300,  # another key of the same hash: the index cannot tell
+        4300,  # another key of the same hash: the index contains only hashes
         4700,
         5200,
     ]
@@ -122,8 +122,8 @@ def test_a_damaged_entry_is_reported_alone(tmp_path: Path, golden_store: Any) ->
     assert len(rows) == before
 
 
-def header_damages(root: Path, **changes: int) -> list[str]:
-    """Change the first file's header and tell its damages."""
+def header_findings(root: Path, **changes: int) -> list[str]:
+    """Change the first file's header and return its findings."""
     path = root / "index" / "20231114221320000"
     data = path.read_bytes()
     header = decode_header(data)._replace(**changes)
@@ -133,18 +133,20 @@ def header_damages(root: Path, **changes: int) -> list[str]:
 
 
 @pytest.mark.parametrize("count", [0, 1, -(1 << 31)])
-def test_a_header_that_counts_nothing_over_entries_is_told(indexed: Path, count: int) -> None:
-    (detail,) = header_damages(indexed, index_count=count)
+def test_a_header_that_counts_no_entries_over_existing_ones_is_reported(
+    indexed: Path, count: int
+) -> None:
+    (detail,) = header_findings(indexed, index_count=count)
     assert "counts no entries" in detail
 
 
 @pytest.mark.parametrize("slots", [0, -1, 5, 1 << 30])
-def test_more_used_slots_than_entries_are_told(indexed: Path, slots: int) -> None:
+def test_more_used_slots_than_entries_are_reported(indexed: Path, slots: int) -> None:
     assert (
         f"{slots} slots are in use by 4 entries"
-        in header_damages(indexed, hash_slot_count=slots)[0]
+        in header_findings(indexed, hash_slot_count=slots)[0]
     )
 
 
-def test_negative_times_and_offsets_of_a_header_are_told(indexed: Path) -> None:
-    assert "begin_timestamp is -5" in header_damages(indexed, begin_timestamp=-5)[0]
+def test_negative_times_and_offsets_of_a_header_are_reported(indexed: Path) -> None:
+    assert "begin_timestamp is -5" in header_findings(indexed, begin_timestamp=-5)[0]

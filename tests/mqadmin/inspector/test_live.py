@@ -37,8 +37,8 @@ def test_a_running_store_is_whole_after_every_message(tmp_path: Path) -> None:
         look = StoreDirectory(tmp_path)
         for number in range(60):
             store.put_message(inner(number))
-            summary, damages = summarize(look)
-            assert not damages
+            summary, damage_rows = summarize(look)
+            assert not damage_rows
             assert summary.messages == number + 1
             assert not summary.clean_stop
         store.dispatch()
@@ -49,8 +49,8 @@ def test_a_running_store_is_whole_after_every_message(tmp_path: Path) -> None:
         assert found.topic == "Topic0"
     finally:
         store.shutdown()
-    summary, damages = summarize(look)
-    assert not damages
+    summary, damage_rows = summarize(look)
+    assert not damage_rows
     assert summary.clean_stop
     assert summary.checkpoint is not None
     assert not [row for row in config_rows(look) if isinstance(row, DamageRow)]

@@ -1,4 +1,4 @@
-"""Damages of the log: kind, file, place and length are said, and reading goes on behind them."""
+"""Corruption of the log: findings with kind, file, place and length; the scan continues."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -48,8 +48,8 @@ def test_each_kind_of_damage_is_named_placed_and_passed(
     offset, size = made.places[number]
     made.flip(offset + position, mask)
     untouched(made.root)
-    found, damages = look(made)
-    (damage,) = damages
+    found, damage_rows = look(made)
+    (damage,) = damage_rows
     assert (damage.kind, damage.severity) == (kind, "error")
     assert damage.path == str(made.file_of(offset)[0])
     assert (damage.physical_offset, damage.length) == (offset, size)
@@ -58,7 +58,7 @@ def test_each_kind_of_damage_is_named_placed_and_passed(
     expected = [o for o in all_offsets(made) if o != offset or kind == "crc"]
     assert found == expected
     summary, rows = summarize(StoreDirectory(made.root))
-    assert rows == damages
+    assert rows == damage_rows
     assert summary.damages == 1
     assert summary.messages == len(expected)
 
@@ -96,12 +96,12 @@ def test_the_last_record_of_a_file_may_be_damaged(made: Any) -> None:
     assert found == [o for o in all_offsets(made) if o != offset]
 
 
-def test_many_damages_are_all_found(made: Any) -> None:
+def test_every_corrupt_record_is_found(made: Any) -> None:
     hurt = made.places[2::6]
     for offset, _ in hurt:
         made.flip(offset + 5, 0x10)
-    found, damages = look(made)
-    assert [(d.physical_offset, d.length) for d in damages] == hurt
+    found, damage_rows = look(made)
+    assert [(d.physical_offset, d.length) for d in damage_rows] == hurt
     assert found == [o for o in all_offsets(made) if o not in dict(hurt)]
 
 
@@ -139,13 +139,13 @@ def test_a_missing_file_is_a_gap(made: Any) -> None:
     assert found == [o for o in all_offsets(made) if not 4096 <= o < 8192]
 
 
-def test_a_short_file_says_what_is_missing(made: Any) -> None:
+def test_a_short_file_is_reported_with_the_missing_bytes(made: Any) -> None:
     path = made.root / "commitlog" / file_name(4096)
     path.write_bytes(path.read_bytes()[:1000])
-    found, damages = look(made)
-    assert [d.kind for d in damages] == ["fileSize", "truncated"]
-    assert damages[0].physical_offset == 4096 + 1000
-    assert damages[1].severity == "error"
+    found, damage_rows = look(made)
+    assert [d.kind for d in damage_rows] == ["fileSize", "truncated"]
+    assert damage_rows[0].physical_offset == 4096 + 1000
+    assert damage_rows[1].severity == "error"
     assert [o for o in all_offsets(made) if o >= 8192] == [o for o in found if o >= 8192]
 
 
@@ -158,22 +158,22 @@ def test_a_store_cut_anywhere_reads_up_to_the_cut(made: Any) -> None:
         assert found == [o for o, size in made.places if o + size <= 8192 + end or o < 8192]
 
 
-def test_an_empty_last_file_is_no_damage(made: Any) -> None:
+def test_an_empty_last_file_is_not_corruption(made: Any) -> None:
     whole = made.end
     last = sorted((made.root / "commitlog").iterdir())[-1]
     last.write_bytes(b"")
-    summary, damages = summarize(StoreDirectory(made.root))
-    assert not damages
+    summary, damage_rows = summarize(StoreDirectory(made.root))
+    assert not damage_rows
     assert summary.max_physical_offset == whole
 
 
-def test_an_empty_file_behind_a_full_one_is_told(made: Any) -> None:
+def test_an_empty_file_after_a_full_one_is_reported(made: Any) -> None:
     path, spare = sorted((made.root / "commitlog").iterdir())[-2:]
     spare.unlink()
     path.write_bytes(b"")
-    found, damages = look(made)
+    found, damage_rows = look(made)
     assert found == [o for o in all_offsets(made) if o < file_start(path.name)]
-    assert [(d.kind, d.severity, d.path, d.length) for d in damages] == [
+    assert [(d.kind, d.severity, d.path, d.length) for d in damage_rows] == [
         ("fileSize", "warning", str(path), 4096)
     ]
 
@@ -185,15 +185,15 @@ def test_a_stray_file_is_named(made: Any) -> None:
     assert found == all_offsets(made)
 
 
-def test_old_bytes_behind_the_end_are_not_taken_for_messages(make_store: Any) -> None:
-    """A truncation leaves bytes that belong elsewhere; they are neither shown nor a damage."""
+def test_old_bytes_past_the_end_are_not_messages(make_store: Any) -> None:
+    """A truncation leaves bytes that belong elsewhere; they are neither messages nor corruption."""
     store = make_store()
     store.put()
     store.log += bytes(400) + b"left over from before"
     store.write(spare=False)
-    found, damages = look(store)
+    found, damage_rows = look(store)
     assert found == [0]
-    assert damages == []
+    assert damage_rows == []
 
 
 def test_a_log_may_begin_anywhere(make_store: Any) -> None:
@@ -201,9 +201,9 @@ def test_a_log_may_begin_anywhere(make_store: Any) -> None:
     for _ in range(20):
         store.put()
     store.write()
-    found, damages = look(store)
+    found, damage_rows = look(store)
     assert found == all_offsets(store)
-    assert not damages
+    assert not damage_rows
     summary, _ = summarize(StoreDirectory(store.root))
     assert summary.min_physical_offset == 4096 * 7
 
@@ -211,8 +211,8 @@ def test_a_log_may_begin_anywhere(make_store: Any) -> None:
 def test_no_log_at_all_is_an_empty_summary(make_store: Any) -> None:
     store = make_store()
     store.write(spare=False)
-    summary, damages = summarize(StoreDirectory(store.root))
-    assert (summary.messages, summary.first_store_timestamp, damages) == (0, None, [])
+    summary, damage_rows = summarize(StoreDirectory(store.root))
+    assert (summary.messages, summary.first_store_timestamp, damage_rows) == (0, None, [])
 
 
 def test_a_walk_can_begin_in_the_middle(made: Any) -> None:
@@ -222,7 +222,7 @@ def test_a_walk_can_begin_in_the_middle(made: Any) -> None:
         assert found == [o for o in all_offsets(made) if o >= start]
 
 
-def test_what_was_written_meanwhile_is_no_damage(
+def test_data_written_meanwhile_is_not_corruption(
     made: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The tail is looked at twice: a broker may just be writing it."""
@@ -238,8 +238,8 @@ def test_what_was_written_meanwhile_is_no_damage(
         return original(self, *arguments)
 
     monkeypatch.setattr(LogWalk, "_is_moving", meanwhile)
-    found, damages = look(made)
-    assert damages == []
+    found, damage_rows = look(made)
+    assert damage_rows == []
     assert found == all_offsets(made)[:-1]
 
 
@@ -292,8 +292,8 @@ def test_a_file_that_was_filled_meanwhile_is_read_on(
         return original(self, number)
 
     monkeypatch.setattr(LogWalk, "_is_followed", meanwhile)
-    found, damages = look(made)
-    assert damages == []
+    found, damage_rows = look(made)
+    assert damage_rows == []
     assert found == all_offsets(made)
 
 
@@ -303,8 +303,8 @@ def test_a_wrong_blank_record_is_passed(made: Any) -> None:
     at = data.index(b"\xcb\xd4\x31\x94") - 4
     data[at : at + 4] = (77).to_bytes(4, "big")
     path.write_bytes(data)
-    found, damages = look(made)
-    assert (damages[0].kind, damages[0].physical_offset) == ("blank", at)
+    found, damage_rows = look(made)
+    assert (damage_rows[0].kind, damage_rows[0].physical_offset) == ("blank", at)
     assert found == all_offsets(made)
 
 

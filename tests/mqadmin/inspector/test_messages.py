@@ -28,7 +28,7 @@ def numbers(store: Any, **conditions: Any) -> list[int]:
     return [places.index(row.physical_offset) for row in rows(store, **conditions)]
 
 
-def test_a_row_says_all_of_a_message(made: Any) -> None:
+def test_a_row_contains_all_fields_of_a_message(made: Any) -> None:
     row = rows(made, body="text")[4]
     assert msgspec.to_builtins(row) == {
         "topic": "TopicA",
@@ -83,7 +83,7 @@ def test_a_time_range_skips_files_that_are_hours_older(make_store: Any) -> None:
     assert numbers(store, begin_ms=NOW + 30 * 600_000) == list(range(30, 40))
 
 
-def test_damages_outside_the_range_are_not_reported(made: Any) -> None:
+def test_corruption_outside_the_range_is_not_reported(made: Any) -> None:
     at = [offset for offset, _ in made.places]
     made.flip(at[2] + 4)
     made.flip(at[38] + 4)
@@ -132,7 +132,7 @@ def test_a_body_that_cannot_be_decompressed_is_shown_as_stored(make_store: Any) 
     assert isinstance(damage, DamageRow)
     assert (damage.kind, damage.severity) == ("decompress", "warning")
     assert (row.body, row.body_encoding) == (b"no zlib".hex(), "hex")
-    assert len(rows(store)) == 1  # nobody asked for the body
+    assert len(rows(store)) == 1  # the body was not requested
 
 
 @pytest.fixture

@@ -25,7 +25,7 @@ def units(store: Any, **conditions: Any) -> list[Any]:
     return list(unit_rows(StoreDirectory(store.root), Query(**conditions)))
 
 
-def test_a_row_says_where_a_message_stands(made: Any) -> None:
+def test_a_row_contains_the_place_of_a_message(made: Any) -> None:
     row = units(made, topic="TopicB", queue_id=1)[2]
     assert msgspec.to_builtins(row) == {
         "topic": "TopicB",
@@ -81,7 +81,7 @@ def test_deleted_log_files_raise_the_min_offset(made: Any) -> None:
     assert row.first_physical_offset == made.places[min(set(own) & set(kept))][0]
 
 
-def test_fillers_are_no_messages(make_store: Any) -> None:
+def test_filler_units_are_not_messages(make_store: Any) -> None:
     store = make_store(start=4096)
     store.queues["TopicA", 0] = [encode_fillers(1)] * 5
     for _ in range(3):
@@ -92,8 +92,8 @@ def test_fillers_are_no_messages(make_store: Any) -> None:
     assert (row.min_offset, row.max_offset, row.units) == (5, 8, 3)
 
 
-def test_units_left_over_from_a_truncation_are_told_apart(made: Any) -> None:
-    """Units behind the end of the log do not count; one that leads back ends the queue."""
+def test_leftover_units_of_a_truncation_are_recognised(made: Any) -> None:
+    """Units past the end of the log do not count; one with a smaller offset ends the queue."""
     path = made.root / "consumequeue/TopicB/1" / file_name(0)
     count = len(made.queues["TopicB", 1])
     data = bytearray(path.read_bytes())
@@ -127,7 +127,7 @@ def test_a_queue_file_of_odd_length_is_reported(made: Any) -> None:
     path = made.root / "consumequeue/TopicA/0" / file_name(0)
     path.write_bytes(path.read_bytes() + b"odd")
     kinds = [row.kind for row in units(made, topic="TopicA") if isinstance(row, DamageRow)]
-    assert kinds == []  # behind the last written unit nobody looks
+    assert kinds == []  # units after the last written one are not read
     path.write_bytes(path.read_bytes()[:45])
     bad = [row for row in units(made, topic="TopicA") if isinstance(row, DamageRow)]
     assert [(d.kind, d.physical_offset, d.length) for d in bad] == [("truncated", 40, 5)]
@@ -169,7 +169,7 @@ def test_batch_queues_count_messages(make_store: Any) -> None:
 
 
 def test_without_a_log_all_units_count(made: Any, tmp_path: Any) -> None:
-    lone = tmp_path / "lone"
-    lone.mkdir()
-    (made.root / "consumequeue").rename(lone / "consumequeue")
-    assert sum(row.units for row in queue_rows(StoreDirectory(lone))) == 40
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    (made.root / "consumequeue").rename(folder / "consumequeue")
+    assert sum(row.units for row in queue_rows(StoreDirectory(folder))) == 40

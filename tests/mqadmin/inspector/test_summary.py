@@ -22,8 +22,8 @@ NOW = 1_700_000_000_000
 
 
 def test_a_store_in_one_record(made: Any) -> None:
-    summary, damages = summarize(StoreDirectory(made.root))
-    assert not damages
+    summary, damage_rows = summarize(StoreDirectory(made.root))
+    assert not damage_rows
     plain = msgspec.to_builtins(summary)
     sizes = {"TopicA": 0, "TopicB": 0}
     for number, (_, size) in enumerate(made.places):
@@ -67,8 +67,8 @@ def test_records_of_every_kind_are_counted(make_store: Any) -> None:
         store.put("six", born_host_raw=bytes(20), store_host_raw=bytes(20))
         store.put("B", body=batch, sys_flag=INNER_BATCH, properties={"INNER_NUM": "2"})
     store.write()
-    summary, damages = summarize(StoreDirectory(store.root), check_crc=False)
-    assert not damages
+    summary, damage_rows = summarize(StoreDirectory(store.root), check_crc=False)
+    assert not damage_rows
     assert {topic.topic: topic.messages for topic in summary.topics} == {
         "plain": 10,
         "%RETRY%" + "g" * 150: 10,
@@ -83,13 +83,13 @@ def test_summary_and_rows_agree_on_damaged_stores(made: Any, rng: random.Random)
         for _ in range(rng.randrange(1, 4)):
             made.flip(rng.randrange(made.end), 1 << rng.randrange(8))
         rows = list(message_rows(StoreDirectory(made.root)))
-        summary, damages = summarize(StoreDirectory(made.root), check_crc=True)
+        summary, damage_rows = summarize(StoreDirectory(made.root), check_crc=True)
         messages = sum(isinstance(row, MessageRow) for row in rows)
-        told = [row for row in rows if not isinstance(row, MessageRow)]
+        reported = [row for row in rows if not isinstance(row, MessageRow)]
         # A summary counts records: it neither decodes texts nor unpacks bodies.
-        own = [row.kind for row in told if row not in damages]
+        own = [row.kind for row in reported if row not in damage_rows]
         assert set(own) <= {"content", "decompress"}
-        assert damages == [row for row in told if row in damages]
+        assert damage_rows == [row for row in reported if row in damage_rows]
         assert summary.messages == messages + own.count("content")
         fast, _ = summarize(StoreDirectory(made.root), check_crc=False)
         assert fast.messages == summary.messages
@@ -98,8 +98,8 @@ def test_summary_and_rows_agree_on_damaged_stores(made: Any, rng: random.Random)
 
 def test_one_file_has_a_summary(made: Any) -> None:
     path, _ = made.file_of(5000)
-    summary, damages = summarize(StoreDirectory(path))
-    assert not damages
+    summary, damage_rows = summarize(StoreDirectory(path))
+    assert not damage_rows
     assert summary.messages == sum(4096 <= offset < 8192 for offset, _ in made.places)
     assert (summary.min_physical_offset, summary.max_physical_offset) == (4096, 8192)
 
@@ -122,10 +122,10 @@ def both_ways(store: Any, check_crc: bool) -> tuple[Any, Any]:
     return summarize(directory, check_crc=check_crc), summary_module._count(directory, check_crc)
 
 
-def test_two_processes_count_what_one_counts(made: Any, in_two: None) -> None:
+def test_two_processes_count_the_same_as_one(made: Any, in_two: None) -> None:
     for check_crc in (True, False):
-        (summary, damages), alone = both_ways(made, check_crc)
-        assert not damages
+        (summary, damage_rows), alone = both_ways(made, check_crc)
+        assert not damage_rows
         assert summary.messages == 40
         assert summary.max_physical_offset == alone.end == made.end
         assert summary.blanks == alone.blanks
@@ -149,20 +149,20 @@ def test_the_middle_is_among_the_records_where_written_zeros_follow(
     assert both_ways(store, False)[0][0].messages == 200
 
 
-def test_damages_on_both_sides_of_the_middle_are_told_once(made: Any, in_two: None) -> None:
+def test_corruption_on_both_sides_of_the_middle_is_reported_once(made: Any, in_two: None) -> None:
     middle = summary_module._middle(StoreDirectory(made.root))
     number = [offset for offset, _ in made.places].index(middle)
     for hurt in (number - 2, number - 1, number, number + 1, 0, 39):
         offset = made.places[hurt][0]
         made.flip(offset + 5)
-        (summary, damages), alone = both_ways(made, False)
-        assert damages == alone.damages
-        assert [damage.physical_offset for damage in damages] == [offset]
+        (summary, damage_rows), alone = both_ways(made, False)
+        assert damage_rows == alone.damages
+        assert [damage.physical_offset for damage in damage_rows] == [offset]
         assert summary.messages == 39
         made.flip(offset + 5)
 
 
-def test_a_middle_that_is_no_record_makes_the_result_void(
+def test_an_invalid_record_in_the_middle_invalidates_the_result(
     made: Any, in_two: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(summary_module, "_middle", lambda _: made.places[20][0] + 1)
@@ -191,7 +191,7 @@ def test_an_empty_log_has_no_middle(make_store: Any, in_two: None) -> None:
     assert summary.messages == 0
 
 
-def test_what_cannot_be_read_is_told_and_the_rest_is_counted(
+def test_unreadable_files_are_reported_and_the_rest_is_counted(
     made: Any, forbid: Callable[[Path], None]
 ) -> None:
     whole, _ = summarize(StoreDirectory(made.root))
@@ -200,8 +200,8 @@ def test_what_cannot_be_read_is_told_and_the_rest_is_counted(
     for path in (made.root / "checkpoint", made.root / "config" / "topics.json"):
         path.unlink(missing_ok=True)
         path.mkdir(parents=True)
-    summary, damages = summarize(StoreDirectory(made.root))
-    assert {(d.kind, d.path) for d in damages} >= {
+    summary, damage_rows = summarize(StoreDirectory(made.root))
+    assert {(d.kind, d.path) for d in damage_rows} >= {
         ("unreadable", str(second)),
         ("checkpoint", str(made.root / "checkpoint")),
     }

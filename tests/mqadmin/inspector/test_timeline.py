@@ -14,7 +14,7 @@ def places(root: Path, **search: object) -> list[tuple[str, str, str]]:
     return [(row.place, row.role, row.topic) for row in found.places]
 
 
-def test_a_plain_message_stands_in_log_queue_and_index(golden_store) -> None:
+def test_a_plain_message_is_in_log_queue_and_index(golden_store) -> None:
     root = golden_store("normal-stop-533") / "store"
     rows = places(root, key="o-1")
     assert rows == [
@@ -53,7 +53,7 @@ def test_a_committed_transaction_has_half_op_and_commit(golden_store) -> None:
     assert ("half",) in roles or ("half", "op") in roles
 
 
-def test_an_op_record_stands_in_the_log_and_in_its_queue(golden_store) -> None:
+def test_an_op_record_is_in_the_log_and_in_its_queue(golden_store) -> None:
     root = golden_store("transaction-533") / "store"
     found = find_places(StoreDirectory(root), Search(query=Query(begin_ms=0)))
     ops = {(row.place, row.physical_offset) for row in found.places if row.role == "op"}
@@ -69,7 +69,7 @@ def test_an_op_record_stands_in_the_log_and_in_its_queue(golden_store) -> None:
     assert len(closed) > len(logs)
 
 
-def test_a_batch_stands_in_its_queue_with_all_its_messages(golden_store) -> None:
+def test_a_batch_is_in_its_queue_with_all_its_messages(golden_store) -> None:
     root = golden_store("batch-cq-533") / "store"
     store = StoreDirectory(root)
     batches = {
@@ -122,7 +122,7 @@ def test_text_is_found_in_compressed_bodies(golden_store) -> None:
     assert packed.physical_offset in {row.physical_offset for row in found.messages}
 
 
-def test_a_unit_that_leads_elsewhere_is_told(golden_store) -> None:
+def test_a_unit_that_refers_to_another_record_is_reported(golden_store) -> None:
     root = golden_store("normal-stop-533", copy=True) / "store"
     path = root / "consumequeue" / "OrdersA" / "1" / f"{0:020d}"
     data = bytearray(path.read_bytes())
@@ -132,14 +132,14 @@ def test_a_unit_that_leads_elsewhere_is_told(golden_store) -> None:
     assert any("instead" in row.detail for row in found.places if row.place == "queue")
 
 
-def test_more_than_asked_for_is_said(golden_store) -> None:
+def test_more_matches_than_requested_are_reported(golden_store) -> None:
     root = golden_store("normal-stop-533") / "store"
     found = find_places(StoreDirectory(root), Search(query=Query(topic="OrdersA"), most=3))
     assert len(found.messages) == 3
     assert found.more
 
 
-def test_growth_counts_what_was_stored_in_the_window(golden_store) -> None:
+def test_growth_counts_messages_stored_in_the_window(golden_store) -> None:
     root = golden_store("normal-stop-533") / "store"
     rows = [row for row in message_rows(StoreDirectory(root)) if hasattr(row, "store_timestamp")]
     first, last = rows[0].store_timestamp, rows[-1].store_timestamp

@@ -1,4 +1,4 @@
-"""What can be wrong with the files and units of a ConsumeQueue; reading goes on behind it."""
+"""Corrupt files and units of a ConsumeQueue: findings, and the scan continues after them."""
 
 from pathlib import Path
 from typing import Any
@@ -25,14 +25,14 @@ def folder(make_store: Any) -> Path:
 
 
 def look(folder: Path) -> tuple[list[int], list[DamageRow]]:
-    """The queue offsets of the units that are shown, and the damages."""
+    """The queue offsets of the units that are shown, and the damage rows."""
     rows = list(unit_rows(StoreDirectory(folder.parents[2])))
-    damages = [row for row in rows if isinstance(row, DamageRow)]
-    return [row.queue_offset for row in rows if not isinstance(row, DamageRow)], damages
+    damage_rows = [row for row in rows if isinstance(row, DamageRow)]
+    return [row.queue_offset for row in rows if not isinstance(row, DamageRow)], damage_rows
 
 
-def told(damages: list[DamageRow]) -> list[tuple[str, str, int | None, int | None]]:
-    return [(d.kind, Path(d.path).name, d.physical_offset, d.length) for d in damages]
+def places(damage_rows: list[DamageRow]) -> list[tuple[str, str, int | None, int | None]]:
+    return [(d.kind, Path(d.path).name, d.physical_offset, d.length) for d in damage_rows]
 
 
 def test_a_good_queue_has_no_damage(folder: Path) -> None:
@@ -45,10 +45,10 @@ def test_empty_units_between_others_are_a_hole(folder: Path, first: int, count: 
     data = bytearray(path.read_bytes())
     data[first * 20 : (first + count) * 20] = bytes(count * 20)
     path.write_bytes(data)
-    shown, damages = look(folder)
+    shown, damage_rows = look(folder)
     assert shown == [n for n in range(75) if not 30 + first <= n < 30 + first + count]
-    assert told(damages) == [("hole", path.name, FILE + first * 20, count * 20)]
-    assert "rebuilds" in damages[0].suggestion
+    assert places(damage_rows) == [("hole", path.name, FILE + first * 20, count * 20)]
+    assert "rebuilds" in damage_rows[0].suggestion
 
 
 def test_a_hole_does_not_begin_within_a_unit(folder: Path) -> None:
@@ -56,9 +56,9 @@ def test_a_hole_does_not_begin_within_a_unit(folder: Path) -> None:
     data = bytearray(path.read_bytes())
     data[40:69] = bytes(29)  # unit 2, and unit 3 without its last bytes
     path.write_bytes(data)
-    shown, damages = look(folder)
+    shown, damage_rows = look(folder)
     assert shown == [n for n in range(75) if n not in (2, 3)]
-    assert told(damages) == [("hole", path.name, 40, 20), ("order", path.name, 60, 20)]
+    assert places(damage_rows) == [("hole", path.name, 40, 20), ("order", path.name, 60, 20)]
 
 
 def test_one_unit_that_leads_back_is_passed_several_end_the_queue(folder: Path) -> None:
@@ -77,37 +77,37 @@ def test_one_unit_that_leads_back_is_passed_several_end_the_queue(folder: Path) 
 
 
 @pytest.mark.parametrize("kept", [0, 12, 29])
-def test_a_file_that_is_not_full_before_one_with_units_is_told(folder: Path, kept: int) -> None:
+def test_a_partial_file_before_one_with_units_is_reported(folder: Path, kept: int) -> None:
     path = folder / file_name(0)
     path.write_bytes(path.read_bytes()[: kept * 20].ljust(FILE, b"\0"))
-    shown, damages = look(folder)
+    shown, damage_rows = look(folder)
     assert shown == [*range(kept), *range(30, 75)]
-    assert told(damages) == [("unfinished", path.name, kept * 20, FILE - kept * 20)]
+    assert places(damage_rows) == [("unfinished", path.name, kept * 20, FILE - kept * 20)]
 
 
 def test_a_missing_file_is_a_gap(folder: Path) -> None:
     (folder / file_name(FILE)).unlink()
-    shown, damages = look(folder)
+    shown, damage_rows = look(folder)
     assert shown == [*range(30), *range(60, 75)]
-    assert told(damages) == [("gap", file_name(2 * FILE), FILE, FILE)]
+    assert places(damage_rows) == [("gap", file_name(2 * FILE), FILE, FILE)]
 
 
 @pytest.mark.parametrize("length", [0, 240, 250])
 def test_a_file_of_another_length_is_named_itself(folder: Path, length: int) -> None:
     path = folder / file_name(0)
     path.write_bytes(path.read_bytes()[:length])
-    shown, damages = look(folder)
+    shown, damage_rows = look(folder)
     assert shown == [*range(length // 20), *range(30, 75)]
-    assert told(damages)[0] == ("fileSize", path.name, length, FILE - length)
-    assert damages[0].severity == "warning"
+    assert places(damage_rows)[0] == ("fileSize", path.name, length, FILE - length)
+    assert damage_rows[0].severity == "warning"
 
 
-def test_an_empty_file_alone_is_told(folder: Path) -> None:
+def test_a_single_empty_file_is_reported(folder: Path) -> None:
     for path in sorted(folder.iterdir())[1:]:
         path.unlink()
     (folder / file_name(0)).write_bytes(b"")
-    shown, damages = look(folder)
-    assert (shown, told(damages)) == ([], [("fileSize", file_name(0), 0, 0)])
+    shown, damage_rows = look(folder)
+    assert (shown, places(damage_rows)) == ([], [("fileSize", file_name(0), 0, 0)])
 
 
 def test_holes_of_a_batch_queue(make_store: Any) -> None:
@@ -121,6 +121,6 @@ def test_holes_of_a_batch_queue(make_store: Any) -> None:
     ]
     made[1] = made[2] = bytes(46)
     (folder / file_name(0)).write_bytes(b"".join(made).ljust(460, b"\0"))
-    shown, damages = look(folder)
+    shown, damage_rows = look(folder)
     assert shown == [0, 9, 12]
-    assert told(damages) == [("hole", file_name(0), 46, 92)]
+    assert places(damage_rows) == [("hole", file_name(0), 46, 92)]

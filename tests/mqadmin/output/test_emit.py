@@ -51,7 +51,7 @@ def test_no_row_draws_nothing(capsys: Capture) -> None:
     assert out(capsys) == ""
 
 
-def test_no_cell_is_cut_when_nobody_looks(capsys: Capture) -> None:
+def test_no_cell_is_truncated_without_a_terminal(capsys: Capture) -> None:
     long = "x" * 5000
     emit(VIEW, [Row(topic=long)])
     assert long in out(capsys)
@@ -214,12 +214,12 @@ def test_64_bit_numbers_stay_numbers(capsys: Capture) -> None:
     assert "9223372036854775807" in out(capsys)
 
 
-def test_lone_surrogates_do_not_end_the_program(capsysbinary: Any) -> None:
+def test_unpaired_surrogates_do_not_end_the_program(capsysbinary: Any) -> None:
     emit(View("demo.list"), [{"key": "a\udcffb"}])
     assert capsysbinary.readouterr().out == b"KEY\na\\udcffb\n"
 
 
-def test_the_schema_describes_envelope_twins_and_nulls() -> None:
+def test_the_schema_describes_envelope_text_fields_and_nulls() -> None:
     schema = view_schema(View("demo.list"), Row)
     assert schema["required"] == ["schema", "items", "truncated", "errors"]
     item = schema["properties"]["items"]["items"]["properties"]

@@ -1,4 +1,4 @@
-"""All forms say the same: what one of them shows can be read back from each other."""
+"""All output formats contain the same values: each can be read back."""
 
 import csv
 import io

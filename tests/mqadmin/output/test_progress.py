@@ -1,4 +1,4 @@
-"""A line of progress: shown to a person who waits, to nobody else."""
+"""The progress line: printed on a terminal only."""
 
 import pytest
 
@@ -6,7 +6,7 @@ from mqadmin.output import progress
 from mqadmin.output.progress import Progress, progress_line
 
 
-def test_a_line_tells_part_pace_and_time_left() -> None:
+def test_a_line_contains_fraction_rate_and_remaining_time() -> None:
     assert progress_line("log", 50_000_000, 200_000_000, 2.0) == (
         "log [######..................]  25%  25 MB/s  6 s left"
     )

@@ -7,7 +7,7 @@ import pytest
 from mqadmin.output import stdio
 
 
-def test_output_is_utf8_whatever_the_locale_says() -> None:
+def test_output_is_utf8_in_every_locale() -> None:
     code = "from mqadmin.output.stdio import write_out; write_out('\\xfc\\u2192', flush=True)"
     environ = {**os.environ, "LC_ALL": "C", "PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0"}
     done = subprocess.run(
@@ -16,7 +16,7 @@ def test_output_is_utf8_whatever_the_locale_says() -> None:
     assert done.stdout.decode() == "ü→"
 
 
-def test_a_closed_stdout_is_nobody_to_write_to(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_closed_stdout_is_detected(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stdout", None)
     stdio.write_out("x", flush=True)
     stdio.flush_out()

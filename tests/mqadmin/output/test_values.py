@@ -12,13 +12,13 @@ class Row(msgspec.Struct, rename="camel"):
     properties: dict[str, str]
 
 
-def test_a_timestamp_gets_its_twin_right_behind_it() -> None:
+def test_a_timestamp_is_followed_by_its_text_field() -> None:
     row = plain(Row("t", 1_700_000_000_123, {}))
     assert list(row) == ["topic", "storeTimestamp", "storeTime", "properties"]
     assert row["storeTime"] == "2023-11-14T22:13:20.123Z"
 
 
-def test_an_absent_timestamp_has_an_absent_twin() -> None:
+def test_an_absent_timestamp_has_an_absent_text_field() -> None:
     assert plain(Row("t", None, {}))["storeTime"] is None
 
 
@@ -27,7 +27,7 @@ def test_properties_are_the_applications_words_and_stay_as_they_are() -> None:
     assert row["properties"] == {"someTimestamp": "1"}
 
 
-def test_a_twin_that_comes_later_is_kept() -> None:
+def test_an_existing_text_field_is_kept() -> None:
     assert plain({"bornTimestamp": 1, "bornTime": "mine"})["bornTime"] == "mine"
 
 
@@ -37,7 +37,7 @@ class Outer(msgspec.Struct, rename="camel"):
     table: dict[int, int]
 
 
-def test_records_inside_records_have_twins_and_maps_do_not() -> None:
+def test_nested_records_have_text_fields_and_maps_do_not() -> None:
     built = plain(Outer([Row("a", 0, {})], Row("b", 1000, {}), {0: 5}))
     assert built["rows"][0]["storeTime"] == "1970-01-01T00:00:00.000Z"
     assert built["inner"]["storeTime"] == "1970-01-01T00:00:01.000Z"
@@ -84,7 +84,7 @@ def test_headings_are_the_field_names_in_capitals(name: str, shown: str) -> None
     assert heading(name) == shown
 
 
-def test_only_times_have_twins() -> None:
+def test_only_times_have_text_fields() -> None:
     assert time_name("storeTimestamp") == "storeTime"
     assert time_name("timestamp") == "time"
     assert time_name("lastTime") is None

@@ -67,7 +67,7 @@ def test_a_split_is_complete_when_the_log_cannot_add_to_it(
     splits = splits_of(log.root, 2048)
     records = [write(split, tmp_path) for split in splits]
     done = [(record.start, record.complete) for record in records]
-    # The end of the log lies within the last split.
+    # The end of the log is in the last split.
     assert done[:2] == [(0, True), (2048, True)]
     assert not records[-1].complete
     torn = log.end
@@ -156,6 +156,6 @@ def test_only_selected_messages_are_written(make_log: MakeLog, tmp_path: Path) -
         rows, {}
     )
     assert [row["physical_offset"] for row in read_export(tmp_path)] == offsets[10::3]
-    assert record.damages == 1  # the other one lies before the selected offsets
+    assert record.damages == 1  # the other one is before the selected offsets
     assert record.first_damage is not None
     assert f"at physical offset {offsets[20]}" in record.first_damage

@@ -15,12 +15,12 @@ from broker.errors import ConfigError, DiskFullError, StoreLockedError
 from mqadmin.inspector.directory import StoreDirectory
 from mqadmin.inspector.find import message_rows
 from mqadmin.inspector.query import Query
-from mqadmin.repair import export as surgery
+from mqadmin.repair import export as export_module
 from mqadmin.repair.export import export
 
 
 class Killed(BaseException):
-    """What stands for a kill: nothing catches it on the way."""
+    """Stands for SIGKILL: no handler catches it."""
 
 
 def places(root: Path, query: Query | None = None) -> list[tuple[int, int]]:
@@ -32,7 +32,7 @@ def read(path: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.read_text("utf-8").splitlines()]
 
 
-def test_lines_hold_what_the_log_holds(golden_store, tmp_path: Path) -> None:
+def test_lines_contain_the_messages_of_the_log(golden_store, tmp_path: Path) -> None:
     root = golden_store("normal-stop-533") / "store"
     result = export(StoreDirectory(root), Query(body="base64"), tmp_path / "x.ndjson", "ndjson")
     rows = read(tmp_path / "x.ndjson")
@@ -55,7 +55,7 @@ def test_csv_has_one_header_over_all_runs(golden_store, tmp_path: Path) -> None:
     assert json.loads(rows[0]["properties"])
 
 
-def test_a_second_run_goes_on_where_the_first_stopped(base_store, tmp_path: Path) -> None:
+def test_a_second_run_resumes_where_the_first_stopped(base_store, tmp_path: Path) -> None:
     root = base_store("normal-stop-533")
     last = sorted((root / "commitlog").iterdir())[-1]
     kept = last.read_bytes()
@@ -64,7 +64,7 @@ def test_a_second_run_goes_on_where_the_first_stopped(base_store, tmp_path: Path
     first = export(StoreDirectory(root), Query(), path, "ndjson")
     assert not first.resumed
     last.write_bytes(kept)
-    # A crash left half a line behind the last state.
+    # A crash left half a line after the last saved state.
     with path.open("ab") as file:
         file.write(b'{"half')
     second = export(StoreDirectory(root), Query(), path, "ndjson")
@@ -87,7 +87,7 @@ def test_another_question_is_refused(golden_store, tmp_path: Path) -> None:
     assert other.read_text() == "mine"
 
 
-def test_damages_are_handed_on(base_store, tmp_path: Path) -> None:
+def test_damaged_regions_are_passed_through(base_store, tmp_path: Path) -> None:
     root = base_store("normal-stop-533")
     path = sorted((root / "commitlog").iterdir())[0]
     data = bytearray(path.read_bytes())
@@ -136,7 +136,7 @@ def test_parquet_can_be_narrowed(golden_store, tmp_path: Path) -> None:
 
 
 def tree(path: Path) -> dict[str, bytes]:
-    """What an export consists of, its state apart."""
+    """The files of an export without its state."""
     files = [path] if path.is_file() else sorted(path.iterdir())
     return {file.name: file.read_bytes() for file in files if not file.name.endswith(".json")}
 
@@ -154,14 +154,14 @@ def test_an_export_that_is_killed_anywhere_comes_to_the_same(
     root = golden_store("normal-stop-533") / "store"
     store, query = StoreDirectory(root), Query(body="base64")
     # Small pieces, so that there is something between two states.
-    monkeypatch.setattr(surgery, "STATE_BYTES", 4000)
-    monkeypatch.setattr(surgery, "PART_ROWS", 40)
-    monkeypatch.setattr(surgery, "GROUP_ROWS", 15)
+    monkeypatch.setattr(export_module, "STATE_BYTES", 4000)
+    monkeypatch.setattr(export_module, "PART_ROWS", 40)
+    monkeypatch.setattr(export_module, "GROUP_ROWS", 15)
     monkeypatch.setattr("mqadmin.inspector.export.pieces.PIECE_ROWS", 7)
     monkeypatch.setattr("broker.store.format.columns.scan_columns.__kwdefaults__", _small_batches())
     export(store, query, tmp_path / "whole", form)
 
-    said: list[str] = []
+    killed: list[str] = []
     real = os.fsync
 
     def fsync(fd: int) -> None:
@@ -174,15 +174,15 @@ def test_an_export_that_is_killed_anywhere_comes_to_the_same(
     path = tmp_path / "cut"
     for _ in range(500):
         with monkeypatch.context() as patched:
-            patched.setattr(surgery.os, "fsync", fsync)
+            patched.setattr(export_module.os, "fsync", fsync)
             try:
                 result = export(store, query, path, form)
                 break
             except Killed:
-                said.append("killed")
+                killed.append("killed")
     else:
         pytest.fail("never came to the end")
-    assert said
+    assert killed
     assert result.total_rows == len(places(root))
     assert list(tree(path).values()) == list(tree(tmp_path / "whole").values())
 
@@ -193,7 +193,7 @@ def _small_batches() -> dict[str, Any]:
     return {**(scan_columns.__kwdefaults__ or {}), "rows": 10}
 
 
-def test_a_begin_that_is_reckoned_from_now_goes_on_with_the_first(
+def test_a_relative_begin_resumes_with_the_time_of_the_first_run(
     golden_store, tmp_path: Path
 ) -> None:
     root = golden_store("normal-stop-533") / "store"
@@ -234,7 +234,7 @@ def test_one_export_at_a_time(golden_store, form: str, tmp_path: Path) -> None:
         pytest.importorskip("pyarrow")
     root = golden_store("normal-stop-533") / "store"
     path = tmp_path / "x"
-    first = (surgery._Parquet if form == "parquet" else surgery._Lines)(
+    first = (export_module._Parquet if form == "parquet" else export_module._Lines)(
         StoreDirectory(root), Query(), path, form, []
     )
     with first.locked(), pytest.raises(StoreLockedError, match="another export"):
@@ -243,7 +243,7 @@ def test_one_export_at_a_time(golden_store, form: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("form", ["csv", "parquet"])
-def test_a_full_disk_is_said_and_gone_on_from(
+def test_a_full_disk_is_reported_and_recovered_from(
     golden_store, form: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if form == "parquet":
@@ -255,15 +255,13 @@ def test_a_full_disk_is_said_and_gone_on_from(
         raise OSError(errno.ENOSPC, "No space left on device")
 
     with monkeypatch.context() as patched:
-        patched.setattr(surgery.os, "fsync", full)
+        patched.setattr(export_module.os, "fsync", full)
         with pytest.raises(DiskFullError, match="No space left"):
             export(StoreDirectory(root), Query(), path, form)
     assert export(StoreDirectory(root), Query(), path, form).total_rows == len(places(root))
 
 
-def test_parquet_tells_damages_and_bodies_that_are_not_what_was_stored(
-    base_store, tmp_path: Path
-) -> None:
+def test_parquet_contains_corruption_and_marks_changed_bodies(base_store, tmp_path: Path) -> None:
     pytest.importorskip("pyarrow")
     import pyarrow.parquet as parquet
 
@@ -283,9 +281,9 @@ def test_parquet_tells_damages_and_bodies_that_are_not_what_was_stored(
     assert {row.kind for row in found} == {"crc", "gap"}
     table = parquet.read_table(tmp_path / "p")
     assert table.num_rows == result.rows == text.rows
-    said = [row["crcOk"] for row in read(tmp_path / "x")]
-    assert table.column("crc_ok").to_pylist() == said
-    assert said.count(False) == 1
+    crc_flags = [row["crcOk"] for row in read(tmp_path / "x")]
+    assert table.column("crc_ok").to_pylist() == crc_flags
+    assert crc_flags.count(False) == 1
 
 
 def test_keys_within_inner_batches_are_found_in_every_form(golden_store, tmp_path: Path) -> None:

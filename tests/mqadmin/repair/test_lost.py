@@ -109,7 +109,7 @@ def dropped_by_the_broker(root: Path, folder: Path) -> dict[tuple[str, int], int
 
 @pytest.mark.parametrize("damage", [cut, zero, lose_last_file])
 @pytest.mark.parametrize("way", WAYS)
-def test_the_loss_is_what_the_start_of_the_broker_drops(
+def test_the_loss_equals_the_records_that_the_broker_drops_at_start(
     store: Path, tmp_path: Path, damage: Callable[[Path], None], way: bool
 ) -> None:
     damage(store)
@@ -175,7 +175,7 @@ def test_a_damaged_part_in_the_middle_is_counted_by_queue(store: Path, tmp_path:
     assert (result.lost_messages, result.bridged) == (1000 - read, 1000 - read)
 
 
-def test_a_damaged_unit_is_no_lost_message(store: Path) -> None:
+def test_a_corrupt_unit_is_not_a_lost_message(store: Path) -> None:
     path = store / "consumequeue" / "A" / "0" / f"{0:020d}"
     data = bytearray(path.read_bytes())
     data[40] ^= 0x7F

@@ -1,6 +1,6 @@
 """Damage planted from a seed: found, repaired into a copy, and nothing lost outside of it.
 
-What a checksum or another file covers must be found every time. What neither covers is listed in
+Corruption covered by a checksum or by another file must always be found. The rest is listed in
 UNCOVERED: there the only law is that nothing else suffers.
 """
 
@@ -26,11 +26,11 @@ Extent = tuple[int, int]
 
 
 class Case(NamedTuple):
-    """What was done: the extents of the log that it touched, and whether it must be found."""
+    """A corruption: the extents of the log that it touched, and whether it must be found."""
 
     extents: list[Extent]
     covered: bool
-    said: str
+    description: str
 
 
 def log_path(root: Path, physical_offset: int) -> tuple[Path, int]:
@@ -115,7 +115,7 @@ FIELDS = [
 
 def flip_field(name: str) -> Callable[..., Case]:
     def plant(root: Path, kept: list[Any], rng: random.Random) -> Case:
-        # Records of the deleted topic have neither units nor a second witness.
+        # Records of the deleted topic have neither units nor another source.
         known = known_topics(root)
         fit = [
             item
@@ -135,8 +135,8 @@ def flip_field(name: str) -> Callable[..., Case]:
             byte, bit = rng.randrange(3, 5), rng.randrange(8)
         path, position = log_path(root, item.start)
         flip(path, position + at + byte, bit)
-        said = f"bit {bit} of byte {byte} of {name} of the record at {item.start}"
-        return Case([(item.start, item.end)], covered, said)
+        description = f"bit {bit} of byte {byte} of {name} of the record at {item.start}"
+        return Case([(item.start, item.end)], covered, description)
 
     plant.__name__ = f"flip-{name}"
     return plant
@@ -302,19 +302,19 @@ def unit_of(root: Path, item: Any) -> tuple[int, int, int] | None:
 
 @pytest.mark.parametrize("plant", PLANTS, ids=lambda plant: plant.__name__)
 @pytest.mark.parametrize("round_", [0, 1])
-def test_planted_damage_is_found_and_costs_only_what_it_touched(
+def test_planted_corruption_is_found_and_loses_only_the_records_it_touches(
     base_store, kept, fingerprint, rng: random.Random, tmp_path: Path, plant: Any, round_: int
 ) -> None:
     root = base_store(BASES[round_])
     good = kept(root)
     topics = known_topics(root)
     case = plant(root, good, rng)
-    print(case.said)
+    print(case.description)
     before = fingerprint(root)
 
     found = verify(StoreDirectory(root), VerifyOptions())
     if case.covered:
-        assert not found.summary.ok, case.said
+        assert not found.summary.ok, case.description
     if has_columns():
         plain = verify(StoreDirectory(root), VerifyOptions(columns=False))
         assert sorted(plain.findings, key=repr) == sorted(found.findings, key=repr)
@@ -325,19 +325,19 @@ def test_planted_damage_is_found_and_costs_only_what_it_touched(
     for item in good:
         if touched(item, case.extents):
             continue
-        assert item.start in after, (case.said, item[:5])
+        assert item.start in after, (case.description, item[:5])
         assert after[item.start].data == item.data
         unit = unit_of(tmp_path / "repaired", item)
         # Only messages of a topic that was deleted have no unit.
         if item.topic in topics:
             assert unit is not None
-            assert unit[:2] == (item.start, item.end - item.start), (case.said, item[:5])
+            assert unit[:2] == (item.start, item.end - item.start), (case.description, item[:5])
 
     rescued = recover([root])
     bodies = {row.data for row in rescued.records}
     for item in good:
         if not touched(item, case.extents):
-            assert item.data in bodies, (case.said, item[:5])
+            assert item.data in bodies, (case.description, item[:5])
 
     assert fingerprint(root) == before
 

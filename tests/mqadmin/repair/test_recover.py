@@ -1,4 +1,4 @@
-"""Recovery: what is still a record is found, wherever it stands; what is lost is counted."""
+"""Recovery: valid records are found at any position; lost ones are counted."""
 
 import random
 import shutil
@@ -51,7 +51,9 @@ def test_the_middle_of_a_file_is_enough(golden_store, kept, tmp_path: Path) -> N
     assert found.lost_bytes == (good[11].start - begin) + (end - good[60].start)
 
 
-def test_zeroed_pages_and_flips_cost_what_they_touch(base_store, kept, rng: random.Random) -> None:
+def test_zeroed_pages_and_flipped_bits_lose_only_the_records_they_touch(
+    base_store, kept, rng: random.Random
+) -> None:
     root = base_store("normal-stop-533")
     good = kept(root)
     path = log_files(root)[0]
@@ -69,11 +71,11 @@ def test_zeroed_pages_and_flips_cost_what_they_touch(base_store, kept, rng: rand
     for item in good:
         if not any(begin < item.end and item.start < end for begin, end in touched):
             assert item.data in bodies
-    # Nothing is made up: every record that came out stood there, or differs where it was touched.
+    # Nothing is invented: every recovered record was there, or differs where it was changed.
     assert all(decode_record(item.data) for item in found.records)
 
 
-def test_a_record_within_a_body_is_no_message(golden_store, kept, tmp_path: Path) -> None:
+def test_a_record_within_a_body_is_not_a_message(golden_store, kept, tmp_path: Path) -> None:
     """A message that carries another one, in a file whose carrier is damaged."""
     from broker.message.message import MessageExt
     from broker.message.record import encode_record
@@ -105,7 +107,7 @@ def test_damaged_bodies_come_only_when_asked_for(base_store, kept) -> None:
     assert len(rows.losses) == 1
 
 
-def test_queues_tell_which_messages_are_lost(base_store, kept) -> None:
+def test_lost_messages_are_identified_by_the_queues(base_store, kept) -> None:
     root = base_store("normal-stop-533")
     good = [item for item in kept(root) if item.topic == b"OrdersA" and item.start < LOG_FILE]
     path = log_files(root)[0]
@@ -175,7 +177,7 @@ def test_the_same_file_twice_is_one_store(golden_store, kept, tmp_path: Path) ->
     assert result.messages == len(kept(root))
 
 
-def test_nothing_there_is_an_error(tmp_path: Path) -> None:
+def test_an_empty_folder_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "noise").write_bytes(bytes(range(256)) * 100)
     with pytest.raises(StoreError, match="no message"):
         recover_store([tmp_path / "noise"], tmp_path / "new")
@@ -184,7 +186,7 @@ def test_nothing_there_is_an_error(tmp_path: Path) -> None:
         recover([tmp_path / "missing"])
 
 
-def test_what_was_taken_is_known_by_extents_not_by_message(golden_store, tmp_path: Path) -> None:
+def test_taken_messages_are_recorded_as_extents(golden_store, tmp_path: Path) -> None:
     """Two overlapping pieces of a log, and one of another: each message once."""
     first = sorted((golden_store("normal-stop-533") / "store" / "commitlog").iterdir())[0]
     other = sorted((golden_store("normal-stop-498") / "store" / "commitlog").iterdir())[0]

@@ -102,7 +102,7 @@ def lose_a_queue(root: Path) -> None:
 
 @pytest.mark.parametrize("case", CASES)
 @pytest.mark.parametrize("way", WAYS)
-def test_records_of_a_deleted_topic_are_no_damage(make: Make, case: str, way: bool) -> None:
+def test_records_of_a_deleted_topic_are_not_corruption(make: Make, case: str, way: bool) -> None:
     root = make(case)
     found = verify(StoreDirectory(root), VerifyOptions(columns=way))
     assert found.findings == []
@@ -172,7 +172,7 @@ def test_a_new_store_leaves_deleted_messages_out(make: Make, tmp_path: Path) -> 
     assert queued(tmp_path / "new") == queued(root)
 
 
-def test_units_lost_at_the_head_of_a_queue_are_no_deletion(make: Make, tmp_path: Path) -> None:
+def test_units_lost_at_the_head_of_a_queue_are_not_a_deletion(make: Make, tmp_path: Path) -> None:
     root = make("more")
     (root / "queueEnds.json").unlink()
     path = root / "consumequeue" / "other" / "0" / f"{0:020d}"

@@ -64,7 +64,7 @@ def test_a_crashed_store_only_loses_its_abort_file(base_store, tmp_path: Path) -
 
 
 @pytest.mark.parametrize("name", ["kill9-sync-498", "kill9-sync-533"])
-def test_what_a_crash_left_undispatched_is_dispatched(
+def test_records_left_undispatched_by_a_crash_are_dispatched(
     base_store, kept, tmp_path: Path, name: str
 ) -> None:
     """No start of a broker does it on a copy that is as after a clean stop."""
@@ -123,7 +123,7 @@ def test_a_lost_message_leaves_a_bridge_and_its_bytes(base_store, kept, tmp_path
     assert result.summary.kinds == {"bridge": 1}
     after = {item.start: item.data for item in kept(tmp_path / "out")}
     assert after == {item.start: item.data for item in before if item.start != lost.start}
-    # What was covered is kept, and the filler is a record that every scanner walks over.
+    # The covered bytes are kept, and the filler is a record that every scanner skips.
     (saved,) = (tmp_path / "out" / "damaged").iterdir()
     assert saved.name == f"{lost.start}-{lost.end - lost.start}.bin"
     assert saved.read_bytes()[8:] == lost.data[8:]
@@ -176,7 +176,9 @@ def test_a_short_file_gets_its_length_back(base_store, tmp_path: Path) -> None:
     assert log_file(tmp_path / "out", 3 * LOG_FILE).stat().st_size == LOG_FILE
 
 
-def test_names_tell_the_length_where_every_file_is_cut(base_store, kept, tmp_path: Path) -> None:
+def test_the_file_length_follows_from_the_names_if_every_file_is_short(
+    base_store, kept, tmp_path: Path
+) -> None:
     root = base_store("pair-533", "slave")
     (root.parent / "broker-2.conf").unlink(missing_ok=True)
     (root.parent / "broker.conf").unlink(missing_ok=True)
@@ -238,7 +240,7 @@ def test_configuration_comes_from_its_backup_and_topics_from_the_log(
     assert topics["PaymentsA"]["perm"] == 6
 
 
-def test_offsets_behind_the_end_are_clamped(base_store, tmp_path: Path) -> None:
+def test_offsets_past_the_end_are_clamped(base_store, tmp_path: Path) -> None:
     root = base_store("normal-stop-533")
     path = root / "config" / "consumerOffset.json"
     text = path.read_text()
@@ -272,9 +274,7 @@ def test_offsets_follow_a_queue_whose_last_message_is_lost(
     assert after["GoneA@CG_gone"] == before["GoneA@CG_gone"] == {0: 7}
 
 
-def test_a_damaged_field_is_set_where_another_file_tells_it(
-    base_store, kept, tmp_path: Path
-) -> None:
+def test_a_corrupt_field_is_restored_from_another_file(base_store, kept, tmp_path: Path) -> None:
     root = base_store("normal-stop-533")
     before = kept(root)
     some = [item for item in before if item.topic == b"OrdersA" and item.start < LOG_FILE]
@@ -307,7 +307,7 @@ def test_a_time_that_is_damaged_for_good_leaves_a_sound_index(
         INDEX_HEAD.unpack_from(path.read_bytes()) for path in (tmp_path / "out" / "index").iterdir()
     ]
     assert any(begin > end for begin, end, *_ in heads)
-    # Without the record that tells it the same header is no longer believed.
+    # Without the record that proves it the same header is no longer trusted.
     first = min((tmp_path / "out" / "index").iterdir())
     data = first.read_bytes()
     poke(first, 8, (struct.unpack_from(">q", data, 0)[0] - 5).to_bytes(8, "big"))
@@ -319,7 +319,7 @@ def test_a_time_that_is_damaged_for_good_leaves_a_sound_index(
 def test_a_record_without_the_end_of_its_properties_is_not_whole(
     base_store, kept, tmp_path: Path, where: str
 ) -> None:
-    """No checksum says so: its body is what was stored."""
+    """Without a checksum the body counts as stored."""
     root = base_store("normal-stop-533")
     good = kept(root)
     at = len(good) - 1 if where == "end" else len(good) // 2
@@ -327,7 +327,7 @@ def test_a_record_without_the_end_of_its_properties_is_not_whole(
     start = item.start // LOG_FILE * LOG_FILE
     gone = [item]
     poke(log_file(root, start), item.end - start - 20, bytes(20))
-    if where == "middle":  # with a lost page behind it
+    if where == "middle":  # with a lost page after it
         following = good[at + 1 : at + 4]
         assert following[-1].end < start + LOG_FILE
         poke(log_file(root, start), item.end - start, bytes(following[-1].end - item.end))
@@ -348,7 +348,7 @@ def test_a_record_without_the_end_of_its_properties_is_not_whole(
     ]
 
 
-def test_a_damaged_queue_offset_is_told_by_its_neighbours_without_a_queue(
+def test_a_corrupt_queue_offset_is_detected_by_its_neighbours_without_a_queue(
     base_store, kept, tmp_path: Path
 ) -> None:
     root = base_store("normal-stop-533")
@@ -470,8 +470,10 @@ def test_of_two_repairs_at_once_one_gets_the_directory(base_store, tmp_path: Pat
     assert not [path for path in (tmp_path / "out").iterdir() if path.name.startswith(".")]
 
 
-def test_what_a_killed_repair_left_is_begun_anew(base_store, fingerprint, tmp_path: Path) -> None:
-    """The source stays as it was; nobody holds the claim on the output any more."""
+def test_the_output_of_a_killed_repair_is_restarted(
+    base_store, fingerprint, tmp_path: Path
+) -> None:
+    """The source is unchanged, and the claim on the output is released."""
     root = base_store("normal-stop-533")
     shutil.rmtree(root / "consumequeue")
     before = fingerprint(root)
@@ -496,7 +498,7 @@ def test_what_a_killed_repair_left_is_begun_anew(base_store, fingerprint, tmp_pa
     assert fingerprint(root) == before
 
 
-def test_a_full_disk_leaves_nothing_behind_and_the_source_as_it_was(
+def test_a_full_disk_leaves_no_output_and_an_unchanged_source(
     base_store, fingerprint, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     root = base_store("normal-stop-533")
@@ -516,7 +518,7 @@ def test_a_full_disk_leaves_nothing_behind_and_the_source_as_it_was(
     assert repair(plan_of(root), tmp_path / "out").ok
 
 
-def test_what_is_no_store_cannot_be_planned(base_store, tmp_path: Path) -> None:
+def test_a_folder_without_a_store_cannot_be_planned(base_store, tmp_path: Path) -> None:
     root = base_store("normal-stop-533")
     with pytest.raises(StoreError, match="not a store directory"):
         make_plan(StoreDirectory(log_file(root)))
@@ -526,7 +528,7 @@ def test_what_is_no_store_cannot_be_planned(base_store, tmp_path: Path) -> None:
         make_plan(StoreDirectory(tmp_path / "empty"))
 
 
-def test_our_engine_opens_what_was_repaired(base_store, kept, tmp_path: Path) -> None:
+def test_our_engine_opens_the_repaired_store(base_store, kept, tmp_path: Path) -> None:
     from broker.store.config import MessageStoreConfig
     from broker.store.message_store import MessageStore
     from broker.store.results import MessageExtBrokerInner

@@ -124,11 +124,11 @@ def _decode_slowly(header: type[H], ext: Mapping[str, str]) -> H:
 def _say(header: type[msgspec.Struct], reason: str, values: dict[str, Any]) -> str:
     """Rewrite ``Expected `int`, got `str` - at `$.queueId``` with the field name and its value."""
     attributes = {wire: name for name, wire in wire_names(header).items()}
-    what, _, where = reason.partition(" - at `$.")
+    cause, _, where = reason.partition(" - at `$.")
     wire = where.rstrip("`")
     if wire in values:
         value = str(values[wire])[:60]
-        return f"field {wire} ({attributes[wire]}) is {value!r}: {what[0].lower()}{what[1:]}"
+        return f"field {wire} ({attributes[wire]}) is {value!r}: {cause[0].lower()}{cause[1:]}"
     missing = re.search(r"missing required field `(\w+)`", reason)
     if missing:
         return f"field {missing[1]} ({attributes[missing[1]]}) is missing"

@@ -36,10 +36,13 @@ def _progress(
     end = max(0, store.get_max_offset(topic, queue_id))
     consumed = max(0, offsets.query(group, topic, queue_id))
     last_ms = store.store_timestamp_at(topic, queue_id, consumed - 1) if consumed > 0 else 0
+    # A pop commits at once: its messages in flight are before the committed offset. Java reports
+    # them in a metric only; tools show pullOffset - consumerOffset.
+    popped = context.pop.in_flight.get(topic, group, queue_id) if context.pop is not None else 0
     return bodies.OffsetWrapper(
         broker_offset=end,
         consumer_offset=consumed,
-        pull_offset=max(consumed, offsets.pulled(group, topic, queue_id)),
+        pull_offset=max(consumed + popped, offsets.pulled(group, topic, queue_id)),
         last_timestamp=max(0, last_ms),
     )
 

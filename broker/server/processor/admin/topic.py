@@ -206,6 +206,9 @@ async def _delete_queues(
         context.offsets.remove_topic(name)
         context.stats.forget(name)
     context.store.delete_topics(topics)
+    if context.timers is not None:
+        for name in topics:
+            context.timers.timers.metrics.remove(name)
     return response(request)
 
 

@@ -54,10 +54,12 @@ from broker.server.processor.send.send_target import (
     TOPIC,
     Target,
     check_topic,
+    is_special,
 )
 from broker.server.processor.send.unique_ids import UniqueKeys
 from broker.server.schedule import delay_level
 from broker.server.slices import collect_in_slices
+from broker.server.timer.delay import delay_message
 from broker.server.timer.recall_handles import recall_handle
 from broker.server.transaction.half import is_prepared, prepare
 from broker.store.results import (
@@ -66,7 +68,6 @@ from broker.store.results import (
     PutMessageResult,
     PutMessageStatus,
 )
-from broker.store.timer.timer_message import REQUEST_PROPERTIES, is_timer_request
 from broker.store.writer import PutRefusedError
 
 if TYPE_CHECKING:
@@ -183,7 +184,7 @@ class SendMessageProcessor:
         # Of equal property names the last one wins. A UNIQ_KEY that is missing, empty or only part
         # of another name takes the slow path.
         at = raw.rfind(UNIQ_KEY)
-        if at < 0 or (at and raw[at - 1] != 2) or target.slow or _is_special(raw):
+        if at < 0 or (at and raw[at - 1] != 2) or target.slow or is_special(raw):
             return self._send_slowly(connection, request, inner, target)
         end = raw.find(b"\x02", at)
         start = at + UNIQ_KEY_SIZE
@@ -391,9 +392,11 @@ class SendMessageProcessor:
                 return self._mark(illegal(request, reason))
             prepare(inner, properties)  # its delay counts from the commit
         else:
-            refusal = self._delay(request, inner, properties)
-            if refusal is not None:
-                return self._mark(refusal)
+            context = self._context
+            timers = context.timers.timers if context.timers is not None else None
+            refused = delay_message(context.delays, timers, inner, properties)
+            if refused is not None:
+                return self._mark(self._failed(request, refused))
         handle = recall_handle(self._context, inner.topic, properties)
         if inner.topic != target.config.topic_name:
             target = self._counting(inner.topic, target)
@@ -466,27 +469,6 @@ class SendMessageProcessor:
                 remark = f"the broker[{context.address}] sending transaction message is forbidden"
                 return response(request, ResponseCode.NO_PERMISSION, remark)
         return None
-
-    def _delay(
-        self, request: RemotingCommand, inner: MessageExtBrokerInner, properties: dict[str, str]
-    ) -> RemotingCommand | None:
-        """Redirect a delayed message to the schedule or timer topic; return a refusal or None.
-
-        **Source:** RocketMQ HookUtils#handleScheduleMessage.
-        """
-        context = self._context
-        level = delay_level(properties, self._max_level())
-        if level > 0 and context.delays is not None:
-            for name in REQUEST_PROPERTIES:
-                properties.pop(name, None)
-            reason = context.delays.suspend(inner, properties, level)
-            return None if reason is None else illegal(request, reason)
-        if context.timers is not None:
-            refused = context.timers.timers.intercept(inner, properties)
-            return None if refused is None else self._failed(request, refused)
-        if not is_timer_request(inner.topic, properties):
-            return None
-        return response(request, ResponseCode.SYSTEM_ERROR, "timerWheelEnable is false")
 
     def _retry_or_dlq(
         self, request: RemotingCommand, inner: MessageExtBrokerInner, properties: dict[str, str]
@@ -566,24 +548,6 @@ class SendMessageProcessor:
 def _random_queue(target: Target) -> int:
     """Return the queue for a negative queue id: as in Java, a random one."""
     return random.randrange(max(1, target.config.write_queue_nums))
-
-
-def _is_special(raw: bytes) -> bool:
-    """Return whether a property string contains a name that needs the slow path.
-
-    The searches are written out because a loop over the names costs more than all the searches. A
-    value that looks like a name only costs time.
-    """
-    return (
-        b"DELAY\x01" in raw
-        or b"TRAN_MSG\x01" in raw
-        or b"TIMER_D" in raw
-        or b"POP_CK\x01" in raw
-        or b"INNER_NUM\x01" in raw
-        or b"MSG_REGION\x01" in raw
-        or b"TRACE_ON\x01" in raw
-        or b"CLUSTER\x01" in raw
-    )
 
 
 def _waits(properties: Mapping[str, str]) -> bool:

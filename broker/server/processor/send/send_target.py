@@ -116,3 +116,21 @@ def _create_topic(
     return topics.create_for_send(
         topic, ext.get(DEFAULT_TOPIC, names.TBW102), int(ext.get(DEFAULT_QUEUES) or 0), flag
     )
+
+
+def is_special(raw: bytes) -> bool:
+    """Return whether a property string contains a name that needs the slow path.
+
+    The searches are written out because a loop over the names costs more than all the searches. A
+    value that looks like a name only costs time.
+    """
+    return (
+        b"DELAY\x01" in raw
+        or b"TRAN_MSG\x01" in raw
+        or b"TIMER_D" in raw
+        or b"POP_CK\x01" in raw
+        or b"INNER_NUM\x01" in raw
+        or b"MSG_REGION\x01" in raw
+        or b"TRACE_ON\x01" in raw
+        or b"CLUSTER\x01" in raw
+    )

@@ -108,7 +108,7 @@ def test_a_suggested_slave_is_asked_next() -> None:
         async with member.consumer:
             service = member.consumer._parts
             assert service is not None
-            await member.consumer._announce()
+            await member.consumer.announce()
             await service.pulls.pull(QUEUE, 0)
             assert service.pulls._suggested[QUEUE] == 1
 
@@ -128,5 +128,28 @@ def test_the_offset_follows_filtered_messages_while_nothing_is_cached() -> None:
             await settle(cluster, lambda: member.consumer.offsets.table.get(QUEUE) == 50, 5)
         assert broker.offsets["g", QUEUE] == 50
         assert member.got == []
+
+    run_virtual(main(), cluster.clock)
+
+
+def test_a_broker_that_forgot_the_group_gets_a_heartbeat_at_once() -> None:
+    """A broker that was restarted answers 24 until it gets a heartbeat, which is due in 30 s."""
+    cluster = cluster_of()
+    broker = cluster.brokers["broker-a"]
+
+    def forgotten(command: RemotingCommand) -> RemotingCommand:
+        return response(command, ResponseCode.SUBSCRIPTION_NOT_EXIST, "no group")
+
+    async def main() -> None:
+        member = Member(cluster, "m")
+        async with member.consumer:
+            await settle(cluster, lambda: len(member.owned()) == 1)
+            await asyncio.sleep(5)
+            before = broker.codes().count(RequestCode.HEART_BEAT)
+            broker.scripts[PULL] = forgotten
+            broker.store(QUEUE, b"x")
+            await settle(cluster, lambda: broker.codes().count(RequestCode.HEART_BEAT) > before, 15)
+            del broker.scripts[PULL]
+            await settle(cluster, lambda: len(member.got) == 1, 3)
 
     run_virtual(main(), cluster.clock)

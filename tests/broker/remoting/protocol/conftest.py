@@ -1,4 +1,4 @@
-"""Golden frames of real peers and the cuts every decoder must stand."""
+"""Golden frames of real peers and the cuts that every decoder must handle."""
 
 import gzip
 import json

@@ -121,7 +121,7 @@ def test_other_protocols_are_named_after_four_bytes(start, kind):
         decoder.feed(start[3:4])
 
 
-def test_behind_a_good_frame_http_is_just_broken():
+def test_http_after_a_valid_frame_is_a_broken_frame():
     decoder = FrameDecoder()
     assert len(decoder.feed(KNOWN + b"GET / HTTP/1.1")) == 1
     assert decoder.failure is not None

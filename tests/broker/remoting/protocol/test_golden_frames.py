@@ -44,7 +44,7 @@ def test_the_recordings_are_the_ones_the_manifest_names():
         assert hashlib.sha256((FRAMES / name).read_bytes()).hexdigest() == digest, name
 
 
-def test_every_frame_decodes_to_what_was_recorded(golden_frames):
+def test_every_frame_decodes_to_the_recorded_values(golden_frames):
     assert len(golden_frames) == 5950
     for frame in golden_frames:
         command, recorded = decode_one(frame), frame.recorded

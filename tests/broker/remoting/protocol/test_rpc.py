@@ -51,7 +51,7 @@ def test_every_reference_leads_to_a_class(code):
     assert set(rpc.served_by) <= set(ROLES.values())
 
 
-def test_codes_nobody_serves_have_no_role():
+def test_codes_without_a_server_have_no_role():
     assert [code for code, rpc in RPC.items() if not rpc.served_by] == [
         13,
         47,
@@ -71,7 +71,7 @@ def test_codes_nobody_serves_have_no_role():
     ]
 
 
-def test_the_fast_port_serves_everything_of_a_broker_but_what_is_held():
+def test_the_fast_port_serves_every_code_but_suspended_ones():
     held = {code for code, rpc in RPC.items() if "broker" in rpc.served_by and not rpc.fast_port}
     assert held == {11, 361, 200050, 200052, 200054, 200055}
     assert not RPC[105].fast_port
@@ -90,14 +90,14 @@ BETWEEN_BROKERS = {
 }
 
 
-def test_what_changes_a_server_is_for_administrators():
+def test_requests_that_change_a_server_need_an_administrator():
     changes = ("DELETE_", "CLEAN_", "AUTH_", "UPDATE_AND_", "WIPE_", "ADD_", "PUT_", "REMOVE_")
     for rpc in RPC.values():
         if rpc.name.startswith(changes) or (rpc.name.endswith("_CONFIG") and "UPDATE" in rpc.name):
             assert rpc.access == Access.ADMINISTRATOR, rpc.name
 
 
-def test_what_reads_is_for_clients_unless_it_shows_secrets_or_is_between_brokers():
+def test_reading_requests_need_a_client_unless_they_show_secrets_or_are_between_brokers():
     for rpc in RPC.values():
         if not rpc.name.startswith(("GET_", "QUERY_", "VIEW_")) or not rpc.served_by:
             continue
@@ -110,17 +110,17 @@ def test_what_reads_is_for_clients_unless_it_shows_secrets_or_is_between_brokers
 
 
 @pytest.mark.parametrize("code", [103, 104, 217, 322, 904, 905, 906, 908, 1001, 1003, 1008])
-def test_what_brokers_ask_of_each_other_and_of_name_servers_is_for_members(code):
+def test_requests_between_brokers_and_name_servers_need_a_member(code):
     assert RPC[code].access == Access.MEMBER
 
 
 @pytest.mark.parametrize("code", [222, 223, 307, 309, 314, 318, 25, 205, 100, 102])
-def test_what_acts_on_others_is_for_administrators(code):
+def test_requests_that_affect_others_need_an_administrator(code):
     assert RPC[code].access == Access.ADMINISTRATOR
 
 
 @pytest.mark.parametrize("code", [10, 310, 320, 36, 37, 11, 14, 15, 34, 35, 38, 41, 42, 105])
-def test_what_producers_and_consumers_do_is_for_every_client(code):
+def test_requests_of_producers_and_consumers_need_a_client(code):
     assert RPC[code].access <= Access.CLIENT
 
 
@@ -129,6 +129,6 @@ def test_the_codes_a_client_serves():
     assert served == {39, 40, 220, 221, 307, 309, 326}
 
 
-def test_nothing_is_resolved_behind_an_empty_reference():
+def test_an_empty_reference_is_not_resolved():
     assert resolve("") is None
     assert resolve("records") is None

@@ -75,7 +75,7 @@ def test_encode_and_decode_are_inverse(form):
         b'/* from a shell script */{"code":105,"opaque":7,"extFields":{"topic":"T1"}}',
     ],
 )
-def test_what_java_reads_leniently_is_read(header):
+def test_input_that_java_tolerates_is_read(header):
     command = decode_json_header(header)
     assert (command.code, command.opaque, command.ext_fields) == (105, 7, {"topic": "T1"})
 
@@ -118,7 +118,7 @@ def test_a_peer_cannot_put_a_body_into_the_header():
     assert command.extra == {"body": "x"}
 
 
-def test_text_that_is_no_utf8_is_replaced_as_java_does():
+def test_invalid_utf8_is_replaced_as_in_java():
     assert decode_json_header(b'{"code":1,"remark":"a\xffb"}').remark == "a\ufffdb"
     assert decode_json_header(b'{"code":1,"remark":"a\\ud800b"}').remark == "a?b"
 
@@ -144,7 +144,7 @@ def test_text_that_is_no_utf8_is_replaced_as_java_does():
         b'{"zone":' + b"[" * 200 + b"]" * 200 + b"}",
     ],
 )
-def test_json_headers_nobody_can_read_are_refused(header):
+def test_unreadable_json_headers_are_refused(header):
     with pytest.raises(RemoteProtocolError):
         decode_json_header(header)
 
@@ -158,7 +158,7 @@ def test_a_reference_in_a_header_is_text():
     assert command.extra == {"zone": {"$ref": "$"}}
 
 
-def test_a_header_of_references_to_references_costs_what_its_length_costs(monkeypatch):
+def test_a_header_of_nested_references_costs_time_in_proportion_to_its_length(monkeypatch):
     def fail(*_):
         raise AssertionError("references of a header are resolved")
 

@@ -49,7 +49,7 @@ def test_an_unreadable_answer_names_its_sender(scripted, caller) -> None:
         _ = caller.call("n:1", 206).value
 
 
-def test_what_an_answer_does_not_have_is_our_fault(scripted, caller) -> None:
+def test_a_field_missing_from_a_response_is_a_protocol_error(scripted, caller) -> None:
     scripted.scripts[206] = lambda a, c: response(c)
     with pytest.raises(ClientError, match="no response header"):
         _ = caller.call("n:1", 206).header

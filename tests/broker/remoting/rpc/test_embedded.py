@@ -24,7 +24,7 @@ def caller(embedded):
     made.close()
 
 
-def test_what_is_sent_is_pulled_in_order(caller) -> None:
+def test_sent_messages_are_pulled_in_order(caller) -> None:
     producer = Producer(caller, create=True)
     sent = [
         producer.send(Message("t", b"%d" % number, tags="AB"[number % 2])) for number in range(40)

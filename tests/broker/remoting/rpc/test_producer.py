@@ -39,7 +39,7 @@ def headers(scripted):
     return [decode_send_header(command) for _, command in scripted.calls if command.code == 310]
 
 
-def test_what_travels(sending, producer) -> None:
+def test_transferred_fields(sending, producer) -> None:
     result = producer.send(Message("t", b"hi", tags="T", keys=["a", "b"], flag=9))
     (header,) = headers(sending)
     properties = decode_properties(header.properties)
@@ -126,7 +126,7 @@ def test_an_explicit_queue_is_tried_once(sending, producer) -> None:
     ("code", "status"),
     [(10, "FLUSH_DISK_TIMEOUT"), (11, "SLAVE_NOT_AVAILABLE"), (12, "FLUSH_SLAVE_TIMEOUT")],
 )
-def test_stored_but_less_safe_is_no_error(sending, producer, code, status) -> None:
+def test_stored_with_less_safety_is_not_an_error(sending, producer, code, status) -> None:
     def stored(address, command):
         answer = ok(address, command)
         answer.code = code
@@ -179,7 +179,7 @@ def test_an_unknown_topic_is_created_when_asked(sending, caller) -> None:
         producer.send(Message("newer", b"x"))
 
 
-def test_a_topic_nobody_may_write(sending, producer) -> None:
+def test_a_topic_without_write_permission_is_refused(sending, producer) -> None:
     sending.route("ro", "a", perm=4)
     with pytest.raises(ClientError, match="no queue that can be written"):
         producer.send(Message("ro", b"x"))

@@ -47,7 +47,7 @@ def pulls(scripted):
     return [command.ext_fields for _, command in scripted.calls if command.code == 11]
 
 
-def test_what_travels(scripted, consumer) -> None:
+def test_transferred_fields(scripted, consumer) -> None:
     scripted.scripts[11] = lambda a, c: answer(c, 19, following=7)
     consumer.pull(QUEUE, 7, tags="A || B", suspend_ms=100)
     (ext,) = pulls(scripted)
@@ -137,7 +137,7 @@ class TestScan:
         assert list(consumer.scan(QUEUE, 5, 5)) == []
         assert not pulls(scripted)
 
-    def test_a_broker_that_stands_still_ends_it(self, scripted, consumer):
+    def test_a_stopped_broker_ends_the_wait(self, scripted, consumer):
         scripted.scripts[11] = lambda a, c: answer(c, 20, following=0)
         assert list(consumer.scan(QUEUE, 0)) == []
 

@@ -89,17 +89,23 @@ def test_another_refusal_is_raised(scripted, caller) -> None:
         RouteCache(caller).find("t")
 
 
-def test_the_cache_is_bounded(scripted, caller) -> None:
+def test_the_cache_is_bounded_and_drops_the_oldest_route(scripted, caller) -> None:
     cache = RouteCache(caller)
-    data = TopicRouteData()
-    scripted.scripts[105] = lambda a, c: response(c, body=data.to_bytes())
-    for number in range(ROUTE_LIMIT + 2):
-        cache._routes[str(number)] = (0.0, Route(str(number), data))
-        if number >= ROUTE_LIMIT - 1:
-            break
-    cache.find("new")
-    assert len(cache._routes) == ROUTE_LIMIT
-    assert "0" not in cache._routes
+    asked: list[str] = []
+
+    def answer(address, command):
+        asked.append(command.ext_fields["topic"])
+        return response(command, body=TopicRouteData().to_bytes())
+
+    scripted.scripts[105] = answer
+    for number in range(ROUTE_LIMIT + 1):
+        cache.find(str(number))
+    asked.clear()
+    cache.find("1")
+    cache.find(str(ROUTE_LIMIT))
+    assert asked == []
+    cache.find("0")
+    assert asked == ["0"]
 
 
 def test_routes_survive_replacing_parts() -> None:

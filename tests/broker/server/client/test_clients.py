@@ -19,7 +19,7 @@ PUSH = ConsumerProfile()
 
 @pytest.fixture
 def channel(fake_connection):
-    """``channel("c1", now_ms=0)``: a client on a connection of its own."""
+    """``channel("c1", now_ms=0)``: a client with its own connection."""
 
     def make(client_id: str, now_ms: int = 0, connection=None, version: int = 479):
         peer = connection or fake_connection()
@@ -77,7 +77,7 @@ class TestConsumers:
         assert consumers.register("G", first, PUSH, newer)
         assert consumers.subscription("G", "T").sub_string == "B"
 
-    def test_newer_version_of_the_same_subscription_is_no_change(self, channel) -> None:
+    def test_a_newer_version_of_an_equal_subscription_is_not_a_change(self, channel) -> None:
         consumers = ConsumerManager()
         first = channel("c1")
         consumers.register("G", first, PUSH, subscribe("T", version=1))

@@ -22,7 +22,7 @@ def join(fake_connection):
     return make
 
 
-def test_every_member_is_told(desk, join) -> None:
+def test_every_member_is_notified(desk, join) -> None:
     peers = [join(desk, f"c{number}") for number in range(3)]
     assert notify_members(desk.context, "G") == 3
     assert [len(peer.sent) for peer in peers] == [1, 1, 1]
@@ -33,7 +33,7 @@ def test_closed_members_are_not_counted(desk, join) -> None:
     assert notify_members(desk.context, "G") == 0
 
 
-def test_nobody_is_no_error(desk) -> None:
+def test_an_offline_group_is_not_an_error(desk) -> None:
     assert notify_members(desk.context, "G") == 0
 
 

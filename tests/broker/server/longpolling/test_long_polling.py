@@ -137,7 +137,7 @@ def test_dead_heap_entries_do_not_pile_up(pull) -> None:
 
 
 def test_random_life_agrees_with_a_list(pull, fake_connection, rng: random.Random) -> None:
-    """Model: a plain list of what is suspended."""
+    """Model: a plain list of the suspended pulls."""
     holds = PullRequestHold(limit=40)
     model: list[SuspendedPull] = []
     peers = [fake_connection() for _ in range(5)]

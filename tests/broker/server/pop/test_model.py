@@ -5,6 +5,7 @@ delivered early, never be lost, and come at most three seconds late; a restart a
 bring back buffered deliveries early, as in Java, and nothing else.
 """
 
+import os
 import random
 from typing import Any
 
@@ -12,6 +13,7 @@ import pytest
 
 from broker.server.pop.revive.revive_service import PopReviveService
 
+RUNS = int(os.environ.get("TORTURE_RUNS", "1"))
 LATE_MS = 3_000
 STEP_MS = 100
 
@@ -71,8 +73,9 @@ def restart(desk) -> None:
 
 @pytest.mark.parametrize("merge", ["false", "true"])
 @pytest.mark.parametrize("version_2", ["false", "true"])
+@pytest.mark.parametrize("run", range(RUNS))
 def test_messages_come_in_time_and_are_never_lost(
-    make_desk, pop_client, rng: random.Random, merge, version_2
+    make_desk, pop_client, rng: random.Random, merge, version_2, run
 ) -> None:
     desk = make_desk(enablePopBufferMerge=merge, enableRetryTopicV2=version_2)
     desk.topic("Orders", 3)

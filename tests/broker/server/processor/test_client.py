@@ -58,7 +58,7 @@ def test_second_heartbeat_announces_nothing(desk) -> None:
     assert len(desk.announced) == 1
 
 
-def test_heartbeat_registers_what_it_says(desk) -> None:
+def test_a_heartbeat_registers_its_groups(desk) -> None:
     heartbeat(desk, producers=["P1", "P2"])
     online = desk.context.consumers.get("G1")
     assert online.client_ids() == ["c1"]
@@ -68,7 +68,7 @@ def test_heartbeat_registers_what_it_says(desk) -> None:
     assert (channel.client_id, channel.language, channel.version) == ("c1", "JAVA", 479)
 
 
-def test_answer_tells_about_heartbeat_version_2(desk) -> None:
+def test_the_response_announces_heartbeat_version_2(desk) -> None:
     ext = heartbeat(desk).ext_fields
     assert ext == {"IS_SUPPORT_HEART_BEAT_V2": "true", "IS_SUB_CHANGE": "true"}
     assert heartbeat(desk, heartbeat_fingerprint=5).ext_fields["IS_SUB_CHANGE"] == "false"
@@ -145,7 +145,7 @@ def test_group_that_may_not_be_made_is_skipped(make_desk) -> None:
     assert "%RETRY%G1" not in desk.context.topics
 
 
-def test_members_are_told_when_the_group_changes(desk, fake_connection) -> None:
+def test_members_are_notified_when_the_group_changes(desk, fake_connection) -> None:
     other = fake_connection("127.0.0.1:50002")
     heartbeat(desk)
     desk.connection.sent.clear()
@@ -160,13 +160,13 @@ def test_members_are_told_when_the_group_changes(desk, fake_connection) -> None:
     assert members(desk) == ["c1", "c2"]
 
 
-def test_broadcasting_groups_are_not_told(desk, fake_connection) -> None:
+def test_broadcasting_groups_are_not_notified(desk, fake_connection) -> None:
     heartbeat(desk, model="BROADCASTING")
     heartbeat(desk, client_id="c2", connection=fake_connection(), model="BROADCASTING")
     assert desk.connection.sent == []
 
 
-def test_unregister_removes_and_tells_the_others(desk, fake_connection) -> None:
+def test_unregistering_removes_and_notifies_the_others(desk, fake_connection) -> None:
     other = fake_connection()
     heartbeat(desk, producers=["P1"])
     heartbeat(desk, client_id="c2", connection=other)
@@ -179,7 +179,7 @@ def test_unregister_removes_and_tells_the_others(desk, fake_connection) -> None:
     assert desk.ask(RequestCode.UNREGISTER_CLIENT, ext).code == 0
 
 
-def test_member_list_of_nobody(desk) -> None:
+def test_the_member_list_of_an_unknown_group_is_an_error(desk) -> None:
     answer = desk.ask(RequestCode.GET_CONSUMER_LIST_BY_GROUP, {"consumerGroup": "G1"})
     assert answer.code == ResponseCode.SYSTEM_ERROR
 

@@ -94,6 +94,6 @@ def test_message_that_is_gone(online) -> None:
     assert answer.code == ResponseCode.SYSTEM_ERROR
 
 
-def test_id_that_is_no_offset_id(online) -> None:
+def test_an_id_that_is_not_an_offset_id_is_refused(online) -> None:
     with pytest.raises(RemoteProtocolError):
         consume(online, "nonsense")

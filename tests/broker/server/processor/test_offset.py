@@ -99,7 +99,7 @@ def test_new_group_that_does_not_want_zero(stored) -> None:
 
 
 def test_new_group_on_an_old_queue_has_no_offset(make_desk) -> None:
-    """The first message lies farther behind the end than memory reaches."""
+    """The first message is farther from the end than memory reaches."""
     desk = make_desk(accessMessageInMemoryMaxRatio="0")
     desk.topic("Orders")
     desk.send()

@@ -151,7 +151,7 @@ class TestChecks:
 
 
 class TestSubscription:
-    """Without its own subscription a pull uses what heartbeats said."""
+    """Without its own subscription a pull uses the subscription of the heartbeats."""
 
     def code(self, desk, **fields) -> int:
         fields = {"sysFlag": 0, "subVersion": 1, **fields}
@@ -299,7 +299,7 @@ class TestLongPolling:
         assert [m.body for m in records(answer)] == [b"second"]
         assert len(suspended.context.holds) == 0
 
-    def test_only_what_is_executed_again_is_kept_of_a_request(self, desk, records) -> None:
+    def test_only_the_replayed_parts_of_a_request_are_kept(self, desk, records) -> None:
         desk.topic("Orders")
         desk.send(properties={"TAGS": "A"})
         ext = {
@@ -423,7 +423,7 @@ class TestLongPolling:
         assert "KeyError" in failed.remark
         assert answered.code == ResponseCode.PULL_NOT_FOUND
 
-    def test_topic_deleted_meanwhile_is_told(self, suspended) -> None:
+    def test_a_topic_deleted_meanwhile_is_reported(self, suspended) -> None:
         suspended.context.topics.delete("Orders")
         suspended.pulls.resume(suspended.context.holds.take_all())
         (answer,) = suspended.connection.commands

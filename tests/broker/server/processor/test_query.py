@@ -40,7 +40,7 @@ def test_unique_key_finds_its_message(stored, records) -> None:
     assert [m.body for m in records(query(stored, "2" * 32, unique=True))] == [b"2"]
 
 
-def test_answer_says_how_far_the_index_reaches(stored) -> None:
+def test_the_response_contains_the_end_of_the_index(stored) -> None:
     ext = query(stored, "k1").ext_fields
     assert ext["indexLastUpdateTimestamp"] == str(stored.clock.now_ms())
     assert int(ext["indexLastUpdatePhyoffset"]) == stored.messages("Orders")[-1].physical_offset
@@ -105,7 +105,7 @@ def test_view_gives_the_record_at_an_offset(stored, records) -> None:
 
 
 @pytest.mark.parametrize("offset", [1, 10**9, -1])
-def test_view_of_what_is_no_record(stored, offset) -> None:
+def test_a_view_of_another_object_is_an_error(stored, offset) -> None:
     answer = stored.ask(RequestCode.VIEW_MESSAGE_BY_ID, {"offset": offset})
     assert answer.code == ResponseCode.SYSTEM_ERROR
     assert str(offset) in answer.remark

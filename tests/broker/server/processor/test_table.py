@@ -27,7 +27,7 @@ def test_no_code_has_two_homes() -> None:
 @pytest.mark.parametrize(
     "codes", [NEEDED_BY_JAVA_MQADMIN, NEEDED_BY_JAVA_CLIENTS, NEEDED_BY_JAVA_SLAVES]
 )
-def test_what_peers_need_is_answered(desk, codes) -> None:
+def test_requests_of_peers_are_answered(desk, codes) -> None:
     assert set(codes) <= set(desk.handlers)
 
 

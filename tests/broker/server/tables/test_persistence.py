@@ -57,7 +57,7 @@ def test_offsets_are_written_when_they_changed(desk) -> None:
 
 
 def test_writing_works_on_a_copy(desk) -> None:
-    """The job may run in another thread while commits go on."""
+    """The job may run in another thread while offsets are committed."""
     desk.context.offsets.commit("G1", "Orders", 0, 1)
     job = desk.context.files.snapshot_progress(desk.context)
     desk.context.offsets.commit("G1", "Orders", 0, 2)
@@ -132,7 +132,7 @@ def test_backup_is_read_when_the_file_is_damaged(desk) -> None:
     assert "Orders" not in read.topics
 
 
-def test_the_backup_that_is_used_is_told_and_stays(desk, caplog) -> None:
+def test_a_used_backup_is_reported_and_kept(desk, caplog) -> None:
     context = desk.context
     context.files.attach(context)
     context.topics.put(TopicConfig("Before"))
@@ -150,7 +150,7 @@ def test_the_backup_that_is_used_is_told_and_stays(desk, caplog) -> None:
         assert "TBW102" in fresh(desk).topics
 
 
-def test_what_cannot_be_read_is_an_error_that_names_the_file(desk) -> None:
+def test_an_unreadable_file_is_an_error_that_names_it(desk) -> None:
     (folder(desk) / "consumerOffset.json").mkdir(parents=True)
     with pytest.raises(StoreError, match=r"consumerOffset\.json"):
         fresh(desk).files.check()
@@ -361,7 +361,7 @@ def test_progress_that_cannot_be_written_counts_as_changed(desk, full_disk) -> N
     assert fresh(desk).offsets.query("G1", "Orders", 0) == 1
 
 
-def test_nothing_there_is_an_empty_broker(desk) -> None:
+def test_without_files_the_broker_starts_empty(desk) -> None:
     read = fresh(desk)
     assert read.topics.configs == {}
     assert read.offsets.table == {}

@@ -42,7 +42,7 @@ def test_unknown_group_is_not_made_when_that_is_off(make_table) -> None:
 
 
 @pytest.mark.parametrize("name", ["", "bad name", "g" * 256, "TBW102"])
-def test_names_that_are_no_groups_are_not_made(make_table, name) -> None:
+def test_invalid_group_names_are_not_created(make_table, name) -> None:
     assert make_table().find(name) is None
 
 
@@ -89,7 +89,7 @@ def test_other_forbidden_bits_stay(make_table) -> None:
     assert table.forbidden == {"G1": {"T": 1}}
 
 
-def test_deleted_group_is_no_longer_forbidden_anything(make_table) -> None:
+def test_a_deleted_group_loses_its_restrictions(make_table) -> None:
     table = make_table()
     table.forbid_read("G1", "T", True)
     assert not table.delete("G1")

@@ -11,7 +11,7 @@ FULL = DiskFullError("/store/config/topics.json: No space left on device")
 
 
 class Table:
-    """A table of numbers whose file is a dict; writes end when the test says so."""
+    """A table of numbers whose file is a dict; the test decides when writes end."""
 
     def __init__(self) -> None:
         self.entries: dict[str, int] = {}
@@ -137,7 +137,7 @@ def test_a_change_during_a_failed_write_is_kept_and_written(table) -> None:
     table.end_turn()
     table.end_write(FULL)
     assert answers == [FULL]
-    # Back to what the file holds: the value of the first write never reached it.
+    # Back to the content of the file: the value of the first write never reached it.
     assert table.entries == {}
 
 

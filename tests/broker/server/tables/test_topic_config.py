@@ -185,7 +185,7 @@ class TestAttributes:
             ({"message.type": "FIFO"}, True, "wrong"),
         ],
     )
-    def test_what_is_not_allowed(self, changes, creating, words) -> None:
+    def test_disallowed_changes_are_refused(self, changes, creating, words) -> None:
         with pytest.raises(ClientError, match=words):
             apply_attribute_changes({}, changes, creating=creating)
 

@@ -3,7 +3,7 @@
 import random
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from broker.message.message import MessageExt
@@ -140,6 +140,7 @@ def test_memory_of_positions_is_bounded_and_progress_never_runs_ahead(monkeypatc
     assert removed.done_up_to(1_000) == 1_000
 
 
+@settings(deadline=None)
 @given(st.randoms(use_true_random=False))
 def test_the_set_agrees_with_a_dict(rng: random.Random) -> None:
     start, end = rng.randrange(50), 200

@@ -97,6 +97,24 @@ def test_a_delay_level_counts_from_the_commit(ledger) -> None:
     assert ledger.visible() == [b"later"]
 
 
+def test_a_delivery_time_redirects_the_committed_message(ledger) -> None:
+    due_ms = ledger.desk.clock.now_ms() + 60_000
+    half = ledger.begin(b"timed", TIMER_DELIVER_MS=str(due_ms))
+    assert ledger.halves()[0].get_property("TIMER_OUT_MS") is None
+    assert ledger.commit(half).code == 0
+    assert ledger.visible() == []
+    (timed,) = ledger.all("rmq_sys_wheel_timer", 1)
+    assert abs(int(timed.properties["TIMER_OUT_MS"]) - due_ms) <= 1_000
+
+
+def test_a_delivery_time_that_is_refused_leaves_the_half_open(ledger) -> None:
+    too_far_ms = ledger.desk.clock.now_ms() + 400 * 86_400_000
+    half = ledger.begin(TIMER_DELIVER_MS=str(too_far_ms))
+    assert ledger.commit(half).code != 0
+    ledger.write_ops()
+    assert ledger.ops() == []
+
+
 def test_a_half_reaches_the_queues_it_names_when_it_is_committed(make_ledger) -> None:
     ledger = make_ledger(enableMultiDispatch="true", enableLmq="true")
     half = ledger.begin(b"multi", INNER_MULTI_DISPATCH="%LMQ%a")

@@ -37,7 +37,7 @@ def fill(queue, count, start=0, base=1000):
         assert queue.append(offset, base + offset * 100, 100, offset)
 
 
-def test_units_stand_at_their_places(make, tmp_path):
+def test_units_are_at_their_positions(make, tmp_path):
     queue = make()
     fill(queue, 25)
     assert sorted(os.listdir(tmp_path / "q")) == [f"{n * SIZE:020d}" for n in range(3)]
@@ -151,7 +151,7 @@ def test_expired_files_go_but_the_last_stays(make, tmp_path):
     assert queue.first_offset == 30
 
 
-def test_truncation_drops_what_the_log_does_not_hold(make, tmp_path):
+def test_truncation_drops_units_past_the_end_of_the_log(make, tmp_path):
     queue = make()
     fill(queue, 35)
     assert queue.truncate_to_log(1 << 40) is False
@@ -185,7 +185,7 @@ def test_a_full_disk_changes_nothing(make, faulty_disk):
     assert queue.unit(10) == (2000, 100, 1)
 
 
-def test_sync_covers_what_is_new(make, faulty_disk):
+def test_a_sync_covers_new_data(make, faulty_disk):
     queue = make(faulty_disk)
     fill(queue, 25)
     assert queue.dirty
@@ -211,7 +211,7 @@ def test_dirty_pages(tmp_path):
     queue.close()
 
 
-def test_a_destroyed_queue_begins_anew(make, tmp_path):
+def test_a_destroyed_queue_restarts_at_offset_0(make, tmp_path):
     queue = make()
     fill(queue, 15)
     queue.destroy()
@@ -224,7 +224,7 @@ def test_a_destroyed_queue_begins_anew(make, tmp_path):
     ("name", "usable"),
     [("TopicA", True), ("%RETRY%g", True), ("", False), ("..", False), ("a/b", False)],
 )
-def test_names_that_are_no_folders_are_not_usable(name, usable):
+def test_names_that_cannot_be_folders_are_not_usable(name, usable):
     assert Topic(name).usable is usable
 
 
@@ -275,7 +275,7 @@ def test_no_space_for_the_next_step_refuses_the_put(stores, inner, faulty_disk):
     assert store.put_message(inner()).queue_offset == PAGE // UNIT_SIZE
 
 
-def test_a_start_reserves_nothing_and_the_next_put_reserves_what_it_needs(stores, inner):
+def test_a_start_reserves_no_space_and_the_next_put_reserves_its_own(stores, inner):
     config = stores.config(mapped_file_size_consume_queue=LARGE)
     store = stores.start(config)
     for number in range(300):

@@ -75,7 +75,7 @@ def test_delete_topic(make, tmp_path):
     assert table.topic_of_data(b"A").queues == {}
 
 
-def test_names_that_are_no_folders_get_no_queue(make):
+def test_names_that_cannot_be_folders_get_no_queue(make):
     table = make()
     with pytest.raises(StoreError):
         table.queue(table.topic("../up"), 0)

@@ -159,7 +159,7 @@ def test_a_large_backlog_is_dispatched_in_several_turns(stores, inner, monkeypat
     assert (store.get_max_offset("TopicA", 0), turn) == (11, [])
 
 
-def test_dispatch_that_cannot_go_on_does_not_ask_for_more_turns(stores, inner, monkeypatch):
+def test_a_dispatch_that_cannot_continue_is_not_rescheduled(stores, inner, monkeypatch):
     monkeypatch.setattr(scheduler, "DISPATCH_SLICE", 4)
     turn = []
     store = stores.start(defer=turn.append)

@@ -1,4 +1,4 @@
-"""A store whose directory, lock or log was taken away refuses puts and touches nothing there."""
+"""A store whose directory, lock or log was taken away refuses puts and changes no file in it."""
 
 import os
 import shutil
@@ -49,16 +49,16 @@ LOSSES = [remove_store, replace_store, remove_lock, replace_lock, remove_log, re
 
 @pytest.fixture
 def lost(monkeypatch):
-    """An event that is set when a monitor has told of a loss, after the store was told."""
-    told = threading.Event()
+    """An event that is set after a monitor has notified the store of a loss."""
+    notified = threading.Event()
     original = MessageStore._directory_lost
 
     def store_lost(self, reason):
         original(self, reason)
-        told.set()
+        notified.set()
 
     monkeypatch.setattr(MessageStore, "_directory_lost", store_lost)
-    return told
+    return notified
 
 
 def listing(root):
@@ -75,7 +75,7 @@ def test_a_loss_is_noticed_and_writes_are_refused(stores, inner, lost, loss):
     store.worker.drain()
     assert store.put_message(inner()).status is P.PUT_OK
     store.worker.drain()
-    # The last file counts: the one prepared after it is nobody's loss.
+    # The last file counts: the one prepared after it is not a loss.
     store.log.preparer.discard()
     assert store.monitor.check() == ""
     loss(stores.root)
@@ -87,7 +87,7 @@ def test_a_loss_is_noticed_and_writes_are_refused(stores, inner, lost, loss):
     answers = []
     store.await_flush(store.max_physical_offset + 1, answers.append)
     assert answers == [P.FLUSH_DISK_TIMEOUT]
-    # Reads go on, from what is mapped.
+    # Reads continue, from mapped files.
     assert store.get_message("TopicA", 0, 0).message_count == 1
     before = listing(stores.root)
     stores.clock.advance(60_000)
@@ -105,7 +105,7 @@ def test_the_interval_keeps_a_loss_within_a_second():
     assert directory_monitor.INTERVAL_SECONDS <= 0.5
 
 
-def test_rolling_and_cleaning_are_no_loss(stores, inner):
+def test_rolling_and_cleaning_lose_no_messages(stores, inner):
     store = stores.start(stores.config(file_reserved_time=1))
     for _ in range(20):
         store.put_message(inner(body=bytes(3000)))
@@ -116,7 +116,7 @@ def test_rolling_and_cleaning_are_no_loss(stores, inner):
     assert store.monitor.check() == ""
 
 
-def test_an_error_that_says_neither_is_no_loss(stores, inner, monkeypatch, caplog):
+def test_an_error_without_a_loss_counts_no_loss(stores, inner, monkeypatch, caplog):
     store = stores.start()
     store.put_message(inner())
 

@@ -1,4 +1,4 @@
-"""The column scanner says what the plain scanner says, on clean logs and on damaged ones."""
+"""The column scanner equals the plain scanner, on valid and on corrupt logs."""
 
 import itertools
 import random
@@ -81,15 +81,15 @@ def damaged(rng: random.Random, file: bytearray) -> bytearray:
 
 
 def plain_rows(file: bytearray) -> tuple[list[LogRecord], list[Damage]]:
-    records, damages = [], []
+    records, damaged = [], []
     for found in scan_commitlog(file, BASE, decode=False):
         if isinstance(found, LogRecord):
             records.append(found)
         elif isinstance(found, Damage):
-            damages.append(found)
+            damaged.append(found)
             if found.record is not None:
                 records.append(found.record)
-    return records, damages
+    return records, damaged
 
 
 def as_tuple(file: bytearray, batch: columns.ScanBatch, row: int) -> tuple[Any, ...]:
@@ -161,13 +161,13 @@ def test_columns_equal_the_plain_scan(rng: random.Random, use_compiled: bool, ha
         file = log(rng, rng.randrange(1, 60))
         if harm:
             file = damaged(rng, file)
-        records, damages = plain_rows(file)
+        records, regions = plain_rows(file)
         rows, found = [], []
         for batch in columns.scan_columns(file, BASE, rows=7, use_compiled=use_compiled):
             rows += [as_tuple(file, batch, row) for row in range(batch.count)]
             found += batch.damages
         assert rows == [expected(item) for item in records]
-        assert found == damages
+        assert found == regions
 
 
 @pytest.mark.parametrize("use_compiled", ways())

@@ -1,4 +1,4 @@
-"""CommitLog files: names, blanks, the scanner behind damages, the fast walk."""
+"""CommitLog files: names, blanks, the scanner after corruption, the fast walk."""
 
 import mmap
 import random
@@ -42,7 +42,7 @@ def offsets(items: list[object]) -> list[int]:
     return [item.physical_offset for item in items if isinstance(item, LogRecord)]
 
 
-def damages(items: list[object]) -> list[Damage]:
+def damaged_regions(items: list[object]) -> list[Damage]:
     return [item for item in items if isinstance(item, Damage)]
 
 
@@ -178,7 +178,7 @@ def test_the_log_ends_at_the_first_zeros_that_nothing_follows(make_file: Make) -
     items = list(scan_commitlog(data, 0))
     end = items[-2].physical_offset + items[-2].total_size
     assert items[-1] == Unwritten(physical_offset=end, length=4096 - end)
-    assert not damages(items)
+    assert not damaged_regions(items)
 
 
 def test_an_empty_file_holds_no_damage() -> None:
@@ -213,7 +213,7 @@ def test_decoding_is_optional(make_record: Make) -> None:
         (34, "position"),
     ],
 )
-def test_a_scan_goes_on_behind_each_kind_of_damage(
+def test_a_scan_continues_after_each_kind_of_corruption(
     make_file: Make, position: int, kind: str
 ) -> None:
     data = make_file(0, 4096, 6, full=True)
@@ -221,7 +221,7 @@ def test_a_scan_goes_on_behind_each_kind_of_damage(
     hurt = whole[2]
     data[hurt.physical_offset + position] ^= 0x40
     items = list(scan_commitlog(data, 0))
-    (damage,) = damages(items)
+    (damage,) = damaged_regions(items)
     assert (damage.kind, damage.physical_offset, damage.length) == (
         kind,
         hurt.physical_offset,
@@ -235,13 +235,13 @@ def test_a_scan_goes_on_behind_each_kind_of_damage(
         assert damage.record.queue_offset == 2
 
 
-def test_a_hole_of_zeros_is_a_damage_if_the_log_goes_on(make_file: Make) -> None:
+def test_zeros_are_corruption_if_records_follow(make_file: Make) -> None:
     data = make_file(0, 4096, 6)
     whole = [item for item in scan_commitlog(bytes(data), 0) if isinstance(item, LogRecord)]
     hole = whole[1]
     end = whole[3].physical_offset
     data[hole.physical_offset : end] = bytes(end - hole.physical_offset)
-    (damage,) = damages(list(scan_commitlog(data, 0)))
+    (damage,) = damaged_regions(list(scan_commitlog(data, 0)))
     assert (damage.kind, damage.physical_offset, damage.length) == (
         "hole",
         hole.physical_offset,
@@ -255,7 +255,7 @@ def test_a_torn_tail_is_a_damage_at_the_end(make_file: Make) -> None:
     torn = last.physical_offset + 60
     data[torn:] = bytes(len(data) - torn)
     items = list(scan_commitlog(data, 0))
-    (damage,) = damages(items)
+    (damage,) = damaged_regions(items)
     assert damage.at_end
     assert damage.physical_offset == last.physical_offset
     assert damage.length <= 60
@@ -265,27 +265,27 @@ def test_a_torn_tail_is_a_damage_at_the_end(make_file: Make) -> None:
 def test_a_blank_that_does_not_reach_the_end_of_its_file_is_a_damage(make_file: Make) -> None:
     data = make_file(0, 4096, 3, full=True)
     items = list(scan_commitlog(bytes(data) + bytes(100), 0))
-    assert damages(items)[0].kind == "blank"
+    assert damaged_regions(items)[0].kind == "blank"
 
 
-def test_a_blank_is_found_behind_a_damaged_last_record(make_file: Make) -> None:
+def test_a_blank_is_found_after_a_corrupt_last_record(make_file: Make) -> None:
     data = make_file(0, 4096, 3, full=True)
     last = [item for item in scan_commitlog(bytes(data), 0) if isinstance(item, LogRecord)][-1]
     data[last.physical_offset + 5] ^= 1
     items = list(scan_commitlog(data, 0))
-    assert damages(items)[0].length == last.total_size
+    assert damaged_regions(items)[0].length == last.total_size
     assert isinstance(items[-1], Blank)
 
 
 def test_a_record_within_a_body_is_not_taken_for_the_next_one(make_record: Make) -> None:
-    """The copy says the offset where it happens to stand; the damaged record's own length wins."""
+    """The copy contains the offset of its position; the length of the damaged record decides."""
     inner_at = 88 + 10
     body = b"x" * 10 + make_record(inner_at) + b"y" * 10
     first = bytearray(make_record(0, body=body))
     data = bytes(first) + make_record(len(first))
     first[88 + len(body)] ^= 1  # the topic's length
     items = list(scan_commitlog(bytes(first) + data[len(first) :], 0))
-    assert damages(items)[0].length == len(first)
+    assert damaged_regions(items)[0].length == len(first)
     assert offsets(items) == [len(first)]
 
 

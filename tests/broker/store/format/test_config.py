@@ -142,7 +142,7 @@ def test_a_slaves_delay_offsets_stay_on_one_line() -> None:
         '{"dataVersion":7}',
     ],
 )
-def test_what_is_no_offset_file_is_refused(text: str) -> None:
+def test_an_invalid_offset_file_is_refused(text: str) -> None:
     with pytest.raises(RemoteProtocolError):
         decode_consumer_offset(text)
 

@@ -88,7 +88,7 @@ def test_a_scan_ends_at_the_first_unwritten_unit() -> None:
     assert list(scan_units(bytes(100))) == []
 
 
-def test_a_bad_unit_is_a_damage_and_the_scan_goes_on() -> None:
+def test_a_bad_unit_is_reported_and_the_scan_continues() -> None:
     data = encode_unit(0, 50) + encode_unit(-1, 50) + encode_unit(60, 0, 7) + encode_unit(100, 50)
     first, *bad, last = list(scan_units(data, 10))
     assert first[0] == 10
@@ -99,7 +99,7 @@ def test_a_bad_unit_is_a_damage_and_the_scan_goes_on() -> None:
     ]
 
 
-def test_bytes_that_are_no_whole_unit_are_a_damage() -> None:
+def test_a_partial_unit_is_corruption() -> None:
     for rest in range(1, UNIT_SIZE):
         *_, last = scan_units(encode_unit(0, 50) + b"\1" * rest)
         assert isinstance(last, Damage)

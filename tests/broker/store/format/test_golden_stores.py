@@ -76,7 +76,7 @@ def test_every_log_encodes_back_to_the_same_bytes(name: str, golden_store: Unpac
             assert data.startswith(built)
 
 
-def test_every_message_is_what_the_java_client_saw(
+def test_every_message_equals_that_of_the_java_client(
     name: str, golden_store: Unpack, golden_expect: Callable[[str], dict]
 ) -> None:
     root = roots(golden_store(name))[0]
@@ -99,7 +99,7 @@ def test_every_message_is_what_the_java_client_saw(
             assert message.offset_msg_id == seen["offsetMsgId"]
             assert message.total_size == seen["storeSize"]
             assert message.body_crc == seen["storedBodyCrc"]
-            # A client clears the flags of what it has decompressed.
+            # A client clears the flags of bodies that it has decompressed.
             assert message.sys_flag & ~0x701 == seen["sysFlag"] & ~0x701
         # A client adds these two, so the recording left them out even where they are stored.
         added = {"MIN_OFFSET", "MAX_OFFSET"}
@@ -142,19 +142,19 @@ def test_every_index_encodes_back_and_leads_to_its_records(name: str, golden_sto
                 assert entry in list(walk_chain(data, entry.key_hash, slots))
 
 
-def test_every_checkpoint_is_the_one_java_says(
+def test_every_checkpoint_equals_that_of_java(
     name: str, golden_store: Unpack, golden_expect: Callable[[str], dict]
 ) -> None:
     folder = golden_store(name)
-    told = golden_expect(name)["store"]
+    expected = golden_expect(name)["store"]
     for root in roots(folder):
-        said = told if "checkpoint" in told else told[root.name]
+        of_root = expected if "checkpoint" in expected else expected[root.name]
         data = (root / "checkpoint").read_bytes()
         value = decode_checkpoint(data)
-        assert list(value) == said["checkpoint"]
+        assert list(value) == of_root["checkpoint"]
         assert encode_checkpoint(value) == data
         assert len(data) == CHECKPOINT_SIZE
-        assert (root / "abort").exists() == said["abort"]
+        assert (root / "abort").exists() == of_root["abort"]
 
 
 def test_every_config_file_encodes_back_to_the_same_bytes(name: str, golden_store: Unpack) -> None:

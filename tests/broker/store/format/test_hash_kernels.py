@@ -23,8 +23,8 @@ WAYS = [False, True] if compiled() else [False]
 
 
 def words(rng: random.Random, count: int) -> list[str]:
-    letters = "abcXYZ019%-_|"
-    return ["".join(rng.choices(letters, k=rng.choice([0, 1, 5, 40]))) for _ in range(count)]
+    alphabet = "abcXYZ019%-_|"
+    return ["".join(rng.choices(alphabet, k=rng.choice([0, 1, 5, 40]))) for _ in range(count)]
 
 
 @pytest.mark.parametrize("use_compiled", WAYS)
@@ -51,7 +51,7 @@ def test_the_hash_without_an_absolute_value_is_0() -> None:
 
 
 @pytest.mark.parametrize("use_compiled", WAYS)
-def test_a_negative_length_is_no_slice(use_compiled: bool) -> None:
+def test_a_negative_length_is_refused(use_compiled: bool) -> None:
     view = np.frombuffer(b"abc", dtype=np.uint8)
     starts, lengths = np.array([0, 0]), np.array([-1, 3])
     assert hash_slices(view, starts, lengths, use_compiled=use_compiled).tolist() == [

@@ -103,7 +103,9 @@ def test_puts_build_the_file_that_java_built(vectors: dict, java_files: list[byt
     assert build(puts, vectors["index"]["slots"], vectors["index"]["index_num"]) == java_files[0]
 
 
-def test_queries_find_what_java_finds_in_its_order(vectors: dict, java_files: list[bytes]) -> None:
+def test_queries_find_the_messages_of_java_in_its_order(
+    vectors: dict, java_files: list[bytes]
+) -> None:
     slots = vectors["index"]["slots"]
     for query in vectors["index"]["queries"]:
         key_hash = index_key_hash(query["topic"], query["key"])
@@ -134,7 +136,7 @@ def test_time_difference_is_in_whole_seconds_and_clamped() -> None:
     assert time_diff_seconds(1 << 60, 1000) == (1 << 31) - 1
 
 
-def test_ranges_overlap_as_java_says() -> None:
+def test_ranges_overlap_as_in_java() -> None:
     header = IndexHeader(100, 200)
     assert overlaps(header, 0, 1000)
     assert overlaps(header, 150, 150)
@@ -197,7 +199,7 @@ def test_every_cut_and_flip_gives_a_value_or_an_error(
     assert every_flip(decode, java_files[0]) == 0
 
 
-def test_what_lies_outside_the_file_is_refused(java_files: list[bytes]) -> None:
+def test_a_position_outside_the_file_is_refused(java_files: list[bytes]) -> None:
     for number in (-1, 5, 1 << 30):
         with pytest.raises(RemoteProtocolError):
             decode_entry(java_files[0], number, 5)

@@ -29,7 +29,7 @@ def test_layouts_are_found_by_name_and_by_its_begin() -> None:
     assert find_layouts("nothing") == []
 
 
-def test_rows_say_where_fields_stand_and_what_they_mean() -> None:
+def test_rows_contain_position_and_meaning_of_each_field() -> None:
     (record,) = find_layouts("record")
     rows = {row["field"]: row for row in layout_rows(record)}
     assert (rows["reconsumeTimes"]["offset"], rows["reconsumeTimes"]["width"]) == (72, 4)
@@ -53,7 +53,7 @@ def test_text_never_runs_over_its_page() -> None:
             assert len(line) <= 130, line
 
 
-def test_troff_protects_what_troff_would_eat() -> None:
+def test_troff_control_characters_are_escaped() -> None:
     text = "".join(layout_troff(layout) for layout in LAYOUTS)
     body = [line for line in text.splitlines() if not line.startswith(".")]
     assert not [line for line in body if "-" in line.replace("\\-", "")]

@@ -30,7 +30,9 @@ def totals(tally: Tally) -> dict[tuple[bytes, int], tuple[int, int]]:
     return {(topic, queue): (count, size) for topic, queue, count, size in tally.totals()}
 
 
-def test_the_fast_walk_counts_what_the_scanner_sees(rng: random.Random, make_record: Make) -> None:
+def test_the_fast_walk_counts_the_records_of_the_scanner(
+    rng: random.Random, make_record: Make
+) -> None:
     data = b""
     while len(data) < 30_000:
         data += make_record(

@@ -26,7 +26,7 @@ def test_size_and_offsets_reach_to_the_first_variable_field() -> None:
             LAYOUT.offset(name)
 
 
-def test_a_packer_skips_what_is_not_named() -> None:
+def test_a_packer_skips_unnamed_fields() -> None:
     data = LAYOUT.packer().pack(1, 0xDAA320A7, -2)
     assert LAYOUT.packer().unpack(data) == (1, 0xDAA320A7, -2)
     assert LAYOUT.packer("magic").unpack_from(data) == (0xDAA320A7,)

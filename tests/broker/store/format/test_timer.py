@@ -54,7 +54,7 @@ def test_the_checkpoint_is_that_of_java(vectors: dict) -> None:
     assert decode_timer_checkpoint(data) == value
 
 
-def test_what_is_cut_is_refused(every_cut: Callable[..., list[int]], vectors: dict) -> None:
+def test_truncated_input_is_refused(every_cut: Callable[..., list[int]], vectors: dict) -> None:
     assert every_cut(decode_slot, bytes(32)) == []
     unit = bytes.fromhex(vectors["timer"]["log_unit"][0]["hex"])
     assert every_cut(decode_log_unit, unit) == []

@@ -145,7 +145,7 @@ def test_known_messages_are_not_put_again(tmp_path):
 
 
 def test_messages_of_a_full_file_are_not_put_into_the_next_one_again(tmp_path):
-    """Dispatch begins anew behind a crash; a Java broker would show such messages twice."""
+    """Dispatch restarts after a crash; a Java broker would index such messages twice."""
     index = service(tmp_path)
     messages = [(b"k%d" % n, 100 * n, 1_700_000_000_000) for n in range(6)]
     for key, offset, time in messages:
@@ -167,7 +167,7 @@ def test_no_key_is_hashed_beyond_the_file(tmp_path):
     index.close()
 
 
-def test_what_was_put_is_found_after_reopening(tmp_path):
+def test_put_messages_are_found_after_reopening(tmp_path):
     index = service(tmp_path, 5, 10)
     for n in range(30):
         index.put_keys(1, [b"k%d" % n], n * 100, 10_000 + n)
@@ -181,7 +181,7 @@ def test_what_was_put_is_found_after_reopening(tmp_path):
     again.close()
 
 
-def test_slots_behind_the_header_are_led_back(tmp_path):
+def test_slots_past_the_header_are_relinked(tmp_path):
     """A kill within a batch: entries and slots are stored, the header is not."""
     index = service(tmp_path, 5, 50)
     for n in range(10):
@@ -230,7 +230,7 @@ def test_expired_files_go_but_the_last_stays(tmp_path):
 # --- names ----------------------------------------------------------------------------------------
 
 
-def test_the_name_of_a_file_follows_the_last_one_whatever_the_clock_says(tmp_path):
+def test_a_file_name_follows_the_last_one_with_any_clock(tmp_path):
     """One reading of the clock and one step, not a search: 4 hours back cost 100 s."""
     index = service(tmp_path, entries=2)
     readings = []

@@ -69,7 +69,7 @@ def test_our_lock_keeps_others_out_until_it_is_released(disk, tmp_path):
     disk.lock(path).release()
 
 
-def test_a_lock_on_bytes_says_lock(disk, tmp_path):
+def test_a_byte_range_lock_is_reported_as_lock(disk, tmp_path):
     held = disk.lock(str(tmp_path / "lock"))
     assert (tmp_path / "lock").read_bytes() == b"lock"
     held.release()
@@ -122,8 +122,8 @@ def test_ranges_of_data_pass_over_reserved_space(disk, tmp_path):
     disk.close(fd)
 
 
-def test_what_the_kernel_reads_ahead_is_not_chased(disk, tmp_path, monkeypatch):
-    """Reserved space that was read ahead into counts as data; reading it would go on for ever."""
+def test_pages_read_ahead_are_not_requested_again(disk, tmp_path, monkeypatch):
+    """Reserved space that was read ahead into counts as data; reading it would never end."""
     path = tmp_path / "f"
     path.write_bytes(bytes(64 << 20))
     known = 3 << 20
@@ -145,7 +145,7 @@ def test_what_the_kernel_reads_ahead_is_not_chased(disk, tmp_path, monkeypatch):
     assert read == (3 << 20) - 1000
 
 
-def test_list_sorts_and_tells_folders(disk, tmp_path):
+def test_list_sorts_and_contains_folders(disk, tmp_path):
     (tmp_path / "b").mkdir()
     (tmp_path / "a").write_text("")
     assert disk.list(str(tmp_path)) == [("a", False), ("b", True)]
@@ -228,7 +228,7 @@ def test_others_cannot_read_a_store(no_umask, stores, inner):
 
 
 @pytest.mark.parametrize("mode", [0o600, 0o644])
-def test_what_is_there_keeps_its_mode(no_umask, stores, inner, mode):
+def test_an_existing_file_keeps_its_mode(no_umask, stores, inner, mode):
     store = stores.start()
     store.put_message(inner())
     stores.close(store)

@@ -45,7 +45,7 @@ def test_views_are_for_reading_only(queue):
         queue.create(0).view[0] = 1
 
 
-def test_no_space_leaves_nothing_behind(folder, faulty_disk):
+def test_a_full_disk_leaves_no_partial_file(folder, faulty_disk):
     queue = MappedFileQueue(faulty_disk, str(folder), SIZE)
     faulty_disk.fail["reserve"] = DiskFullError("no space")
     with pytest.raises(DiskFullError):
@@ -75,7 +75,7 @@ def test_slices_outlive_their_file(queue):
     assert bytes(part) == b"alive"
 
 
-def test_a_sync_of_a_file_that_has_gone_is_no_error(queue):
+def test_a_sync_of_a_deleted_file_is_not_an_error(queue):
     file = queue.create(0)
     queue.remove_first()
     file.sync()
@@ -158,7 +158,7 @@ def test_the_length_of_the_files_is_detected(folder):
     assert MappedFileQueue(Disk(), str(folder), 1).detect_size() == 0
 
 
-def test_a_file_known_to_be_short_is_filled_up_and_told(folder):
+def test_a_short_file_is_filled_up_and_reported(folder):
     make(folder, 0, SIZE)
     short = folder / f"{SIZE:020d}"
     short.write_bytes(b"x" * 100)
@@ -172,7 +172,7 @@ def test_a_file_known_to_be_short_is_filled_up_and_told(folder):
     assert str(SIZE + 100) in notes[0]
 
 
-def test_names_tell_that_a_file_is_short(folder):
+def test_a_short_file_is_recognised_by_the_next_name(folder):
     make(folder, 0, SIZE, size=100)
     assert [file.start for file in loaded(folder).files] == [0, SIZE]
 
@@ -205,7 +205,7 @@ def test_find_by_position(folder):
     assert loaded(folder / "none").find(0) is None
 
 
-def test_truncate_removes_files_behind_and_keeps_bytes(folder):
+def test_truncation_removes_later_files_and_keeps_bytes(folder):
     make(folder, 0, SIZE, 2 * SIZE)
     (folder / f"{SIZE:020d}").write_bytes(b"x" * SIZE)
     queue = loaded(folder)

@@ -6,7 +6,7 @@ from broker.store.recovery import progress
 from broker.store.recovery.progress import MIB, Progress, Unit
 
 
-def test_long_work_tells_how_far_it_is_and_how_long_it_takes(monkeypatch, caplog):
+def test_long_work_reports_progress_and_remaining_time(monkeypatch, caplog):
     now = 100.0
     monkeypatch.setattr(progress.time, "monotonic", lambda: now)
     reading = Progress("recovery: reading the log", 10 << 20, 110 << 20, MIB)
@@ -24,7 +24,7 @@ def test_long_work_tells_how_far_it_is_and_how_long_it_takes(monkeypatch, caplog
     ]
 
 
-def test_work_beyond_the_expected_end_is_no_negative_time(monkeypatch, caplog):
+def test_work_past_the_expected_end_has_no_negative_remaining_time(monkeypatch, caplog):
     now = 0.0
     monkeypatch.setattr(progress.time, "monotonic", lambda: now)
     reading = Progress("it", 0, 10, Unit("things"))

@@ -40,7 +40,7 @@ def accept(taken, queue):
     return accept
 
 
-def test_what_goes_up_by_one_passes_at_once(accept, taken):
+def test_consecutive_offsets_are_accepted_at_once(accept, taken):
     for number in range(4):
         accept(number * 100, number)
     assert taken == [(number * 100, number, True) for number in range(4)]
@@ -53,14 +53,14 @@ def test_a_record_passed_over_by_the_next_one_has_a_wrong_offset(accept, taken, 
     assert taken[3:] == [(300, 3, False), (400, 4, True), (500, 5, True)]
 
 
-def test_a_jump_that_goes_on_is_real(accept, taken):
+def test_a_jump_that_continues_is_accepted(accept, taken):
     """What lay between was lost with a damaged part of the log."""
     for physical, offset in ((0, 0), (5000, 9), (5100, 10)):
         accept(physical, offset)
     assert taken == [(0, 0, True), (5000, 9, True), (5100, 10, True)]
 
 
-def test_a_topic_may_begin_anew(accept, taken):
+def test_a_topic_may_restart_at_offset_0(accept, taken):
     for physical, offset in ((0, 6), (100, 7), (200, 0), (300, 1)):
         accept(physical, offset)
     assert all(right for _, _, right in taken)
@@ -76,7 +76,7 @@ def test_at_the_end_a_jump_is_real_only_if_something_was_lost(accept, taken, los
 
 @pytest.mark.parametrize(("log_min", "right"), [(1000, True), (301, True), (300, False)])
 def test_records_cleaned_away_count_as_lost(accept, taken, queue, log_min, right):
-    """The queue's last unit leads to where the log has been deleted: more may have stood there."""
+    """The queue's last unit refers to a deleted part of the log, which may have contained more."""
     for number in range(3):
         queue.append(number, number * 100, 100, 7)
     accept(1000, 4)
@@ -84,14 +84,14 @@ def test_records_cleaned_away_count_as_lost(accept, taken, queue, log_min, right
     assert taken == [(1000, 4 if right else 3, right)]
 
 
-def test_a_jump_needs_room_for_what_was_lost(accept, taken):
+def test_a_jump_needs_space_for_the_lost_records(accept, taken):
     accept(0, 0)
     accept(1000, 400)
     accept.finish(something_lost=True)
     assert taken[-1] == (1000, 1, False)
 
 
-def test_a_queue_says_what_comes_next(accept, taken, queue):
+def test_a_queue_returns_its_next_offset(accept, taken, queue):
     for number in range(3):
         queue.append(number, number * 100, 100, 7)
     accept(300, 9)

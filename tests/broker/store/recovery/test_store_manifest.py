@@ -13,7 +13,7 @@ def ends(tmp_path):
     return StoreManifest(Disk(), str(tmp_path))
 
 
-def test_a_missing_file_says_nothing(ends):
+def test_a_missing_file_has_no_values(ends):
     ends.load()
     assert ends.found is False
     assert ends.queues == {}
@@ -22,19 +22,19 @@ def test_a_missing_file_says_nothing(ends):
 @pytest.mark.parametrize(
     "text", ["", "{", "[]", "1", '{"logEnd": "x", "queues": {}}', '{"logEnd": 1, "queues": []}']
 )
-def test_nonsense_says_nothing(ends, tmp_path, text):
+def test_an_invalid_answer_is_ignored(ends, tmp_path, text):
     (tmp_path / "queueEnds.json").write_text(text)
     ends.load()
     assert ends.found is False
 
 
-def test_what_cannot_be_read_is_an_error(tmp_path, ends):
+def test_an_unreadable_object_is_an_error(tmp_path, ends):
     (tmp_path / "queueEnds.json").mkdir()
     with pytest.raises(OSError):
         ends.load()
 
 
-def test_what_was_written_is_read(stores, inner):
+def test_written_data_is_read(stores, inner):
     store = stores.start()
     for n in range(5):
         store.put_message(inner(queue_id=n % 2))
@@ -51,7 +51,7 @@ def test_what_was_written_is_read(stores, inner):
     assert ends.log_end == store.max_physical_offset
 
 
-def test_what_lies_below_the_log_is_forgotten(stores, inner):
+def test_state_below_the_start_of_the_log_is_dropped(stores, inner):
     store = stores.start()
     for _ in range(10):
         store.put_message(inner(body=bytes(2000)))

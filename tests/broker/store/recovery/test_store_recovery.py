@@ -126,7 +126,7 @@ def test_units_zeroed_at_the_end_of_a_queue_come_back(stores, filled):
 
 
 @pytest.mark.parametrize("whole", [True, False])
-def test_a_start_that_changes_files_says_so_before(stores, filled, whole):
+def test_a_start_that_changes_files_announces_it(stores, filled, whole):
     """A power cut in the middle of it must not find what looks like a clean stop."""
     if whole:
         shutil.rmtree(stores.root / "consumequeue")
@@ -148,8 +148,8 @@ def test_a_start_that_changes_nothing_leaves_no_mark(stores, filled):
     assert not (stores.root / "abort").exists()
 
 
-def test_without_log_there_are_no_queues(stores, filled, inner):
-    """As Java has it, where nobody noted that there was a log."""
+def test_without_a_log_the_list_of_queues_is_empty(stores, filled, inner):
+    """As in Java, if no file records that a log existed."""
     shutil.rmtree(stores.root / "commitlog")
     (stores.root / QUEUE_ENDS).unlink()
     store = stores.start()
@@ -184,7 +184,7 @@ def test_after_a_kill_everything_stored_is_there(stores, inner):
     assert store.put_message(inner(queue_id=1)).queue_offset == 13
 
 
-def test_what_was_not_dispatched_is_dispatched_then(stores, inner):
+def test_undispatched_records_are_dispatched_then(stores, inner):
     turn = []
     store = stores.start(defer=turn.append)
     for n in range(40):
@@ -230,7 +230,7 @@ def test_a_kill_right_after_a_roll(stores, inner):
 @pytest.mark.parametrize("cut", [False, True], ids=["killed", "power-cut"])
 @pytest.mark.parametrize("count", [20, 21, 40, 45])
 def test_the_newest_file_of_a_queue_that_is_missing_comes_back(stores, inner, cut, count):
-    """A queue that ends where a file ends may have had one more: the log tells."""
+    """A queue that ends where a file ends may have had one more: the log decides."""
     store = stores.start()
     for n in range(count + 60):
         stores.clock.advance(5000)
@@ -322,7 +322,7 @@ def test_a_page_of_zeros_in_a_queue_is_filled_again(stores, filled):
     assert numbers(stores.start()) == ALL
 
 
-def test_a_spare_file_of_zeros_is_no_end(stores, filled):
+def test_a_spare_file_of_zeros_does_not_end_the_log(stores, filled):
     last = max(os.listdir(stores.root / "commitlog"))
     spare = stores.root / "commitlog" / f"{int(last) + 4096:020d}"
     spare.write_bytes(bytes(4096))
@@ -332,7 +332,7 @@ def test_a_spare_file_of_zeros_is_no_end(stores, filled):
     assert store.max_physical_offset == filled[-1].physical_end
 
 
-def test_garbage_behind_the_last_record_is_cut(stores, filled):
+def test_garbage_after_the_last_record_is_truncated(stores, filled):
     poke(stores, filled[-1].physical_end, b"\xff" * 100)
     crash(stores)
     store = stores.start()
@@ -390,7 +390,7 @@ def test_a_missing_file_in_the_middle_costs_its_records_only(stores, filled):
 
 
 def test_records_left_from_before_a_cut_do_not_come_back(stores, inner):
-    """A log that was cut and goes on: old records behind its new end look whole."""
+    """A truncated log that was continued: old records past its new end look valid."""
     store = stores.start()
     old = [store.put_message(inner(body=b"%04d" % n)) for n in range(10)]
     stores.close(store)
@@ -403,7 +403,7 @@ def test_records_left_from_before_a_cut_do_not_come_back(stores, inner):
     store.reput.offset = old[3].physical_offset
     stores.clock.advance(60_000)
     store.start()
-    # Longer than the record it replaces: its end lies within an old one.
+    # Longer than the record it replaces: its end is inside an old one.
     store.put_message(inner(body=b"0100" * 8))
     stores.close(store)
     crash(stores)
@@ -448,8 +448,8 @@ def test_the_next_life_of_a_topic_wins(stores, inner):
     assert numbers(store) == {10: (0, 0), 11: (0, 1), 12: (0, 2)}
 
 
-def test_what_was_noted_of_a_log_that_a_power_cut_took_is_forgotten(stores, inner):
-    """The log begins anew below deletions, damages and entries: none of them is about it."""
+def test_entries_past_the_end_of_a_log_after_a_power_cut_are_dropped(stores, inner):
+    """The log restarts below deletions, damaged regions and entries: none applies to it."""
     store = stores.start()
     for n in range(6):
         store.put_message(inner(body=b"%04d" % n, properties={"KEYS": f"k{n}"}))
@@ -496,7 +496,7 @@ def test_an_unreadable_topics_file_means_every_topic_counts(stores, filled):
 # --- markers --------------------------------------------------------------------------------------
 
 
-def test_abort_says_pid_kernel_and_folder(stores):
+def test_abort_contains_pid_boot_id_and_folder(stores):
     stores.start()
     pid, rest = (stores.root / "abort").read_text().split("\n", 1)
     assert int(pid) == os.getpid()
@@ -505,7 +505,7 @@ def test_abort_says_pid_kernel_and_folder(stores):
 
 
 def test_a_copy_of_a_killed_store_is_read_closely(stores, inner, tmp_path: Path):
-    """A copy is not made at one moment: what the kernel remembers says nothing about it."""
+    """A copy is not made at one moment: the boot id of the checkpoint does not apply to it."""
     store = stores.start()
     for n in range(40):
         store.put_message(inner(queue_id=n % 3, body=b"%04d" % n * 60))
@@ -531,7 +531,7 @@ def test_a_lost_index_comes_back(stores, filled, killed):
         assert len(store.query_message("TopicA", f"k{n}", 9, 0, 1 << 62).buffers) == 1
 
 
-def test_an_index_file_begun_in_the_checkpoints_millisecond_is_not_believed(stores, inner):
+def test_an_index_file_created_in_the_millisecond_of_the_checkpoint_is_not_trusted(stores, inner):
     """The checkpoint speaks of the full file before it; of this one anything may be lost."""
     store = stores.start()
     for n in range(55):
@@ -590,16 +590,14 @@ def test_a_body_that_changed_after_a_kill_is_not_served(stores, inner, number):
     offset = number // 2
     result = store.get_message("TopicA", number % 2, offset, 1)
     assert result.message_count == 0
-    # The others keep their places, and so does what comes next.
+    # The others keep their places, and so does the next message.
     for other in set(range(20)) - {number}:
         found = store.get_message("TopicA", other % 2, other // 2, 1)
         assert found.message_count == 1, other
     assert store.put_message(inner(queue_id=number % 2)).queue_offset == 10
 
 
-def test_after_a_kill_only_what_the_checkpoint_does_not_cover_is_checked(
-    stores, inner, monkeypatch
-):
+def test_after_a_kill_only_data_past_the_checkpoint_is_checked(stores, inner, monkeypatch):
     put_and_kill(stores, inner, synced=15)
     checked = []
 
@@ -612,7 +610,7 @@ def test_after_a_kill_only_what_the_checkpoint_does_not_cover_is_checked(
     store = stores.start()
     assert not store.report.clean
     assert store.report.scanned_bytes < 200
-    # 5 after the checkpoint, the one that it names, and the place behind the last one.
+    # 5 after the checkpoint, the one that it names, and the place after the last one.
     assert len(checked) <= 7
     assert store.get_max_offset("TopicA", 0) == 10
 
@@ -623,4 +621,4 @@ def test_bodies_are_not_checked_if_that_is_switched_off(stores, inner):
     store = stores.start(stores.config(check_crc_on_recover=False))
     assert store.report.damaged_regions == []
     stores.close(store)
-    flip_body(stores, b"body 0w")  # back to what it was
+    flip_body(stores, b"body 0w")  # back to the original value

@@ -174,7 +174,7 @@ func consume(c command) {
 			fail(fmt.Errorf("%d of %d messages came in time", got, c.Count))
 		}
 	}
-	// what was consumed last is counted a moment after it was seen; shutting down commits it
+	// the last messages are counted shortly after they were seen; shutting down commits them
 	time.Sleep(200 * time.Millisecond)
 	fail(pc.Shutdown())
 }

@@ -52,7 +52,7 @@ import org.apache.rocketmq.tools.command.MQAdminStartup;
  *
  * stdin:  {"id": 1, "do": "produce", "namesrv": "...", ...}
  * stdout: one JSON object per event; the last event of a command is {"id": 1, "event": "end", "error": null | text}.
- * A push consumer goes on after its command ended: its events carry "consumer": its name.
+ * A push consumer continues after its command ended: its events carry "consumer": its name.
  */
 @SuppressWarnings({"deprecation", "removal"})
 public final class Peer {
@@ -310,10 +310,10 @@ public final class Peer {
         }
         byte[] body = Arrays.copyOf(start, size);
         long state = index * 2862933555777941757L + 3037000493L;
-        boolean letters = command.getBooleanValue("compressible");
+        boolean compressible = command.getBooleanValue("compressible");
         for (int at = start.length; at < size; at++) {
             state = state * 6364136223846793005L + 1442695040888963407L;
-            body[at] = (byte) (letters ? 'a' + (at / 16) % 16 : state >>> 56);
+            body[at] = (byte) (compressible ? 'a' + (at / 16) % 16 : state >>> 56);
         }
         return body;
     }
@@ -658,7 +658,7 @@ public final class Peer {
         field.set(null, SerializeType.valueOf(type));
     }
 
-    /** Close what was kept open towards a cluster that goes away. */
+    /** Close the clients of a cluster that is stopped. */
     private static void forget(String namesrv) {
         PRODUCERS.entrySet().removeIf(entry -> {
             boolean gone = entry.getKey().startsWith(namesrv + " ");
@@ -689,7 +689,7 @@ public final class Peer {
 
     /**
      * A message counts as consumed a moment after its listener returned, and what does not count when the
-     * client shuts down comes again: so that a test may rely on what it saw, wait until everything counts.
+     * client shuts down is delivered again: wait until all are counted, so that tests may rely on them.
      */
     private static void stop(String name) throws InterruptedException {
         DefaultMQPushConsumer consumer = CONSUMERS.remove(name);
@@ -748,7 +748,7 @@ public final class Peer {
                     }
                 }
                 if (result.getNextBeginOffset() <= offset) {
-                    throw new IllegalStateException(queue + " stands still at " + offset + ": " + result);
+                    throw new IllegalStateException(queue + " makes no progress at " + offset + ": " + result);
                 }
                 offset = result.getNextBeginOffset();
             }

@@ -35,7 +35,7 @@ async function consume() {
   let seen = 0;
   await new Promise((resolve, reject) => {
     setTimeout(() => reject(new Error(`${seen} of ${command.count} messages came in time`)), command.timeoutS * 1000);
-    // the client reports what it gets over too, such as a queue without an offset
+    // the client also reports errors that it handles, such as a queue without an offset
     consumer.on('error', error => emit({ event: 'error', error: String(error) }));
     const attempts = new Map();
     consumer.subscribe(command.topic, command.tags || '*', async message => {

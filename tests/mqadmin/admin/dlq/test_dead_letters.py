@@ -1,4 +1,4 @@
-"""Dead letters out of files, in every form in which commands write them."""
+"""Dead letters read from files, in every format that commands write."""
 
 import base64
 import json
@@ -72,7 +72,7 @@ def test_the_origin_named_for_dead_letters_comes_before_that_of_retries() -> Non
 
 
 @pytest.mark.parametrize(
-    ("row", "said"),
+    ("row", "reason"),
     [
         ({**ROW, "topic": "orders"}, "topic orders is not a dead letter"),
         ({**ROW, "topic": "%DLQ%"}, "is not a dead letter"),
@@ -83,12 +83,12 @@ def test_the_origin_named_for_dead_letters_comes_before_that_of_retries() -> Non
         ([1], "no message"),
     ],
 )
-def test_what_is_no_letter_is_named_with_its_line(row: object, said: str) -> None:
-    with pytest.raises(ConfigError, match=f"file, line 2: .*{said}"):
+def test_an_invalid_dead_letter_is_reported_with_its_line(row: object, reason: str) -> None:
+    with pytest.raises(ConfigError, match=f"file, line 2: .*{reason}"):
         read_dead_letters(lines(ROW) + json.dumps(row).encode(), "file")
 
 
-def test_bytes_that_are_no_text_are_no_message() -> None:
+def test_bytes_that_cannot_be_decoded_are_not_a_message() -> None:
     with pytest.raises(ConfigError, match="line 1: no message"):
         read_dead_letters(b"\xff\xfe\x00", "file")
     assert read_dead_letters(b"", "file") == []

@@ -24,7 +24,7 @@ def test_the_last_line_of_a_message_counts(tmp_path: Path) -> None:
     assert found[f"{1:032X}"] == entry(1, SENT)
 
 
-def test_cut_anywhere_the_whole_lines_count_and_writing_goes_on(tmp_path: Path) -> None:
+def test_cut_anywhere_the_complete_lines_count_and_writing_continues(tmp_path: Path) -> None:
     path = tmp_path / "ledger"
     with Ledger(str(path)) as ledger:
         for number in range(3):

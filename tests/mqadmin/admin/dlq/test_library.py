@@ -29,7 +29,7 @@ def test_one_record_per_group_with_dead_letters(dlq, cluster, broker_a, broker_b
     assert (second.group, second.topic, second.messages) == ("g2", "%DLQ%g2", 1)
 
 
-def test_expired_letters_are_not_counted(dlq, broker_a) -> None:
+def test_expired_dead_letters_are_not_counted(dlq, broker_a) -> None:
     for _ in range(4):
         broker_a.store("%DLQ%g")
     broker_a.expire("%DLQ%g", 0, 3)
@@ -44,8 +44,8 @@ def test_an_empty_dlq_has_no_times(dlq, broker_a) -> None:
     assert record.growth_per_hour == 0
 
 
-def test_no_dlq_is_no_record(dlq) -> None:
-    assert dlq.list(group="nobody").items == []
+def test_a_group_without_dlq_has_no_record(dlq) -> None:
+    assert dlq.list(group="unknown").items == []
 
 
 def test_a_dead_broker_is_an_error(dlq, broker_a, broker_b) -> None:
@@ -66,7 +66,7 @@ def test_show_reads_them_oldest_first(admin, cluster, broker_a) -> None:
     assert result.truncated
 
 
-def test_show_of_a_group_without_dlq_says_so(admin) -> None:
+def test_show_reports_a_group_without_dlq(admin) -> None:
     result = admin.dlq.show("g")
     assert result.kind == "noSuchTopic"
     assert "none of its messages became a dead letter" in result.detail

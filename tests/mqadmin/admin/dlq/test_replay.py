@@ -57,7 +57,7 @@ def ledger(tmp_path: Path) -> str:
 
 
 def sent_to(*brokers: Any, topic: str = "orders") -> list[bytes]:
-    """Bodies of what was sent, oldest first, broker after broker."""
+    """Bodies of the sent messages, oldest first, broker after broker."""
     return [
         message.body
         for broker in brokers
@@ -66,8 +66,10 @@ def sent_to(*brokers: Any, topic: str = "orders") -> list[bytes]:
     ]
 
 
-def run(dlq: DlqAdmin, letters: list[DeadLetter], ledger: str, to: str = "origin") -> list[Any]:
-    return list(dlq.apply_replay(dlq.plan_replay(letters, to=to, ledger=ledger)))
+def run(
+    dlq: DlqAdmin, dead_letters: list[DeadLetter], ledger: str, to: str = "origin"
+) -> list[Any]:
+    return list(dlq.apply_replay(dlq.plan_replay(dead_letters, to=to, ledger=ledger)))
 
 
 def test_a_plan_sends_nothing(dlq: DlqAdmin, ledger: str, cluster: Any) -> None:
@@ -81,10 +83,10 @@ def test_a_plan_sends_nothing(dlq: DlqAdmin, ledger: str, cluster: Any) -> None:
 def test_each_message_goes_once_and_a_second_run_sends_nothing(
     dlq: DlqAdmin, ledger: str, broker_a: Any, broker_b: Any
 ) -> None:
-    letters = [letter(number) for number in range(6)]
-    done = run(dlq, letters, ledger)
+    dead_letters = [letter(number) for number in range(6)]
+    done = run(dlq, dead_letters, ledger)
     assert [item.status for item in done] == ["sent"] * 6
-    assert sorted(sent_to(broker_a, broker_b)) == [one.body for one in letters]
+    assert sorted(sent_to(broker_a, broker_b)) == [one.body for one in dead_letters]
     assert sent_to(broker_a)
     assert sent_to(broker_b)
     for item in done:
@@ -92,7 +94,7 @@ def test_each_message_goes_once_and_a_second_run_sends_nothing(
         message = broker.queues["orders", item.queue_id][item.queue_offset]
         assert message.offset_msg_id == item.target_offset_msg_id
         assert message.uniq_key == item.uniq_key
-    again = dlq.plan_replay(letters, ledger=ledger)
+    again = dlq.plan_replay(dead_letters, ledger=ledger)
     assert again.targets() == {"orders": (0, 6)}
     assert [item.target_offset_msg_id for item in dlq.apply_replay(again)] == [
         item.target_offset_msg_id for item in done
@@ -100,7 +102,7 @@ def test_each_message_goes_once_and_a_second_run_sends_nothing(
     assert len(sent_to(broker_a, broker_b)) == 6
 
 
-def test_a_message_that_stands_in_the_set_twice_is_sent_once(
+def test_a_message_listed_twice_is_sent_once(
     dlq: DlqAdmin, ledger: str, broker_a: Any, broker_b: Any
 ) -> None:
     done = run(dlq, [letter(1), letter(1)], ledger)
@@ -108,7 +110,7 @@ def test_a_message_that_stands_in_the_set_twice_is_sent_once(
     assert len(sent_to(broker_a, broker_b)) == 1
 
 
-def test_what_brokers_and_consumers_wrote_is_left_out() -> None:
+def test_properties_written_by_brokers_and_consumers_are_removed() -> None:
     own = dict.fromkeys(CLEANED, "x") | {"__RMQ.TRANSIENT.a": "x"}
     kept = {"KEYS": "a b", "TAGS": "t", "UNIQ_KEY": "u", "__SHARDINGKEY": "s", "own": "é"}
     dead = letter(properties={**own, **kept})
@@ -130,8 +132,8 @@ def test_targets_are_the_origin_the_retry_topic_or_any(
 
 
 def test_without_a_target_a_message_stays(dlq: DlqAdmin, ledger: str) -> None:
-    letters = [letter(1, origin_topic=None), letter(2, origin_topic="gone"), letter(3)]
-    first, second, third = run(dlq, letters, ledger)
+    dead_letters = [letter(1, origin_topic=None), letter(2, origin_topic="gone"), letter(3)]
+    first, second, third = run(dlq, dead_letters, ledger)
     assert (first.status, second.status, third.status) == ("noTarget", "noTarget", "sent")
     assert "does not contain its original topic" in first.error.message
     assert "topic gone is not there" in second.error.message
@@ -152,13 +154,13 @@ def test_a_broker_that_refuses_is_passed_for_another(
 def test_after_some_failures_the_rest_waits_for_another_run(
     dlq: DlqAdmin, ledger: str, broker_a: Any, broker_b: Any
 ) -> None:
-    letters = [letter(number) for number in range(6)]
+    dead_letters = [letter(number) for number in range(6)]
     broker_a.down = broker_b.down = True
-    done = run(dlq, letters, ledger)
+    done = run(dlq, dead_letters, ledger)
     assert [item.status for item in done] == ["failed"] * 3 + ["notTried"] * 3
     assert all(item.error.kind == "unreachable" for item in done)
     broker_a.down = broker_b.down = False
-    assert [item.status for item in run(dlq, letters, ledger)] == ["sent"] * 6
+    assert [item.status for item in run(dlq, dead_letters, ledger)] == ["sent"] * 6
     assert len(sent_to(broker_a, broker_b)) == 6
 
 
@@ -177,15 +179,15 @@ def test_a_lost_answer_is_looked_up_before_the_message_goes_once_more(
         return RequestTimeoutError("no answer", address=address, request_code=command.code)
 
     monkeypatch.setattr(cluster, "_one", one)
-    letters = [letter(number) for number in range(3)]
-    assert [item.status for item in run(dlq, letters, ledger)] == ["failed"] * 3
+    dead_letters = [letter(number) for number in range(3)]
+    assert [item.status for item in run(dlq, dead_letters, ledger)] == ["failed"] * 3
     assert sorted(sent_to(broker_a, broker_b)) == [b"body 0", b"body 2"]
     monkeypatch.setattr(cluster, "_one", original)
-    plan = dlq.plan_replay(letters, ledger=ledger)
+    plan = dlq.plan_replay(dead_letters, ledger=ledger)
     assert {item.note for item in plan.items} == {"in doubt: looked up before sending"}
     done = list(dlq.apply_replay(plan))
     assert [item.status for item in done] == ["found", "sent", "found"]
-    assert sorted(sent_to(broker_a, broker_b)) == [one.body for one in letters]
+    assert sorted(sent_to(broker_a, broker_b)) == [one.body for one in dead_letters]
     assert {entry.state for entry in Ledger(ledger).read().entries.values()} == {SENT}
 
 
@@ -202,7 +204,7 @@ def test_neither_the_first_copy_nor_a_retry_is_taken_for_the_message_in_doubt(
     assert item.status == "sent"
 
 
-def test_in_doubt_and_nobody_to_ask_is_a_failure(
+def test_an_uncertain_result_without_a_broker_to_query_is_a_failure(
     dlq: DlqAdmin, ledger: str, cluster: Any, broker_a: Any, broker_b: Any
 ) -> None:
     dead = letter(1)
@@ -235,7 +237,7 @@ def test_a_rate_spaces_the_messages(dlq: DlqAdmin, ledger: str, monkeypatch: Any
 
 
 @pytest.mark.parametrize("name", ["retry-dlq-533", "retry-dlq-498"])
-def test_recorded_dead_letters_arrive_as_they_were_first_sent(
+def test_recorded_dead_letters_are_replayed_as_first_sent(
     golden_store: Any, tmp_path: Path, name: str
 ) -> None:
     """The log still holds the first copy of each: what arrives equals it, not the dead letter."""
@@ -243,33 +245,33 @@ def test_recorded_dead_letters_arrive_as_they_were_first_sent(
     # A letter that the consumer's own producer put back names the first copy by its uniqKey.
     first_of = {(row.topic, row.uniq_key): row for row in rows}
     dead = [row for row in rows if row.topic.startswith("%DLQ%")]
-    letters = [dead_letter_of(row) for row in dead]
+    dead_letters = [dead_letter_of(row) for row in dead]
     ledger = str(tmp_path / "ledger")
     with (
         BlockingEmbeddedBroker(str(tmp_path / "store")) as both,
         MQAdmin([both.namesrv_address], timeout_ms=30_000) as admin,
     ):
-        for topic in {one.origin_topic for one in letters}:
+        for topic in {one.origin_topic for one in dead_letters}:
             assert admin.apply(admin.topic.plan_create(topic, queues=2)).ok
-        done = list(admin.dlq.apply_replay(admin.dlq.plan_replay(letters, ledger=ledger)))
+        done = list(admin.dlq.apply_replay(admin.dlq.plan_replay(dead_letters, ledger=ledger)))
         assert {item.status for item in done} == {"sent"}
-        again = admin.dlq.plan_replay(letters, ledger=ledger)
-        assert again.count("alreadySent") == len(letters)
+        again = admin.dlq.plan_replay(dead_letters, ledger=ledger)
+        assert again.count("alreadySent") == len(dead_letters)
     arrived = {
         row.offset_msg_id: row
         for row in message_rows(StoreDirectory(tmp_path / "store"), Query(body="base64"))
     }
     assert len(arrived) == len(dead) > 10
     own = {"MSG_REGION", "TRACE_ON", "CLUSTER"}  # each broker writes its own
-    own.add("WAIT")  # "true" is what its absence means
-    for item, letter in zip(done, letters, strict=True):
+    own.add("WAIT")  # "true" is its default
+    for item, letter in zip(done, dead_letters, strict=True):
         row = arrived[item.target_offset_msg_id]
         first = first_of[letter.origin_topic, letter.uniq_key]
         assert letter.origin_id in (first.offset_msg_id, first.uniq_key)
         assert row.topic == first.topic == item.target_topic
         for field in ("body", "body_size", "body_crc", "flag", "tags", "keys", "uniq_key"):
             assert getattr(row, field) == getattr(first, field), field
-        sent_back = letter.origin_id == first.uniq_key  # by a producer: it was born anew
+        sent_back = letter.origin_id == first.uniq_key  # by a producer: it is a new message
         born = letter.born_timestamp if sent_back else first.born_timestamp
         assert (row.born_timestamp, row.reconsume_times) == (born, 0)
         assert {k: v for k, v in row.properties.items() if k not in own} == {
@@ -277,7 +279,7 @@ def test_recorded_dead_letters_arrive_as_they_were_first_sent(
         }
 
 
-def test_rows_of_a_store_and_of_a_file_are_the_same_letters(golden_store: Any) -> None:
+def test_rows_of_a_store_and_of_a_file_are_equal(golden_store: Any) -> None:
     rows = [
         row
         for row in message_rows(

@@ -112,7 +112,7 @@ class TestTake:
         hits.take(reply(message(5)), QUESTION)
         assert len(hits.records) == 1
 
-    def test_what_is_no_hit_is_sorted_by_why(self):
+    def test_misses_are_grouped_by_reason(self):
         question = KeyQuestion(topic="t", key="42", begin_ms=10)
         hits = BrokerHits("a", "b:1")
         hits.take(reply(message(5), message(20), message(21, keys="no")), question)

@@ -84,7 +84,7 @@ class TestKey:
         assert broker_b.address in result.detail
         assert len(result.errors) == 2
 
-    def test_a_find_beside_a_dead_broker_says_both(self, admin, broker_a, broker_b):
+    def test_a_result_with_an_unreachable_broker_reports_both(self, admin, broker_a, broker_b):
         broker_a.store("orders", keys="42")
         broker_b.store("orders", keys="42")
         broker_b.silent = True
@@ -141,7 +141,7 @@ class TestKey:
         assert (len(result.items), result.truncated) == (150, False)
         assert len({item.queue_offset for item in result.items}) == 150
 
-    def test_a_full_batch_in_one_second_is_cut_and_said(self, admin, broker_a):
+    def test_a_batch_that_fills_one_second_is_truncated_and_reported(self, admin, broker_a):
         for _ in range(100):
             broker_a.store("orders", keys="42")
         result = admin.message.query_key("orders", "42", max_items=1000)
@@ -151,7 +151,7 @@ class TestKey:
         full = admin.message.query_key("orders", "42", max_items=1000, scan=True)
         assert (len(full.items), full.truncated) == (100, False)
 
-    def test_older_hits_are_found_behind_a_batch_of_collisions(self, admin, cluster, broker_a):
+    def test_older_hits_are_found_after_a_batch_of_collisions(self, admin, cluster, broker_a):
         broker_a.store("orders", keys="42")
         for _ in range(70):
             cluster.clock.advance(1_000)
@@ -166,20 +166,20 @@ class TestKey:
 
 
 class TestScan:
-    def test_finds_what_the_index_lacks(self, admin, broker_a, broker_b):
+    def test_messages_missing_from_the_index_are_found(self, admin, broker_a, broker_b):
         broker_a.store("orders", keys="42", indexed=False)
         broker_b.store("orders", 2, keys="41", indexed=False)
         result = admin.message.query_key("orders", "42", scan=True)
         assert result.kind == "found"
         assert (len(result.items), result.scanned) == (1, 2)
 
-    def test_says_what_it_read_when_nothing_is_there(self, admin, broker_a):
+    def test_an_empty_result_names_the_source(self, admin, broker_a):
         broker_a.store("orders")
         result = admin.message.query_key("orders", "42", scan=True)
         assert (result.kind, result.scanned) == ("notFound", 1)
         assert "1 messages of 4 queues" in result.detail
 
-    def test_stops_at_its_limit_and_says_so(self, admin, broker_a):
+    def test_the_limit_ends_the_command_and_is_reported(self, admin, broker_a):
         for _ in range(9):
             broker_a.store("orders")
         result = admin.message.query_key("orders", "42", scan=True, scan_limit=5)
@@ -218,7 +218,7 @@ class TestId:
         broker_a.store("orders")
         result = admin.message.query_id(offset_msg_id(broker_a.address, 5))
         assert result.kind == "notFound"
-        assert "no message begins at physical offset 5" in result.detail
+        assert "no message starts at physical offset 5" in result.detail
 
     def test_above_the_log(self, admin, broker_a):
         result = admin.message.query_id(offset_msg_id(broker_a.address, 5_000))
@@ -245,7 +245,7 @@ class TestId:
         result = admin.message.query_id(stored.offset_msg_id)
         assert (result.kind, result.errors[0].kind) == ("notPermitted", "notPermitted")
 
-    def test_another_topic_than_asked_is_said(self, admin, broker_a):
+    def test_a_topic_other_than_requested_is_reported(self, admin, broker_a):
         stored = broker_a.store("orders")
         broker_a.store("bills")
         result = admin.message.query_id(stored.offset_msg_id, topic="bills")
@@ -266,11 +266,11 @@ class TestId:
     def test_any_text_can_be_a_uniq_key_of_a_topic(self, admin, broker_a):
         broker_a.store("orders", uniq="my-own-id")
         assert admin.message.query_id("my-own-id", topic="orders").kind == "found"
-        # what is no id and was found nowhere is a bad id, as it is without the topic
+        # an invalid id that is not found is an error, as it is without the topic
         assert admin.message.query_id("your-own-id", topic="orders").kind == "badId"
         assert admin.message.query_id("your-own-id").kind == "badId"
 
-    def test_a_peer_that_sends_rubbish_is_no_crash(self, admin, broker_a):
+    def test_a_peer_that_sends_garbage_does_not_crash_the_broker(self, admin, broker_a):
         stored = broker_a.store("orders")
         broker_a.on_33 = lambda header, command: b"\0\1\2"
         assert admin.message.query_id(stored.offset_msg_id).kind == "notFound"
@@ -314,7 +314,7 @@ class TestOffset:
         del broker_a.log[stored.physical_offset]
         result = admin.message.query_offset("orders", 0, 0)
         assert result.kind == "dataDeleted"
-        assert "gone from the CommitLog (MESSAGE_WAS_REMOVING)" in result.detail
+        assert "no longer in the CommitLog (MESSAGE_WAS_REMOVING)" in result.detail
 
     def test_several_brokers_ask_for_one(self, admin, broker_a, broker_b):
         broker_a.store("orders")
@@ -349,7 +349,7 @@ class TestTime:
         everything = admin.message.query_time("orders", None, None)
         assert len(everything.items) == 6
 
-    def test_a_cut_is_said(self, admin, broker_a):
+    def test_a_truncation_is_reported(self, admin, broker_a):
         for _ in range(5):
             broker_a.store("orders")
         result = admin.message.query_time("orders", None, None, max_items=3)
@@ -381,7 +381,7 @@ class TestTime:
             "the queues are empty"
         )
 
-    def test_a_failing_broker_stands_beside_the_find(self, admin, broker_a, broker_b):
+    def test_a_failing_broker_is_listed_with_the_result(self, admin, broker_a, broker_b):
         broker_a.store("orders")
         broker_b.store("orders")
         broker_b.refuse(RequestCode.PULL_MESSAGE, ResponseCode.NO_PERMISSION, "no reading")
@@ -410,7 +410,7 @@ class TestNarrowedKey:
             ({"tags": "z"}, 0),
         ],
     )
-    def test_only_what_was_asked_for_is_returned(
+    def test_only_requested_rows_are_returned(
         self, admin, spread, broker_a, broker_b, narrow, count, scan
     ):
         if scan:
@@ -446,7 +446,7 @@ class TestTail:
         records = admin.message.tail("orders", last=3, follow=False, body=TEXT)
         assert [record.body for record in records] == ["6", "7", "8"]
 
-    def test_following_yields_what_arrives(self, admin, broker_a):
+    def test_following_yields_arriving_messages(self, admin, broker_a):
         broker_a.store("orders", body=b"old")
         stream = admin.message.tail("orders", last=1, body=TEXT)
         assert next(stream).body == "old"

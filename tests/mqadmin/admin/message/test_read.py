@@ -22,7 +22,7 @@ class TestChosenQueues:
         assert {queue.broker_name for queue in chosen_queues(route, "broker-b")} == {"broker-b"}
         assert chosen_queues(route, "broker-b", 3) == [MessageQueue("t", "broker-b", 3)]
 
-    def test_what_is_not_there_is_said_with_what_is(self, admin, broker_a):
+    def test_a_missing_name_is_reported_with_the_existing_ones(self, admin, broker_a):
         broker_a.store("t")
         route = admin.routes.get("t")
         with pytest.raises(ClientError, match=r"broker x has no topic t \(it is on broker-a\)"):
@@ -79,7 +79,7 @@ class TestReader:
         assert times == sorted(times)
         assert (len(times), reader.scanned, reader.cut) == (100, 100, False)
 
-    def test_only_what_is_wanted_but_all_is_counted(self, admin, consumer, broker_a):
+    def test_only_wanted_rows_are_returned_but_all_are_counted(self, admin, consumer, broker_a):
         for number in range(9):
             broker_a.store("t", keys=str(number))
         reader = Reader(consumer, limit=1_000)

@@ -66,7 +66,7 @@ def test_keys_tags_and_ids() -> None:
     assert msgspec.to_builtins(record)["brokerName"] == "broker-a"
 
 
-def test_a_wrong_crc_is_said() -> None:
+def test_a_wrong_crc_is_reported() -> None:
     broken = message()
     broken.body = b"ho"
     assert not record_of(broken, None).crc_ok

@@ -12,7 +12,7 @@ UNIQ = compose_uniq_key("192.0.2.1", 4711, 0x1B2C3D4E, 1000, 1)
 
 
 class TestSend:
-    def test_says_where_it_landed(self, admin, broker_a):
+    def test_the_target_is_reported(self, admin, broker_a):
         broker_a.store("orders")
         sent = admin.message.send("orders", b"hi", keys=["a", "b"], tags="T", queue_id=2)
         stored = broker_a.queues["orders", 2][0]
@@ -38,7 +38,7 @@ class TestSend:
             admin.message.send("orders", b"hi", queue_id=0)
         assert admin.message.send("orders", b"x", queue_id=0, broker="broker-b").queue_offset == 1
 
-    def test_a_plan_checks_what_sending_checks_and_sends_nothing(self, admin, cluster, broker_a):
+    def test_a_plan_makes_the_checks_of_sending_and_sends_nothing(self, admin, cluster, broker_a):
         broker_a.store("orders")
         plan = admin.message.plan_send("orders", b"hi")
         assert (plan.record.send_status, plan.record.broker_name) == ("planned", None)

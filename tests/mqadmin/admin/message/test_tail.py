@@ -27,7 +27,9 @@ class TestFollower:
             seen += [one.physical_offset for _, one in follower.round()]
         assert seen == sorted(broker_a.log)
 
-    def test_a_queue_that_lost_its_place_goes_on_where_the_broker_says(self, consumer, broker_a):
+    def test_a_queue_without_a_valid_offset_resumes_where_the_broker_directs(
+        self, consumer, broker_a
+    ):
         for _ in range(5):
             broker_a.store("t")
         broker_a.expire("t", 0, 3)
@@ -77,13 +79,13 @@ def test_a_silent_broker_is_named_and_the_others_are_followed(admin, broker_a, b
     broker_a.store("t", body=b"a")
     broker_b.store("t", body=b"b")
     broker_b.silent = True
-    told = []
-    records = admin.message.tail("t", last=5, follow=False, report=told.append)
+    reported = []
+    records = admin.message.tail("t", last=5, follow=False, report=reported.append)
     assert [record.broker_name for record in records] == ["broker-a"]
-    assert [error.address for error in told] == [broker_b.address]  # once, not for each queue
+    assert [error.address for error in reported] == [broker_b.address]  # once, not for each queue
 
 
-def test_the_error_is_raised_when_nobody_answers(admin, broker_a) -> None:
+def test_an_error_is_raised_without_any_response(admin, broker_a) -> None:
     broker_a.store("t")
     admin.routes.get("t")
     broker_a.down = True

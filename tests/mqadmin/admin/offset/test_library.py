@@ -44,7 +44,7 @@ class TestPlan:
         assert not filled.told_clients
         assert filled.committed("g", "orders") == {0: 5, 1: 1}
 
-    def test_latest_counts_what_is_skipped(self, admin, filled):
+    def test_latest_counts_skipped_messages(self, admin, filled):
         plan = admin.offset.plan_reset("g", "orders", "latest", queue_id=0)
         assert moves(plan) == {0: (5, 10, 5, 0)}
 
@@ -111,7 +111,7 @@ class TestPlan:
         with pytest.raises(ClientError, match="group nosuch does not exist"):
             admin.offset.plan_reset("nosuch", "orders", "latest")
 
-    def test_what_is_there_already_is_unchanged(self, admin, filled):
+    def test_existing_entries_are_unchanged(self, admin, filled):
         plan = admin.offset.plan_reset("g", "orders", "offset:5", queue_id=0)
         assert plan.empty
         assert admin.offset.apply_reset(plan) is plan
@@ -154,7 +154,7 @@ class TestApply:
         assert admin.offset.apply_reset(plan, undo_path=undo).ok
         assert not cluster.asked(RequestCode.INVOKE_BROKER_TO_RESET_OFFSET)
 
-    def test_an_old_broker_with_clients_tells_them(self, admin, filled, undo):
+    def test_an_old_broker_with_clients_notifies_them(self, admin, filled, undo):
         filled.config["useServerSideResetOffset"] = "false"
         filled.connect("g", "c1", "orders")
         plan = admin.offset.plan_reset("g", "orders", "latest")
@@ -162,7 +162,7 @@ class TestApply:
         done = admin.offset.apply_reset(plan, undo_path=undo)
         assert filled.told_clients == [("g", -1)]
         assert {item.status for item in done.items} <= {"pending", "done"}
-        assert "obey within about" in done.warnings[-1]
+        assert "apply the reset within about" in done.warnings[-1]
 
     def test_an_old_broker_with_clients_cannot_set_one_queue(self, admin, cluster, filled):
         filled.config["useServerSideResetOffset"] = "false"
@@ -173,7 +173,7 @@ class TestApply:
         admin.offset.apply_reset(plan)
         assert not cluster.asked(RequestCode.INVOKE_BROKER_TO_RESET_OFFSET)
 
-    def test_a_refusal_stands_at_its_queue(self, admin, filled, undo):
+    def test_a_refusal_is_listed_at_its_queue(self, admin, filled, undo):
         plan = admin.offset.plan_reset("g", "orders", "latest", queue_id=0)
         filled.groups.clear()
         done = admin.offset.apply_reset(plan, undo_path=undo)
@@ -288,7 +288,7 @@ class TestUndo:
             admin.offset.apply_reset(plan, undo_path=undo)
         assert not cluster.asked(RequestCode.INVOKE_BROKER_TO_RESET_OFFSET)
 
-    def test_its_name_says_what_it_is(self, admin, filled, tmp_path, monkeypatch):
+    def test_a_file_is_recognised_by_its_name(self, admin, filled, tmp_path, monkeypatch):
         monkeypatch.chdir(tmp_path)
         plan = admin.offset.plan_reset("g", "orders", "latest", queue_id=0)
         path = admin.offset.apply_reset(plan).undo_path

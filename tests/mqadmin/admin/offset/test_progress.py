@@ -15,7 +15,9 @@ def queues(count=3):
 
 
 @pytest.mark.parametrize("version", [479, VERSION_4_9_8])
-def test_committed_zero_and_never_are_told_apart_on_every_release(admin, broker_a, version) -> None:
+def test_committed_zero_and_never_committed_differ_on_every_release(
+    admin, broker_a, version
+) -> None:
     broker_a.version = version
     broker_a.store("t")
     broker_a.committed("g", "t").update({0: 0, 1: 7})

@@ -45,7 +45,7 @@ def test_words(text, kind, number) -> None:
 @pytest.mark.parametrize(
     "text", ["", "yesterday", "shift:", "shift:x", "shift:--1", "offset:-1", "duration:", "1e3"]
 )
-def test_words_that_say_nothing(text) -> None:
+def test_words_without_a_value_are_refused(text) -> None:
     with pytest.raises(ConfigError):
         parse_target(text, NOW_MS)
 

@@ -38,7 +38,9 @@ def test_a_dry_run_writes_nothing_and_counts_the_rows(
     assert {p: p.read_bytes() for p in tmp_path.rglob("*") if p.is_file()} == written
 
 
-def test_a_dry_run_refuses_what_the_run_refuses(mqadmin: Run, store: Path, tmp_path: Path) -> None:
+def test_a_dry_run_refuses_the_same_input_as_the_run(
+    mqadmin: Run, store: Path, tmp_path: Path
+) -> None:
     out = tmp_path / "out.csv"
     out.write_text("mine")
     done = mqadmin("store", "export", str(store), "--out", str(out), "--dry-run")

@@ -54,7 +54,7 @@ def test_find_takes_every_way_in(mqadmin: Run, store: Path) -> None:
     assert mqadmin("store", "find", str(store), "--text", "no such words").status == 1
 
 
-def test_find_says_when_there_are_more(mqadmin: Run, store: Path) -> None:
+def test_find_reports_that_more_matches_exist(mqadmin: Run, store: Path) -> None:
     done = mqadmin(
         *("store", "find", str(store), "--time", "..2099-01-01", "--limit", "2", "-o", "json"),
     )

@@ -56,7 +56,9 @@ def items(done: Any) -> list[dict[str, Any]]:
     return json.loads(done.out)["items"]  # type: ignore[no-any-return]
 
 
-def test_the_summary_counts_what_java_saw(mqadmin: Run, recorded: Path, expected: Any) -> None:
+def test_the_summary_counts_the_messages_of_java(
+    mqadmin: Run, recorded: Path, expected: Any
+) -> None:
     done = mqadmin("store", "inspect", str(recorded), "--summary", "-o", "json")
     assert done.status == 0
     summary = json.loads(done.out)
@@ -69,7 +71,7 @@ def test_the_summary_counts_what_java_saw(mqadmin: Run, recorded: Path, expected
     assert (summary["damages"], summary["cleanStop"]) == (0, True)
 
 
-def test_messages_are_what_java_saw(mqadmin: Run, recorded: Path, expected: Any) -> None:
+def test_messages_equal_those_of_java(mqadmin: Run, recorded: Path, expected: Any) -> None:
     done = mqadmin("store", "inspect", str(recorded), "-o", "ndjson")
     assert done.status == 0
     found = {row["physicalOffset"]: row for row in map(json.loads, done.out.splitlines())}
@@ -169,7 +171,7 @@ def test_looking_changes_nothing(mqadmin: Run, recorded: Path) -> None:
     assert fingerprint(recorded) == before
 
 
-def test_what_is_no_store_is_an_error_with_its_path(mqadmin: Run, tmp_path: Path) -> None:
+def test_a_folder_without_a_store_is_an_error_with_its_path(mqadmin: Run, tmp_path: Path) -> None:
     done = mqadmin("store", "inspect", str(tmp_path / "nosuch"), "-o", "json")
     assert (done.status, done.out) == (2, "")
     error = json.loads(done.err)["error"]
@@ -221,9 +223,7 @@ def test_a_path_that_does_not_exist_is_a_usage_error(
 
 
 @pytest.mark.parametrize("line", ["inspect {}", "verify {}", "repair {}", "export {}"])
-def test_a_folder_that_is_no_store_is_a_usage_error(
-    mqadmin: Run, tmp_path: Path, line: str
-) -> None:
+def test_a_folder_without_a_store_is_a_usage_error(mqadmin: Run, tmp_path: Path, line: str) -> None:
     done = mqadmin("store", *line.format(tmp_path).split())
     assert (done.status, "no store" in done.err) == (2, True)
 
@@ -274,7 +274,7 @@ def test_a_limit_that_was_typed_is_status_0(mqadmin: Run, recorded: Path, form: 
             assert (len(document["items"]), document["truncated"]) == (2, True)
 
 
-def test_a_bound_that_nobody_typed_is_a_result_in_part(
+def test_a_default_limit_that_is_reached_is_a_partial_result(
     mqadmin: Run, recorded: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("mqadmin.command.store.find.MAX_SEEDS", 3)

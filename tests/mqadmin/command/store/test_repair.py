@@ -32,7 +32,7 @@ def tree(root: Path) -> dict[str, bytes]:
     }
 
 
-def test_the_plan_is_what_it_shows_by_itself(mqadmin: Run, store: Path) -> None:
+def test_the_plan_equals_its_own_output(mqadmin: Run, store: Path) -> None:
     before = tree(store)
     done = mqadmin("store", "repair", str(store))
     assert done.status == 0
@@ -91,9 +91,9 @@ def test_a_clean_store_needs_nothing(mqadmin: Run, golden_store) -> None:
 
 
 def test_messages_come_out_of_single_files(mqadmin: Run, store: Path, tmp_path: Path) -> None:
-    lone = tmp_path / "lone"
-    shutil.copy(store / "commitlog" / f"{0:020d}", lone)
-    done = mqadmin("store", "recover", str(lone), "-o", "ndjson", "--body", "text")
+    single = tmp_path / "single"
+    shutil.copy(store / "commitlog" / f"{0:020d}", single)
+    done = mqadmin("store", "recover", str(single), "-o", "ndjson", "--body", "text")
     assert done.status == 7  # one record is lost
     rows = [json.loads(line) for line in done.out.splitlines()]
     assert len(rows) > 50
@@ -123,14 +123,14 @@ def test_a_new_store_can_be_of_one_topic(mqadmin: Run, store: Path, tmp_path: Pa
     assert mqadmin(*words, "--body", "text").status == 2
     assert not new.exists()
     done = mqadmin(*words, "--topic", "OrdersA", "-o", "json")
-    assert done.status == 7  # something is lost, which is said
-    told = json.loads(mqadmin("store", "inspect", str(new), "--summary", "-o", "json").out)
-    assert {row["topic"] for row in told["topics"]} == {"OrdersA"}
+    assert done.status == 7  # a loss is a failure
+    summary = json.loads(mqadmin("store", "inspect", str(new), "--summary", "-o", "json").out)
+    assert {row["topic"] for row in summary["topics"]} == {"OrdersA"}
     rows = mqadmin("store", "recover", str(store), "--topic", "OrdersA", "-o", "ndjson").out
-    assert told["messages"] == json.loads(done.out)["messages"] == len(rows.splitlines()) > 0
+    assert summary["messages"] == json.loads(done.out)["messages"] == len(rows.splitlines()) > 0
 
 
-def test_nothing_to_recover_is_said(mqadmin: Run, tmp_path: Path) -> None:
+def test_nothing_to_recover_is_reported(mqadmin: Run, tmp_path: Path) -> None:
     noise = tmp_path / "noise"
     noise.write_bytes(b"no log at all" * 100)
     done = mqadmin("store", "recover", str(noise), "--out", str(tmp_path / "new"))
@@ -176,7 +176,9 @@ def test_losses_of_recover_are_objects_for_programs(mqadmin: Run, store: Path) -
     assert table.err.count("\nlost: ") > 1
 
 
-def test_a_repair_tells_the_losses_of_a_cut_log(mqadmin: Run, golden_store, tmp_path: Path) -> None:
+def test_a_repair_reports_the_losses_of_a_truncated_log(
+    mqadmin: Run, golden_store, tmp_path: Path
+) -> None:
     store = golden_store("normal-stop-533", copy=True) / "store"
     log = sorted((store / "commitlog").iterdir())[-1]
     with log.open("r+b") as file:

@@ -118,7 +118,7 @@ def test_a_notice_leaves_the_status_at_0(mqadmin: Run, store: Path) -> None:
     assert "no errors" in done.err
 
 
-def test_what_is_no_store_is_said(mqadmin: Run, tmp_path: Path) -> None:
+def test_a_folder_without_a_store_is_reported(mqadmin: Run, tmp_path: Path) -> None:
     done = mqadmin("store", "verify", str(tmp_path / "nothing"))
     assert done.status == 2
     assert "no such file" in done.err
@@ -163,7 +163,7 @@ def test_a_torn_end_is_one_finding(mqadmin: Run, golden_store) -> None:
     assert done.err.count("truncated (") == 1
 
 
-def test_the_summary_says_in_words_what_was_found(mqadmin: Run, store: Path) -> None:
+def test_the_summary_describes_the_findings(mqadmin: Run, store: Path) -> None:
     (store / "checkpoint").unlink()
     done = mqadmin("store", "verify", str(store))
     assert "(stopped cleanly): 1 warning" in done.err

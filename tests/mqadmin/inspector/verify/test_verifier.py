@@ -148,7 +148,7 @@ def cut_behind_a_record(root: Path) -> None:
 
 
 def unfinished(root: Path) -> None:
-    """The second half of a file zeroed, blank record included, and the next file goes on."""
+    """The second half of a file is zeroed, with the blank record; the next file has records."""
     found = [item for item in records(root) if item.physical_offset < LOG_FILE]
     record = found[len(found) // 2]
     poke_log(root, record.physical_offset, bytes(LOG_FILE - record.position))
@@ -204,7 +204,7 @@ def cut_what_is_configured(root: Path) -> None:
 
 
 def earlier_copy(root: Path) -> None:
-    """A record's queue offset that another one has, as after a queue was cut and written anew."""
+    """A record with the queue offset of another one, as after a truncated queue was rewritten."""
     one, two = records(root, "OrdersA")[10], None
     for record in records(root, "OrdersA")[11:]:
         if record.queue_id == one.queue_id:
@@ -341,12 +341,12 @@ FAULTS = [
         lambda root: queue_file(root, "OrdersA").with_name("junk").write_bytes(b""),
         "warning",
     ),
-    # The only file of its queue: the files of the other queues tell how long it was.
+    # The only file of its queue: its length follows from the files of the other queues.
     Planted("queueFiles", "pop-533", cut_only_queue_file, "warning"),
     Planted("position", "retry-dlq-533", double_behind_the_end, "warning"),
     Planted("fileSize", "retry-dlq-533", cut_the_unused_part, "notice"),
     Planted("fileSize", "retry-dlq-533", cut_what_is_configured, "warning"),
-    # Java 4.9 does not register this topic of its own: it was not deleted.
+    # Java 4.9 does not register this system topic: it was not deleted.
     Planted("queueMissing", "transaction-498", remove("consumequeue/RMQ_SYS_TRANS_OP_HALF_TOPIC")),
     Planted("queueMissing", N, remove("consumequeue/OrdersA/1")),
     Planted("queueMissing", N, remove("consumequeue")),
@@ -411,7 +411,7 @@ FAULTS = [
     Planted("transaction", "transaction-533", commit_of_nothing),
     Planted("transaction", "transaction-498", op_of_nothing),
 ]
-# Kinds that cannot be planted in files alone; a bridge is what a repair leaves (tests of surgery).
+# Kinds that files alone cannot have; filler units are left by repairs (tests/mqadmin/repair).
 ELSEWHERE = {"unreadable", "content", "bridge"}
 
 
@@ -447,7 +447,7 @@ def test_a_recorded_store_has_no_findings(golden_store, name: str, way: bool) ->
         assert summary.ok
         assert summary.units_checked == summary.units > 0
         assert summary.index_entries_checked == summary.index_entries > 0
-        # What a killed broker had not dispatched yet is not in the index either.
+        # Records not yet dispatched by a killed broker are not in the index either.
         assert summary.keys - summary.keys_indexed == 2 * summary.not_yet_dispatched
         assert summary.state == ("crashed" if (root / "abort").exists() else "clean")
         assert fingerprint(root) == before
@@ -471,7 +471,7 @@ def test_every_kind_of_finding_is_found_where_it_was_planted(golden_store, fault
             assert fault.severity in severities
         assert all(row.suggestion for row in found.findings if row.kind != "configBackup")
         seen.append(found.findings)
-    # Both ways say the same words.
+    # Both implementations report the same text.
     for one, other in itertools.pairwise(seen):
         assert one == other
     assert fingerprint(root) == before
@@ -483,7 +483,7 @@ def test_every_kind_has_a_planted_fault() -> None:
     assert set(LOG_KINDS) <= set(KINDS)
 
 
-def test_an_unreadable_file_is_said(golden_store, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unreadable_file_is_reported(golden_store, monkeypatch: pytest.MonkeyPatch) -> None:
     root = golden_store(N, copy=True) / "store"
     gone = root / "commitlog" / f"{LOG_FILE:020d}"
     gone.unlink()
@@ -509,7 +509,7 @@ def locked(monkeypatch: pytest.MonkeyPatch) -> Callable[[Path], None]:
 
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("number", [1, -1])
-def test_files_that_cannot_be_read_are_said_and_nothing_about_what_is_in_them(
+def test_unreadable_files_are_reported_without_findings_about_their_content(
     golden_store, locked: Callable[[Path], None], way: bool, number: int
 ) -> None:
     root = golden_store(N, copy=True) / "store"
@@ -520,7 +520,7 @@ def test_files_that_cannot_be_read_are_said_and_nothing_about_what_is_in_them(
     found = look(root, way)
     expected = {"unreadable"}
     if number < 0:
-        expected.add("checkpoint")  # nobody sees how young the last message is
+        expected.add("checkpoint")  # the time of the last message cannot be read
     assert {row.kind for row in found.findings} <= expected, found.findings
     row = next(row for row in found.findings if row.path == str(logs[number]))
     assert (row.physical_offset, row.length) == (int(logs[number].name), LOG_FILE)
@@ -534,7 +534,7 @@ def test_files_that_cannot_be_read_are_said_and_nothing_about_what_is_in_them(
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_a_deleted_topic_is_no_finding(golden_store, way: bool) -> None:
+def test_a_deleted_topic_is_not_a_finding(golden_store, way: bool) -> None:
     root = golden_store(N, copy=True) / "store"
     shutil.rmtree(root / "consumequeue" / "OrdersA")
     forget_topic(root)
@@ -576,13 +576,13 @@ def test_fast_leaves_out_bodies_only(golden_store, way: bool) -> None:
     assert [row.kind for row in look(root, way, check_crc=False).findings] == ["unit"]
 
 
-def test_a_lone_file_is_judged_by_itself(golden_store, tmp_path: Path) -> None:
+def test_a_single_file_is_verified_by_itself(golden_store, tmp_path: Path) -> None:
     source, _ = log_file(golden_store(N) / "store", LOG_FILE)
-    lone = tmp_path / source.name
-    shutil.copy(source, lone)
-    assert look(lone, WAYS[-1]).findings == []
-    poke(lone, 300, b"\xff" * 40)
-    assert look(lone, WAYS[-1]).findings
+    single = tmp_path / source.name
+    shutil.copy(source, single)
+    assert look(single, WAYS[-1]).findings == []
+    poke(single, 300, b"\xff" * 40)
+    assert look(single, WAYS[-1]).findings
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -659,7 +659,9 @@ def test_index_files_that_are_not_kept_are_read_again(
 
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("name", ["pair-533", "normal-stop-533", "normal-stop-498"])
-def test_what_follows_expired_files_has_no_findings(golden_store, name: str, way: bool) -> None:
+def test_a_log_that_starts_after_expired_files_has_no_findings(
+    golden_store, name: str, way: bool
+) -> None:
     """The first entry of an IndexFile is reckoned from the end of one that is gone."""
     folder = golden_store(name, copy=True)
     root = next(roots(folder))

@@ -76,7 +76,7 @@ def damaged_copies(root: Path, folder: Path) -> dict[str, Path]:
 def test_all_recorded_and_damaged_stores_in_one_run(
     run_job: Any, store_roots: dict[str, Path], tmp_path: Path
 ) -> None:
-    """Each store has exactly the findings of its own verification."""
+    """Each store has exactly the findings of `store verify`."""
     bad = damaged_copies(store_roots["normal-stop-533"], tmp_path)
     expected = {
         str(root): [

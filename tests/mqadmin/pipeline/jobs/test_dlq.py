@@ -72,7 +72,7 @@ def test_results_can_be_limited_to_a_group_and_a_topic(
     root = store_roots["retry-dlq-533"]
     assert len(run_job("dlq", root, table="letters", group="CG_orderly").rows) == 3
     assert len(run_job("dlq", root, table="letters", topic="JobsA").rows) == 11
-    assert run_job("dlq", root, group="nobody").rows == []
+    assert run_job("dlq", root, group="unknown").rows == []
 
 
 def test_the_replay_file_has_complete_messages(

@@ -112,13 +112,13 @@ def test_a_log_of_many_files_has_the_same_rows_with_any_splits_and_filters(
     for size in (1 << 30, rng.randrange(4000, 8000), rng.randrange(8000, 16_000)):
         frame = read(spark, log.root, splitBytes=size, rows=rng.randrange(1, 200), damages="true")
         rows = frame.collect()
-        damages = [row for row in rows if row.damage is not None]
+        damaged = [row for row in rows if row.damage is not None]
         assert normalize(
             {**row.asDict(), "damage": None} for row in rows if row.damage is None
         ) == normalize({**row, "damage": None} for row in expected), size
-        seen.add(tuple(sorted((row.physical_offset, row.size, row.damage) for row in damages)))
-    (damages,) = seen  # the same with any splits
-    assert {offset for offset, _, _ in damages} <= set(bad)
+        seen.add(tuple(sorted((row.physical_offset, row.size, row.damage) for row in damaged)))
+    (damaged,) = seen  # the same with any splits
+    assert {offset for offset, _, _ in damaged} <= set(bad)
     low, high = sorted(rng.sample(places, 2))
     middle = expected[len(expected) // 2]["store_time"]
     wanted = [
@@ -149,7 +149,7 @@ def test_a_log_of_many_files_has_the_same_rows_with_any_splits_and_filters(
         assert normalize(frame.collect()) == normalize(wanted), size
 
 
-def test_columns_have_the_types_that_are_said(spark: Any, store_roots: dict[str, Path]) -> None:
+def test_columns_have_the_declared_types(spark: Any, store_roots: dict[str, Path]) -> None:
     frame = read(spark, store_roots["normal-stop-533"])
     assert {field.name: field.dataType.simpleString() for field in frame.schema.fields} == {
         name: kind for name, kind in COLUMN_TYPES.items() if name != "damage"
@@ -235,12 +235,12 @@ def test_damaged_regions_are_rows_and_all_messages_around_them_are_returned(
     rows = frame.collect()
     messages = [row.physical_offset for row in rows if row.damage is None]
     assert messages == [place for place in places if place != places[4]]
-    damages = [row for row in rows if row.damage is not None]
-    assert [(row.physical_offset, row.damage.split(":")[0]) for row in damages] == [
+    damaged = [row for row in rows if row.damage is not None]
+    assert [(row.physical_offset, row.damage.split(":")[0]) for row in damaged] == [
         (places[4], "hole"),
         (places[9], "crc"),
     ]
-    assert damages[0].size == places[5] - places[4]
+    assert damaged[0].size == places[5] - places[4]
     assert next(row.crc_ok for row in rows if row.physical_offset == places[9]) is False
     without = read(spark, log.root, damages="true", crc="false", columns="damage")
     assert without.where("damage IS NOT NULL").count() == 1

@@ -212,7 +212,7 @@ def test_a_file_removed_after_planning_is_reported_or_skipped(make_log: MakeLog)
 
 @pytest.mark.parametrize("first", [0, 8192])
 def test_the_log_of_an_empty_store_may_begin_at_any_offset(make_log: MakeLog, first: int) -> None:
-    """The log of a new slave begins with the current file of its master."""
+    """The first file of the log of a new slave is the current one of its master."""
     log = make_log(file_size=4096, start=first)
     stream = reader(log.root)
     for options in ({}, {"startingOffsets": "latest"}):

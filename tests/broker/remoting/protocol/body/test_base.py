@@ -69,7 +69,7 @@ def test_a_request_body_for_the_tolerant_reader_is_short():
     with pytest.raises(RemoteProtocolError, match="not standard JSON"):
         TopicList.from_bytes(data)
     assert len(TopicList.from_bytes(data, RESPONSE_LIMITS).topic_list) == 1
-    table = b",".join(b"%d:%d" % (i, i) for i in range(10_000))  # Java's keys are no matter
+    table = b",".join(b"%d:%d" % (i, i) for i in range(10_000))  # integer keys as Java writes them
     body = ConsumerOffsetSerializeWrapper.from_bytes(b'{"offsetTable":{"T1@G1":{%b}}}' % table)
     assert len(body.offset_table["T1@G1"]) == 10_000
     with pytest.raises(RemoteProtocolError, match="above the limit of 262144"):
@@ -77,7 +77,7 @@ def test_a_request_body_for_the_tolerant_reader_is_short():
 
 
 @pytest.mark.parametrize("key", ["{'topic':'" + "x" * 5000 + "'}", '{"queueId":1e999}'])
-def test_a_queue_key_nobody_can_read_is_a_protocol_error(key):
+def test_an_unreadable_queue_key_is_a_protocol_error(key):
     wire = {"offsetTable": {key: 1}}
     with pytest.raises(RemoteProtocolError):
         ResetOffsetBody.from_wire(wire)

@@ -1,7 +1,7 @@
 from broker.remoting.protocol.body.pop import BatchAck, BatchAckMessageRequestBody
 
 
-def test_long_names_are_read_as_the_letters():
+def test_long_names_are_read_as_the_short_ones():
     long = (
         b'{"acks":[{"bitSet":"BQI=","consumerGroup":"G1","invisibleTime":60000,"popTime":17,'
         b'"queueId":3,"retry":"0","reviveQueueId":2,"startOffset":10,"topic":"T1"}],"brokerName":"b"}'

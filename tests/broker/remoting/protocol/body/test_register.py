@@ -38,7 +38,7 @@ def test_before_5_0_no_mappings_follow():
     assert set(wrapper.topic_config_table) == {"T1", "T2"}
 
 
-def test_a_topic_line_is_what_java_writes():
+def test_a_topic_line_equals_that_of_java():
     raw = zlib.decompress(BODY.encode_compressed(version=479))
     assert b"\x00\x00\x00\x15T1 4 2 6 SINGLE_TAG" not in raw
     assert b"\x00\x00\x00\x13T1 4 2 6 SINGLE_TAG" in raw

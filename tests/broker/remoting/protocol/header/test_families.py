@@ -26,7 +26,7 @@ CLASSES = sorted(
 
 
 def example(field):
-    """A value of the field's type, told by what decoding accepts."""
+    """A value of the field's type, chosen by the values that decoding accepts."""
     text = str(field.type)
     if "bool" in text:
         return True

@@ -53,7 +53,7 @@ def test_integers_are_read_as_java_reads_them(text, value):
 @pytest.mark.parametrize(
     "text", ["", "x", " 7", "7 ", "1_0", "0x7", "9223372036854775808", "٣", "9" * 5000]
 )
-def test_what_is_no_integer_names_field_and_value(text):
+def test_an_invalid_integer_is_reported_with_field_and_value(text):
     with pytest.raises(RemoteProtocolError, match=r"field timestamp \(timestamp\) is '") as caught:
         decode_header_fields(ResetOffsetRequestHeader, {**RESET, "timestamp": text})
     assert len(caught.value.message) < 200
@@ -71,7 +71,7 @@ def test_a_missing_required_field_is_named():
         )
 
 
-def test_names_that_are_no_camel_case():
+def test_names_other_than_camel_case():
     header = QueryMessageRequestHeader(
         topic="T", key="K", max_num=1, begin_timestamp=0, end_timestamp=9, unique_key_query=True
     )

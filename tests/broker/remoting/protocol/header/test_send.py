@@ -23,7 +23,7 @@ LONG = {
 
 
 @pytest.mark.parametrize("code", [310, 320, 325])
-def test_single_letters_read_like_the_long_form(code):
+def test_short_field_names_read_like_the_long_form(code):
     header = decode_send_header(RemotingCommand(code=code, ext_fields=V2_FIELD_NAMES))
     long = decode_send_header(RemotingCommand(code=10, ext_fields=LONG))
     assert type(header) is SendMessageRequestHeaderV2

@@ -36,7 +36,7 @@ def test_a_rolled_back_entry_is_gone() -> None:
     assert table.snapshot() == {}
 
 
-def test_what_is_written_is_read_again() -> None:
+def test_written_values_are_read_back() -> None:
     table = MessageRequestModeTable()
     table.put(mode())
     other = MessageRequestModeTable()

@@ -5,7 +5,9 @@ import json
 
 import pytest
 
+from broker.common.message_queue import MessageQueue
 from broker.message.check_point import decode_ack
+from broker.remoting.protocol.body.consume import ConsumeStats
 from broker.remoting.protocol.codes import RequestCode, ResponseCode
 
 
@@ -120,6 +122,15 @@ class TestAck:
         assert client.ack(popped[0]).code == ResponseCode.SYSTEM_ERROR
         desk.timer.refusal = ""
         assert left(desk, client) == [b"0", b"1", b"2", b"3"]
+
+    def test_messages_in_flight_are_reported_with_the_progress_of_the_group(
+        self, desk, client, popped
+    ) -> None:
+        client.ack(popped[0])
+        answer = desk.ask(RequestCode.GET_CONSUME_STATS, {"consumerGroup": "G1", "topic": "Orders"})
+        table = ConsumeStats.from_bytes(answer.body_bytes()).offset_table
+        at = table[MessageQueue("Orders", "broker-a", 0)]
+        assert (at.consumer_offset, at.pull_offset - at.consumer_offset) == (4, 3)
 
     def test_messages_in_flight_are_counted_down(self, desk, client, popped) -> None:
         in_flight = desk.pop_service.in_flight

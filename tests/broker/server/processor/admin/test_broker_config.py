@@ -38,14 +38,14 @@ SECRETS = {
 }
 
 
-def test_secrets_are_masked_for_everybody(make_desk) -> None:
+def test_secrets_are_masked_for_all_peers(make_desk) -> None:
     desk = make_desk(**SECRETS)
     table = shown(desk)
     assert {table[key] for key in SECRETS} == {"******"}
     assert b"hunter2" not in desk.ask(RequestCode.GET_BROKER_CONFIG).body_bytes()
 
 
-def test_keys_nobody_here_reads_have_no_value_for_other_hosts(make_desk) -> None:
+def test_unknown_keys_have_no_value_for_other_hosts(make_desk) -> None:
     desk = make_desk(someFutureKey="hunter2", **SECRETS)
     desk.connection.access = Access.CLIENT
     table = shown(desk)
@@ -62,7 +62,7 @@ def test_who_may_administer_and_secrets_are_changed_in_files_only(desk, key: str
     assert not desk.context.config.allow_remote_admin
 
 
-def test_what_tools_export_is_there(desk) -> None:
+def test_exported_statistics_exist(desk) -> None:
     """exportConfigs of Java's mqadmin fails on an absent key."""
     wanted = (
         "brokerClusterName brokerId brokerName brokerRole fileReservedTime filterServerNums "
@@ -164,7 +164,7 @@ def test_own_black_list(make_desk) -> None:
 @pytest.mark.parametrize(
     "key", ["brokerName", "storePathRootDir", "flushDiskType", "useTLS", "mappedFileSizeCommitLog"]
 )
-def test_what_needs_a_restart_is_refused(desk, key) -> None:
+def test_a_setting_that_needs_a_restart_is_refused(desk, key) -> None:
     answer = update(desk, f"{key}=x\nautoCreateTopicEnable=false")
     assert answer.code == ResponseCode.NO_PERMISSION
     assert key in answer.remark

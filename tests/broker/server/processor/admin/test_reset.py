@@ -92,7 +92,7 @@ class TestThroughClients:
         desk.context.offsets.commit("G1", "Orders", 1, 0)
         return desk
 
-    def test_members_are_told(self, filled) -> None:
+    def test_members_are_notified(self, filled) -> None:
         online(filled)
         assert table(reset(filled, timestamp=0)) == {Q0: 0, Q1: 0}
         (notice,) = filled.connection.commands
@@ -115,7 +115,7 @@ class TestThroughClients:
         assert table(reset(filled, isForce="false"))[Q0] == 2
         assert table(reset(filled, isForce="true"))[Q0] == 4
 
-    def test_nobody_online(self, filled) -> None:
+    def test_an_offline_group_is_reported(self, filled) -> None:
         assert reset(filled).code == ResponseCode.CONSUMER_NOT_ONLINE
 
     def test_queue_never_consumed(self, filled) -> None:
@@ -164,7 +164,7 @@ class TestStatus:
         assert answer.code == 0
         assert GetConsumerStatusBody.from_bytes(answer.body_bytes()).consumer_table == {}
 
-    def test_nobody_online(self, filled) -> None:
+    def test_an_offline_group_is_reported(self, filled) -> None:
         assert self.ask(filled).code == ResponseCode.SYSTEM_ERROR
 
 

@@ -24,7 +24,7 @@ msgPutTotalYesterdayMorning msgPutTotalTodayMorning msgPutTotalTodayNow msgGetTo
 """
 
 
-def test_what_cluster_list_reads_is_there(desk) -> None:
+def test_the_statistics_of_cluster_list_exist(desk) -> None:
     found = table(desk)
     assert set(READ_BY_CLUSTER_LIST.split()) <= set(found)
     assert 0 <= float(found["commitLogDiskRatio"]) <= 1
@@ -32,7 +32,7 @@ def test_what_cluster_list_reads_is_there(desk) -> None:
     assert len(found["putTps"].split()) == 3
 
 
-def test_figures_follow_what_happens(desk) -> None:
+def test_counters_follow_the_events(desk) -> None:
     desk.topic("Orders")
     desk.send()
     desk.pull()

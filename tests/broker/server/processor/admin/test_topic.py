@@ -65,11 +65,11 @@ class TestUpdate:
             {"attributes": "+message.type=MIXED"},
         ],
     )
-    def test_what_is_not_allowed(self, desk, fields) -> None:
+    def test_disallowed_changes_are_refused(self, desk, fields) -> None:
         assert update(desk, **fields).code == ResponseCode.INVALID_PARAMETER
         assert desk.announced == []
 
-    def test_system_topics_may_change_when_said_so(self, make_desk) -> None:
+    def test_system_topics_may_change_if_requested(self, make_desk) -> None:
         desk = make_desk(validateSystemTopicWhenUpdateTopic="false")
         assert update(desk, topic="BenchmarkTest").code == 0
 

@@ -22,7 +22,7 @@ def head(topic: str = "Orders", sys_flag: int = 0, **properties: str) -> BatchHe
     return BatchHead(topic, 2, 5, sys_flag, 77, HOST, HOST, properties)
 
 
-def test_items_share_what_the_header_says() -> None:
+def test_items_share_the_header_fields() -> None:
     body = encode_batch([Message("Orders", b"a", flag=1), Message("Orders", b"b", flag=2)])
     records = list(item_records(head(x="y"), body, BROKER))
     assert [(r.body, r.flag, r.queue_id, r.born_timestamp) for r in records] == [
@@ -56,12 +56,12 @@ def test_inner_batch_keeps_the_body_as_it_came() -> None:
     assert (properties["INNER_NUM"], properties["UNIQ_KEY"]) == ("2", "batch")
 
 
-def test_nothing_is_no_record() -> None:
+def test_an_empty_result_prints_no_record() -> None:
     assert list(item_records(head(), b"", BROKER)) == []
     assert inner_batch_record(head(), b"", BROKER) is None
 
 
-def test_body_that_is_no_batch() -> None:
+def test_a_body_that_is_not_a_batch_is_refused() -> None:
     for make in (item_records, inner_batch_record):
         with pytest.raises(RemoteProtocolError):
             list(make(head(), b"no batch at all, certainly", BROKER))

@@ -36,7 +36,7 @@ def test_answer_names_queue_offset_id_and_unique_key(desk) -> None:
     assert desk.messages("Orders", 2)[1].physical_offset == physical_offset
 
 
-def test_stored_message_is_what_was_sent_plus_the_brokers_properties(desk) -> None:
+def test_a_stored_message_equals_the_sent_one_plus_the_properties_of_the_broker(desk) -> None:
     desk.topic("Orders")
     desk.send(body=b"\x00\xff", properties={"TAGS": "A", "KEYS": "k1 k2"}, f=1, h=7, g=1234)
     (stored,) = desk.messages("Orders")
@@ -95,7 +95,7 @@ def test_property_string_without_last_separator_gets_one(desk) -> None:
     assert stored.properties_raw.endswith(b"\x02")
 
 
-def test_unique_key_that_is_no_plain_word_is_escaped_in_the_answer(desk) -> None:
+def test_a_unique_key_with_special_characters_is_escaped_in_the_response(desk) -> None:
     desk.topic("Orders")
     answer = desk.send(properties={"UNIQ_KEY": 'odd "key" \\ ü'})
     assert answer.ext_fields["transactionId"] == 'odd "key" \\ ü'
@@ -236,7 +236,7 @@ class TestRefusals:
         answer = desk.ask(RequestCode.SEND_MESSAGE_V2, ext, b"x")
         assert missing in self.refused(answer, ResponseCode.SYSTEM_ERROR)
 
-    def test_header_field_that_is_no_number(self, desk) -> None:
+    def test_a_header_field_that_is_not_a_number_is_refused(self, desk) -> None:
         desk.topic("Orders")
         assert "four" in self.refused(desk.send(e="four"), ResponseCode.SYSTEM_ERROR)
 
@@ -291,18 +291,18 @@ class TestDelay:
         answer = desk.send(queue_id=3, properties={"DELAY": "2"})
         assert (answer.code, answer.ext_fields["queueId"]) == (0, "3")
         assert desk.messages("Orders", 3) == []
-        (suspended,) = desk.messages(SCHEDULE_TOPIC, 1)
-        assert suspended.properties["REAL_TOPIC"] == "Orders"
-        assert suspended.properties["REAL_QID"] == "3"
+        (scheduled,) = desk.messages(SCHEDULE_TOPIC, 1)
+        assert scheduled.properties["REAL_TOPIC"] == "Orders"
+        assert scheduled.properties["REAL_QID"] == "3"
 
     def test_level_above_the_highest_counts_as_it(self, desk) -> None:
         desk.topic("Orders")
         desk.send(properties={"DELAY": "99"})
-        (suspended,) = desk.messages(SCHEDULE_TOPIC, 17)
-        assert suspended.properties["DELAY"] == "18"
+        (scheduled,) = desk.messages(SCHEDULE_TOPIC, 17)
+        assert scheduled.properties["DELAY"] == "18"
 
     @pytest.mark.parametrize("level", ["0", "-1", "soon"])
-    def test_no_level_is_no_delay(self, desk, level) -> None:
+    def test_a_message_without_level_is_not_delayed(self, desk, level) -> None:
         desk.topic("Orders")
         assert desk.send(properties={"DELAY": level}).code == 0
         assert len(desk.messages("Orders")) == 1
@@ -310,8 +310,8 @@ class TestDelay:
     def test_delay_level_wins_over_timer_properties(self, desk) -> None:
         desk.topic("Orders")
         assert desk.send(properties={"DELAY": "1", "TIMER_DELAY_SEC": "5"}).code == 0
-        (suspended,) = desk.messages(SCHEDULE_TOPIC, 0)
-        assert "TIMER_DELAY_SEC" not in suspended.properties
+        (scheduled,) = desk.messages(SCHEDULE_TOPIC, 0)
+        assert "TIMER_DELAY_SEC" not in scheduled.properties
 
 
 class TestBatch:
@@ -360,7 +360,7 @@ class TestBatch:
         assert all(m.properties["CLUSTER"] == "DefaultCluster" for m in stored)
         assert all(m.tags == "T" for m in stored)
 
-    def test_body_that_is_no_batch(self, desk) -> None:
+    def test_a_body_that_is_not_a_batch_is_refused(self, desk) -> None:
         desk.topic("Orders")
         ext = {"b": "Orders", "e": 0, "f": 0, "g": 1, "h": 0, "i": "", "m": "true"}
         with pytest.raises(RemoteProtocolError):
@@ -529,7 +529,7 @@ class TestSyncFlush:
         assert (first.code, first.ext_fields["queueOffset"]) == (0, "0")
         assert (second.code, second.ext_fields["queueOffset"]) == (0, "1")
 
-    def test_late_flush_keeps_ids_and_tells_the_code(self, waiting) -> None:
+    def test_a_late_flush_keeps_ids_and_reports_the_code(self, waiting) -> None:
         waiting.send()
         waiting.end_turn()
         waiting.tickets[0][1](PutMessageStatus.FLUSH_DISK_TIMEOUT)

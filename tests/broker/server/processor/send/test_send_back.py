@@ -26,7 +26,7 @@ def send_back(desk, message, *, level=0, group="G1", version=479, **fields):
     return desk.ask(RequestCode.CONSUMER_SEND_MSG_BACK, ext, version=version)
 
 
-def suspended(desk, level: int):
+def scheduled(desk, level: int):
     return desk.messages(SCHEDULE_TOPIC, level - 1)
 
 
@@ -34,7 +34,7 @@ def test_first_failure_waits_at_level_three(stored) -> None:
     (message,) = stored.messages("Orders")
     answer = send_back(stored, message)
     assert (answer.code, answer.remark) == (0, None)
-    (copy,) = suspended(stored, 3)
+    (copy,) = scheduled(stored, 3)
     assert copy.body == b"fails"
     assert copy.reconsume_times == 1
     assert (copy.flag, copy.born_timestamp) == (3, message.born_timestamp)
@@ -59,7 +59,7 @@ def test_each_further_failure_waits_a_level_longer(stored) -> None:
     (retried,) = stored.messages("%RETRY%G1")
     assert retried.reconsume_times == 1
     send_back(stored, retried)
-    (copy,) = suspended(stored, 4)
+    (copy,) = scheduled(stored, 4)
     assert copy.reconsume_times == 2
     assert copy.properties["RETRY_TOPIC"] == "Orders"
     assert copy.properties["ORIGIN_MESSAGE_ID"] == message.offset_msg_id
@@ -67,7 +67,7 @@ def test_each_further_failure_waits_a_level_longer(stored) -> None:
 
 def test_level_of_the_request_is_taken(stored) -> None:
     send_back(stored, stored.messages("Orders")[0], level=5)
-    assert len(suspended(stored, 5)) == 1
+    assert len(scheduled(stored, 5)) == 1
 
 
 def test_level_below_zero_is_the_dlq(stored) -> None:
@@ -90,7 +90,7 @@ def test_limit_of_the_request_wins_for_new_clients(stored) -> None:
     send_back(stored, message, maxReconsumeTimes=0)
     assert len(stored.messages("%DLQ%G1")) == 1
     send_back(stored, message, maxReconsumeTimes=0, version=100)
-    assert len(suspended(stored, 3)) == 1
+    assert len(scheduled(stored, 3)) == 1
 
 
 def test_group_without_retry_queues_loses_the_message_on_purpose(stored) -> None:

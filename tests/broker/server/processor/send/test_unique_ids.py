@@ -28,7 +28,7 @@ def test_month_begins_and_ends_around_now(now_ms) -> None:
     assert month_bounds(end)[0] == end
 
 
-def test_next_month_starts_anew() -> None:
+def test_counters_restart_in_the_next_month() -> None:
     clock = ManualClock(month_bounds(1_700_000_000_000)[1] - 1)
     keys = UniqueKeys(clock)
     before = parse_uniq_key(keys.next("10.1.2.3:1"))

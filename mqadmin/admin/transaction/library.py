@@ -1,0 +1,168 @@
+"""Transactions: those that are open or were given up, and resuming the latter.
+
+Half and op queues are read with pull requests; no offset is committed.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+import msgspec
+
+from broker.common.clock import Clock, SystemClock
+from broker.common.group import SYS_TRANS_GROUP
+from broker.common.message_queue import MessageQueue
+from broker.common.topic import (
+    TRANS_CHECK_MAX_TIME_TOPIC,
+    TRANS_HALF_TOPIC,
+    TRANS_OP_HALF_TOPIC,
+)
+from broker.errors import BrokerError, ClientError, RocketMQError
+from broker.message.message import MessageExt
+from broker.message.message_id import parse_offset_msg_id
+from broker.message.transaction import REMOVE_TAG, decode_op_body
+from broker.remoting.protocol.codes import RequestCode, ResponseCode
+from broker.remoting.rpc.pull_consumer import PullConsumer
+from mqadmin.admin.failure import describe
+from mqadmin.admin.result import Listing, TargetError
+from mqadmin.admin.session import AdminSession
+from mqadmin.admin.topology import Target
+from mqadmin.message_row import DISCARDED, OPEN, TransactionRow, transaction_row
+
+DEFAULT_LIMIT: Final = 1_000
+MAX_SETTLED: Final = 5_000_000
+"""Listed half messages that are kept while op records are read."""
+
+
+class ResumeItem(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """A discarded transaction: "planned", "resumed" (checked again), or "failed" with ``note``."""
+
+    offset_msg_id: str
+    broker_name: str | None
+    address: str
+    status: str
+    note: str = ""
+    error: TargetError | None = None
+
+
+class _BrokerReader(PullConsumer):
+    """Reads the queues of one broker; 4.9 brokers register no route for the op topic."""
+
+    def __init__(self, admin: AdminSession, address: str) -> None:
+        super().__init__(admin)
+        self._address = address
+
+    def address(self, queue: MessageQueue) -> str:
+        return self._address
+
+
+class TransactionAdmin:
+    """Queries about transactions, and resuming discarded ones."""
+
+    def __init__(self, admin: AdminSession, clock: Clock | None = None) -> None:
+        self._admin = admin
+        self._clock = clock or SystemClock()
+
+    def list(
+        self,
+        *,
+        cluster: str | None = None,
+        broker: str | None = None,
+        limit: int = DEFAULT_LIMIT,
+    ) -> Listing[TransactionRow]:
+        """Return open half messages and discarded ones of each broker, by queue offset."""
+        items: list[TransactionRow] = []
+        errors: list[TargetError] = []
+        for target in self._admin.topology.readers(cluster=cluster, broker=broker):
+            try:
+                for row in self._rows(target):
+                    if len(items) >= limit:
+                        return Listing(items=items, errors=errors, truncated=True)
+                    items.append(row)
+            except RocketMQError as error:
+                errors.append(describe(error, address=target.address, target=target.label))
+        return Listing(items=items, errors=errors)
+
+    def find(self, text: str, *, limit: int = DEFAULT_LIMIT) -> Listing[TransactionRow]:
+        """Return the transactions with a uniqKey, an offsetMsgId or a key."""
+        found = self.list(limit=limit)
+        items = [row for row in found.items if row.matches(text)]
+        return Listing(items=items, errors=found.errors, truncated=found.truncated)
+
+    def plan_resume(self, ids: Sequence[str]) -> Sequence[ResumeItem]:
+        """Return what would be resumed; RocketMQError for an id that is not an offsetMsgId."""
+        names = {target.address: target.broker_name for target in self._admin.topology.targets}
+        items = []
+        for text in ids:
+            host, port, _ = parse_offset_msg_id(text)
+            address = f"{host}:{port}"
+            items.append(
+                ResumeItem(
+                    offset_msg_id=text,
+                    broker_name=names.get(address),
+                    address=address,
+                    status="planned",
+                )
+            )
+        return items
+
+    def resume(self, item: ResumeItem) -> ResumeItem:
+        """Put a discarded half message back; its checks count from 0.
+
+        **Source:** RocketMQ AdminBrokerProcessor#resumeCheckHalfMessage.
+        """
+        try:
+            self._admin.call(
+                item.address,
+                RequestCode.RESUME_CHECK_HALF_MESSAGE,
+                topic=TRANS_CHECK_MAX_TIME_TOPIC,
+                msg_id=item.offset_msg_id,
+            )
+        except RocketMQError as error:
+            found = describe(error, address=item.address, target=item.offset_msg_id)
+            return msgspec.structs.replace(item, status="failed", note=error.message, error=found)
+        return msgspec.structs.replace(item, status="resumed")
+
+    def _rows(self, target: Target) -> Iterator[TransactionRow]:
+        now_ms = self._clock.now_ms()
+        reader = _BrokerReader(self._admin, target.address)
+        first = self._committed(target, TRANS_HALF_TOPIC)
+        settled: set[int] = set()
+        for message in _scan(reader, target, TRANS_OP_HALF_TOPIC, self._op_offset(target)):
+            if message.tags == REMOVE_TAG:
+                settled.update(at for at in decode_op_body(message.body) if at >= first)
+            if len(settled) > MAX_SETTLED:
+                raise ClientError(
+                    f"{target.label}: over {MAX_SETTLED} settled transactions are not yet passed",
+                    "the check rounds of this broker lag; mqadmin tx list --store reads its files",
+                )
+        for message in _scan(reader, target, TRANS_HALF_TOPIC, first):
+            if message.queue_offset not in settled:
+                yield transaction_row(message, target.broker_name, OPEN, now_ms)
+        for message in _scan(reader, target, TRANS_CHECK_MAX_TIME_TOPIC, 0):
+            yield transaction_row(message, target.broker_name, DISCARDED, now_ms)
+
+    def _op_offset(self, target: Target) -> int:
+        return self._committed(target, TRANS_OP_HALF_TOPIC)
+
+    def _committed(self, target: Target, topic: str) -> int:
+        """Return a committed offset of the broker's own group, 0 if there is none."""
+        reply = self._admin.call(
+            target.address,
+            RequestCode.QUERY_CONSUMER_OFFSET,
+            accept=(ResponseCode.SUCCESS, ResponseCode.QUERY_NOT_FOUND),
+            consumer_group=SYS_TRANS_GROUP,
+            topic=topic,
+            queue_id=0,
+            set_zero_if_not_found=False,
+        )
+        return int(reply.command.ext_fields.get("offset") or 0)
+
+
+def _scan(reader: PullConsumer, target: Target, topic: str, begin: int) -> Iterator[MessageExt]:
+    """Yield the messages of queue 0 of a topic; none if the broker does not have the topic."""
+    queue = MessageQueue(topic, target.broker_name or "", 0)
+    try:
+        yield from reader.scan(queue, begin)
+    except BrokerError as error:
+        if error.code != ResponseCode.TOPIC_NOT_EXIST:
+            raise

@@ -1,0 +1,135 @@
+"""``mqadmin tx``: list, show, resume."""
+
+from typing import Annotated
+
+from mqadmin.admin.transaction import library
+from mqadmin.command.declare import Argument, Noun, Option
+from mqadmin.command.session import Session
+from mqadmin.command.values import count, time_ms
+from mqadmin.inspector.directory import StoreDirectory
+from mqadmin.inspector.transaction.halves import transaction_rows
+from mqadmin.output.view import View
+
+NOUN = Noun(
+    "tx",
+    """List and resume transactions that are not decided.
+
+    A transactional producer sends a half message, which no consumer receives, and then commits or
+    rolls it back. A half message without a decision is open: the broker asks a producer of the
+    group, up to transactionCheckMax times, and then moves it to TRANS_CHECK_MAX_TIME_TOPIC, where
+    it is discarded until somebody resumes it.
+    """,
+)
+
+DEFAULT_LIMIT = 1_000
+
+TX_LIST = View(
+    "tx.list",
+    (
+        *("state", "brokerName", "topic", "producerGroup", "keys", "checks", "ageMs"),
+        *("queueOffset", "offsetMsgId"),
+    ),
+)
+TX_SHOW = View("tx.show")
+TX_RESUME = View("tx.resume", ("offsetMsgId", "brokerName", "address", "status", "note"))
+
+
+@NOUN.verb(
+    "list",
+    view=TX_LIST,
+    examples=["mqadmin tx list", "mqadmin tx list --store /data/store -o json"],
+)
+def list_transactions(
+    session: Session,
+    cluster: Annotated[
+        str | None, Option("--cluster", "-c", metavar="NAME", help="Only brokers of this cluster.")
+    ] = None,
+    broker: Annotated[
+        str | None, Option("--broker", "-b", metavar="BROKER", help="Only this broker.")
+    ] = None,
+    store: Annotated[
+        str | None,
+        Option("--store", metavar="DIR", help="Read a store directory.", complete="file"),
+    ] = None,
+    limit: Annotated[
+        int | None,
+        Option(
+            "--limit",
+            metavar="N",
+            help=f"Of running brokers: default {DEFAULT_LIMIT}.",
+            parse=count,
+        ),
+    ] = None,
+) -> None:
+    """List transactions that are open or discarded: age, checks made, producer group.
+
+    With --store nothing is asked over the network: the half and op queues of a store directory are
+    read, of a Java broker 4.9 or 5.x too.
+    """
+    if store is not None:
+        session.emit(TX_LIST, transaction_rows(StoreDirectory(store), now_ms=time_ms("now")))
+        return
+    listing = library.TransactionAdmin(session.admin).list(
+        cluster=cluster, broker=broker, limit=limit or DEFAULT_LIMIT
+    )
+    session.emit_listing(TX_LIST, listing)
+
+
+@NOUN.verb(
+    "show",
+    view=TX_SHOW,
+    examples=["mqadmin tx show AC11000100002A9F0000000000000000"],
+)
+def show(
+    session: Session,
+    wanted: Annotated[
+        str, Argument("ID", help="A uniqKey (transaction id), an offsetMsgId or a key.")
+    ],
+    store: Annotated[
+        str | None,
+        Option("--store", metavar="DIR", help="Read a store directory.", complete="file"),
+    ] = None,
+) -> None:
+    """Show one transaction that is open or discarded, all fields."""
+    nothing = f"no open or discarded transaction has the id or key {wanted}"
+    if store is not None:
+        rows = transaction_rows(StoreDirectory(store), now_ms=time_ms("now"))
+        session.emit(TX_SHOW, (row for row in rows if row.matches(wanted)), nothing=nothing)
+        return
+    session.emit_listing(
+        TX_SHOW, library.TransactionAdmin(session.admin).find(wanted), nothing=nothing
+    )
+
+
+@NOUN.verb(
+    "resume",
+    view=TX_RESUME,
+    changes=True,
+    examples=["mqadmin tx resume 7F00000100002A9F0000000000000000 --yes"],
+)
+def resume(
+    session: Session,
+    ids: Annotated[
+        list[str],
+        Argument("ID...", help="offsetMsgIds of discarded transactions, as tx list shows them."),
+    ],
+) -> None:
+    """Check discarded transactions again: their checks count from 0.
+
+    The discarded copy stays in TRANS_CHECK_MAX_TIME_TOPIC: a second resume asks the producer a
+    second time.
+    """
+    session.require_consent()
+    transactions = library.TransactionAdmin(session.admin)
+    items = transactions.plan_resume(ids)
+    session.announce(item.address for item in items)
+    if session.dry_run:
+        session.emit(TX_RESUME, items)
+        session.end_dry_run()
+        return
+    if not session.consent(f"resume {len(items)} transactions?"):
+        return
+    done = [transactions.resume(item) for item in items]
+    session.emit(TX_RESUME, done)
+    errors = [item.error for item in done if item.error is not None]
+    session.report_targets(errors, some_worked=len(errors) < len(done))

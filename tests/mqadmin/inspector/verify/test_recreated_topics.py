@@ -1,0 +1,125 @@
+"""Records of a topic that was deleted and recreated are neither missing nor damaged."""
+
+import json
+from types import SimpleNamespace
+
+import pytest
+
+from mqadmin.inspector.store_manifest import DeletedTopics
+from mqadmin.inspector.verify.queue_checks import MISSING, TAGS, Run
+from mqadmin.inspector.verify.recreated_topics import Recreations
+from mqadmin.inspector.verify.report import QueueState
+from mqadmin.inspector.verify.unit_view import NO_UNIT
+from tests.support.made_store import MadeStore
+
+
+def recreated(root, *, recorded: bool) -> tuple[MadeStore, int]:
+    """A store whose topic was deleted after 10 messages and recreated, and that physical offset."""
+    store = MadeStore(root, file_size=16384)
+    for _ in range(10):
+        store.put("Again")
+    end = store.end
+    store.queues["Again", 0] = []
+    for _ in range(12):
+        store.put("Again")
+    store.write_all()
+    if recorded:
+        ends = {"logEnd": -1, "queues": {}, "deleted": {"Again": end}}
+        (store.root / "queueEnds.json").write_text(json.dumps(ends))
+    return store, end
+
+
+@pytest.mark.parametrize("recorded", [True, False], ids=["our broker", "Java"])
+def test_records_before_a_recreation_need_no_units(tmp_path, check, recorded: bool) -> None:
+    store, end = recreated(tmp_path / "store", recorded=recorded)
+    found, result = check(store.root)
+    assert found == []
+    assert result.summary.before_recreation == 10
+    assert result.deleted[b"Again"] <= end
+
+
+@pytest.mark.parametrize("recorded", [True, False], ids=["our broker", "Java"])
+def test_units_missing_after_a_recreation_are_reported(tmp_path, check, recorded: bool) -> None:
+    store, _ = recreated(tmp_path / "store", recorded=recorded)
+    store.poke_unit("Again", 0, 5, bytes(20))
+    found, result = check(store.root)
+    assert [(one.kind, one.physical_offset) for one in found] == [("unitMissing", 100)]
+    assert result.summary.before_recreation == 10
+
+
+def test_a_unit_of_a_deleted_record_is_reported(tmp_path, check) -> None:
+    store, _ = recreated(tmp_path / "store", recorded=True)
+    from broker.store.format.consumequeue import encode_unit
+
+    store.poke_unit("Again", 0, 12, encode_unit(*store.places[3], 2598919))
+    found, result = check(store.root)
+    assert [(one.kind, one.physical_offset) for one in found] == [("unit", 240)]
+    assert result.mismatches == []
+
+
+# ---- the decision
+
+
+def table(deleted: dict[bytes, int] | None = None, restarts: dict[bytes, int] | None = None):
+    return SimpleNamespace(deleted=DeletedTopics(deleted or {}), restarts=restarts or {})
+
+
+def queue(*runs: Run, first: int = 0) -> SimpleNamespace:
+    files = [SimpleNamespace(first=first, count=100)]
+    return SimpleNamespace(topic="T", queue_id=0, runs=list(runs), files=files)
+
+
+def state(first: int, end: int) -> QueueState:
+    return QueueState(topic="T", queue_id=0, min_offset=first, max_offset=end, units=end - first)
+
+
+def test_a_run_stored_before_the_first_good_unit_shows_a_recreation() -> None:
+    run = Run(MISSING, 0, 9, 100, 900)
+    found = Recreations(table())
+    one = queue(run)
+    found.note_queue(one, state(0, 5), 1000)
+    assert found.take_run(one, run, state(0, 5), 1000)
+    assert (found.records, found.deleted) == (10, {b"T": 901})
+
+
+@pytest.mark.parametrize(
+    ("run", "first"),
+    [
+        (Run(TAGS, 0, 9, 100, 900), 1000),
+        (Run(MISSING, 0, 9, 100, 1100), 1000),
+        (Run(MISSING, 0, 2, 100, 900), 1000),
+    ],
+    ids=["tags only", "stored after the first unit", "before the minOffset"],
+)
+def test_other_runs_do_not_show_a_recreation(run: Run, first: int) -> None:
+    found = Recreations(table())
+    one = queue(run)
+    current = state(5, 20)
+    found.note_queue(one, current, first)
+    assert not found.take_run(one, run, current, first)
+    assert (found.records, found.deleted) == (0, {})
+
+
+def test_a_queue_without_good_units_is_decided_by_the_other_queues_of_the_topic() -> None:
+    restarted, empty = queue(Run(MISSING, 0, 9, 100, 900)), queue(Run(MISSING, 0, 3, 150, 400))
+    found = Recreations(table())
+    found.note_queue(restarted, state(0, 5), 1000)
+    found.note_queue(empty, state(0, 0), NO_UNIT)
+    assert found.take_run(empty, empty.runs[0], state(0, 0), NO_UNIT)
+    assert not found.take_run(empty, Run(MISSING, 4, 6, 1200, 1400), state(0, 0), NO_UNIT)
+
+
+def test_a_recorded_deletion_is_exact() -> None:
+    found = Recreations(table(deleted={b"T": 500}))
+    restarted = queue(Run(MISSING, 0, 9, 100, 900))
+    found.note_queue(restarted, state(0, 5), 1000)
+    assert not found.take_run(queue(), Run(MISSING, 0, 0, 600, 600), state(0, 0), NO_UNIT)
+    assert found.take_absent("T", 499, 3)
+    assert not found.take_absent("T", 500, 3)
+
+
+def test_restarts_of_queues_without_files_count_as_deletions() -> None:
+    found = Recreations(table(restarts={b"T": 700}))
+    assert found.deleted == {b"T": 700}
+    assert found.take_absent("T", 699, 4)
+    assert found.records == 4
