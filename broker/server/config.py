@@ -321,7 +321,10 @@ SETTINGS: Final[dict[str, Setting]] = {
     ),
     **FLOW_CONTROL_SETTINGS,
     "slave_read_enable": Setting(
-        "slaveReadEnable", "", "suggest a slave to consumers that read old messages", live=True
+        "slaveReadEnable",
+        "",
+        "master: suggest a slave to consumers that read old messages; slave: serve pulls",
+        live=True,
     ),
     "disable_consume_if_consumer_read_slowly": Setting(
         "disableConsumeIfConsumerReadSlowly",

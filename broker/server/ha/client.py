@@ -111,8 +111,9 @@ class HAClient:
             finally:
                 self.connected = False
                 self._writer = None
-                writer.close()
-                with contextlib.suppress(OSError, asyncio.CancelledError):
+                # Not close(): it would wait until the master has read the last report.
+                writer.transport.abort()
+                with contextlib.suppress(OSError):
                     await writer.wait_closed()
 
     async def _connect(self, master: str) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:

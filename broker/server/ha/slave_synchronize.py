@@ -1,4 +1,4 @@
-"""SlaveSynchronize: copies the master's tables to a slave: topics, groups, offsets.
+"""SlaveSynchronize: copies the master's tables to a slave: topics, groups, offsets, request modes.
 
 Topics and groups are copied when the master's version differs from the last copied one. Consumer
 and delay offsets are merged: the slave keeps entries that the master does not have. They are
@@ -19,6 +19,7 @@ from broker.errors import BrokerError, RocketMQError
 from broker.remoting.protocol.body.base import RESPONSE_LIMITS, Body
 from broker.remoting.protocol.body.group import SubscriptionGroupWrapper
 from broker.remoting.protocol.body.kv import KVTable
+from broker.remoting.protocol.body.lock import MessageRequestModeSerializeWrapper
 from broker.remoting.protocol.body.offset import (
     ConsumerOffsetSerializeWrapper,
     DelayOffsetSerializeWrapper,
@@ -83,7 +84,7 @@ class SlaveSynchronize:
     async def synchronize(self, master: str) -> None:
         """Copy every table once; one that fails does not prevent the others."""
         problem = ""
-        for copy in (self._topics, self._groups, self._offsets):
+        for copy in (self._topics, self._groups, self._request_modes, self._offsets):
             try:
                 await copy(master)
             except RocketMQError as error:
@@ -124,6 +125,19 @@ class SlaveSynchronize:
             for group in set(table.configs) - set(body.subscription_group_table):
                 table.delete(group)
             table.put_all(body.subscription_group_table.values())
+
+    async def _request_modes(self, master: str) -> None:
+        pop = self._context.pop
+        if pop is None:
+            return
+        try:
+            data = await self._fetch(master, RequestCode.GET_ALL_MESSAGE_REQUEST_MODE)
+        except BrokerError as error:
+            if error.code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED:
+                return  # a master before 5.0 has no request modes
+            raise
+        body = MessageRequestModeSerializeWrapper.from_bytes(data, RESPONSE_LIMITS)
+        pop.modes.replace_all(body.message_request_mode_map)
 
     async def _offsets(self, master: str) -> None:
         context = self._context

@@ -9,6 +9,8 @@ topics are always pulled.
 from collections.abc import Mapping
 from typing import Any, Final
 
+import msgspec
+
 from broker.common.topic import is_retry_topic
 from broker.errors import RemoteProtocolError
 from broker.remoting.protocol.body.lock import SetMessageRequestModeRequestBody
@@ -54,6 +56,28 @@ class MessageRequestModeTable(WrittenTable[RequestMode | None]):
         self._set(topic, group, mode)
         self._note({f"{topic}@{group}": before})
         return True
+
+    def replace_all(self, modes: Mapping[str, Mapping[str, RequestMode]]) -> None:
+        """Replace the whole table, as a slave does with its master's; invalid modes are left out.
+
+        **Source:** RocketMQ SlaveSynchronize#syncMessageRequestMode.
+        """
+        wanted = {
+            (topic, group): mode
+            for topic, groups in modes.items()
+            for group, mode in groups.items()
+            if mode.mode in MODES
+        }
+        before: dict[str, RequestMode | None] = {}
+        for topic, groups in self.snapshot().items():
+            for group, mode in groups.items():
+                if (topic, group) not in wanted:
+                    before[f"{topic}@{group}"] = mode
+                    self._set(topic, group, None)
+        if before:
+            self._note(before)
+        for (topic, group), mode in wanted.items():
+            self.put(msgspec.structs.replace(mode, topic=topic, consumer_group=group))
 
     def restore(self, before: Mapping[str, RequestMode | None]) -> None:
         """Roll back changes that could not be written; None means that there was no entry."""

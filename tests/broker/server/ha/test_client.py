@@ -1,11 +1,14 @@
 """A slave follows its master: bytes, restart, divergence."""
 
+import asyncio
 import shutil
 from pathlib import Path
 
 import pytest
 
+from broker.common.clock import SystemClock
 from broker.server.ha import client as ha_client
+from broker.server.ha.client import HAClient
 from broker.server.ha.config import HaConfig
 from broker.store.message_store import MessageExtBrokerInner
 from broker.store.results import PutMessageStatus
@@ -114,5 +117,32 @@ def test_a_master_that_lost_its_last_records_is_not_followed(tmp_path: Path, run
             assert log_bytes(slave) == before
         finally:
             await pair.close()
+
+    run(scenario())
+
+
+def test_a_slave_stops_at_any_point_of_a_reconnection(
+    tmp_path: Path, run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A cancellation in the middle of closing must not be lost."""
+    monkeypatch.setattr(ha_client, "RECONNECT_MS", 0)
+
+    async def scenario() -> None:
+        def close(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            writer.close()
+
+        refusing = await asyncio.start_server(close, "127.0.0.1", 0)
+        address = f"127.0.0.1:{refusing.sockets[0].getsockname()[1]}"
+        slave = open_store(tmp_path / "slave")
+        for turns in range(60):
+            client = HAClient(slave, HaConfig(), SystemClock(), lambda: address)
+            client.start()
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            async with asyncio.timeout(5):
+                await client.stop()
+        slave.shutdown()
+        refusing.close()
+        await refusing.wait_closed()
 
     run(scenario())

@@ -15,10 +15,13 @@ from broker.remoting.protocol.command import RemotingCommand, request
 from broker.server.controller import BrokerController
 from broker.server.ha import client as ha_client
 from broker.server.ha import slave_synchronize
+from broker.server.pop.assignment.request_mode import RequestMode
 from broker.server.standalone import EmbeddedBroker, embedded_settings
 from tests.support.replicas import until
 
 SMALL = {"mappedFileSizeCommitLog": "262144", "maxHashSlotNum": "1000", "maxIndexNum": "4000"}
+
+POPPED = RequestMode(topic="Orders", consumer_group="G", mode="POP", pop_share_queue_num=2)
 
 
 @pytest.fixture(autouse=True)
@@ -77,10 +80,14 @@ def test_a_slave_finds_its_master_at_the_name_server_and_copies_log_and_tables(
     async def scenario(master: EmbeddedBroker, slave: BrokerController, client) -> None:
         for _ in range(5):
             assert (await send(master.address, client)).code == ResponseCode.SUCCESS
+        assert master.controller.context.pop is not None
+        master.controller.context.pop.modes.put(POPPED)
         master.controller.context.offsets.commit("G", "Orders", 0, 3)
         await until(lambda: slave.store.get_max_offset("Orders", 0) == 5)
         await until(lambda: "Orders" in slave.context.topics)
         await until(lambda: slave.context.offsets.query("G", "Orders", 0) == 3)
+        assert slave.context.pop is not None
+        assert slave.context.pop.modes.snapshot() == {"Orders": {"G": POPPED}}
         route = await client.call(
             master.namesrv_address,
             request(RequestCode.GET_ROUTEINFO_BY_TOPIC, {"topic": "Orders"}),

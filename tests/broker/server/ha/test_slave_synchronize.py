@@ -7,7 +7,7 @@ import pytest
 
 from broker.common.topic import TopicConfig
 from broker.errors import ConnectError
-from broker.remoting.protocol.codes import RequestCode
+from broker.remoting.protocol.codes import RequestCode, ResponseCode
 from broker.remoting.protocol.command import RemotingCommand, response
 from broker.server.ha import slave_synchronize
 from broker.server.ha.slave_synchronize import SlaveSynchronize
@@ -20,12 +20,15 @@ class Master:
         self.desk = desk
         self.codes: list[int] = []
         self.unreachable: set[int] = set()
+        self.unknown: set[int] = set()
         self.log_end: int | None = None
 
     async def call(
         self, address: str, command: RemotingCommand, timeout_ms: float
     ) -> RemotingCommand:
         self.codes.append(command.code)
+        if command.code in self.unknown:
+            return response(command, ResponseCode.REQUEST_CODE_NOT_SUPPORTED, "unknown")
         if command.code in self.unreachable:
             raise ConnectError(f"{address}: refused")
         if command.code == RequestCode.GET_BROKER_RUNTIME_INFO and self.log_end is not None:
@@ -88,5 +91,16 @@ def test_a_table_that_cannot_be_fetched_does_not_prevent_the_others(desk, run) -
         assert RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG in master.codes
         assert RequestCode.GET_ALL_DELAY_OFFSET in master.codes
         assert synchronize.problem == "10.0.0.1:10911: refused"
+
+    run(main())
+
+
+def test_a_master_before_5_0_has_no_request_modes_and_that_is_no_problem(desk, run) -> None:
+    async def main() -> None:
+        synchronize, master = slave_of(desk)
+        master.unknown = {RequestCode.GET_ALL_MESSAGE_REQUEST_MODE}
+        await synchronize.synchronize("10.0.0.1:10911")
+        assert RequestCode.GET_ALL_MESSAGE_REQUEST_MODE in master.codes
+        assert synchronize.problem == ""
 
     run(main())

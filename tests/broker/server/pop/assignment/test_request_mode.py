@@ -48,3 +48,15 @@ def test_written_values_are_read_back() -> None:
 def test_invalid_entries_are_refused(wire) -> None:
     with pytest.raises(RemoteProtocolError):
         MessageRequestModeTable().load({"T": {"G": wire}})
+
+
+def test_a_copied_table_replaces_everything_and_leaves_out_invalid_modes() -> None:
+    table = MessageRequestModeTable()
+    table.put(mode())
+    table.put(mode(group="Kept"))
+    copied = {"T": {"Kept": mode(group="Kept", kind="PULL"), "Bad": mode(kind="PUSH")}}
+    table.replace_all({**copied, "New": {"G": mode(topic="New")}})
+    assert table.get("T", "G") is None
+    assert table.get("T", "Bad") is None
+    assert table.effective("T", "Kept", mode()).mode == "PULL"
+    assert table.effective("New", "G", mode(kind="PULL")).mode == "POP"
