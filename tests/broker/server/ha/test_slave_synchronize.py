@@ -95,7 +95,7 @@ def test_a_table_that_cannot_be_fetched_does_not_prevent_the_others(desk, run) -
     run(main())
 
 
-def test_a_master_before_5_0_has_no_request_modes_and_that_is_no_problem(desk, run) -> None:
+def test_a_master_before_5_0_without_request_modes_is_not_a_problem(desk, run) -> None:
     async def main() -> None:
         synchronize, master = slave_of(desk)
         master.unknown = {RequestCode.GET_ALL_MESSAGE_REQUEST_MODE}
