@@ -22,6 +22,8 @@ def open_store(root: Path, *, sync: bool = False) -> MessageStore:
         store_path_root_dir=str(root),
         mapped_file_size_commit_log=FILE,
         mapped_file_size_consume_queue=6000,
+        max_hash_slot_num=100,
+        max_index_num=1000,
         flush_disk_type="SYNC_FLUSH" if sync else "ASYNC_FLUSH",
     )
     store = MessageStore(config, defer=loop.call_soon, notify=loop.call_soon_threadsafe)

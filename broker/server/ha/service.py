@@ -8,9 +8,10 @@ All methods are called on the event loop; the threads of the connections report 
 
 import asyncio
 import logging
+import os
 import socket
 from collections.abc import Callable
-from typing import Final
+from typing import Final, cast
 
 from broker.common.clock import Clock
 from broker.errors import StoreError
@@ -28,6 +29,20 @@ log = logging.getLogger("broker.server")
 MAX_SLAVES: Final = 32
 
 
+class _Accepted(asyncio.Protocol):
+    """A new connection: its socket is handed to ``admit``, the event loop gives it up."""
+
+    def __init__(self, admit: Callable[[socket.socket, tuple[str, int]], None]) -> None:
+        self._admit = admit
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Duplicate the socket before the event loop closes its own descriptor."""
+        peer = transport.get_extra_info("peername")
+        sock = socket.socket(fileno=os.dup(transport.get_extra_info("socket").fileno()))
+        cast(asyncio.Transport, transport).abort()
+        self._admit(sock, (peer[0], peer[1]))
+
+
 class HAService:
     """Listen for slaves, send them the log, and complete the puts that wait for copies."""
 
@@ -40,8 +55,7 @@ class HAService:
         self._clock = clock
         self._access = access
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._listener: socket.socket | None = None
-        self._accepting: asyncio.Task[None] | None = None
+        self._server: asyncio.AbstractServer | None = None
         self._connections: list[HAConnection] = []
         self._acknowledgements = Acknowledgements()
         self._timer = DeadlineTimer(clock, self._expire)
@@ -51,48 +65,28 @@ class HAService:
     async def start(self, host: str, port: int) -> None:
         """Listen on ``host`` and ``port`` (0: any free port); StoreError if that is impossible."""
         self._loop = asyncio.get_running_loop()
-        family = socket.AF_INET6 if ":" in host else socket.AF_INET
-        listener = socket.socket(family, socket.SOCK_STREAM)
         try:
-            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            listener.bind((host, port))
-            listener.listen(MAX_SLAVES)
-            listener.setblocking(False)
+            self._server = await self._loop.create_server(
+                lambda: _Accepted(self._admit), host, port, backlog=MAX_SLAVES
+            )
         except OSError as error:
-            listener.close()
             raise StoreError(
                 f"HA address {host}:{port}: {error.strerror or error}", "set haListenPort"
             ) from error
-        self._listener = listener
-        self.port = int(listener.getsockname()[1])
+        self.port = int(self._server.sockets[0].getsockname()[1])
         self._store.scheduler.on_appended = self._appended
-        self._accepting = self._loop.create_task(self._accept(listener))
 
     async def stop(self) -> None:
         """Close the listener and all connections; waiting puts get FLUSH_SLAVE_TIMEOUT."""
         if self._loop is None:
             return
         self._store.scheduler.on_appended = None
-        if self._accepting is not None:
-            self._accepting.cancel()
-            await asyncio.gather(self._accepting, return_exceptions=True)
-        if self._listener is not None:
-            self._listener.close()
+        if self._server is not None:
+            self._server.close()
         for connection in list(self._connections):
             await self._loop.run_in_executor(None, connection.stop)
         self._timer.cancel()
         self._acknowledgements.expire(float("inf"))
-
-    async def _accept(self, listener: socket.socket) -> None:
-        assert self._loop is not None
-        while True:
-            try:
-                sock, peer = await self._loop.sock_accept(listener)
-            except OSError as error:
-                log.warning("HA listener: %s", error)
-                await asyncio.sleep(1)
-                continue
-            self._admit(sock, (peer[0], peer[1]))
 
     def _admit(self, sock: socket.socket, peer: tuple[str, int]) -> None:
         if self._access.level_of(peer[0]) < Access.MEMBER:
