@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from broker.server.standalone import BlockingEmbeddedBroker
+from mqadmin.admin.facade import MQAdmin
 from mqadmin.command.quick import parse
 
 Run = Callable[..., Any]
@@ -89,3 +90,12 @@ def test_files_and_extras_that_are_named_exist() -> None:
     installs = re.findall(r"pip install '?([^\s']+)", README)
     assert installs == [".", ".[spark]"]
     assert "spark" in extras["optional-dependencies"]
+
+
+def test_the_client_example_runs_as_pasted(tmp_path: Path) -> None:
+    (example,) = [block for language, block in BLOCKS if "broker.client" in block]
+    with BlockingEmbeddedBroker(str(tmp_path)) as broker:
+        names: dict[str, Any] = {}
+        exec(example.replace("127.0.0.1:9876", broker.namesrv_address), names)
+        with MQAdmin([broker.namesrv_address]) as admin:
+            assert [queue.max_offset for queue in admin.topic.status("orders").items].count(1) == 1
