@@ -1,0 +1,250 @@
+"""Replication: a pair of our brokers and a pair of Java brokers in turn, the same generator.
+
+Three rows per pair of programs, each on fresh stores:
+
+    sync      SYNC_MASTER with inSyncReplicas=2: sends per second, latency p50 and p99
+    async     ASYNC_MASTER: sends per second, MiB/s from the first send until the slave has all
+    catch-up  the slave is down while the log grows by --mib: MiB/s until it has all, and CPU
+              seconds of both brokers per GiB
+"""
+
+import argparse
+import asyncio
+import os
+import shutil
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import NamedTuple
+
+from transactions import START_S, Client, command_of, free_port
+
+from broker.errors import RemotingError
+from broker.remoting.blocking import BlockingClient
+from broker.remoting.protocol.body.ha import HARuntimeInfo
+from broker.remoting.protocol.codes import RequestCode
+from broker.remoting.protocol.command import RemotingCommand, request
+
+MIB = 1 << 20
+WARM_UP_S = 10.0
+CATCH_UP_S = 600
+TICKS = os.sysconf("SC_CLK_TCK")
+FIELDS = {"a": "P", "b": "Bench", "c": "TBW102", "d": "4", "f": "0", "h": "0", "i": "", "j": "0"}
+
+
+class Sent(NamedTuple):
+    """Sends per second, latencies in ms, failed sends, and the duration in s."""
+
+    rate: float
+    p50_ms: float
+    p99_ms: float
+    errors: int
+    seconds: float
+
+
+def send(number: int, body: bytes) -> RemotingCommand:
+    fields = {**FIELDS, "e": str(number % 4), "g": str(time.time_ns() // 1_000_000), "k": "false"}
+    return request(RequestCode.SEND_MESSAGE_V2, fields, body)
+
+
+async def drive(port: int, seconds: float, body: bytes, limit: int, shape: tuple[int, int]) -> Sent:
+    """Send for ``seconds`` or ``limit`` messages; ``shape``: connections, in flight on each."""
+    loop = asyncio.get_running_loop()
+    taken: list[float] = []
+    errors = number = 0
+    begin = time.perf_counter()
+    end = begin + seconds
+
+    async def worker(client: Client) -> None:
+        nonlocal errors, number
+        while number < limit and (start := time.perf_counter()) < end:
+            number += 1
+            answer = await client.call(send(number, body))
+            errors += bool(answer.code)
+            taken.append(time.perf_counter() - start)
+
+    clients = [
+        (await loop.create_connection(Client, "127.0.0.1", port))[1] for _ in range(shape[0])
+    ]
+    await asyncio.gather(*(worker(c) for c in clients for _ in range(shape[1])))
+    spent = time.perf_counter() - begin
+    for client in clients:
+        client.transport.close()
+    parts = statistics.quantiles(taken, n=100)
+    return Sent(len(taken) / spent, parts[49] * 1000, parts[98] * 1000, errors, spent)
+
+
+class Program:
+    """One broker process."""
+
+    def __init__(self, name: str, work: Path, port: int, settings: dict[str, object]) -> None:
+        self.port = port
+        work.mkdir(parents=True, exist_ok=True)
+        command = command_of(name, work, port, "ASYNC_FLUSH")
+        with (work / "broker.conf").open("a") as conf:
+            conf.writelines(f"{key}={value}\n" for key, value in settings.items())
+        self._out = work / "out"
+        with self._out.open("wb") as out:
+            self.process = subprocess.Popen(
+                command,
+                stdout=out,
+                stderr=subprocess.STDOUT,
+                env={**os.environ, "ROCKETMQ_HOME": str(work)},
+            )
+        deadline = time.monotonic() + START_S
+        while "boot success" not in self._out.read_text(errors="replace"):
+            if self.process.poll() is not None or time.monotonic() > deadline:
+                self.stop()
+                sys.exit(f"error: {name} does not start: {self._out.read_text()[-500:]}")
+            time.sleep(0.05)
+
+    def cpu(self) -> float:
+        """CPU seconds of the process so far."""
+        words = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(words[11]) + int(words[12])) / TICKS
+
+    def stop(self) -> None:
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGTERM)
+        try:
+            self.process.wait(timeout=60)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+
+
+class Pair:
+    """A master, and a slave that can be started and stopped, on fresh stores."""
+
+    def __init__(self, name: str, work: Path, settings: dict[str, object]) -> None:
+        self.name = name
+        self.work = work
+        # A slave takes its port and the next one; so does the master.
+        self.master = Program(name, work / "master", free_port(), settings)
+        self.slave: Program | None = None
+        self._slave_port = free_port()
+
+    def start_slave(self) -> Program:
+        settings = {
+            "brokerRole": "SLAVE",
+            "brokerId": 1,
+            "haMasterAddress": f"127.0.0.1:{self.master.port + 1}",
+        }
+        self.slave = Program(self.name, self.work / "slave", self._slave_port, settings)
+        return self.slave
+
+    def end(self) -> int:
+        """The end of the log if the slave has acknowledged it, else -1."""
+        try:
+            with BlockingClient(timeout_ms=5000) as client:
+                address = f"127.0.0.1:{self.master.port}"
+                answer = client.call(address, request(RequestCode.GET_BROKER_HA_STATUS))
+        except RemotingError:
+            return -1
+        status = HARuntimeInfo.from_bytes(answer.body_bytes())
+        end = status.master_commit_log_max_offset
+        level = any(one.slave_ack_offset == end for one in status.ha_connection_info)
+        return end if level else -1
+
+    def await_copy(self) -> int:
+        """Wait until the slave has the whole log; return its end."""
+        deadline = time.monotonic() + CATCH_UP_S
+        while (end := self.end()) < 0:
+            if time.monotonic() > deadline:
+                sys.exit(f"error: {self.name}: the slave does not reach the end of the log")
+            time.sleep(0.01)
+        return end
+
+    def close(self) -> None:
+        for program in (self.slave, self.master):
+            if program is not None:
+                program.stop()
+
+
+def in_pair(name: str, measure: str, options: argparse.Namespace) -> dict[str, float]:
+    """One measurement on a fresh pair."""
+    settings: dict[str, object] = {"brokerRole": "ASYNC_MASTER"}
+    if measure == "sync":
+        settings = {"brokerRole": "SYNC_MASTER", "inSyncReplicas": 2, "slaveTimeout": 30_000}
+    body = os.urandom(options.body)
+    with tempfile.TemporaryDirectory(prefix="mq-bench-ha-") as temporary:
+        pair = Pair(name, Path(temporary), settings)
+        try:
+            slave = pair.start_slave()
+            port = pair.master.port
+            asyncio.run(drive(port, CATCH_UP_S, body, 200, (1, 1)))
+            pair.await_copy()
+            if measure == "catch-up":
+                return catch_up(pair, slave, options.mib, body)
+            shape = (1, 1) if measure == "sync" else (8, 16)
+            asyncio.run(drive(port, options.warm_up, body, sys.maxsize, shape))
+            before = pair.await_copy()
+            sent = asyncio.run(drive(port, options.seconds, body, sys.maxsize, shape))
+            drain = time.perf_counter()
+            end = pair.await_copy()
+            whole = sent.seconds + time.perf_counter() - drain
+            return {
+                "sends/s": sent.rate,
+                "p50 ms": sent.p50_ms,
+                "p99 ms": sent.p99_ms,
+                "copied MiB/s": (end - before) / MIB / whole,
+                "errors": sent.errors,
+            }
+        finally:
+            pair.close()
+
+
+def catch_up(pair: Pair, slave: Program, mib: int, body: bytes) -> dict[str, float]:
+    """Let the log grow without the slave, start it, and measure until it has all."""
+    slave.stop()
+    count = mib * MIB // len(body)
+    asyncio.run(drive(pair.master.port, CATCH_UP_S, body, count, (8, 16)))
+    cpu = pair.master.cpu()
+    slave = pair.start_slave()
+    begin, cpu_slave = time.perf_counter(), slave.cpu()
+    pair.await_copy()
+    seconds = time.perf_counter() - begin
+    used = pair.master.cpu() - cpu + slave.cpu() - cpu_slave
+    return {"MiB/s": mib / seconds, "CPU s/GiB": used * 1024 / mib}
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--pairs", type=int, default=2, help="turns of each program (default 2)")
+    parser.add_argument("--seconds", type=float, default=10.0, help="per measurement (default 10)")
+    parser.add_argument("--warm-up", type=float, default=WARM_UP_S, help="seconds (default 10)")
+    parser.add_argument("--body", type=int, default=1024, help="bytes (default 1024)")
+    parser.add_argument("--mib", type=int, default=1024, help="catch-up, MiB (default 1024)")
+    parser.add_argument("--only", choices=("ours", "java"), help="one of the programs")
+    options = parser.parse_args()
+    names = [name for name in ("java", "ours") if name == "ours" or shutil.which("java")]
+    names = [name for name in names if options.only in (None, name)]
+    for measure in ("sync", "async", "catch-up"):
+        seen: dict[str, list[dict[str, float]]] = {name: [] for name in names}
+        for _ in range(options.pairs):
+            for name in names:
+                seen[name].append(in_pair(name, measure, options))
+        middle = {
+            name: {key: statistics.median(one[key] for one in results) for key in results[0]}
+            for name, results in seen.items()
+        }
+        for name, values in middle.items():
+            cells = "  ".join(f"{key} {value:.2f}" for key, value in values.items())
+            sys.stdout.write(f"{measure:9} {name:10} {cells}\n")
+        if len(middle) == 2:
+            cells = "  ".join(
+                f"{key} {middle['ours'][key] / value:.2f}"
+                for key, value in middle["java"].items()
+                if value
+            )
+            sys.stdout.write(f"{measure:9} ours/java  {cells}\n")
+        sys.stdout.flush()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
