@@ -21,7 +21,7 @@ import time
 from pathlib import Path
 from typing import NamedTuple
 
-from transactions import START_S, Client, command_of, free_port
+from transactions import ROOT, START_S, Client, command_of, free_port
 
 from broker.errors import RemotingError
 from broker.remoting.blocking import BlockingClient
@@ -123,17 +123,25 @@ class Pair:
     def __init__(self, name: str, work: Path, settings: dict[str, object]) -> None:
         self.name = name
         self.work = work
+        # A Java slave learns the address of its master from a name server only.
+        work.mkdir(parents=True, exist_ok=True)
+        namesrv = f"127.0.0.1:{free_port()}"
+        self._namesrv = subprocess.Popen(
+            [str(ROOT / ".venv" / "bin" / "mqnamesrv"), "--listen", namesrv],
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            cwd=work,
+            env={**os.environ, "HOME": str(work)},
+        )
+        self._common: dict[str, object] = {"namesrvAddr": namesrv}
+        settings = {**settings, **self._common}
         # A slave takes its port and the next one; so does the master.
         self.master = Program(name, work / "master", free_port(), settings)
         self.slave: Program | None = None
         self._slave_port = free_port()
 
     def start_slave(self) -> Program:
-        settings = {
-            "brokerRole": "SLAVE",
-            "brokerId": 1,
-            "haMasterAddress": f"127.0.0.1:{self.master.port + 1}",
-        }
+        settings = {"brokerRole": "SLAVE", "brokerId": 1, **self._common}
         self.slave = Program(self.name, self.work / "slave", self._slave_port, settings)
         return self.slave
 
@@ -163,6 +171,8 @@ class Pair:
         for program in (self.slave, self.master):
             if program is not None:
                 program.stop()
+        self._namesrv.kill()
+        self._namesrv.wait()
 
 
 def in_pair(name: str, measure: str, options: argparse.Namespace) -> dict[str, float]:
