@@ -123,7 +123,7 @@ class Pair:
     def __init__(self, name: str, work: Path, settings: dict[str, object]) -> None:
         self.name = name
         self.work = work
-        # A Java slave learns the address of its master from a name server only.
+        # A Java slave without a name server does not use haMasterAddress.
         work.mkdir(parents=True, exist_ok=True)
         namesrv = f"127.0.0.1:{free_port()}"
         self._namesrv = subprocess.Popen(
