@@ -177,16 +177,20 @@ class KvClient(WellBehavedClient):
 
 
 def pull_request(topic: str, offset: int) -> RemotingCommand:
-    """A pull of queue 0 that is answered at once."""
+    """A pull of queue 0, suspended like a consumer's until a message arrives.
+
+    A message is acknowledged when it is in the log; a backlog of other peers' messages may be
+    dispatched before it.
+    """
     fields = {
         "consumerGroup": "WellBehaved",
         "topic": topic,
         "queueId": "0",
         "queueOffset": str(offset),
         "maxMsgNums": "32",
-        "sysFlag": "4",
+        "sysFlag": "6",
         "commitOffset": "0",
-        "suspendTimeoutMillis": "0",
+        "suspendTimeoutMillis": "15000",
         "subscription": "*",
         "subVersion": "0",
     }

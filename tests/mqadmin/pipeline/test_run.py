@@ -150,10 +150,10 @@ def test_a_removed_file_is_reported_in_one_line_with_status_7(
         (["traffic", "--store", "/tmp", "--table", "x"], 2, "no table 'x'"),
         (["traffic", "--store", "/tmp", "--stream"], 2, "--stream applies only to the job export"),
         (["export", "--store", "/tmp"], 2, "no output directory"),
-        (["dlq", "--store", "/tmp", "--plot", "a.png"], 2, "draws nothing"),
-        (["traffic", "--store", "/tmp", "--plot", "a.gif"], 2, "no known kind of picture"),
+        (["dlq", "--store", "/tmp", "--plot", "a.png"], 2, "job dlq has no plot"),
+        (["traffic", "--store", "/tmp", "--plot", "a.gif"], 2, "unknown image format"),
         (["traffic", "--store", "/tmp", "--plot", "/nowhere/a.png"], 2, "not a writable directory"),
-        (["traffic", "--store", "/tmp", "--memory", "lots"], 2, "'lots' is no size"),
+        (["traffic", "--store", "/tmp", "--memory", "lots"], 2, "'lots' is not a Java heap size"),
         (["traffic", "--store", "/nowhere", "/tmp"], 2, "no such file or directory: /nowhere"),
         (["traffic", "--store", "/tmp", "--since", "now", "--until", "-1h"], 2, "before"),
     ],
@@ -270,12 +270,12 @@ def test_progress_is_shown_on_a_terminal_only(
     class Terminal:
         is_machine = False
 
-    monkeypatch.setattr("mqadmin.output.stdio.write_err", written.append)
+    monkeypatch.setattr("mqadmin.command.pipeline.write_err", written.append)
     quiet = Bar(Terminal())  # type: ignore[arg-type]
     quiet.show(Progress(what="x", done=1, total=2))
     quiet.clear()
     assert not written
-    monkeypatch.setattr("mqadmin.output.stdio.stderr_is_terminal", lambda: True)
+    monkeypatch.setattr("mqadmin.command.pipeline.stderr_is_terminal", lambda: True)
     bar = Bar(Terminal())  # type: ignore[arg-type]
     bar.show(Progress(what="traffic", done=3, total=6))
     bar.show(Progress(what="done"))

@@ -547,7 +547,7 @@ def test_our_engine_opens_the_repaired_store(base_store, kept, tmp_path: Path) -
         )
     )
     report = store.load()
-    assert not report.damages
+    assert not report.damaged_regions
     store.start()
     host = b"\x7f\0\0\1\0\0\x2a\x9f"
     put = store.put_message(

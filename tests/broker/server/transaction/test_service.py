@@ -103,7 +103,7 @@ def test_a_delivery_time_redirects_the_committed_message(ledger) -> None:
     assert ledger.halves()[0].get_property("TIMER_OUT_MS") is None
     assert ledger.commit(half).code == 0
     assert ledger.visible() == []
-    (timed,) = ledger.all("rmq_sys_wheel_timer", 1)
+    (timed,) = ledger.all("rmq_sys_wheel_timer")
     assert abs(int(timed.properties["TIMER_OUT_MS"]) - due_ms) <= 1_000
 
 

@@ -92,6 +92,7 @@ def test_equal_times_are_sound(tmp_path: Path, check) -> None:
 def transaction(tmp_path: Path, **commit: Any) -> MadeStore:
     """A half message, its commit and its op record; ``commit`` changes the committed message."""
     store = MadeStore(tmp_path / "store", file_size=16384)
+    store.put("Orders")  # offset 0 means that a record names no half message
     half = store.put(HALF, sys_flag=0, properties={"UNIQ_KEY": "u1"})
     given = {
         "sys_flag": TRANSACTION_COMMIT,
@@ -120,12 +121,13 @@ def test_a_commit_of_its_half_message_is_sound(tmp_path: Path, check) -> None:
 )
 def test_a_commit_without_its_half_message_is_reported(tmp_path: Path, check, commit) -> None:
     store = transaction(tmp_path, **commit)
-    place, size = store.places[1]
+    place, size = store.places[2]
     assert check(store.root).found == [("transaction", "error", LOG, place, size)]
 
 
 def test_a_commit_of_another_kind_of_record_is_reported(tmp_path: Path, check) -> None:
     store = MadeStore(tmp_path / "store", file_size=16384)
+    store.put("Orders")
     plain = store.put("Orders", properties={"UNIQ_KEY": "u1"})
     store.put(
         "Orders",
@@ -134,7 +136,7 @@ def test_a_commit_of_another_kind_of_record_is_reported(tmp_path: Path, check) -
         properties={"UNIQ_KEY": "u1"},
     )
     store.write_all()
-    place, size = store.places[1]
+    place, size = store.places[2]
     assert check(store.root).found == [("transaction", "error", LOG, place, size)]
 
 

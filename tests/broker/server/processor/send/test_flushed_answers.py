@@ -4,7 +4,7 @@ import json
 from types import SimpleNamespace
 
 import pytest
-from broker.server.processor.flushed_answers import STATUS_CODES, STORED, FlushedAnswers
+from broker.server.processor.send.flushed_answers import STATUS_CODES, STORED, FlushedAnswers
 
 from broker.remoting.protocol.codes import RequestCode, ResponseCode
 from broker.remoting.protocol.command import RemotingCommand, request
