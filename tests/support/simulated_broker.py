@@ -38,6 +38,9 @@ DELAY_LEVELS_MS = {1: 1_000, 2: 3_000, 3: 7_000}
 
 # Files of a few KiB, so that a run of a few steps rolls all kinds of them.
 PROPERTIES = {
+    # Hours pass between two requests: the broker must not close the client's connection.
+    "channelExpiredTimeout": "86400000",
+    "serverChannelMaxIdleTimeSeconds": "86400",
     "storePathRootDir": ROOT,
     "mappedFileSizeCommitLog": "8192",
     "mappedFileSizeConsumeQueue": "400",
