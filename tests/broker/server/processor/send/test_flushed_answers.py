@@ -4,11 +4,11 @@ import json
 from types import SimpleNamespace
 
 import pytest
-from broker.server.processor.send.flushed_answers import STATUS_CODES, STORED, FlushedAnswers
 
 from broker.remoting.protocol.codes import RequestCode, ResponseCode
 from broker.remoting.protocol.command import RemotingCommand, request
 from broker.remoting.protocol.framing import FrameDecoder
+from broker.server.processor.send.flushed_answers import STATUS_CODES, STORED, FlushedAnswers
 from broker.store.results import PutMessageStatus
 
 

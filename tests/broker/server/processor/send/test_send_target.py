@@ -1,10 +1,10 @@
 """The values for sending to a topic: limits, flags, and topics that need the slow path."""
 
 import pytest
-from broker.server.processor.send.send_target import Target
 
 from broker.common import sysflag
 from broker.common.topic import TopicConfig
+from broker.server.processor.send.send_target import Target
 
 
 class Counter:
