@@ -81,9 +81,16 @@ class TransactionalMessageBridge:
         return self.store.get_max_offset(TRANS_OP_HALF_TOPIC, HALF_QUEUE)
 
     def advance(self, half_offset: int, op_offset: int) -> None:
-        """Commit the offsets of both queues."""
+        """Commit the offsets of both queues.
+
+        A queue without progress gets no offset, as in Java: tools list the group of a queue that
+        has one.
+        """
         for topic, offset in ((TRANS_HALF_TOPIC, half_offset), (TRANS_OP_HALF_TOPIC, op_offset)):
-            if self._offsets.query(SYS_TRANS_GROUP, topic, HALF_QUEUE) != offset:
+            committed = self._offsets.query(SYS_TRANS_GROUP, topic, HALF_QUEUE)
+            if committed < 0 and offset == self._progress(topic):
+                continue
+            if committed != offset:
                 self._offsets.commit(SYS_TRANS_GROUP, topic, HALF_QUEUE, offset)
 
     def _progress(self, topic: str) -> int:

@@ -29,6 +29,12 @@ def test_progress_is_committed_for_the_group_of_transactions(ledger) -> None:
     assert table["RMQ_SYS_TRANS_OP_HALF_TOPIC@CID_RMQ_SYS_TRANS"] == {0: 2}
 
 
+def test_queues_without_progress_get_no_offset(ledger) -> None:
+    bridge = ledger.service.bridge
+    bridge.advance(bridge.half_offset(), bridge.op_offset())
+    assert ledger.desk.context.offsets.topics_of("CID_RMQ_SYS_TRANS") == []
+
+
 def test_the_same_progress_changes_nothing(ledger) -> None:
     ledger.service.bridge.advance(3, 2)
     ledger.desk.context.offsets.changed = False
