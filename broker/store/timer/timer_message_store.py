@@ -525,7 +525,8 @@ class TimerMessageStore:
             now_ms, enqueue_ms = self._clock.now_ms(), unit.current_write_time
             try:
                 if unit.magic & MAGIC_ROLL:
-                    out_ms = self._out_ms(message, enqueue_ms)
+                    # the unit has the start of the slot in which the message was enqueued
+                    out_ms = self._out_ms(message, enqueue_ms + self._precision_ms)
                     inner = rolled(message, enqueue_ms, now_ms, out_ms)
                 else:
                     inner = restored(message, enqueue_ms, now_ms)

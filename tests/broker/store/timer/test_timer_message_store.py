@@ -143,6 +143,27 @@ class TestRoll:
         assert timers.timers.recalled == 1
         assert timers.timers.metrics.topics["Orders"].count == 0
 
+    @pytest.mark.parametrize("sent_ms", [0, 1, 499, 850, 999])
+    @pytest.mark.parametrize(
+        "properties", [{"TIMER_DELAY_SEC": "350"}, {"TIMER_DELAY_MS": "350900"}]
+    )
+    def test_a_rolled_delay_keeps_its_slot(
+        self, make_timers: Callable[..., Timers], sent_ms: int, properties: dict[str, str]
+    ) -> None:
+        """Never early, and a recall for the same time finds it, at each point of a slot."""
+        timers = make_timers(timer_roll_window_slot=100)
+        timers.clock.advance(sent_ms)
+        delay_ms = 350_900 if "TIMER_DELAY_MS" in properties else 350_000
+        due_ms = timers.clock.now_ms() + delay_ms
+        timers.send("kept", **properties)
+        timers.send("recalled", **properties)
+        timers.wait(20_000)
+        assert timers.recall("recalled", due_ms).status is OK
+        timers.wait(delay_ms)
+        (copy,) = timers.messages()
+        assert copy.properties["UNIQ_KEY"] == "kept"
+        assert 0 <= copy.store_timestamp - due_ms < 1_000
+
 
 class TestLimits:
     def test_past_time_is_delivered_at_once(self, timers: Timers) -> None:
@@ -567,9 +588,17 @@ def test_random_operations_agree_with_a_dict(
         if action < 0.55:
             name, delay_ms = f"m{number}", rng.choice((300, 2_500, 40_000, 150_000, 400_000))
             delay_ms += rng.randrange(1_000)
+            kind = rng.choice(("TIMER_DELIVER_MS", "TIMER_DELAY_MS", "TIMER_DELAY_SEC"))
+            if kind == "TIMER_DELAY_SEC":
+                delay_ms = -(-delay_ms // 1_000) * 1_000
             due[name] = clock.now_ms() + delay_ms
             expected[name] = due[name]
-            assert timers.send(name, delay_ms).status is OK
+            requested = {
+                "TIMER_DELIVER_MS": due[name],
+                "TIMER_DELAY_MS": delay_ms,
+                "TIMER_DELAY_SEC": delay_ms // 1_000,
+            }
+            assert timers.send(name, **{kind: str(requested[kind])}).status is OK
         elif action < 0.7 and due:
             name = rng.choice(sorted(due))
             if due[name] - clock.now_ms() > 1_000 and timers.recall(name, due[name]).status is OK:
