@@ -235,7 +235,7 @@ def _show(session: Session, job: Job, result: Any) -> None:
         session.report(
             PARTLY,
             "damaged",
-            f"{damage.count} damaged regions of the log were skipped; the first"
+            f"damaged regions of the log skipped: {damage.count}; the first"
             f" ({damage.store}{place}): {damage.detail}",
             "mqadmin store verify DIR lists them with advice",
         )

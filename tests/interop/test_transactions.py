@@ -61,8 +61,14 @@ class Side:
         return [event for event in events if event["event"] != "end"]
 
     def register(self, until: Callable[..., Any]) -> None:
-        """Start the producer and wait until the broker knows it: a check needs a live producer."""
-        self.send("commit", "commit", topic="First")
+        """Start the producer and wait until the broker knows it: a check needs a live producer.
+
+        The first sends fail while the name server has no route of the broker.
+        """
+        until(
+            lambda: self.send("commit", "commit", topic="First")[0]["event"] == "sent",
+            "the name server has a route",
+        )
         fields = {"producerGroup": self.words["group"]}
         code = RequestCode.GET_PRODUCER_CONNECTION_LIST
         until(lambda: self.call(code, fields).code == 0, "the producer is registered")
@@ -72,8 +78,12 @@ class Side:
         return [e for e in self.dump(HALF) if e["uniqKey"] == sent["msgId"]][-1]
 
     def checks(self, count: int) -> Events:
-        """The next checks the producer received."""
-        return self.peer.messages(self.producer, count)
+        """The next checks of messages of the topic; a slow first send is checked, too."""
+        found: Events = []
+        while len(found) < count:
+            checks = self.peer.messages(self.producer, 1)
+            found += [check for check in checks if check["topic"] == self.topic]
+        return found
 
     def visible(self) -> Events:
         return self.peer.dump(namesrv=self.namesrv, topic=self.topic)[1]
@@ -362,11 +372,8 @@ def listed(ops: Events) -> int:
     )
 
 
-# Not included: a Java broker that takes over from ours after a kill -9. It did not decide the open
-# transactions within 90 s, for a reason that is not known yet (CHANGELOG, "Known defects").
-@pytest.mark.parametrize(
-    ("first", "ending"), [("java", "stop"), ("java", "kill"), ("ours", "stop")]
-)
+@pytest.mark.parametrize("ending", ["stop", "kill"])
+@pytest.mark.parametrize("first", ["java", "ours"])
 def test_open_transactions_move_between_a_java_broker_and_ours(
     java_servers: Any,
     our_servers: Any,

@@ -107,7 +107,9 @@ def test_damaged_regions_are_reported_once_with_status_5(
     done = mqadmin("pipeline", "run", "traffic", "--store", str(log.root))
     assert done.status == 5
     assert "19" in done.out
-    assert done.err.startswith(f"error: 1 damages in the log were passed; the first ({log.root} at")
+    assert done.err.startswith(
+        f"error: damaged regions of the log skipped: 1; the first ({log.root} at"
+    )
     assert f"at {places[5]}): magic" in done.err
     done = mqadmin("pipeline", "run", "traffic", "--store", str(log.root), "-o", "json")
     (error,) = json.loads(done.out)["errors"]
@@ -256,7 +258,7 @@ def test_the_result_is_drawn(
     done = mqadmin("pipeline", "run", "traffic", "--store", root, "--plot", str(path))
     assert done.status == 0
     assert "OrdersA" in path.read_text()
-    assert f"drawn into {path}" in done.err
+    assert f"plot written to {path}" in done.err
 
 
 def test_progress_is_shown_on_a_terminal_only(

@@ -103,8 +103,9 @@ UNCOVERED = {
     "reconsumeTimes",
     "preparedTransactionOffset",
 }
-# Bits of sysFlag that change what the record is: transaction type and host shapes.
-TELLING_BITS = (2, 3, 4, 5)
+# Bits of sysFlag that another file or the record's own length repeats: prepared, IPv6 addresses.
+# Bit 3 alone turns a plain message into a committed one without a half message: retries write such.
+TELLING_BITS = (2, 4, 5)
 FIELDS = [
     *("totalSize", "magicCode", "bodyCRC", "queueId", "flag", "queueOffset", "physicalOffset"),
     *("sysFlag", "bornTimestamp", "bornHost", "storeTimestamp", "storeHost", "reconsumeTimes"),
