@@ -134,9 +134,10 @@ PROSE = {
     its second copy. It cannot detect changes of a value that is stored once and has no checksum:
 
     - In a record: flag, the bits of sysFlag for compression, tags and commit, bornTimestamp,
-    bornHost, storeHost, reconsumeTimes, preparedTransactionOffset (except of committed messages),
-    and properties other than TAGS, KEYS and UNIQ_KEY; storeTimestamp within the second that the index
-    repeats, and for a message without a key as long as the times keep their order. A log written
+    bornHost, storeHost, reconsumeTimes, preparedTransactionOffset (except of committed
+    messages), and properties other than TAGS, KEYS and UNIQ_KEY; storeTimestamp within the second
+    that the index repeats, and for a message without a key as long as the times keep their order.
+    A log written
     with enabledAppendPropCRC (5.x) has none of these gaps.
 
     - A body whose 31-bit CRC matches by chance, and an empty body, which has no checksum.
