@@ -2,16 +2,16 @@
 
 from typing import TYPE_CHECKING, Annotated
 
-from mqadmin.command.declare import Argument, Noun, Option
-from mqadmin.command.online import brokers
-from mqadmin.command.session import Session
-from mqadmin.command.status import NO
+from mqadmin.command.execution.online import brokers
+from mqadmin.command.execution.session import Session
+from mqadmin.command.execution.status import NO
+from mqadmin.command.framework.declare import Argument, Noun, Option
 from mqadmin.output.values import plain
 from mqadmin.output.view import View
 
 if TYPE_CHECKING:
     from mqadmin.admin.broker import BrokerConfigRecord, BrokerStatus
-    from mqadmin.admin.result import Listing
+    from mqadmin.admin.framework.result import Listing
 
 NOUN = Noun(
     "broker",

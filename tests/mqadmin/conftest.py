@@ -85,7 +85,7 @@ class FakeAdmin:
 
     def scope(self, addresses: Iterable[str]) -> Any:
         """As a session with one name server: every broker is of the same cluster."""
-        from mqadmin.admin.result import Scope
+        from mqadmin.admin.framework.result import Scope
 
         brokers = {address: f"name-of-{address}" for address in sorted(set(addresses))}
         return Scope(namesrv=("ns:9876",), clusters=["DefaultCluster"], brokers=brokers)
@@ -134,8 +134,8 @@ def admin(monkeypatch: pytest.MonkeyPatch) -> FakeAdmin:
         fake.settings = settings
         return fake
 
-    monkeypatch.setattr("mqadmin.command.session.connect", connect)
-    monkeypatch.setattr("mqadmin.command.live_names.connect", connect)
+    monkeypatch.setattr("mqadmin.command.execution.session.connect", connect)
+    monkeypatch.setattr("mqadmin.command.framework.live_names.connect", connect)
     for library, noun in LIBRARIES.items():
         monkeypatch.setattr(
             f"mqadmin.admin.{library}", lambda session, noun=noun: getattr(session, noun)

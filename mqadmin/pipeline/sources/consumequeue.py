@@ -27,8 +27,8 @@ from mqadmin.inspector.directory import QueueFiles, StoreDirectory
 from mqadmin.inspector.files import open_bytes
 from mqadmin.pipeline.failure import annotated_errors
 from mqadmin.pipeline.sources.options import Options, option_topics
-from mqadmin.pipeline.sources.splits import store_label
-from mqadmin.pipeline.sources.table import Rows, TableReader, TableTask, schema_of
+from mqadmin.pipeline.sources.partitions.splits import store_label
+from mqadmin.pipeline.sources.partitions.table import Rows, TableReader, TableTask, schema_of
 
 NAME: Final = "rocketmq-queue"
 TYPES: Final = {

@@ -26,8 +26,8 @@ from mqadmin.inspector.directory import StoreDirectory
 from mqadmin.inspector.files import read_all
 from mqadmin.pipeline.failure import annotated_errors
 from mqadmin.pipeline.sources.options import Options, option_true
-from mqadmin.pipeline.sources.splits import store_label
-from mqadmin.pipeline.sources.table import Rows, TableReader, TableTask, schema_of
+from mqadmin.pipeline.sources.partitions.splits import store_label
+from mqadmin.pipeline.sources.partitions.table import Rows, TableReader, TableTask, schema_of
 
 NAME: Final = "rocketmq-offsets"
 TYPES: Final = {

@@ -18,7 +18,7 @@ from mqadmin.inspector.directory import StoreDirectory
 from mqadmin.inspector.verify.verifier import verify
 from mqadmin.pipeline.failure import annotated_errors
 from mqadmin.pipeline.sources.options import Options
-from mqadmin.pipeline.sources.table import Rows, TableReader, TableTask, schema_of
+from mqadmin.pipeline.sources.partitions.table import Rows, TableReader, TableTask, schema_of
 
 NAME: Final = "rocketmq-verify"
 

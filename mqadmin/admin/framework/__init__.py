@@ -1,0 +1,1 @@
+"""The parts common to all nouns: session, topology, results, failures, applied plans."""
