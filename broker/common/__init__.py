@@ -8,8 +8,8 @@ and wraps integers. These rules are implemented in ``java`` (integers, hashes, n
 ``encoding.java_json`` (the dialect of JSON bodies and config files) and ``config.properties``
 (broker.conf). The other modules define values with RocketMQ's names.
 
-Limits: JSON nesting (``MAX_DEPTH`` in ``encoding.java_json``), expanded references (``MAX_REF_NODES``
-there), topic and group lengths (``topic``, ``group``).
+Limits: JSON nesting and expanded references (``MAX_DEPTH``, ``MAX_REF_NODES`` in
+``encoding.java_json``), topic and group lengths (``topic``, ``group``).
 
 ``text`` escapes text from peers for output; ``config.secrets`` masks configured secrets.
 

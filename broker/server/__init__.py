@@ -22,8 +22,8 @@ Theory of operation
 
 Limits
     Documented at their definitions: suspended pulls (``maxHeldPulls`` in
-    ``configuration.config``), cached filters (``MATCHER_CACHE_BYTES`` in ``filter``), the size of query responses, and the timeouts
-    for clients and name servers.
+    ``configuration.config``), cached filters (``MATCHER_CACHE_BYTES`` in ``filter``), the size of
+    query responses, and the timeouts for clients and name servers.
 
 Not implemented: pop, replication. Requests for them are refused with
 a remark that names the reason.
