@@ -9,10 +9,10 @@ from broker.errors import RocketMQError
 from broker.remoting.protocol.body.ha import HARuntimeInfo
 from broker.remoting.protocol.codes import RequestCode
 from broker.remoting.rpc.caller import Reply, build_request
-from mqadmin.admin.framework.failure import part_errors
-from mqadmin.admin.framework.result import Listing
-from mqadmin.admin.framework.session import AdminSession
-from mqadmin.admin.framework.topology import Target
+from mqadmin.admin.failure import part_errors
+from mqadmin.admin.result import Listing
+from mqadmin.admin.session import AdminSession
+from mqadmin.admin.topology import Target
 
 R = TypeVar("R")
 

@@ -7,10 +7,10 @@ import msgspec
 from broker.errors import RocketMQError
 from broker.remoting.protocol.codes import RequestCode, version_name
 from broker.remoting.rpc.caller import build_request
-from mqadmin.admin.framework.failure import describe
-from mqadmin.admin.framework.result import Listing, TargetError
-from mqadmin.admin.framework.session import AdminSession
-from mqadmin.admin.framework.topology import Target
+from mqadmin.admin.failure import describe
+from mqadmin.admin.result import Listing, TargetError
+from mqadmin.admin.session import AdminSession
+from mqadmin.admin.topology import Target
 
 
 class ClusterRecord(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):

@@ -8,10 +8,10 @@ import msgspec
 from broker.errors import BrokerError, RocketMQError
 from broker.remoting.protocol.codes import RequestCode, ResponseCode, version_name
 from broker.remoting.rpc.caller import Reply, build_request
-from mqadmin.admin.framework.failure import describe
-from mqadmin.admin.framework.result import TargetError
-from mqadmin.admin.framework.session import AdminSession
-from mqadmin.admin.framework.topology import Target
+from mqadmin.admin.failure import describe
+from mqadmin.admin.result import TargetError
+from mqadmin.admin.session import AdminSession
+from mqadmin.admin.topology import Target
 
 #: Requests sent at once; more would only wait in the brokers' admin queues.
 FAN_OUT = 256

@@ -16,10 +16,7 @@ from mqadmin.admin.connections import (
     consumer_connections,
     is_offline,
 )
-from mqadmin.admin.framework.failure import describe, part_errors
-from mqadmin.admin.framework.result import Listing, TargetError
-from mqadmin.admin.framework.session import AdminSession
-from mqadmin.admin.framework.topology import Target
+from mqadmin.admin.failure import describe, part_errors
 from mqadmin.admin.group import group_tables
 from mqadmin.admin.offset.progress import (
     GroupProgress,
@@ -27,6 +24,9 @@ from mqadmin.admin.offset.progress import (
     committed_offsets,
     group_progress,
 )
+from mqadmin.admin.result import Listing, TargetError
+from mqadmin.admin.session import AdminSession
+from mqadmin.admin.topology import Target
 
 
 class ConsumerRecord(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):

@@ -9,11 +9,11 @@ from mqadmin.admin.broker import BrokerAdmin
 from mqadmin.admin.cluster import ClusterAdmin
 from mqadmin.admin.consumer import ConsumerAdmin
 from mqadmin.admin.dlq.library import DlqAdmin
-from mqadmin.admin.framework.result import Outcome, Plan
-from mqadmin.admin.framework.session import AdminSession
 from mqadmin.admin.group import GroupAdmin
 from mqadmin.admin.message.library import MessageAdmin
 from mqadmin.admin.offset.library import OffsetAdmin
+from mqadmin.admin.result import Outcome, Plan
+from mqadmin.admin.session import AdminSession
 from mqadmin.admin.topic import TopicAdmin
 from mqadmin.admin.transaction.library import TransactionAdmin
 

@@ -20,12 +20,12 @@ from broker.common.group import (
 from broker.errors import ClientError, ConfigError, RocketMQError
 from broker.remoting.protocol.codes import RequestCode
 from broker.remoting.rpc.caller import Reply, build_request
+from mqadmin.admin.change import State, apply_plan, creation_plan
 from mqadmin.admin.connections import consumer_connections
-from mqadmin.admin.framework.change import State, apply_plan, creation_plan
-from mqadmin.admin.framework.failure import having, part_errors
-from mqadmin.admin.framework.result import Change, Listing, Outcome, Plan, Request, TargetError
-from mqadmin.admin.framework.session import AdminSession
-from mqadmin.admin.framework.topology import Target
+from mqadmin.admin.failure import having, part_errors
+from mqadmin.admin.result import Change, Listing, Outcome, Plan, Request, TargetError
+from mqadmin.admin.session import AdminSession
+from mqadmin.admin.topology import Target
 
 #: The identity of a group, and the fields that only 5.x brokers report: not settable.
 _NOT_SETTABLE = frozenset({"groupName", "attributes", "subscriptionDataSet"})
@@ -201,7 +201,7 @@ class GroupAdmin:
         return having(asked, self.configs(asked, group), missing)
 
     def apply(self, plan: Plan) -> Outcome:
-        """Apply a plan of this noun; see :func:`~mqadmin.admin.framework.change.apply_plan`."""
+        """Apply a plan of this noun; see :func:`~mqadmin.admin.change.apply_plan`."""
         self._admin.renew()
         return apply_plan(self._admin, plan, self._states)
 

@@ -17,11 +17,11 @@ from broker.common.topic import (
 from broker.errors import BrokerError, ClientError, ConfigError, RemotingError, RocketMQError
 from broker.remoting.protocol.codes import RequestCode, ResponseCode
 from broker.remoting.rpc.caller import Reply, build_request
-from mqadmin.admin.framework.change import State, apply_plan, creation_plan
-from mqadmin.admin.framework.failure import describe, having, part_errors
-from mqadmin.admin.framework.result import Change, Listing, Outcome, Plan, Request, TargetError
-from mqadmin.admin.framework.session import AdminSession
-from mqadmin.admin.framework.topology import Target
+from mqadmin.admin.change import State, apply_plan, creation_plan
+from mqadmin.admin.failure import describe, having, part_errors
+from mqadmin.admin.result import Change, Listing, Outcome, Plan, Request, TargetError
+from mqadmin.admin.session import AdminSession
+from mqadmin.admin.topology import Target
 
 #: Queues of a new topic. **Source:** UpdateTopicSubCommand.
 DEFAULT_QUEUES = 8
@@ -463,7 +463,7 @@ class TopicAdmin:
         return own
 
     def apply(self, plan: Plan) -> Outcome:
-        """Apply a plan of this noun; see :func:`~mqadmin.admin.framework.change.apply_plan`."""
+        """Apply a plan of this noun; see :func:`~mqadmin.admin.change.apply_plan`."""
         self._admin.renew()
         return apply_plan(self._admin, plan, self._states)
 

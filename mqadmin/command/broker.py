@@ -11,7 +11,7 @@ from mqadmin.output.view import View
 
 if TYPE_CHECKING:
     from mqadmin.admin.broker import BrokerConfigRecord, BrokerStatus
-    from mqadmin.admin.framework.result import Listing
+    from mqadmin.admin.result import Listing
 
 NOUN = Noun(
     "broker",

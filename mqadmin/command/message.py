@@ -16,14 +16,14 @@ from mqadmin.command.execution.online import decoded_id, message_queries, messag
 from mqadmin.command.execution.session import Session
 from mqadmin.command.execution.window import Begin, End, Time, window
 from mqadmin.command.framework.declare import Argument, Noun, Option
+from mqadmin.command.framework.id_values import message_id as checked_id
 from mqadmin.command.framework.values import count, pair, whole
-from mqadmin.command.framework.values import message_id as checked_id
 from mqadmin.output.stdio import read_input
 from mqadmin.output.view import Outcome, View
 from mqadmin.settings import read_file
 
 if TYPE_CHECKING:
-    from mqadmin.admin.framework.result import TargetError
+    from mqadmin.admin.result import TargetError
     from mqadmin.message_row import MessageRow
 
 NOUN = Noun(

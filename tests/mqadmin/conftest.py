@@ -85,7 +85,7 @@ class FakeAdmin:
 
     def scope(self, addresses: Iterable[str]) -> Any:
         """As a session with one name server: every broker is of the same cluster."""
-        from mqadmin.admin.framework.result import Scope
+        from mqadmin.admin.result import Scope
 
         brokers = {address: f"name-of-{address}" for address in sorted(set(addresses))}
         return Scope(namesrv=("ns:9876",), clusters=["DefaultCluster"], brokers=brokers)

@@ -13,12 +13,12 @@ from broker.remoting.rpc.caller import build_request
 from broker.remoting.rpc.route_cache import Route
 from mqadmin.admin.dlq.dead_letters import DeadLetter
 from mqadmin.admin.dlq.replay import Replay, ReplayItem, ReplayPlan, plan_replay
-from mqadmin.admin.framework.result import Listing, TargetError
-from mqadmin.admin.framework.session import AdminSession
 from mqadmin.admin.message import result as kinds
 from mqadmin.admin.message.query import DEFAULT_MAX, MessageQueries
 from mqadmin.admin.message.record import BodyView
 from mqadmin.admin.message.result import QueryResult
+from mqadmin.admin.result import Listing, TargetError
+from mqadmin.admin.session import AdminSession
 from mqadmin.admin.topic import TopicAdmin
 
 HOUR_MS = 3_600_000

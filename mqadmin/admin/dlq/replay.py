@@ -26,11 +26,11 @@ from broker.message import message as names
 from broker.remoting.rpc.producer import SEND_ACCEPTS, Producer, read_send
 from mqadmin.admin.dlq.dead_letters import DeadLetter
 from mqadmin.admin.dlq.ledger import REFUSED, SENDING, SENT, Entry, Ledger
-from mqadmin.admin.framework.failure import describe
-from mqadmin.admin.framework.result import TargetError
-from mqadmin.admin.framework.session import AdminSession
+from mqadmin.admin.failure import describe
 from mqadmin.admin.message import result as kinds
 from mqadmin.admin.message.query import MessageQueries
+from mqadmin.admin.result import TargetError
+from mqadmin.admin.session import AdminSession
 
 #: Properties added by brokers and consumers; a replayed message has none of them.
 CLEANED: Final = frozenset(

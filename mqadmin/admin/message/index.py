@@ -21,9 +21,9 @@ from broker.remoting.protocol.command import RemotingCommand
 from broker.remoting.rpc.caller import Reply, build_request
 from broker.remoting.rpc.pull_consumer import wanted_tags
 from broker.remoting.rpc.route_cache import Route
-from mqadmin.admin.framework.failure import describe
-from mqadmin.admin.framework.result import TargetError
-from mqadmin.admin.framework.session import AdminSession
+from mqadmin.admin.failure import describe
+from mqadmin.admin.result import TargetError
+from mqadmin.admin.session import AdminSession
 
 #: Maximum hits per response. **Source:** MessageStoreConfig#maxMsgsNumBatch.
 INDEX_BATCH = 64

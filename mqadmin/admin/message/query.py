@@ -9,8 +9,7 @@ from broker.message.record import decode_record
 from broker.remoting.protocol.codes import RequestCode, ResponseCode
 from broker.remoting.rpc.pull_consumer import PullConsumer
 from broker.remoting.rpc.route_cache import Route
-from mqadmin.admin.framework.failure import describe
-from mqadmin.admin.framework.session import AdminSession
+from mqadmin.admin.failure import describe
 from mqadmin.admin.message import result as kinds
 from mqadmin.admin.message.decoded_id import decode_id
 from mqadmin.admin.message.index import FOREVER_MS, BrokerHits, KeyQuestion, ask_index
@@ -24,6 +23,7 @@ from mqadmin.admin.message.read import (
 )
 from mqadmin.admin.message.record import BodyView, record_of
 from mqadmin.admin.message.result import QueryResult, failed_result, no_such_topic
+from mqadmin.admin.session import AdminSession
 
 #: Default number of messages of a key query. **Source:** QueryMsgByKeySubCommand.
 DEFAULT_MAX = 64

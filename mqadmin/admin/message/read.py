@@ -15,12 +15,12 @@ from broker.remoting.protocol.codes import RequestCode
 from broker.remoting.rpc.caller import build_request
 from broker.remoting.rpc.pull_consumer import FOUND, PullConsumer, PullResult
 from broker.remoting.rpc.route_cache import Route
-from mqadmin.admin.framework.failure import describe
-from mqadmin.admin.framework.result import TargetError
-from mqadmin.admin.framework.session import AdminSession
+from mqadmin.admin.failure import describe
 from mqadmin.admin.message import result as kinds
 from mqadmin.admin.message.record import BodyView, record_of, unwrapped
 from mqadmin.admin.message.result import QueryResult, failed_result
+from mqadmin.admin.result import TargetError
+from mqadmin.admin.session import AdminSession
 
 Test = Callable[[MessageExt], bool]
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from mqadmin.admin.framework.result import TargetError
+from mqadmin.admin.result import TargetError
 from mqadmin.message_row import MessageRow
 
 FOUND = "found"

@@ -10,7 +10,7 @@ from broker.message.message import PROPERTY_DELAY, Message
 from broker.remoting.protocol.codes import RequestCode
 from broker.remoting.rpc.caller import build_request
 from broker.remoting.rpc.producer import Producer
-from mqadmin.admin.framework.session import AdminSession
+from mqadmin.admin.session import AdminSession
 
 #: Delay levels of a broker that does not report its own.
 #: **Source:** RocketMQ MessageStoreConfig#messageDelayLevel.

@@ -14,11 +14,11 @@ from broker.common.message_queue import MessageQueue
 from broker.errors import RocketMQError
 from broker.message.message import MessageExt
 from broker.remoting.rpc.pull_consumer import NO_NEW_MESSAGE, PULL_ACCEPTS, PullConsumer, read_pull
-from mqadmin.admin.framework.failure import describe
-from mqadmin.admin.framework.result import TargetError
-from mqadmin.admin.framework.session import AdminSession
+from mqadmin.admin.failure import describe
 from mqadmin.admin.message.read import QueueRange, Reader, chosen_queues
 from mqadmin.admin.message.record import unwrapped
+from mqadmin.admin.result import TargetError
+from mqadmin.admin.session import AdminSession
 
 Report = Callable[[TargetError], None]
 

@@ -20,10 +20,7 @@ from broker.remoting.protocol.codes import RequestCode
 from broker.remoting.rpc.caller import build_request
 from broker.remoting.rpc.pull_consumer import PULL_ACCEPTS, PullConsumer
 from mqadmin.admin.connections import consumer_connections
-from mqadmin.admin.framework.failure import describe
-from mqadmin.admin.framework.result import Listing, TargetError
-from mqadmin.admin.framework.session import AdminSession
-from mqadmin.admin.framework.topology import Target
+from mqadmin.admin.failure import describe
 from mqadmin.admin.group import group_replies
 from mqadmin.admin.offset.progress import VERSION_5, committed_offsets, group_progress, route_of
 from mqadmin.admin.offset.reset import (
@@ -53,6 +50,9 @@ from mqadmin.admin.offset.target import (
     save_offsets,
     target_offsets,
 )
+from mqadmin.admin.result import Listing, TargetError
+from mqadmin.admin.session import AdminSession
+from mqadmin.admin.topology import Target
 
 
 class OffsetRecord(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):

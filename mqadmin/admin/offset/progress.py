@@ -18,9 +18,9 @@ from broker.errors import BrokerError, ClientError, RocketMQError
 from broker.remoting.protocol.codes import RequestCode, ResponseCode
 from broker.remoting.rpc.caller import Reply, build_request
 from broker.remoting.rpc.route_cache import Route
-from mqadmin.admin.framework.failure import describe
-from mqadmin.admin.framework.result import TargetError
-from mqadmin.admin.framework.session import AdminSession
+from mqadmin.admin.failure import describe
+from mqadmin.admin.result import TargetError
+from mqadmin.admin.session import AdminSession
 
 #: The first version (MQVersion ordinal) of the 5.x line: from here on the query for one queue
 #: distinguishes "nothing committed" from 0.

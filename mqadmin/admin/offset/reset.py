@@ -21,8 +21,8 @@ import msgspec
 from broker.common.message_queue import MessageQueue
 from broker.remoting.protocol.codes import RequestCode
 from broker.remoting.rpc.caller import build_request
-from mqadmin.admin.framework.result import TargetError
 from mqadmin.admin.offset.target import EPOCH_DIGITS
+from mqadmin.admin.result import TargetError
 
 SERVER = "server"
 DIRECT = "direct"

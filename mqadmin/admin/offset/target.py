@@ -22,7 +22,7 @@ from broker.common.message_queue import MessageQueue
 from broker.common.times import parse_duration_ms, parse_time_ms
 from broker.errors import ConfigError, RocketMQError
 from broker.remoting.rpc.pull_consumer import PullConsumer
-from mqadmin.admin.framework.session import AdminSession
+from mqadmin.admin.session import AdminSession
 
 FILE_SCHEMA = "mqadmin.offsets/1"
 

@@ -22,11 +22,11 @@ from broker.message.message_id import parse_offset_msg_id
 from broker.message.transaction import REMOVE_TAG, decode_op_body
 from broker.remoting.protocol.codes import RequestCode, ResponseCode
 from broker.remoting.rpc.pull_consumer import PullConsumer
-from mqadmin.admin.framework.failure import describe
-from mqadmin.admin.framework.result import Listing, TargetError
-from mqadmin.admin.framework.session import AdminSession
-from mqadmin.admin.framework.topology import Target
-from mqadmin.message_row import DISCARDED, OPEN, TransactionRow, transaction_row
+from mqadmin.admin.failure import describe
+from mqadmin.admin.result import Listing, TargetError
+from mqadmin.admin.session import AdminSession
+from mqadmin.admin.topology import Target
+from mqadmin.transaction_row import DISCARDED, OPEN, TransactionRow, transaction_row
 
 DEFAULT_LIMIT: Final = 1_000
 MAX_SETTLED: Final = 5_000_000

@@ -10,9 +10,9 @@ from mqadmin.output.values import cell
 from mqadmin.output.view import Outcome, View
 
 if TYPE_CHECKING:
-    from mqadmin.admin.framework.result import Change, ChangeResult, Plan
-    from mqadmin.admin.framework.result import Outcome as Applied
-    from mqadmin.admin.framework.session import AdminSession
+    from mqadmin.admin.result import Change, ChangeResult, Plan
+    from mqadmin.admin.result import Outcome as Applied
+    from mqadmin.admin.session import AdminSession
 
 COLUMNS = ("target", "address", "action", "change", "status", "note")
 KEEP = ("target", "action", "change", "status")

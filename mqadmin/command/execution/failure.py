@@ -3,7 +3,6 @@
 from typing import Any
 
 from broker import errors
-from mqadmin.admin.framework.error_kind import kind_of
 from mqadmin.command.execution.status import (
     DAMAGED,
     DEFECT,
@@ -16,6 +15,7 @@ from mqadmin.command.execution.status import (
     UNREACHABLE,
     USAGE,
 )
+from mqadmin.error_kind import kind_of
 from mqadmin.output.errors import ErrorReport
 from mqadmin.output.stdio import OutputError
 
@@ -50,7 +50,7 @@ FAILURES: tuple[tuple[type[BaseException], str, int], ...] = (
     (errors.RocketMQError, "error", REFUSED),
 )
 
-# mqadmin.admin.framework.result.TargetError.kind → exit status
+# mqadmin.admin.result.TargetError.kind → exit status
 TARGET_KINDS: dict[str, int] = {
     "unreachable": UNREACHABLE,
     "timeout": UNREACHABLE,

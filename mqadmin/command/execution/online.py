@@ -20,17 +20,17 @@ if TYPE_CHECKING:
 
     from mqadmin.admin.broker import BrokerAdmin
     from mqadmin.admin.cluster import ClusterAdmin
+    from mqadmin.admin.connect.access import Signer
     from mqadmin.admin.consumer import ConsumerAdmin
     from mqadmin.admin.dlq.dead_letters import DeadLetter
     from mqadmin.admin.dlq.library import DlqAdmin
-    from mqadmin.admin.framework.access import Signer
-    from mqadmin.admin.framework.session import AdminSession
     from mqadmin.admin.group import GroupAdmin
     from mqadmin.admin.message.decoded_id import DecodedId
     from mqadmin.admin.message.library import MessageAdmin
     from mqadmin.admin.message.query import MessageQueries
     from mqadmin.admin.message.record import BodyView
     from mqadmin.admin.offset.library import OffsetAdmin
+    from mqadmin.admin.session import AdminSession
     from mqadmin.admin.topic import TopicAdmin
     from mqadmin.message_row import MessageRow
 
@@ -39,13 +39,13 @@ Trace = Callable[[str, int | None, str, float], None]
 
 def connect(settings: Settings, trace: Trace | None) -> "AdminSession":
     """Open a session with the cluster of the settings."""
-    from mqadmin.admin.framework.session import AdminSession
+    from mqadmin.admin.session import AdminSession
 
     namesrv = settings.namesrv
     check_namesrv(settings, namesrv)
     signer, tls = _access(settings)
     if namesrv[0].startswith(("http://", "https://")):
-        from mqadmin.admin.framework.discovery import discover_namesrv
+        from mqadmin.admin.connect.discovery import discover_namesrv
 
         namesrv = discover_namesrv(namesrv[0], timeout_ms=settings.timeout_ms)
     return AdminSession(
@@ -67,7 +67,7 @@ def _access(
     wants_tls = settings.flag("tls") or any(files.values())
     if not access_key and not wants_tls:
         return None, None
-    from mqadmin.admin.framework.access import signer, tls_context
+    from mqadmin.admin.connect.access import signer, tls_context
 
     secret = settings.secret() if access_key else None
     if access_key and not secret:

@@ -32,7 +32,7 @@ from mqadmin.inspector.rows import (
     Summary,
 )
 from mqadmin.inspector.verify.report import VerifyReport, VerifySummary
-from mqadmin.message_row import MessageRow, TransactionRow
+from mqadmin.message_row import MessageRow
 from mqadmin.output.view import View
 from mqadmin.pipeline.catalog import JOBS, JobPage, JobRow
 from mqadmin.pipeline.job import WrittenTable, output_name, row_class
@@ -41,6 +41,7 @@ from mqadmin.repair.export import ExportResult
 from mqadmin.repair.new_store import NewStore, NewStorePlan
 from mqadmin.repair.plan import Step
 from mqadmin.repair.store_repair import RepairResult
+from mqadmin.transaction_row import TransactionRow
 
 ROW_TYPES: Final[dict[str, Any]] = {
     "broker.config.show": BrokerConfigRecord,

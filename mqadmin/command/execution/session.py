@@ -27,8 +27,8 @@ from mqadmin.output.view import FORMATS, Outcome, View
 from mqadmin.settings import Settings, resolve
 
 if TYPE_CHECKING:
-    from mqadmin.admin.framework.result import Listing, TargetError
-    from mqadmin.admin.framework.session import AdminSession
+    from mqadmin.admin.result import Listing, TargetError
+    from mqadmin.admin.session import AdminSession
 
 
 def trace_line(name: str, code: int | None, address: str, elapsed_ms: float) -> None:

@@ -8,8 +8,7 @@ import time
 from collections.abc import Callable
 
 from broker.common.times import parse_duration_ms, parse_time_ms, parse_time_range
-from broker.errors import ProtocolError, RocketMQError
-from broker.message.message_id import parse_uniq_key
+from broker.errors import RocketMQError
 
 NOW_WORD = "now"
 
@@ -126,14 +125,4 @@ def pair(text: str) -> str:
     name, separator, _ = text.partition("=")
     if not name or not separator:
         raise ValueError(f"{text!r} is not name=value")
-    return text
-
-
-def message_id(text: str) -> str:
-    """Check an offsetMsgId or a uniqKey."""
-    try:
-        parse_uniq_key(text.strip())
-    except ProtocolError as error:
-        hint = error.hint or "an id has 32 or 56 hexadecimal digits"
-        raise ValueError(f"{text!r:.80} is neither an offsetMsgId nor a uniqKey: {hint}") from error
     return text

@@ -2,7 +2,7 @@
 
 from broker.remoting.protocol.codes import RequestCode
 from mqadmin.admin.cluster import cluster_record, first_number, whole_number
-from mqadmin.admin.framework.topology import Target
+from mqadmin.admin.topology import Target
 
 
 def test_every_process_has_a_line(admin, cluster) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from mqadmin.admin.broker import BrokerConfigRecord, BrokerStatus, ReplicationRecord
-from mqadmin.admin.framework.result import Listing
+from mqadmin.admin.result import Listing
 
 Run = Callable[..., Any]
 

@@ -3,7 +3,7 @@ from collections.abc import Callable
 from typing import Any
 
 from mqadmin.admin.cluster import ClusterRecord
-from mqadmin.admin.framework.result import Listing, TargetError
+from mqadmin.admin.result import Listing, TargetError
 
 Run = Callable[..., Any]
 

@@ -4,7 +4,7 @@ from typing import Any
 
 from mqadmin.admin.connections import Connection, ConsumerConnections, Subscription
 from mqadmin.admin.consumer import ConsumerRecord, LagRecord
-from mqadmin.admin.framework.result import Listing
+from mqadmin.admin.result import Listing
 
 Run = Callable[..., Any]
 

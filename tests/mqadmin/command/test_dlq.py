@@ -7,8 +7,8 @@ import pytest
 
 from mqadmin.admin.dlq.library import DlqRecord
 from mqadmin.admin.dlq.replay import ReplayItem, ReplayPlan
-from mqadmin.admin.framework.result import Listing, TargetError
 from mqadmin.admin.message.result import QueryResult
+from mqadmin.admin.result import Listing, TargetError
 
 Run = Callable[..., Any]
 

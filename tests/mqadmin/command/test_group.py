@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from mqadmin.admin.framework.result import Change, ChangeResult, Listing, Outcome, Plan, Request
 from mqadmin.admin.group import GroupRecord
+from mqadmin.admin.result import Change, ChangeResult, Listing, Outcome, Plan, Request
 
 Run = Callable[..., Any]
 

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from mqadmin.admin.framework.result import TargetError
 from mqadmin.admin.message.result import QueryResult
+from mqadmin.admin.result import TargetError
 from mqadmin.message_row import MessageRow
 
 Run = Callable[..., Any]

@@ -5,8 +5,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from mqadmin.admin.framework.result import TargetError
 from mqadmin.admin.offset.reset import ResetItem, ResetPlan
+from mqadmin.admin.result import TargetError
 
 Run = Callable[..., Any]
 

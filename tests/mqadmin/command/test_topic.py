@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from broker.errors import BrokerError, ClientError, ConnectError, RequestTimeoutError
-from mqadmin.admin.framework.result import (
+from mqadmin.admin.result import (
     Change,
     ChangeResult,
     Listing,

@@ -70,7 +70,7 @@ def test_an_error_names_the_place() -> None:
 
 
 def test_every_kind_of_a_failed_target_has_a_status() -> None:
-    from mqadmin.admin.framework.result import TargetError
+    from mqadmin.admin.result import TargetError
 
     text = TargetError.__doc__ or ""
     named = {word.strip("`,.") for word in text.split() if word.startswith("``")}

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from broker.errors import ConnectError, RequestTimeoutError
-from mqadmin.admin.framework.result import Listing
+from mqadmin.admin.result import Listing
 from mqadmin.admin.topic import TopicRecord
 from mqadmin.command.execution.failure import UsageFault
 from mqadmin.command.execution.online import connect

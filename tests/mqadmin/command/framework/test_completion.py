@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from mqadmin.admin.framework.result import Listing
+from mqadmin.admin.result import Listing
 from mqadmin.admin.topic import TopicRecord
 from mqadmin.command.framework.completion import SCRIPTS, answer, candidates
 

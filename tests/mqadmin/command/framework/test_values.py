@@ -22,7 +22,6 @@ from mqadmin.command.framework import values
         (values.attribute, "-message.type", "-message.type"),
         (values.pair, "a=", "a="),
         (values.time_range, "-2h..", "-2h.."),
-        (values.message_id, "7F00000100002A9F0000000000000123", "7F00000100002A9F0000000000000123"),
     ],
 )
 def test_a_valid_text_is_its_value(parse, text, value) -> None:
@@ -44,7 +43,6 @@ def test_a_valid_text_is_its_value(parse, text, value) -> None:
         (values.attribute, "message.type=FIFO", "neither"),
         (values.pair, "a", "not name=value"),
         (values.time_range, "..", "both ends"),
-        (values.message_id, "xyz", "neither an offsetMsgId nor a uniqKey"),
     ],
 )
 def test_an_invalid_text_has_a_reason(parse, text, reason) -> None:

@@ -3,7 +3,7 @@
 import pytest
 
 from broker.errors import ClientError, ConnectError
-from mqadmin.admin.framework.failure import describe, hint_for, refusal
+from mqadmin.admin.failure import describe, hint_for, refusal
 
 
 def test_a_refusal_reports_request_broker_and_response() -> None:

@@ -2,7 +2,7 @@
 
 A request can fail in transport (RemotingError), by the peer's response (BrokerError) or by bytes
 that cannot be decoded (ProtocolError). A call to several targets returns each failure as a
-:class:`~mqadmin.admin.framework.result.TargetError` with the results of the other targets.
+:class:`~mqadmin.admin.result.TargetError` with the results of the other targets.
 """
 
 from collections.abc import Iterable, Sequence
@@ -10,9 +10,9 @@ from typing import TypeVar
 
 from broker.errors import BrokerError, ClientError, RocketMQError
 from broker.remoting.protocol.codes import RequestCode, ResponseCode, request_name, response_name
-from mqadmin.admin.framework.error_kind import LOOPBACK_ONLY, is_about_access, kind_of
-from mqadmin.admin.framework.result import TargetError
-from mqadmin.admin.framework.topology import Target
+from mqadmin.admin.result import TargetError
+from mqadmin.admin.topology import Target
+from mqadmin.error_kind import LOOPBACK_ONLY, is_about_access, kind_of
 
 Answer = TypeVar("Answer")
 

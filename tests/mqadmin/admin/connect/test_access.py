@@ -4,7 +4,7 @@ import pytest
 
 from broker.errors import ConfigError
 from broker.remoting.protocol.command import request
-from mqadmin.admin.framework.access import signer, tls_context
+from mqadmin.admin.connect.access import signer, tls_context
 
 
 def test_a_signer_adds_key_and_signature_and_not_the_secret() -> None:

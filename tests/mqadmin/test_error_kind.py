@@ -9,8 +9,8 @@ from broker.errors import (
     RequestTimeoutError,
     SendRequestError,
 )
-from mqadmin.admin.framework.error_kind import kind_of
-from mqadmin.admin.framework.failure import refusal
+from mqadmin.admin.failure import refusal
+from mqadmin.error_kind import kind_of
 
 
 @pytest.mark.parametrize(

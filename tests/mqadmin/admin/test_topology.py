@@ -4,7 +4,7 @@ import pytest
 
 from broker.errors import ClientError
 from broker.remoting.protocol.body.namesrv.route import BrokerData
-from mqadmin.admin.framework.topology import Topology
+from mqadmin.admin.topology import Topology
 
 
 def data(name, **addresses):

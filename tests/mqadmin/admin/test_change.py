@@ -1,8 +1,8 @@
 """Plans carried out: moved states, steps, read-backs."""
 
 from broker.errors import ConnectError
-from mqadmin.admin.framework.change import apply_plan
-from mqadmin.admin.framework.result import Change, Plan, Request
+from mqadmin.admin.change import apply_plan
+from mqadmin.admin.result import Change, Plan, Request
 
 
 class World:

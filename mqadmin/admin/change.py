@@ -15,9 +15,9 @@ from typing import Any, TypeVar
 from broker.errors import ClientError, RocketMQError
 from broker.remoting.protocol.command import request
 from broker.remoting.rpc.caller import Caller
-from mqadmin.admin.framework.failure import describe
-from mqadmin.admin.framework.result import Change, ChangeResult, Outcome, Plan, TargetError
-from mqadmin.admin.framework.topology import Target
+from mqadmin.admin.failure import describe
+from mqadmin.admin.result import Change, ChangeResult, Outcome, Plan, TargetError
+from mqadmin.admin.topology import Target
 
 C = TypeVar("C")
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from broker.errors import ConnectError
-from mqadmin.admin.framework.discovery import discover_namesrv
+from mqadmin.admin.connect.discovery import discover_namesrv
 
 
 @pytest.fixture

@@ -21,9 +21,9 @@ from broker.remoting.protocol.codes import RequestCode
 from broker.remoting.protocol.command import RemotingCommand
 from broker.remoting.rpc.caller import Caller
 from broker.remoting.rpc.route_cache import RouteCache
-from mqadmin.admin.framework.failure import refusal
-from mqadmin.admin.framework.result import Scope
-from mqadmin.admin.framework.topology import Topology
+from mqadmin.admin.failure import refusal
+from mqadmin.admin.result import Scope
+from mqadmin.admin.topology import Topology
 
 DEFAULT_TIMEOUT_MS = 10_000
 

@@ -1,1 +1,0 @@
-"""The parts common to all nouns: session, topology, results, failures, applied plans."""
