@@ -3,11 +3,12 @@
 Each source supplies a :class:`TableFormat`: which tasks to run, and the rows of a task.
 """
 
+from abc import abstractmethod
 from collections.abc import Iterator, Mapping
 from typing import Any, Final, Protocol
 
 import pyarrow as pa
-from pyspark.sql.datasource import DataSourceReader, InputPartition
+from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
 from mqadmin.pipeline.failure import annotated_errors
@@ -109,3 +110,40 @@ class TableReader(DataSourceReader):
             arrays.append(array if array.type == arrow_type else array.cast(arrow_type))
             fields.append(pa.field(name, arrow_type))
         return pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields))
+
+
+class TableSource(DataSource):
+    """A data source with one table; a subclass sets the class attribute SOURCE and the two methods.
+
+    The name is a class method because Spark registers classes.
+    """
+
+    SOURCE: str
+
+    @classmethod
+    def name(cls) -> str:
+        """Return the name used in ``format(...)``."""
+        return cls.SOURCE
+
+    def schema(self) -> str:
+        """Return the selected columns, by default all. ConfigError for an unknown column."""
+        with annotated_errors():
+            return schema_of(self.options, self.column_types(), self.SOURCE)
+
+    def reader(self, schema: StructType) -> TableReader:
+        """Return a batch reader."""
+        return TableReader(
+            schema,
+            dict(self.options),
+            source=self.SOURCE,
+            types=self.column_types(),
+            table_format=self.table_format(),
+        )
+
+    @abstractmethod
+    def column_types(self) -> ColumnTypes:
+        """Return the Spark type of each column, as selected by the options."""
+
+    @abstractmethod
+    def table_format(self) -> TableFormat:
+        """Return the reader of the table's files, as selected by the options."""
