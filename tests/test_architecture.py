@@ -156,7 +156,7 @@ MAY_IMPORT: dict[str, set[str]] = {
 }
 
 # (importing module, imported module) that break MAY_IMPORT today. Only deletions.
-IMPORT_EXCEPTIONS = {}
+IMPORT_EXCEPTIONS: set[tuple[str, str]] = set()
 
 # Modules that import each other in a circle, counting imports inside functions and under
 # TYPE_CHECKING; none is left at module level. Only deletions: from a set, or of a whole set.

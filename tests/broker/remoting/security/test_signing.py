@@ -15,7 +15,7 @@ from broker.remoting.security.signing import (
 )
 
 KNOWN = Credentials(access_key="rocketmq2", secret_key="12345678")
-AUTH_FRAMES = Path(__file__).parents[2] / "golden" / "frames" / "auth-5.3.3.jsonl.gz"
+AUTH_FRAMES = Path(__file__).parents[3] / "golden" / "frames" / "auth-5.3.3.jsonl.gz"
 
 SEND = {
     "a": "P1",
