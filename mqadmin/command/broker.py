@@ -139,7 +139,7 @@ def _emit_maps(
     if wanted and items and not any(item[field] for item in items):
         session.report(NO, "notFound", f"no key contains {' or '.join(keys)}")
     rows = items
-    if session.form in ("table", "wide", "csv"):
+    if session.is_flat:
         rows = [
             {**item, "key": key, "value": value}
             for item in items

@@ -1,17 +1,19 @@
 """Rows to stdout in the requested form."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from msgspec import json
 
-from mqadmin.output.stdio import flush_out, stdout_is_terminal, write_out
+from mqadmin.output.stdio import flush_out, stdout_is_terminal, write_gathered, write_out
 from mqadmin.output.table import draw_one, draw_rows
 from mqadmin.output.values import cell, plain, time_name
 from mqadmin.output.view import Outcome, View
-from mqadmin.safe_text import csv_cell, json_text
+from mqadmin.safe_text import json_text
 
-FLUSH_BYTES = 64 * 1024  # text collected before it is passed to the stream
+# (view, rows, outcome, live, row type) → number of rows; (view, fields)
+RowsWriter = Callable[[View, Iterator[dict[str, Any]], Outcome, bool, Any], int]
+OneWriter = Callable[[View, dict[str, Any]], None]
 
 
 def emit(
@@ -44,11 +46,8 @@ def emit(
         return _json(view, mappings, outcome)
     if form == "ndjson":
         return _ndjson(mappings, live=live)
-    if form == "yaml":
-        return _yaml(view, mappings, outcome)
-    if form == "csv":
-        return _csv(view, mappings, live=live, row_type=row_type)
-    raise ValueError(f"no output form {form!r}")
+    write_rows, _ = _with_a_library(form)
+    return write_rows(view, mappings, outcome, live, row_type)
 
 
 def emit_one(view: View, thing: Any, *, form: str = "table", color: bool = True) -> None:
@@ -63,13 +62,27 @@ def emit_one(view: View, thing: Any, *, form: str = "table", color: bool = True)
         write_out(_document({"schema": view.schema, **fields}))
     elif form == "ndjson":
         write_out(json_text(fields) + "\n")
-    elif form == "yaml":
-        _write_yaml({"schema": view.schema, **fields})
-    elif form == "csv":
-        _csv(view, iter((fields,)), live=False, row_type=None)
     else:
-        raise ValueError(f"no output form {form!r}")
+        _, write_one = _with_a_library(form)
+        write_one(view, _words_for_times(fields) if form == "markdown" else fields)
     flush_out()
+
+
+def _with_a_library(form: str) -> tuple[RowsWriter, OneWriter]:
+    """Import a form that needs a library, each slower to import than a command to run."""
+    if form == "yaml":
+        from mqadmin.output import yaml_text
+
+        return yaml_text.write_rows, yaml_text.write_one
+    if form == "csv":
+        from mqadmin.output import csv_text
+
+        return csv_text.write_rows, csv_text.write_one
+    if form == "markdown":
+        from mqadmin.output import markdown
+
+        return markdown.write_rows, markdown.write_one
+    raise ValueError(f"no output form {form!r}")
 
 
 def _words_for_times(fields: dict[str, Any]) -> dict[str, Any]:
@@ -91,31 +104,8 @@ def _document(value: Any) -> str:
     return text + "\n"
 
 
-def _gathered(pieces: Iterator[str], *, live: bool) -> int:
-    """Write pieces in large chunks, or each immediately when ``live``; return their number."""
-    count = size = 0
-    held: list[str] = []
-    try:
-        for piece in pieces:
-            count += 1
-            if live:
-                write_out(piece, flush=True)
-                continue
-            held.append(piece)
-            size += len(piece)
-            if size >= FLUSH_BYTES:
-                write_out("".join(held))
-                held.clear()
-                size = 0
-    finally:
-        if held:
-            write_out("".join(held))
-    flush_out()
-    return count
-
-
 def _ndjson(rows: Iterator[dict[str, Any]], *, live: bool) -> int:
-    return _gathered((json_text(row) + "\n" for row in rows), live=live)
+    return write_gathered((json_text(row) + "\n" for row in rows), live=live)
 
 
 def _json(view: View, rows: Iterator[dict[str, Any]], outcome: Outcome) -> int:
@@ -131,7 +121,7 @@ def _json(view: View, rows: Iterator[dict[str, Any]], outcome: Outcome) -> int:
     finished = False
     count = 0
     try:
-        count = _gathered(pieces(), live=False)
+        count = write_gathered(pieces(), live=False)
         finished = True
     finally:
         truncated = "true" if outcome.truncated or not finished else "false"
@@ -139,78 +129,6 @@ def _json(view: View, rows: Iterator[dict[str, Any]], outcome: Outcome) -> int:
         write_out(f'{end}], "truncated": {truncated}, "errors": {json_text(outcome.errors)}}}\n')
         flush_out()
     return count
-
-
-def _yaml(view: View, rows: Iterator[dict[str, Any]], outcome: Outcome) -> int:
-    """Write the envelope of the JSON form as YAML, its items streamed."""
-    from mqadmin.output.yaml_text import yaml_document, yaml_item
-
-    head = [yaml_document({"schema": view.schema}) + "items:\n"]
-
-    def pieces() -> Iterator[str]:
-        for row in rows:
-            yield (head.pop() if head else "") + yaml_item(row)
-
-    finished = False
-    count = 0
-    try:
-        count = _gathered(pieces(), live=False)
-        finished = True
-    finally:
-        if head:
-            write_out(yaml_document({"schema": view.schema, "items": []}))
-        truncated = outcome.truncated or not finished
-        write_out(yaml_document({"truncated": truncated, "errors": outcome.errors}))
-        flush_out()
-    return count
-
-
-def _write_yaml(document: dict[str, Any]) -> None:
-    from mqadmin.output.yaml_text import yaml_document
-
-    write_out(yaml_document(document))
-
-
-def _csv(view: View, rows: Iterator[dict[str, Any]], *, live: bool, row_type: Any) -> int:
-    """Write the view's wide columns, or all fields of the first row; nested values as JSON."""
-    import csv
-    import io
-
-    buffer = io.StringIO()
-    names: list[str] = list(view.wide)
-
-    def pieces() -> Iterator[str]:
-        writer = csv.writer(buffer, lineterminator="\n")
-        head_due = True
-        for row in rows:
-            if head_due:
-                if not names:
-                    names.extend(row)
-                writer.writerow(names)
-                head_due = False
-            writer.writerow([csv_cell(row.get(name)) for name in names])
-            yield buffer.getvalue()
-            buffer.seek(0)
-            buffer.truncate()
-
-    count = _gathered(pieces(), live=live)
-    if not count:
-        write_out(",".join(names or _declared_fields(view, row_type)) + "\n")
-        flush_out()
-    return count
-
-
-def _declared_fields(view: View, row_type: Any) -> list[str]:
-    """Return the columns a row would have: an empty CSV has its header too."""
-    if row_type is None:
-        return list(view.columns)
-    names: list[str] = []
-    for name in row_type.__struct_encode_fields__:
-        names.append(name)
-        time_field = time_name(name)
-        if time_field is not None:
-            names.append(time_field)
-    return names
 
 
 def _live_lines(view: View, rows: Iterator[dict[str, Any]]) -> int:

@@ -5,7 +5,10 @@ import sys
 
 TYPE_CHECKING = False  # importing typing would take most of the time of `mqadmin --version`
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from typing import TextIO
+
+GATHER_BYTES = 64 * 1024  # text collected before it is passed to the stream
 
 
 class OutputError(OSError):
@@ -60,6 +63,29 @@ def end_interrupted_line() -> None:
     """Write a line break after the ``^C`` that a terminal shows for an interrupt."""
     if stderr_is_terminal():
         write_err("\n")
+
+
+def write_gathered(pieces: "Iterator[str]", *, live: bool) -> int:
+    """Write pieces in large chunks, or each immediately when ``live``; return their number."""
+    count = size = 0
+    held: list[str] = []
+    try:
+        for piece in pieces:
+            count += 1
+            if live:
+                write_out(piece, flush=True)
+                continue
+            held.append(piece)
+            size += len(piece)
+            if size >= GATHER_BYTES:
+                write_out("".join(held))
+                held.clear()
+                size = 0
+    finally:
+        if held:
+            write_out("".join(held))
+    flush_out()
+    return count
 
 
 def flush_out() -> None:

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-FORMATS = ("table", "wide", "json", "ndjson", "yaml", "csv", "schema")
+FORMATS = ("table", "wide", "json", "ndjson", "yaml", "csv", "markdown", "schema")
 
 
 class View:

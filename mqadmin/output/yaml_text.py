@@ -3,11 +3,44 @@
 Imported only for ``-o yaml``: PyYAML takes as long to import as the bare interpreter to start.
 """
 
+from collections.abc import Iterator
 from typing import Any
 
 import yaml
 
+from mqadmin.output.stdio import flush_out, write_gathered, write_out
+from mqadmin.output.view import Outcome, View
+
 WIDTH = 1 << 30  # characters of a line: text is never folded
+
+
+def write_rows(
+    view: View, rows: Iterator[dict[str, Any]], outcome: Outcome, live: bool, row_type: Any
+) -> int:
+    """Write the envelope of the JSON form as YAML, its items streamed."""
+    head = [yaml_document({"schema": view.schema}) + "items:\n"]
+
+    def pieces() -> Iterator[str]:
+        for row in rows:
+            yield (head.pop() if head else "") + yaml_item(row)
+
+    finished = False
+    count = 0
+    try:
+        count = write_gathered(pieces(), live=False)
+        finished = True
+    finally:
+        if head:
+            write_out(yaml_document({"schema": view.schema, "items": []}))
+        truncated = outcome.truncated or not finished
+        write_out(yaml_document({"truncated": truncated, "errors": outcome.errors}))
+        flush_out()
+    return count
+
+
+def write_one(view: View, fields: dict[str, Any]) -> None:
+    """Write one object with its ``schema``."""
+    write_out(yaml_document({"schema": view.schema, **fields}))
 
 
 def yaml_document(value: dict[str, Any]) -> str:

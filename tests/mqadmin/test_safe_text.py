@@ -57,7 +57,7 @@ def test_json_escapes_terminal_controls_and_keeps_the_value(value: Any) -> None:
     assert text.encode()
 
 
-@pytest.mark.parametrize("form", ["table", "wide", "json", "ndjson", "yaml", "csv"])
+@pytest.mark.parametrize("form", ["table", "wide", "json", "ndjson", "yaml", "csv", "markdown"])
 def test_no_form_prints_control_or_bidi_characters(capsys: Capture, form: str) -> None:
     view = View("demo.list")
     row = {"body": HOSTILE, "properties": {HOSTILE: HOSTILE}, "keys": [HOSTILE]}

@@ -78,6 +78,11 @@ class Session:
         return self.form in ("table", "wide")
 
     @property
+    def is_flat(self) -> bool:
+        """True when a row is one line: maps are then printed as one row per entry."""
+        return self.form in ("table", "wide", "csv", "markdown")
+
+    @property
     def is_machine(self) -> bool:
         """True when errors on stderr are JSON, too."""
         return self.form in ("json", "ndjson")
@@ -122,7 +127,7 @@ class Session:
         elif not count and not outcome.errors and not quiet:
             if nothing:
                 self.report(NO, "notFound", nothing, hint)
-            elif self.is_table:
+            elif self.is_table or self.form == "markdown":
                 self.note("no results")
         return count
 

@@ -211,7 +211,7 @@ def _one(session: Session, store: StoreDirectory) -> None:
 
 def _config(session: Session, rows: Iterator[Any]) -> tuple[View, Iterator[Any]]:
     """Return configuration files: whole in JSON, one line per entry of their tables in a table."""
-    if session.form in ("table", "wide", "csv"):
+    if session.is_flat:
         return CONFIG_LINES, config_lines(rows)
     return INSPECT_CONFIG, rows
 

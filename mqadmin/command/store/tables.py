@@ -112,6 +112,6 @@ def config(session: Session, path: Path, topic: Topic = None) -> None:
     """Show the files of config/: topics, groups, offsets; from a backup if a file is unreadable."""
     rows: Iterator[Any] = config_rows(StoreDirectory(path), Query(topic=topic))
     view = CONFIG
-    if session.form in ("table", "wide", "csv"):
+    if session.is_flat:
         view, rows = CONFIG_LINES, config_lines(rows)
     show(session, view, rows, None, f"no configuration in {path}")

@@ -143,7 +143,7 @@ def test_a_reset_is_undone_by_its_file(
         "dlq list",
     ],
 )
-@pytest.mark.parametrize("form", ["table", "wide", "json", "ndjson", "yaml", "csv"])
+@pytest.mark.parametrize("form", ["table", "wide", "json", "ndjson", "yaml", "csv", "markdown"])
 def test_every_list_in_every_form(live: Run, words: str, form: str) -> None:
     live("topic", "create", "orders", "-y", "--if-not-exists")
     live("msg", "send", "orders", "--body", "x")

@@ -52,6 +52,7 @@ def test_choices_are_offered_with_and_without_an_equals_sign() -> None:
         "ndjson",
         "yaml",
         "csv",
+        "markdown",
         "schema",
     ]
     assert names("topic", "list", "--output=js") == ["--output=json"]

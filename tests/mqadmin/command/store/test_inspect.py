@@ -91,7 +91,7 @@ def test_a_screen_of_messages(mqadmin: Run, recorded: Path, screen: Any) -> None
 
 @pytest.mark.parametrize("kind", ["consumequeue", "index", "checkpoint", "config", "state"])
 def test_every_kind_in_every_form(mqadmin: Run, recorded: Path, kind: str) -> None:
-    for form in ("table", "wide", "json", "ndjson", "yaml", "csv"):
+    for form in ("table", "wide", "json", "ndjson", "yaml", "csv", "markdown"):
         done = mqadmin("store", "inspect", str(recorded), "--kind", kind, "-o", form)
         assert done.status == 0, done.err
         assert done.out
