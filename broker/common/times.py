@@ -194,15 +194,6 @@ def format_time(ms: int, *, zone: "timezone | None" = None) -> str:
     return moment.isoformat(timespec="milliseconds")
 
 
-def format_java_time(ms: int) -> str:
-    """Format as ``yyyy-MM-dd#HH:mm:ss:SSS`` in local time, as RocketMQ prints and reads times.
-
-    **Source:** RocketMQ UtilAll#timeMillisToHumanString, YYYY_MM_DD_HH_MM_SS_SSS.
-    """
-    year, month, day, hour, minute, second = time.localtime(ms // 1000)[:6]
-    return f"{year:04d}-{month:02d}-{day:02d}#{hour:02d}:{minute:02d}:{second:02d}:{ms % 1000:03d}"
-
-
 def month_start_ms(now_ms: int, months_back: int = 0) -> int:
     """Return the start of the month of ``now_ms`` (or an earlier one), local time, epoch ms.
 

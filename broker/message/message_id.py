@@ -89,16 +89,3 @@ def parse_uniq_key(text: str) -> UniqKeyParts:
     raw = _id_bytes(text, "a uniqKey")
     pid, loader_hash, time_diff_ms, counter = unpack(">HIIH", raw[-12:])
     return UniqKeyParts(decode_ip(raw[:-12]), pid, loader_hash, time_diff_ms, counter)
-
-
-def uniq_key_born_ms(
-    parts: UniqKeyParts, *, month_start_ms: int, last_month_start_ms: int, now_ms: int
-) -> int:
-    """Return when a uniqKey was created, epoch ms: this month, or last month if in the future.
-
-    The caller passes the starts of both months in the assumed time zone.
-
-    **Source:** RocketMQ MessageClientIDSetter#getNearlyTimeFromID.
-    """
-    born_ms = month_start_ms + parts.time_diff_ms
-    return born_ms if born_ms <= now_ms else last_month_start_ms + parts.time_diff_ms

@@ -3,6 +3,7 @@
 import errno
 import mmap
 import os
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -60,7 +61,7 @@ def open_bytes(path: Path, *, sequential: bool = False) -> Iterator[FileBytes]:
             file = FileBytes(path, data, len(data))
         else:
             view = mmap.mmap(fd, size, access=mmap.ACCESS_READ)
-            if sequential and hasattr(view, "madvise"):
+            if sequential and sys.platform != "win32":
                 view.madvise(mmap.MADV_SEQUENTIAL)
             # Readers only use len, index, slice, find/rfind and buffer: mmap has them like bytes.
             file = FileBytes(path, cast(bytes, view), _data_end(fd, size))

@@ -55,12 +55,12 @@ def _value(value: Any) -> Any:
     kind = type(value)
     if kind in _SCALARS:
         return value
-    if hasattr(kind, "__struct_fields__"):
-        return plain(value)
     if kind is list or kind is tuple:
         return [_value(item) for item in value]
-    from msgspec import to_builtins
+    from msgspec import Struct, to_builtins
 
+    if isinstance(value, Struct):
+        return plain(value)
     return to_builtins(value, str_keys=True)
 
 

@@ -24,7 +24,6 @@ _ERROR_LINE: Final = re.compile(
 _CAUSED_BY: Final = "Caused by: "
 _DISK_FULL_CODES: Final = (errno.ENOSPC, errno.EDQUOT)
 _NO_SPACE: Final = "No space left on device"
-_FIELDS: Final = ("path", "physical_offset", "reason")
 
 
 @contextmanager
@@ -33,8 +32,15 @@ def annotated_errors() -> Iterator[None]:
     try:
         yield
     except errors.RocketMQError as error:
-        fields = {"kind": type(error).__name__, "message": error.message, "hint": error.hint}
-        fields |= {name: getattr(error, name) for name in _FIELDS if hasattr(error, name)}
+        fields: dict[str, str | int | None] = {
+            "kind": type(error).__name__,
+            "message": error.message,
+            "hint": error.hint,
+        }
+        if isinstance(error, errors.StoreError):
+            fields |= {"path": error.path, "physical_offset": error.physical_offset}
+        if isinstance(error, errors.CorruptRecordError):
+            fields["reason"] = error.reason
         if not any(MARK in note for note in getattr(error, "__notes__", ())):
             error.add_note(MARK + json.dumps(fields))
         raise

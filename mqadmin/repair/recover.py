@@ -46,7 +46,7 @@ from mqadmin.inspector.query import Query
 from mqadmin.inspector.rows import DamageRow
 from mqadmin.inspector.store_manifest import read_queue_ends
 from mqadmin.inspector.verify.log_walk import has_columns
-from mqadmin.inspector.verify.queue_checks import OpenFiles, Queue, unit_array
+from mqadmin.inspector.verify.queue_checks import OpenFiles, Queue
 from mqadmin.inspector.verify.report import Findings
 from mqadmin.message_row import MessageRow
 from mqadmin.repair.filler import TOPIC as FILLER_TOPIC
@@ -345,13 +345,9 @@ class Salvaged:
     def _unread(self, data: bytes, count: int, begin: int) -> Iterator[int]:
         """Yield positions in the file of units whose record was not salvaged."""
         if has_columns():
-            import numpy as np
+            from mqadmin.inspector.verify.vectorized.queue_columns import units_outside
 
-            units = unit_array(data)[:count]
-            size = units["size"]
-            physical = units["physical"].astype(np.int64)
-            real = (size > 0) & (size != PRE_BLANK_SIZE) & (physical >= begin)
-            yield from np.flatnonzero(real & self._places.outside(physical)).tolist()
+            yield from units_outside(data, count, begin, self._places)
             return
         for at, (physical, size, _) in enumerate(
             UNIT_STRUCT.iter_unpack(data[: count * UNIT_SIZE])

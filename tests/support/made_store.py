@@ -13,11 +13,10 @@ from broker.message.record import encode_record
 from broker.store.format.checkpoint import Checkpoint, encode_checkpoint
 from broker.store.format.commitlog import encode_blank, file_name, fits
 from broker.store.format.config import TOPICS, TopicsFile, encode_topics
-from broker.store.format.consumequeue import decode_unit, encode_unit, tags_code
+from broker.store.format.consumequeue import decode_unit, tags_code
 from broker.store.format.indexfile import (
     IndexEntry,
     IndexHeader,
-    encode_entry,
     encode_header,
     entry_position,
     file_size,
@@ -26,6 +25,7 @@ from broker.store.format.indexfile import (
     slot_position,
     time_diff_seconds,
 )
+from tests.support.store_units import encode_entry, encode_unit
 
 NOW = 1_700_000_000_000
 

@@ -129,11 +129,6 @@ TABLES: Final = {
 }
 
 
-def topic_group_key(topic: str, group: str) -> str:
-    """The key of a topic and group in an offset table."""
-    return f"{topic}{TOPIC_GROUP_SEPARATOR}{group}"
-
-
 def split_topic_group(key: str) -> tuple[str, str]:
     """Split a key of an offset table into topic and group; the group is empty if the key has none.
 

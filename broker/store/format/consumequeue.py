@@ -171,11 +171,6 @@ def place_of(queue_offset: int, file_size: int = FILE_SIZE) -> tuple[str, int]:
     return file_name(at - at % file_size), at % file_size
 
 
-def encode_unit(physical_offset: int, size: int, code: int = 0) -> bytes:
-    """Encode a SimpleCQ unit."""
-    return UNIT_STRUCT.pack(physical_offset, size, code)
-
-
 def decode_unit(buf: Buffer, position: int = 0) -> ConsumeQueueUnit:
     """Decode the SimpleCQ unit at ``position``; RemoteProtocolError if it is truncated."""
     if len(buf) - position < UNIT_SIZE:
@@ -228,11 +223,6 @@ def scan_units(
             length=rest,
             detail=f"{rest} bytes at the end are not a whole unit",
         )
-
-
-def encode_batch_unit(unit: BatchConsumeQueueUnit) -> bytes:
-    """Encode a batch unit."""
-    return BATCH_UNIT_STRUCT.pack(*unit)
 
 
 def decode_batch_unit(buf: Buffer, position: int = 0) -> BatchConsumeQueueUnit:

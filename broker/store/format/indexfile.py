@@ -222,11 +222,6 @@ def decode_header(buf: Buffer) -> IndexHeader:
     return header if header.index_count > 0 else header._replace(index_count=1)
 
 
-def encode_entry(entry: IndexEntry) -> bytes:
-    """Encode the 20 bytes of an entry."""
-    return ENTRY_STRUCT.pack(*entry[1:])
-
-
 def decode_entry(buf: Buffer, number: int, slots: int = SLOTS) -> IndexEntry:
     """Decode entry ``number``; RemoteProtocolError if it is outside the file."""
     position = entry_position(number, slots)

@@ -143,11 +143,12 @@ def _count_in_two(store: StoreDirectory, check_crc: bool) -> list[Part] | None:
 
 
 def _can_fork() -> bool:
-    """Whether there is a second core and a fork is safe: not while other threads run."""
+    """Whether there is a second core and a fork is safe: on Linux, while no other thread runs."""
     threads = sys.modules.get("threading")
     alone = threads is None or threads.active_count() == 1
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1
-    return alone and cores > 1 and hasattr(os, "fork")
+    if sys.platform != "linux":
+        return False
+    return alone and len(os.sched_getaffinity(0)) > 1
 
 
 def _middle(store: StoreDirectory) -> int | None:

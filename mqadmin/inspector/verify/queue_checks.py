@@ -1,7 +1,7 @@
 """Compare ConsumeQueues with the log: each unit has its record, each record its unit.
 
-Records are compared with their units (:meth:`Queue.match`, :meth:`Queue.match_columns` for
-batches); a unit that matches is marked as seen. After the scan,
+Records are compared with their units (:meth:`Queue.match`, for batches
+``vectorized.queue_columns``); a unit that matches is marked as seen. After the scan,
 :class:`~mqadmin.inspector.verify.verdict.Verdict` examines the units that were not seen: they are
 stale, wrong, or belong to a damaged record. Deviations are stored as runs, so that a lost queue
 of millions of records needs one row.
@@ -16,7 +16,7 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from broker.errors import StoreError
 from broker.store.format.commitlog import file_start
@@ -34,12 +34,6 @@ from mqadmin.inspector.directory import QueueFiles, StoreDirectory
 from mqadmin.inspector.files import FileBytes, open_bytes
 from mqadmin.inspector.store_manifest import DeletedTopics, read_queue_ends
 from mqadmin.inspector.verify.report import Findings
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-    Int64s = NDArray[np.int64]
 
 # Result of comparing a record with the unit at its queue offset.
 FINE: Final = 0
@@ -86,17 +80,10 @@ class UnitFile:
         """Mark the unit at position ``at`` of the file as seen."""
         if isinstance(self.seen, bytearray):
             self.seen[at] = 1
-            self._seal(1)
+            self.seal(1)
 
-    def mark_columns(self, at: "Int64s") -> None:
-        """:meth:`mark` for an array of distinct positions."""
-        import numpy as np
-
-        if isinstance(self.seen, bytearray):
-            np.frombuffer(self.seen, dtype=np.uint8)[at] = 1
-            self._seal(len(at))
-
-    def _seal(self, marked: int) -> None:
+    def seal(self, marked: int) -> None:
+        """Count units marked as seen; once all are, one shared value replaces the marks."""
         self._left -= marked
         if self._left <= 0:
             self._left = self.seen.count(0)  # a unit may have been marked twice
@@ -227,59 +214,6 @@ class Queue:
             self.add_run(Run(code, queue_offset, queue_offset, physical_offset, physical_offset))
         return code
 
-    def match_columns(
-        self, queue_offsets: "Int64s", physical: "Int64s", sizes: "Int64s", tags: "Int64s"
-    ) -> int:
-        """:meth:`match` for many records in the order of the log.
-
-        Returns the end (physical offset) of the last record that matches its unit, 0 if none does.
-        """
-        import numpy as np
-
-        end = 0
-        codes = np.full(len(queue_offsets), MISSING, dtype=np.int8)
-        for file in self.files:
-            rows = np.flatnonzero(
-                (queue_offsets >= file.first) & (queue_offsets < file.first + file.count)
-            )
-            if not len(rows):
-                continue
-            units = unit_array(self.open.get(file.path).data)
-            at = queue_offsets[rows] - file.first
-            inside = at < len(units)  # the file may have been truncated since it was counted
-            rows, at = rows[inside], at[inside]
-            found = units[at]
-            size = found["size"]
-            placed = (found["physical"] == physical[rows]) & (size == sizes[rows])
-            code = np.where(placed, FINE, OTHER).astype(np.int8)
-            code[placed & (found["tags"] != tags[rows])] = TAGS
-            code[(size == 0) | (size == PRE_BLANK_SIZE)] = MISSING
-            codes[rows] = code
-            file.mark_columns(at[placed])
-            last = rows[placed]
-            end = max(end, int((physical[last] + sizes[last]).max(initial=0)))
-        self._add_codes(codes, queue_offsets, physical)
-        return end
-
-    def _add_codes(self, codes: Any, queue_offsets: "Int64s", physical: "Int64s") -> None:
-        import numpy as np
-
-        bad = np.flatnonzero(codes)
-        if not len(bad):
-            return
-        offsets, code = queue_offsets[bad], codes[bad]
-        cuts = np.flatnonzero((np.diff(offsets) != 1) | (np.diff(code) != 0)) + 1
-        for begin, end in zip([0, *cuts.tolist()], [*cuts.tolist(), len(bad)], strict=True):
-            self.add_run(
-                Run(
-                    int(code[begin]),
-                    int(offsets[begin]),
-                    int(offsets[end - 1]),
-                    int(physical[bad[begin]]),
-                    int(physical[bad[end - 1]]),
-                )
-            )
-
     def add_run(self, run: Run) -> None:
         """Add deviating records; consecutive runs of one code are merged."""
         if self.runs:
@@ -288,14 +222,6 @@ class Queue:
                 self.runs[-1] = last._replace(last=run.last, last_physical=run.last_physical)
                 return
         self.runs.append(run)
-
-
-def unit_array(data: bytes) -> Any:
-    """Return the units of a file as a structured array (physical, size, tags), big-endian."""
-    import numpy as np
-
-    kind = np.dtype([("physical", ">i8"), ("size", ">i4"), ("tags", ">i8")])
-    return np.frombuffer(data, dtype=kind, count=len(data) // UNIT_SIZE)
 
 
 def usual_lengths(store: StoreDirectory) -> dict[str, int]:

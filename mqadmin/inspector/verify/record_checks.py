@@ -1,8 +1,8 @@
 """Derive from each record of the log the units and index entries that it must have.
 
 :class:`RecordChecks` handles every kind of record. The fast path
-(:mod:`mqadmin.inspector.verify.column_checks`) checks plain records and passes the others to it:
-delayed messages, commit and op records, inner batches, LMQ, non-ASCII text.
+(:mod:`mqadmin.inspector.verify.vectorized.column_checks`) checks plain records and passes the
+others to it: delayed messages, commit and op records, inner batches, LMQ, non-ASCII text.
 """
 
 import re

@@ -1,6 +1,6 @@
 """Read the units of one ConsumeQueue again, to find those without a scanned record."""
 
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from broker.store.format.consumequeue import (
     PRE_BLANK_SIZE,
@@ -9,7 +9,7 @@ from broker.store.format.consumequeue import (
     ConsumeQueueUnit,
 )
 from mqadmin.inspector.verify.log_walk import has_columns
-from mqadmin.inspector.verify.queue_checks import UnitFile, unit_array
+from mqadmin.inspector.verify.queue_checks import UnitFile
 
 # A physical offset that no unit has.
 NO_UNIT: Final = 1 << 62
@@ -92,40 +92,25 @@ class UnitView:
                 self.last_expired = offset
 
     def _by_columns(self, data: bytes, file: UnitFile) -> None:
-        import numpy as np
+        from mqadmin.inspector.verify.vectorized.unit_columns import classify
 
-        units = unit_array(data)[: file.count]
-        physical, size = units["physical"].astype(np.int64), units["size"].astype(np.int64)
-        empty = (physical == 0) & (size == 0) & (units["tags"] == 0)
-        filler = (physical == 0) & (size == PRE_BLANK_SIZE)
-        real = ~(empty | filler)
-        seen = np.frombuffer(file.seen, dtype=np.uint8) != 0
-        expired = real & ~seen & (physical >= 0) & (physical < self.start) & (size > 0)
-        good = real & (seen | expired)
-        # For each unit, the position of the last good unit before it.
-        numbers = np.arange(len(units))
-        latest = np.maximum.accumulate(np.where(good, numbers, -1))
-        earlier = np.concatenate(([-1], latest[:-1]))
-        before = np.where(earlier >= 0, physical[earlier], self._before)
-        started = np.logical_or.accumulate(real) if not self.units else np.ones(len(units), bool)
-        strange = (real & ~good) | (good & (physical <= before)) | empty | (filler & started)
-        for at in np.flatnonzero(strange).tolist():
-            unit = ConsumeQueueUnit(int(physical[at]), int(size[at]), int(units["tags"][at]))
-            self.odd.append(Anomaly(file.first + at, unit, seen=bool(good[at])))
-        self._count(file.first, physical, (real, seen & real, expired, good))
-
-    def _count(self, first: int, physical: Any, masks: tuple[Any, ...]) -> None:
-        import numpy as np
-
-        real, seen, expired, good = (np.flatnonzero(mask) for mask in masks)
-        self.units += len(real)
-        self.seen += len(seen)
-        self.expired += len(expired)
-        if len(good):
-            self.first_physical = min(self.first_physical, int(physical[good].min()))
-            self._before = int(physical[good[-1]])
-        if len(seen):
-            self.last_seen = first + int(seen[-1])
-            self.first_seen = first + int(seen[0]) if self.first_seen < 0 else self.first_seen
-        if len(expired):
-            self.last_expired = first + int(expired[-1])
+        found = classify(
+            data,
+            bytes(file.seen),
+            start=self.start,
+            before=self._before,
+            started=self.units > 0,
+        )
+        self.odd += [Anomaly(file.first + at, unit, seen=good) for at, unit, good in found.strange]
+        self.units += found.units
+        self.seen += found.seen
+        self.expired += found.expired
+        if found.first_physical is not None and found.last_physical is not None:
+            self.first_physical = min(self.first_physical, found.first_physical)
+            self._before = found.last_physical
+        if found.seen:
+            self.last_seen = file.first + found.last_seen
+            if self.first_seen < 0:
+                self.first_seen = file.first + found.first_seen
+        if found.expired:
+            self.last_expired = file.first + found.last_expired

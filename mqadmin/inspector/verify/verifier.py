@@ -264,7 +264,7 @@ class _Run:
         return walk
 
     def _walk_columns(self, records: RecordChecks, index: IndexChecks) -> LogWalk:
-        from mqadmin.inspector.verify.column_checks import ColumnChecks
+        from mqadmin.inspector.verify.vectorized.column_checks import ColumnChecks
 
         checks = ColumnChecks(records)
         done = 0

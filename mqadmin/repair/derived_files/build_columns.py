@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from broker.store.format.consumequeue import UNIT_SIZE
-from mqadmin.inspector.verify.column_checks import ColumnChecks
+from mqadmin.inspector.verify.vectorized.column_checks import ColumnChecks
 from mqadmin.repair.derived_files.build_queues import BuildRecords, QueueWriter
 
 if TYPE_CHECKING:

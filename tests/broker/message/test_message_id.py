@@ -7,7 +7,6 @@ from broker.message.message_id import (
     offset_msg_id,
     parse_offset_msg_id,
     parse_uniq_key,
-    uniq_key_born_ms,
 )
 
 
@@ -68,10 +67,3 @@ def test_ids_round_trip(rng) -> None:
         assert offset_msg_id(text, offset) == offset_msg_id(raw, physical_offset) or raw[:12] == (
             b"\0" * 10 + b"\xff\xff"  # IPv4 inside IPv6 becomes IPv4
         )
-
-
-def test_the_time_in_a_uniq_key_is_this_month_or_the_last() -> None:
-    parts = UniqKeyParts("1.2.3.4", 1, 2, 5000, 3)
-    months = {"month_start_ms": 100_000, "last_month_start_ms": 10_000}
-    assert uniq_key_born_ms(parts, now_ms=105_000, **months) == 105_000
-    assert uniq_key_born_ms(parts, now_ms=104_999, **months) == 15_000

@@ -6,10 +6,11 @@ from typing import Any
 import pytest
 
 from broker.store.format.commitlog import file_name
-from broker.store.format.consumequeue import BatchConsumeQueueUnit, encode_batch_unit, encode_unit
+from broker.store.format.consumequeue import BatchConsumeQueueUnit
 from mqadmin.inspector.directory import StoreDirectory
 from mqadmin.inspector.queries.queues import unit_rows
 from mqadmin.inspector.rows import DamageRow
+from tests.support.store_units import encode_batch_unit, encode_unit
 
 FILE = 600  # bytes of a queue file of the made stores: 30 units
 

@@ -9,10 +9,10 @@ import pytest
 
 from broker.errors import StoreError, StorePathError
 from broker.store.format.commitlog import file_name
-from broker.store.format.consumequeue import encode_unit
 from mqadmin.inspector.directory import StoreDirectory
 from mqadmin.repair.plan import RepairPlan, make_plan
 from tests.support.made_store import NOW, MadeStore, fingerprint
+from tests.support.store_units import encode_unit
 
 TAG_A = 2598919
 

@@ -29,7 +29,6 @@ from broker.store.format.config import (
     encode_topics,
     group_topics,
     split_topic_group,
-    topic_group_key,
 )
 
 
@@ -117,7 +116,6 @@ def test_topics_of_groups_are_derived_when_not_given() -> None:
 def test_only_the_first_separator_divides_a_key() -> None:
     assert split_topic_group("T@G@broadcast") == ("T", "G@broadcast")
     assert split_topic_group("T") == ("T", "")
-    assert topic_group_key("T", "G") == "T@G"
 
 
 def test_a_slaves_delay_offsets_stay_on_one_line() -> None:

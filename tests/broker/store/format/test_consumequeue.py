@@ -18,10 +18,8 @@ from broker.store.format.consumequeue import (
     decode_batch_unit,
     decode_ext_unit,
     decode_unit,
-    encode_batch_unit,
     encode_ext_unit,
     encode_fillers,
-    encode_unit,
     ext_address,
     ext_offset,
     is_ext_address,
@@ -32,6 +30,7 @@ from broker.store.format.consumequeue import (
     scan_units,
     tags_code,
 )
+from tests.support.store_units import encode_batch_unit, encode_unit
 
 
 def test_units_are_those_of_java(vectors: dict) -> None:

@@ -19,15 +19,9 @@ from broker.store.format.commitlog import (
     encode_blank,
     scan_commitlog,
 )
-from broker.store.format.consumequeue import (
-    decode_batch_unit,
-    decode_unit,
-    encode_batch_unit,
-    encode_unit,
-)
+from broker.store.format.consumequeue import decode_batch_unit, decode_unit
 from broker.store.format.indexfile import (
     decode_header,
-    encode_entry,
     encode_header,
     entry_position,
     index_key_hash,
@@ -36,6 +30,7 @@ from broker.store.format.indexfile import (
     walk_chain,
 )
 from broker.store.format.timer import decode_timer_checkpoint, encode_timer_checkpoint
+from tests.support.store_units import encode_batch_unit, encode_entry, encode_unit
 
 STORES = sorted(
     path.name.removesuffix(".tar.xz")

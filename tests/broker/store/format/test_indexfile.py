@@ -14,7 +14,6 @@ from broker.store.format.indexfile import (
     IndexHeader,
     decode_entry,
     decode_header,
-    encode_entry,
     encode_header,
     entry_position,
     file_size,
@@ -27,6 +26,7 @@ from broker.store.format.indexfile import (
     time_diff_seconds,
     walk_chain,
 )
+from tests.support.store_units import encode_entry
 
 Put = tuple[int, int, int]  # hash, physical offset, storeTimestamp
 

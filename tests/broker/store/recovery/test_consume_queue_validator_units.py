@@ -6,11 +6,11 @@ import pytest
 
 from broker.message.record import decode_record
 from broker.store.consumequeue.consume_queue import Topic
-from broker.store.format.consumequeue import encode_unit
 from broker.store.logfile.disk import Disk
 from broker.store.recovery.consume_queue_validator import MAX_NOTES, ConsumeQueueValidator
 from broker.store.recovery.store_manifest import StoreManifest
 from broker.store.results import RecoveryReport
+from tests.support.store_units import encode_unit
 
 UNITS_PER_FILE = 20  # of the small stores of these tests
 

@@ -7,16 +7,12 @@ import msgspec
 from broker.message.batch import encode_batch
 from broker.message.message import Message
 from broker.store.format.commitlog import file_name
-from broker.store.format.consumequeue import (
-    BatchConsumeQueueUnit,
-    encode_batch_unit,
-    encode_fillers,
-    encode_unit,
-)
+from broker.store.format.consumequeue import BatchConsumeQueueUnit, encode_fillers
 from mqadmin.inspector.directory import StoreDirectory
 from mqadmin.inspector.queries.queues import queue_rows, unit_rows
 from mqadmin.inspector.query import Query
 from mqadmin.inspector.rows import DamageRow, QueueUnitRow
+from tests.support.store_units import encode_batch_unit, encode_unit
 
 NOW = 1_700_000_000_000
 

@@ -8,7 +8,6 @@ import pytest
 
 from broker.errors import StoreError
 from broker.store.format.checkpoint import Checkpoint, encode_checkpoint
-from broker.store.format.consumequeue import encode_unit
 from broker.store.format.state import LOCK_TEXT
 from mqadmin.inspector.directory import StoreDirectory
 from mqadmin.inspector.verify.config_checks import (
@@ -18,6 +17,7 @@ from mqadmin.inspector.verify.config_checks import (
     read_settings,
 )
 from tests.support.made_store import NOW, MadeStore
+from tests.support.store_units import encode_unit
 
 LAST = NOW + 59_000  # storeTimestamp of the last message of the sound store
 OFFSETS = "config/consumerOffset.json"

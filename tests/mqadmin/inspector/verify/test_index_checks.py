@@ -11,13 +11,13 @@ from broker.store.format.indexfile import (
     IndexHeader,
     decode_entry,
     decode_header,
-    encode_entry,
     encode_header,
     entry_position,
     slot_position,
 )
 from mqadmin.inspector.verify.index_checks import MAX_PER_FILE, plain_columns
 from tests.support.made_store import MadeStore, poke
+from tests.support.store_units import encode_entry
 
 SLOTS = 32
 FIRST = "index/20231114221320000"

@@ -9,12 +9,7 @@ import pytest
 from broker.common.sysflag import INNER_BATCH
 from broker.errors import StoreError
 from broker.store.format.commitlog import file_name
-from broker.store.format.consumequeue import (
-    BatchConsumeQueueUnit,
-    ConsumeQueueUnit,
-    encode_batch_unit,
-    encode_unit,
-)
+from broker.store.format.consumequeue import BatchConsumeQueueUnit, ConsumeQueueUnit
 from mqadmin.inspector.directory import QueueFiles, StoreDirectory
 from mqadmin.inspector.files import open_bytes
 from mqadmin.inspector.verify.queue_checks import (
@@ -32,6 +27,7 @@ from mqadmin.inspector.verify.queue_checks import (
 )
 from mqadmin.inspector.verify.report import Findings
 from tests.support.made_store import MadeStore
+from tests.support.store_units import encode_batch_unit, encode_unit
 
 Check = Callable[..., "object"]
 A0 = f"consumequeue/TopicA/0/{file_name(0)}"
@@ -227,28 +223,6 @@ def test_deviations_with_consecutive_offsets_and_one_code_are_one_run(queue: Que
         Run(MISSING, 7, 8, 700, 800),
     ]
     assert [run.records for run in queue.runs] == [2, 1, 2]
-
-
-def test_columns_give_the_runs_of_single_matches(long: MadeStore, rng) -> None:
-    np = pytest.importorskip("numpy")
-    (found,) = StoreDirectory(long.root).queue_files()
-    for _ in range(20):
-        one, other = Queue(found, OpenFiles()), Queue(found, OpenFiles())
-        rows = []
-        for offset in sorted(rng.sample(range(90), 50)):
-            physical, size = long.record_of("TopicA", 0, min(offset, 74))
-            tags = 2598919
-            match rng.randrange(5):
-                case 0:
-                    physical += 1
-                case 1:
-                    tags = 7
-            rows.append((offset, physical, size, tags))
-        end = max((row[1] + row[2] for row in rows if one.match(*row) in (FINE, TAGS)), default=0)
-        columns = [np.array(column, dtype=np.int64) for column in zip(*rows, strict=True)]
-        assert other.match_columns(*columns) == end
-        assert other.runs == one.runs
-        assert [bytes(file.seen) for file in other.files] == [bytes(f.seen) for f in one.files]
 
 
 def test_files_whose_units_were_all_seen_share_their_marks(long: MadeStore) -> None:

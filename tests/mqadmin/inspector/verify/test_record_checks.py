@@ -192,7 +192,7 @@ def test_prepared_and_rolled_back_records_need_no_unit(tmp_path: Path, check, fl
 
 
 def test_a_multi_dispatched_record_needs_a_unit_in_each_queue(tmp_path: Path, check) -> None:
-    from broker.store.format.consumequeue import encode_unit
+    from tests.support.store_units import encode_unit
 
     store = MadeStore(tmp_path / "store", file_size=16384)
     for number in range(3):

@@ -49,7 +49,7 @@ def test_units_missing_after_a_recreation_are_reported(tmp_path, check, recorded
 
 def test_a_unit_of_a_deleted_record_is_reported(tmp_path, check) -> None:
     store, _ = recreated(tmp_path / "store", recorded=True)
-    from broker.store.format.consumequeue import encode_unit
+    from tests.support.store_units import encode_unit
 
     store.poke_unit("Again", 0, 12, encode_unit(*store.places[3], 2598919))
     found, result = check(store.root)

@@ -5,10 +5,11 @@ from types import SimpleNamespace
 
 import pytest
 
-from broker.store.format.consumequeue import PRE_BLANK, UNIT_SIZE, encode_unit
+from broker.store.format.consumequeue import PRE_BLANK, UNIT_SIZE
 from mqadmin.inspector.verify import unit_view
 from mqadmin.inspector.verify.log_walk import has_columns
 from mqadmin.inspector.verify.unit_view import NO_UNIT, UnitView
+from tests.support.store_units import encode_unit
 
 WAYS = [False, True] if has_columns() else [False]
 

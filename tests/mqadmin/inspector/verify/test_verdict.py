@@ -11,11 +11,11 @@ from broker.store.format.consumequeue import (
     UNIT_SIZE,
     ConsumeQueueExtUnit,
     encode_ext_unit,
-    encode_unit,
     ext_address,
 )
 from mqadmin.inspector.verify.verdict import fresh_unit
 from tests.support.made_store import NOW, MadeStore
+from tests.support.store_units import encode_unit
 
 A0 = f"consumequeue/TopicA/0/{file_name(0)}"
 TAG_A = 2598919
@@ -194,7 +194,8 @@ def test_an_extension_unit_holds_the_tags_code_of_its_unit(sound: MadeStore, che
 
 
 def test_lost_units_of_a_batch_queue_count_their_messages(tmp_path: Path, check) -> None:
-    from broker.store.format.consumequeue import BatchConsumeQueueUnit, encode_batch_unit
+    from broker.store.format.consumequeue import BatchConsumeQueueUnit
+    from tests.support.store_units import encode_batch_unit
 
     store = MadeStore(tmp_path / "store")
     store.put()

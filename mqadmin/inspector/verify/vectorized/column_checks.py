@@ -27,6 +27,7 @@ from broker.store.format.vectorized.hash_kernels import (
 from mqadmin.inspector.files import FileBytes
 from mqadmin.inspector.verify.queue_checks import MissingQueue
 from mqadmin.inspector.verify.record_checks import OP_HALF, SCHEDULE, RecordChecks
+from mqadmin.inspector.verify.vectorized.queue_columns import match_columns
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -210,7 +211,7 @@ class ColumnChecks:
             if queue is None or queue.is_batch:
                 self._lacks(key, offsets[rows], physical[rows])
                 continue
-            end = queue.match_columns(offsets[rows], physical[rows], sizes[rows], tags[rows])
+            end = match_columns(queue, offsets[rows], physical[rows], sizes[rows], tags[rows])
             self.queues.matched_end = max(self.queues.matched_end, end)
 
     def _lacks(self, key: tuple[bytes, int], offsets: "Int64s", physical: "Int64s") -> None:

@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from broker.store.format.consumequeue import encode_unit
 from mqadmin.inspector.directory import StoreDirectory
-from mqadmin.inspector.verify import column_checks
 from mqadmin.inspector.verify.log_walk import has_columns
+from mqadmin.inspector.verify.vectorized import column_checks
 from mqadmin.inspector.verify.verifier import VerifyOptions, verify
 from tests.support.made_store import MadeStore
+from tests.support.store_units import encode_unit
 
 pytestmark = pytest.mark.skipif(not has_columns(), reason="columns need numpy")
 
