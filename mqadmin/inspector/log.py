@@ -115,10 +115,17 @@ class LogWalk:
                 yield from self._around(number)
             if file.length == 0:
                 continue
-            goes_on = yield from self._file(file, number)
-            # A broker may have filled this file and created the next one during the scan.
-            while not goes_on and self._is_followed(number) and self._is_moving(file):
-                goes_on = yield from self._file(file, number)
+            goes_on = False
+            scanning = True
+            while scanning:
+                try:
+                    with open_bytes(file.path, sequential=True) as opened:
+                        goes_on = yield from self._opened(file, opened, number)
+                except StoreError as error:
+                    yield LogItem(FileBytes(file.path, b"", 0), damage=_unreadable(file, error))
+                    goes_on = True
+                # A broker may have filled this file and created the next one during the scan.
+                scanning = not goes_on and self._is_followed(number) and self._is_moving(file)
             if self._is_stopped(self.reached):
                 return
             if goes_on:
@@ -188,25 +195,10 @@ class LogWalk:
             )
             yield LogItem(FileBytes(file.path, b"", 0), damage=row)
 
-    def _file(self, file: LogFile, number: int) -> Generator[LogItem, None, bool]:
-        """Yield the items of one file; returns whether the log continues after it."""
-        try:
-            with open_bytes(file.path, sequential=True) as opened:
-                return (yield from self._opened(file, opened, number))
-        except StoreError as error:
-            row = found(
-                "unreadable",
-                str(file.path),
-                error.message,
-                physical_offset=file.start,
-                length=file.length,
-            )
-            yield LogItem(FileBytes(file.path, b"", 0), damage=row)
-            return True
-
     def _opened(
         self, file: LogFile, opened: FileBytes, number: int
     ) -> Generator[LogItem, None, bool]:
+        """Yield the items of one file; returns whether the log continues after it."""
         tally = Tally()
         if self._counting:
             self.tallies.append(tally)
@@ -404,3 +396,13 @@ class LogReader:
         for _, stack in self._open.values():
             stack.close()
         self._open.clear()
+
+
+def _unreadable(file: LogFile, error: StoreError) -> DamageRow:
+    return found(
+        "unreadable",
+        str(file.path),
+        error.message,
+        physical_offset=file.start,
+        length=file.length,
+    )

@@ -34,7 +34,7 @@ def emit(
     envelope is closed with ``truncated`` true before the exception propagates.
     """
     outcome = outcome or Outcome()
-    mappings = (plain(row) for row in rows)
+    mappings = map(plain, rows)
     if form in ("table", "wide"):
         if live:
             return _live_lines(view, mappings)
