@@ -113,6 +113,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     "mqadmin.safe_text": {"broker.common"},
     # The shape of a message for people and programs: one for the online and the offline library.
     "mqadmin.message_row": {"broker.message"},
+    # Messages of system topics as rows: one declaration for the online and the offline library.
+    "mqadmin.system_topics": VALUES,
     "mqadmin.settings": {"broker.common", "broker.errors"},
     "mqadmin.inspector": CORE
     | {
@@ -120,11 +122,20 @@ MAY_IMPORT: dict[str, set[str]] = {
         "broker.store.format",
         "mqadmin.message_row",
         "mqadmin.safe_text",
+        "mqadmin.system_topics",
     },
     # The one offline package that writes, and only into a directory given for the output.
-    "mqadmin.repair": CORE | {"broker.store.format", "mqadmin.inspector", "mqadmin.message_row"},
+    "mqadmin.repair": CORE
+    | {
+        "broker.store.format",
+        "mqadmin.inspector",
+        "mqadmin.message_row",
+        "mqadmin.system_topics",
+    },
     "mqadmin.pipeline": CORE | {"broker.store.format", "mqadmin.inspector", "mqadmin.message_row"},
-    "mqadmin.admin": CORE | WIRE | {"broker.client", "mqadmin.message_row"},
+    "mqadmin.admin": CORE
+    | WIRE
+    | {"broker.client", "mqadmin.message_row", "mqadmin.system_topics"},
     "mqadmin.command": CORE
     | {
         "broker.store.format",
@@ -136,6 +147,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "mqadmin.pipeline",
         "mqadmin.repair",
         "mqadmin.settings",
+        "mqadmin.system_topics",
     },
     "mqadmin.app": CORE | {"mqadmin", "mqadmin.command", "mqadmin.output", "mqadmin.settings"},
     "mqadmin.__main__": CORE

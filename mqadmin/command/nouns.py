@@ -32,6 +32,8 @@ NOUNS: Final[dict[str, NounEntry]] = {
     "offset": NounEntry("offset", "Show and reset consumer offsets."),
     "dlq": NounEntry("dlq", "List, show and replay dead letters."),
     "tx": NounEntry("tx.noun", "List and resume transactions that are not decided."),
+    "delay": NounEntry("delay.noun", "Show delay levels and the messages that wait in them."),
+    "timer": NounEntry("timer.noun", "List and recall timer messages that wait for their time."),
     "cluster": NounEntry("cluster", "List clusters and their brokers."),
     "broker": NounEntry("broker", "Show the status and configuration of brokers."),
     "store": NounEntry(

@@ -9,6 +9,7 @@ from mqadmin.admin.broker import BrokerConfigRecord, BrokerStatus, ReplicationRe
 from mqadmin.admin.cluster import ClusterRecord
 from mqadmin.admin.connections import ConsumerConnections
 from mqadmin.admin.consumer import ConsumerRecord, LagRecord
+from mqadmin.admin.delayed.timers import RecallItem
 from mqadmin.admin.dlq.library import DlqRecord
 from mqadmin.admin.dlq.replay import ReplayItem
 from mqadmin.admin.group import GroupRecord
@@ -41,6 +42,8 @@ from mqadmin.repair.export import ExportResult
 from mqadmin.repair.new_store import NewStore, NewStorePlan
 from mqadmin.repair.plan import Step
 from mqadmin.repair.store_repair import RepairResult
+from mqadmin.system_topics.delay_levels import DelayedRow, DelayLevelRow
+from mqadmin.system_topics.timers import TimerRow
 
 ROW_TYPES: Final[dict[str, Any]] = {
     "broker.config.show": BrokerConfigRecord,
@@ -52,6 +55,8 @@ ROW_TYPES: Final[dict[str, Any]] = {
     "consumer.list": ConsumerRecord,
     "context.list": ContextRow,
     "context.show": SettingRow,
+    "delay.levels": DelayLevelRow,
+    "delay.pending": DelayedRow,
     "dlq.list": DlqRecord,
     "dlq.replay": ReplayItem,
     "dlq.show": MessageRow,
@@ -108,6 +113,8 @@ ROW_TYPES: Final[dict[str, Any]] = {
         for job in JOBS.values()
         for table in job.tables
     },
+    "timer.list": TimerRow,
+    "timer.recall": RecallItem,
     "tx.list": TransactionRow,
     "tx.resume": ResumeItem,
     "tx.show": TransactionRow,

@@ -198,7 +198,5 @@ class PendingTimers:
 
     def rows(self) -> Iterator[TimerRow]:
         """Yield the pending messages by due time."""
-        found = [
-            row for rows in self._rows.values() for row in rows if not self.recalls.cover(row)
-        ]
+        found = [row for rows in self._rows.values() for row in rows if not self.recalls.cover(row)]
         yield from sorted(found, key=lambda row: (row.due_timestamp, row.queue_offset))

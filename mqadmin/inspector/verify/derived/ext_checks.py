@@ -104,9 +104,7 @@ def _check_files(queue: QueueFiles, files: ExtFiles, findings: Findings) -> None
             )
 
 
-def _check_units(
-    queue: QueueFiles, files: ExtFiles, log: LogReader, findings: Findings
-) -> None:
+def _check_units(queue: QueueFiles, files: ExtFiles, log: LogReader, findings: Findings) -> None:
     wrong: list[tuple[Unit, str]] = []
     count = 0
     for unit in live_units(queue, log):

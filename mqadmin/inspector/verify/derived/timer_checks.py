@@ -85,9 +85,7 @@ class _TimerChecks:
             return None
         if found is None:
             if used:
-                self.findings.add(
-                    "timerCheck", path, "the file is missing", severity=self.severity
-                )
+                self.findings.add("timerCheck", path, "the file is missing", severity=self.severity)
             return None
         if min(found[:3]) < 0:
             self.findings.add("timerCheck", path, "it has positions below 0")
