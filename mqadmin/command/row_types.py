@@ -17,7 +17,9 @@ from mqadmin.admin.message.decoded_id import DecodedId
 from mqadmin.admin.message.send import SendRecord
 from mqadmin.admin.offset.library import OffsetRecord
 from mqadmin.admin.offset.reset import ResetItem
+from mqadmin.admin.pop.modes import AssignmentRecord, ModeRecord
 from mqadmin.admin.topic import TopicRecord, TopicRoute, TopicStatus
+from mqadmin.admin.tracing.track import TrackRecord
 from mqadmin.admin.transaction.library import ResumeItem
 from mqadmin.command.rows import ChangeRow, ContextRow, LayoutRow, SettingRow
 from mqadmin.inspector.compare.logs import StoreDiff
@@ -44,6 +46,7 @@ from mqadmin.repair.plan import Step
 from mqadmin.repair.store_repair import RepairResult
 from mqadmin.system_topics.delay_levels import DelayedRow, DelayLevelRow
 from mqadmin.system_topics.timers import TimerRow
+from mqadmin.system_topics.trace import TraceRow
 
 ROW_TYPES: Final[dict[str, Any]] = {
     "broker.config.show": BrokerConfigRecord,
@@ -55,6 +58,9 @@ ROW_TYPES: Final[dict[str, Any]] = {
     "consumer.list": ConsumerRecord,
     "context.list": ContextRow,
     "context.show": SettingRow,
+    "consumer.mode": ModeRecord,
+    "consumer.mode.assignments": AssignmentRecord,
+    "consumer.mode.set": ChangeRow,
     "delay.levels": DelayLevelRow,
     "delay.pending": DelayedRow,
     "dlq.list": DlqRecord,
@@ -70,6 +76,8 @@ ROW_TYPES: Final[dict[str, Any]] = {
     "msg.send": SendRecord,
     "msg.show": MessageRow,
     "msg.tail": MessageRow,
+    "msg.trace": TraceRow,
+    "msg.track": TrackRecord,
     "offset.reset": ResetItem,
     "offset.show": OffsetRecord,
     "pipeline.list": JobRow,

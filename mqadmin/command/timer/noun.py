@@ -110,7 +110,7 @@ def recall(
     words: Annotated[
         list[str],
         Argument(
-            "HANDLE|ID...", help="Recall handles, or ids or keys of messages that timer list shows."
+            "HANDLE|ID", help="Recall handles, or ids or keys of messages that timer list shows."
         ),
     ],
 ) -> None:
