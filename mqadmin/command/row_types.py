@@ -23,6 +23,7 @@ from mqadmin.admin.tracing.track import TrackRecord
 from mqadmin.admin.transaction.library import ResumeItem
 from mqadmin.command.rows import ChangeRow, ContextRow, LayoutRow, SettingRow
 from mqadmin.inspector.compare.logs import StoreDiff
+from mqadmin.inspector.delayed.unit_rows import ExtUnitRow, TimerLogRow, TimerSlotRow
 from mqadmin.inspector.growth import Growth, TopicGrowth
 from mqadmin.inspector.rows import (
     CheckpointRow,
@@ -44,6 +45,7 @@ from mqadmin.repair.export import ExportResult
 from mqadmin.repair.new_store import NewStore, NewStorePlan
 from mqadmin.repair.plan import Step
 from mqadmin.repair.store_repair import RepairResult
+from mqadmin.system_topics.check_points import CheckPointRow
 from mqadmin.system_topics.delay_levels import DelayedRow, DelayLevelRow
 from mqadmin.system_topics.timers import TimerRow
 from mqadmin.system_topics.trace import TraceRow
@@ -102,6 +104,11 @@ ROW_TYPES: Final[dict[str, Any]] = {
     "store.inspect.checkpoint": CheckpointRow,
     "store.inspect.config": ConfigRow,
     "store.inspect.consumequeue": QueueUnitRow,
+    "store.inspect.ext": ExtUnitRow,
+    "store.inspect.pop": CheckPointRow,
+    "store.inspect.timerlog": TimerLogRow,
+    "store.inspect.timerwheel": TimerSlotRow,
+    "store.inspect.transaction": TransactionRow,
     "store.inspect.index": IndexRow,
     "store.inspect.state": StateRow,
     "store.inspect.summary": Summary,
