@@ -174,8 +174,8 @@ def test_the_groups_of_a_message_have_the_same_verdicts_on_both(
         for group in ("fate-done", "fate-other", "fate-gone", "fate-wide"):
             peer_533.mqadmin("updateSubGroup", "-n", namesrv, "-b", broker, "-g", group)
         (sent,) = peer_533.produce(**words, body="x", tags="A", keys="fate")
-        wide = {"model": "broadcast"}
-        for group, more in (("fate-done", {}), ("fate-other", {"tags": "B"}), ("fate-wide", wide)):
+        every = {"model": "broadcast"}
+        for group, more in (("fate-done", {}), ("fate-other", {"tags": "B"}), ("fate-wide", every)):
             peer_533.ask("consume", consumer=f"{group}@{namesrv}", group=group, **words, **more)
         peer_533.messages(f"fate-done@{namesrv}", 1)
         peer_533.ask("committed", **words, group="fate-gone", queue=0, offset=0)
@@ -186,11 +186,13 @@ def test_the_groups_of_a_message_have_the_same_verdicts_on_both(
             _, rows, _ = mqadmin(namesrv, f"msg track {sent['msgId']} --topic Fate")
             found = {row["group"]: (row["trackType"], row["queueOffset"]) for row in rows}
             ready = found.get("fate-other", ("", 0))[0] == "CONSUMED_BUT_FILTERED"
-            return found if ready and found["fate-done"][0] == "CONSUMED" else None
+            return found if ready and found.get("fate-done", ("", 0))[0] == "CONSUMED" else None
 
         found = until(track, "the verdicts")
         by_place = mqadmin(namesrv, "msg track --topic Fate --queue 0 --offset 0")[1]
         assert {row["group"]: (row["trackType"], row["queueOffset"]) for row in by_place} == found
+        wide = mqadmin(namesrv, f"msg track {sent['msgId']} --topic Fate --group fate-wide")[1]
+        assert [row["trackType"] for row in wide] == ["CONSUME_BROADCASTING"]
         seen.append(found)
         for group in ("fate-done", "fate-other", "fate-wide"):
             peer_533.ask("stop", consumer=f"{group}@{namesrv}")

@@ -90,7 +90,11 @@ def _add(points: CheckPoints, message: Any, stage: str) -> None:
 
 
 def _revived(admin: AdminSession, target: Target, topic: str, queue_id: int) -> int:
-    """Return the offset up to which a revive queue has been processed."""
+    """Return the first queue offset of a revive queue that has not been processed.
+
+    **Source:** RocketMQ PopReviveService#mergeAndRevive, which commits the offset of the last
+    check point itself.
+    """
     reply = admin.call(
         target.address,
         RequestCode.QUERY_CONSUMER_OFFSET,
@@ -100,4 +104,4 @@ def _revived(admin: AdminSession, target: Target, topic: str, queue_id: int) -> 
         queue_id=queue_id,
         set_zero_if_not_found=False,
     )
-    return int(reply.command.ext_fields.get("offset") or 0)
+    return int(reply.command.ext_fields.get("offset") or -1) + 1

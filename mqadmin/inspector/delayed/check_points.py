@@ -65,13 +65,17 @@ def _records(store: StoreDirectory, log: LogReader) -> Iterator[tuple[MessageExt
     offsets = revive_offsets(store)
     for queue in store.queue_files():
         if queue.topic.startswith(REVIVE_TOPIC_PREFIX):
-            first = offsets.get((queue.topic, queue.queue_id), 0)
+            first = offsets.get((queue.topic, queue.queue_id), -1) + 1
             for message in queue_messages(store, log, queue.topic, queue.queue_id, first):
                 yield message, REVIVE_STAGE
 
 
 def revive_offsets(store: StoreDirectory) -> dict[tuple[str, int], int]:
-    """Return the offsets up to which revive queues have been processed, by topic and queue id."""
+    """Return the queue offset of the last processed check point, by topic and queue id.
+
+    **Source:** RocketMQ PopReviveService#mergeAndRevive, which commits the offset of the check
+    point itself, not the one after it.
+    """
     data = read_all(store.root / CONFIG_DIR / config.CONSUMER_OFFSET) if store.root else None
     table = config.decode_consumer_offset(data.decode("utf-8", "replace")).offsets if data else {}
     found_offsets = {}
