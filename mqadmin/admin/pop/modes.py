@@ -14,7 +14,7 @@ import msgspec
 
 from broker.common.topic import is_retry_topic
 from broker.errors import ClientError, RocketMQError
-from broker.remoting.protocol.body.lock import (
+from broker.remoting.protocol.body.consumer.lock import (
     QueryAssignmentRequestBody,
     SetMessageRequestModeRequestBody,
 )

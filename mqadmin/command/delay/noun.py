@@ -3,10 +3,10 @@
 from typing import Annotated
 
 from mqadmin.admin.delayed import levels as library
-from mqadmin.command.declare import Noun, Option
+from mqadmin.command.execution.session import Session
+from mqadmin.command.framework.declare import Noun, Option
+from mqadmin.command.framework.values import count, time_ms
 from mqadmin.command.offline import OneBroker, OneCluster, StoreDir, bounded
-from mqadmin.command.session import Session
-from mqadmin.command.values import count, time_ms
 from mqadmin.inspector.delayed import levels as offline
 from mqadmin.inspector.directory import StoreDirectory
 from mqadmin.output.view import View

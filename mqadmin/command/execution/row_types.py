@@ -24,7 +24,6 @@ from mqadmin.admin.transaction.library import ResumeItem
 from mqadmin.command.execution.rows import ChangeRow, ContextRow, LayoutRow, SettingRow
 from mqadmin.inspector.compare.logs import StoreDiff
 from mqadmin.inspector.delayed.unit_rows import ExtUnitRow, TimerLogRow, TimerSlotRow
-from mqadmin.inspector.growth import Growth, TopicGrowth
 from mqadmin.inspector.queries.growth import Growth, TopicGrowth
 from mqadmin.inspector.queries.timeline import FoundRow, PlaceRow
 from mqadmin.inspector.rows import (

@@ -3,8 +3,8 @@
 from collections.abc import Iterable, Iterator
 from typing import Annotated, Any
 
-from mqadmin.command.declare import Option
-from mqadmin.command.session import Session
+from mqadmin.command.execution.session import Session
+from mqadmin.command.framework.declare import Option
 from mqadmin.output.view import Outcome, View
 
 OneCluster = Annotated[

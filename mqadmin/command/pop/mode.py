@@ -3,13 +3,13 @@
 from typing import Annotated, Literal
 
 from mqadmin.admin.pop.modes import ModeAdmin
-from mqadmin.command.change import change_view, run_change
-from mqadmin.command.common_options import Group, TargetBroker, TargetCluster
 from mqadmin.command.consumer import NOUN
-from mqadmin.command.declare import Option
-from mqadmin.command.failure import UsageFault
-from mqadmin.command.session import Session
-from mqadmin.command.values import whole
+from mqadmin.command.execution.change import change_view, run_change
+from mqadmin.command.execution.failure import UsageFault
+from mqadmin.command.execution.session import Session
+from mqadmin.command.framework.common_options import Group, TargetBroker, TargetCluster
+from mqadmin.command.framework.declare import Option
+from mqadmin.command.framework.values import whole
 from mqadmin.output.view import View
 
 SET_MODE = change_view("consumer.mode.set")

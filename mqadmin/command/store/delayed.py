@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 from typing import Any, Final
 
-from mqadmin.command.failure import UsageFault
-from mqadmin.command.values import time_ms
+from mqadmin.command.execution.failure import UsageFault
+from mqadmin.command.framework.values import time_ms
 from mqadmin.inspector.delayed.check_points import check_points
 from mqadmin.inspector.delayed.unit_rows import ext_rows, log_rows, slot_rows
 from mqadmin.inspector.directory import StoreDirectory

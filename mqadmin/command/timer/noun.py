@@ -3,11 +3,11 @@
 from typing import Annotated
 
 from mqadmin.admin.delayed import timers as library
-from mqadmin.command.declare import Argument, Noun, Option
-from mqadmin.command.failure import UsageFault
+from mqadmin.command.execution.failure import UsageFault
+from mqadmin.command.execution.session import Session
+from mqadmin.command.framework.declare import Argument, Noun, Option
+from mqadmin.command.framework.values import count, time_ms
 from mqadmin.command.offline import OneBroker, OneCluster, StoreDir, bounded
-from mqadmin.command.session import Session
-from mqadmin.command.values import count, time_ms
 from mqadmin.inspector.delayed.timers import pending_timers
 from mqadmin.inspector.directory import StoreDirectory
 from mqadmin.output.view import View

@@ -4,10 +4,10 @@ from typing import Annotated
 
 from broker.common.topic import TRACE_TOPIC
 from mqadmin.admin.tracing.trace import message_trace
-from mqadmin.command.declare import Argument, Option
+from mqadmin.command.execution.session import Session
+from mqadmin.command.execution.window import Begin, End, window
+from mqadmin.command.framework.declare import Argument, Option
 from mqadmin.command.message import NOUN
-from mqadmin.command.session import Session
-from mqadmin.command.window import Begin, End, window
 from mqadmin.output.view import View
 
 MSG_TRACE = View(

@@ -4,13 +4,13 @@ from typing import Annotated
 
 from mqadmin.admin.result import Listing
 from mqadmin.admin.tracing.track import MessageTracker
-from mqadmin.command.declare import Argument, Option
-from mqadmin.command.failure import UsageFault
-from mqadmin.command.found import emit_found
+from mqadmin.command.execution.failure import UsageFault
+from mqadmin.command.execution.found import emit_found
+from mqadmin.command.execution.online import message_queries
+from mqadmin.command.execution.session import Session
+from mqadmin.command.framework.declare import Argument, Option
+from mqadmin.command.framework.values import whole
 from mqadmin.command.message import NOUN
-from mqadmin.command.online import message_queries
-from mqadmin.command.session import Session
-from mqadmin.command.values import whole
 from mqadmin.output.view import View
 
 MSG_TRACK = View(

@@ -15,7 +15,7 @@ from mqadmin.inspector.delayed.timers import record_at
 from mqadmin.inspector.directory import QueueFiles, StoreDirectory
 from mqadmin.inspector.files import read_all
 from mqadmin.inspector.log import LogReader
-from mqadmin.inspector.queues import live_units
+from mqadmin.inspector.queries.queues import live_units
 from mqadmin.inspector.units import Unit
 from mqadmin.inspector.verify.config_checks import read_settings
 from mqadmin.system_topics.delay_levels import (

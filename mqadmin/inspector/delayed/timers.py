@@ -18,7 +18,7 @@ from broker.store.format.timer import TimerSlot
 from mqadmin.inspector.delayed.timer_files import TimerFiles
 from mqadmin.inspector.directory import StoreDirectory
 from mqadmin.inspector.log import LogReader
-from mqadmin.inspector.queues import live_units
+from mqadmin.inspector.queries.queues import live_units
 from mqadmin.system_topics.timers import (
     PendingTimers,
     Recalls,

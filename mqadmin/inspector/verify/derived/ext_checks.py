@@ -24,7 +24,7 @@ from mqadmin.inspector.damage import WARNING
 from mqadmin.inspector.directory import QueueFiles, StoreDirectory
 from mqadmin.inspector.files import open_bytes
 from mqadmin.inspector.log import LogReader
-from mqadmin.inspector.queues import live_units
+from mqadmin.inspector.queries.queues import live_units
 from mqadmin.inspector.units import Unit
 from mqadmin.inspector.verify.queue_checks import OpenFiles
 from mqadmin.inspector.verify.record_checks import tags_code
