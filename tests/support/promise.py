@@ -46,7 +46,7 @@ class Promise:
 
     def __init__(self, marks: Iterable[tuple[Any, ...]], *, killed: bool) -> None:
         self.killed = killed
-        self.stored: dict[tuple[str, int, int], Stored] = {}
+        self.stored: dict[tuple[str, int, int, int], Stored] = {}
         self.halves: dict[int, Half] = {}
         self.decisions: dict[int, int] = {}
         self.pops = PopPromise()
@@ -76,7 +76,7 @@ class Promise:
         self.now_ms = now_ms
 
     def _stored(self, stored: Stored) -> None:
-        self.stored[stored.place] = stored
+        self.stored[*stored.place, stored.number] = stored
 
     def _half(self, half: Half) -> None:
         self.halves[half.number] = half
@@ -130,7 +130,7 @@ class Promise:
         self.crashes += 1
         self.serving = False
         if not killed:
-            self.stored = {s.place: s for s in self.stored.values() if self._is_durable(s)}
+            self.stored = {k: s for k, s in self.stored.items() if self._is_durable(s)}
             self.halves = self.durable_halves()
             self.recalled = dict.fromkeys(self._durable_recalls(), (0, True))
             self.pops.acked = {
@@ -255,9 +255,11 @@ class Promise:
         found = store.get_message(stored.topic, stored.queue_id, stored.queue_offset, 1)
         assert found.status is GetMessageStatus.FOUND, f"{found.status}: {stored}"
         message = decode_record(found.buffers[0], check_crc=True)
-        if stored.topic == BULK_TOPIC:
-            items = {item.queue_offset: item for item in unwrap_inner_batch(message)}
-            message = items[stored.queue_offset]
+        if "INNER_NUM" in message.properties:
+            items = {int(item.body[:6]): item for item in unwrap_inner_batch(message)}
+            message = items[stored.number]
+            if stored.target is not None:  # one unit in the timer queue
+                message.queue_offset = stored.queue_offset
         assert (message.queue_offset, message.body, message.physical_offset) == (
             stored.queue_offset,
             stored.body,

@@ -226,7 +226,7 @@ class Traffic:
         first = self.number
         self.number += count
         delayed = count == 1 and rng.random() < 0.35
-        timer = count == 1 and not delayed and rng.random() < 0.25
+        timer = not delayed and rng.random() < 0.25
         light = rng.random() < 0.25 and not timer
         bulk = count > 1 and rng.random() < 0.5
         return Plan(
@@ -282,7 +282,7 @@ class Traffic:
                 body=body,
                 topic=topic,
                 queue_id=queue_id,
-                queue_offset=first + place,
+                queue_offset=first + (0 if inner and plan.timer_ms else place),
                 physical_offset=int(ids[0 if inner else place][16:], 16),
                 waited=plan.wait and self.sync,
                 target=(plan.topic, plan.queue_id) if delay_ms else None,
