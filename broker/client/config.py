@@ -129,6 +129,10 @@ class ConsumerConfig(msgspec.Struct, frozen=True, kw_only=True):
     divided by the owned queues, -1 means none. ``max_reconsume_times`` -1: 16 for concurrent,
     unlimited for orderly listeners. ``consume_timeout_ms`` a listener that runs longer has its
     message sent back. ``await_termination_ms`` how long a stop waits for listeners (Java: 0).
+    ``client_rebalance`` False lets 5.x brokers assign the queues of concurrent, clustering
+    consumers, in PULL or POP mode (``mqadmin setConsumeMode``); the ``pop_...`` settings apply to
+    the latter: how long a popped message stays invisible, messages of one pop, and messages not
+    acknowledged per queue before popping pauses.
     ``offset_dir`` directory of broadcasting offsets, by default ``~/.rocketmq_offsets``.
 
     **Source:** RocketMQ ``DefaultMQPushConsumer``.
@@ -154,6 +158,10 @@ class ConsumerConfig(msgspec.Struct, frozen=True, kw_only=True):
     suspend_current_queue_ms: int = 1_000
     consume_timeout_ms: int = 15 * 60_000
     await_termination_ms: int = 10_000
+    client_rebalance: bool = True
+    pop_invisible_ms: int = 60_000
+    pop_batch_nums: int = 32
+    pop_threshold_for_queue: int = 96
     offset_dir: str = ""
 
     def check(self) -> None:
@@ -185,6 +193,8 @@ _RANGES = (
     ("pull_threshold_size_for_queue", 1, 1 << 30),
     ("pull_interval_ms", 0, 65_535),
     ("pull_batch_size", 1, 1_024),
+    ("pop_invisible_ms", 5_000, 300_000),
+    ("pop_batch_nums", 1, 32),
 )
 
 

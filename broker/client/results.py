@@ -1,7 +1,7 @@
 """Values that the client returns: send results, pull results, statuses of listeners.
 
-**Source:** RocketMQ ``SendResult``, ``SendStatus``, ``PullStatus``, ``ConsumeConcurrentlyStatus``,
-``ConsumeOrderlyStatus``, ``LocalTransactionState``.
+**Source:** RocketMQ ``SendResult``, ``SendStatus``, ``PullStatus``, ``PopStatus``,
+``ConsumeConcurrentlyStatus``, ``ConsumeOrderlyStatus``, ``LocalTransactionState``.
 """
 
 from enum import Enum, StrEnum
@@ -55,10 +55,25 @@ class ConsumeConcurrentlyStatus(Enum):
 
 
 class ConsumeOrderlyStatus(Enum):
-    """The result of an orderly listener."""
+    """The result of an orderly listener.
+
+    With ``context.auto_commit = False`` SUCCESS commits nothing: COMMIT commits everything since
+    the last commit, ROLLBACK delivers it again. With automatic commit the two count as SUCCESS.
+    """
 
     SUCCESS = "SUCCESS"
+    ROLLBACK = "ROLLBACK"
+    COMMIT = "COMMIT"
     SUSPEND_CURRENT_QUEUE_A_MOMENT = "SUSPEND_CURRENT_QUEUE_A_MOMENT"
+
+
+class PopStatus(StrEnum):
+    """The outcome of a pop."""
+
+    FOUND = "FOUND"
+    NO_NEW_MSG = "NO_NEW_MSG"
+    POLLING_FULL = "POLLING_FULL"
+    POLLING_NOT_FOUND = "POLLING_NOT_FOUND"
 
 
 class PullStatus(StrEnum):

@@ -398,12 +398,9 @@ class MQClientInstance:
 
     async def consumer_ids(self, topic: str, group: str) -> list[str] | None:
         """Return the members of a group, from a random broker of the topic; None if not known."""
-        route = self.routes.known(topic)
-        names = route.broker_names() if route is not None else []
-        addresses = [one for name in names if (one := self._any_address(name)) is not None]
-        if not addresses:
+        address = self.random_broker(topic)
+        if address is None:
             return None
-        address = random.choice(addresses)
         try:
             return await self.api.consumer_ids(address, group)
         except BrokerError as error:
@@ -413,6 +410,13 @@ class MQClientInstance:
         except RocketMQError as error:
             log.warning("members of %s: %s", group, error.message)
             return None
+
+    def random_broker(self, topic: str) -> str | None:
+        """Return the address of a random broker of a topic; None if none is known."""
+        route = self.routes.known(topic)
+        names = route.broker_names() if route is not None else []
+        addresses = [one for name in names if (one := self._any_address(name)) is not None]
+        return random.choice(addresses) if addresses else None
 
     def _any_address(self, broker_name: str) -> str | None:
         found = self.routes.reader(broker_name, 0)

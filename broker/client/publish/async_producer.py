@@ -7,8 +7,6 @@ import asyncio
 import base64
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from types import TracebackType
-from typing import Self
 
 from broker.client.config import ClientConfig, ProducerConfig
 from broker.client.hooks.events import (
@@ -21,6 +19,7 @@ from broker.client.hooks.events import (
 from broker.client.instance.client_instance import MQClientInstance
 from broker.client.instance.registry import acquire_instance, release_instance
 from broker.client.latency.fault_strategy import MQFaultStrategy, Outcome, outcome_of
+from broker.client.lifecycle import AsyncStartable
 from broker.client.namespace import wrap_namespace
 from broker.client.publish.back_pressure import BackPressure
 from broker.client.publish.message_encoder import (
@@ -65,7 +64,7 @@ DETECT_INTERVAL_MS = 3_000
 DETECT_TIMEOUT_MS = 200
 
 
-class AsyncProducer:
+class AsyncProducer(AsyncStartable):
     """Sends messages to any topic; start it, or use it as a context manager.
 
     >>> import asyncio
@@ -148,18 +147,6 @@ class AsyncProducer:
             await asyncio.wait(set(self._sending))
         await self.instance.unregister(producer_group=self.group)
         await release_instance(self.instance)
-
-    async def __aenter__(self) -> Self:
-        await self.start()
-        return self
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        await self.shutdown()
 
     def in_flight(self) -> tuple[int, int]:
         """Return (number, bytes) of asynchronous sends in flight."""
