@@ -25,7 +25,7 @@ async def resume_offset(
 ) -> int:
     """Return the stored offset, else the one that ``consume_from_where`` means."""
     if config.message_model is MessageModel.CLUSTERING:
-        offsets.table.remove(queue)  # what another member has committed since counts
+        offsets.table.remove(queue)  # a later commit of another member counts
     stored = await offsets.read(queue)
     if stored is not None:
         offsets.table.update(queue, stored)

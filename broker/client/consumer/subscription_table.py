@@ -68,7 +68,7 @@ class SubscriptionTable:
         return dict(self.by_topic)
 
     def announced(self, sent: dict[str, SubscriptionData]) -> None:
-        """Record what the brokers know now."""
+        """Record the subscriptions that the brokers know now."""
         self._announced = sent
 
     def known_to_brokers(self, topic: str) -> SubscriptionData | None:

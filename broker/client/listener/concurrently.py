@@ -9,6 +9,7 @@ import asyncio
 import logging
 from collections.abc import Sequence
 from functools import partial
+from typing import NamedTuple
 
 from broker.client.config import ConsumerConfig, MessageModel
 from broker.client.consumer.process_queue import ProcessQueue, StartMark
@@ -40,6 +41,15 @@ def consumed_count(
     if result is ConsumeConcurrentlyStatus.CONSUME_SUCCESS:
         return max(0, min(len(messages), context.ack_index + 1))
     return 0
+
+
+class _Submitted(NamedTuple):
+    """One call of the listener."""
+
+    messages: Sequence[MessageExt]
+    process: ProcessQueue
+    context: ConsumeConcurrentlyContext
+    mark: StartMark
 
 
 class ConsumeConcurrentlyService:
@@ -76,20 +86,18 @@ class ConsumeConcurrentlyService:
         context = ConsumeConcurrentlyContext(message_queue=queue)
         mark = StartMark()
         process.begin(messages, mark)
-        ended = partial(self._ended, messages, process, context, mark)
+        ended = partial(self._ended, _Submitted(messages, process, context, mark))
         self.runner.submit(messages, context, mark, ended)
 
     def _ended(
         self,
-        messages: Sequence[MessageExt],
-        process: ProcessQueue,
-        context: ConsumeConcurrentlyContext,
-        mark: StartMark,
+        submitted: "_Submitted",
         result: ConsumeConcurrentlyStatus | BaseException,
         took_ms: float,
     ) -> None:
         if isinstance(result, asyncio.CancelledError):
             return  # the consumer stops: the message stays unfinished and is delivered again
+        messages, process, context, mark = submitted
         queue = context.message_queue
         process.last_consume_ms = self._clock.monotonic_ms()
         consumed = consumed_count(messages, context, result)

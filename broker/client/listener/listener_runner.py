@@ -135,11 +135,11 @@ class ListenerRunner(Generic[Status, Context]):
         task.add_done_callback(self._tasks.discard)
 
     def tasks(self) -> set[asyncio.Task[None]]:
-        """Return the running calls and what follows from them."""
+        """Return the running calls and the work that follows from them."""
         return {*self._tasks, *self.pool.tasks()}
 
     async def close(self, wait_ms: float, *, follow_ms: float | None = None) -> bool:
-        """Wait for running listeners and what follows; returns whether all have ended."""
+        """Wait for running listeners and the work that follows; returns whether all ended."""
         ended = await self.pool.close(wait_ms)
         if self._tasks:
             _, late = await asyncio.wait(

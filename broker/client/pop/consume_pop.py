@@ -13,12 +13,12 @@ from collections.abc import Sequence
 
 from broker.client.config import ConsumerConfig
 from broker.client.consumer.process_queue import StartMark
-from broker.client.consumer.receipt_handle import handle_of
 from broker.client.listener.concurrently import ConcurrentRunner, consumed_count
 from broker.client.listener.listener_runner import ListenerSkippedError
 from broker.client.listener.listeners import ConsumeConcurrentlyContext
 from broker.client.pop.pop_api import PopAPI
 from broker.client.pop.pop_process_queue import PopProcessQueue
+from broker.client.pop.receipt_handle import handle_of
 from broker.client.results import ConsumeConcurrentlyStatus
 from broker.common.message_queue import MessageQueue
 from broker.errors import RocketMQError

@@ -9,8 +9,8 @@ from typing import Any
 import msgspec
 
 from broker.client.consumer.messages import read_messages, select_messages
-from broker.client.consumer.receipt_handle import ReceiptHandle, attach_handles, handle_of
 from broker.client.instance.client_instance import MQClientInstance
+from broker.client.pop.receipt_handle import ReceiptHandle, attach_handles, handle_of
 from broker.client.results import PopStatus
 from broker.common.message_queue import MessageQueue
 from broker.common.subscription import SubscriptionData
@@ -148,7 +148,7 @@ class PopAPI:
         ).text
         return True
 
-    async def _about(self, handle: ReceiptHandle, topic: str, code: int, **fields: int) -> Reply:
+    async def _about(self, handle: ReceiptHandle, topic: str, code: int, **fields: Any) -> Reply:
         """Send a request about one popped message."""
         about: dict[str, Any] = {
             "consumer_group": self._group,
