@@ -6,7 +6,7 @@ from broker.client.pop.receipt_handle import ReceiptHandle
 from broker.common.message_queue import MessageQueue
 from broker.message.message import MessageExt
 from broker.message.record import encode_record
-from broker.remoting.protocol.body.lock import (
+from broker.remoting.protocol.body.consumer.lock import (
     MessageQueueAssignment,
     QueryAssignmentRequestBody,
     QueryAssignmentResponseBody,

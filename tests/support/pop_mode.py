@@ -3,7 +3,7 @@
 import json
 
 from broker.remoting.blocking import BlockingClient
-from broker.remoting.protocol.body.lock import SetMessageRequestModeRequestBody
+from broker.remoting.protocol.body.consumer.lock import SetMessageRequestModeRequestBody
 from broker.remoting.protocol.codes import RequestCode
 from broker.remoting.protocol.command import request
 

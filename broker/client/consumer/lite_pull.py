@@ -38,7 +38,7 @@ from broker.common.message_queue import MessageQueue
 from broker.common.subscription import SubscriptionData
 from broker.errors import ClientError
 from broker.message.message import MessageExt
-from broker.remoting.protocol.body.heartbeat import ConsumerData
+from broker.remoting.protocol.body.consumer.heartbeat import ConsumerData
 
 
 class AsyncLitePullConsumer(AsyncStartable):

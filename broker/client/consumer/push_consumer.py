@@ -36,7 +36,7 @@ from broker.common.subscription import SubscriptionData
 from broker.common.topic import pop_retry_topic, retry_topic
 from broker.errors import ClientError, RocketMQError
 from broker.message.message import MessageExt
-from broker.remoting.protocol.body.heartbeat import ConsumerData
+from broker.remoting.protocol.body.consumer.heartbeat import ConsumerData
 
 log = logging.getLogger("broker.client")
 

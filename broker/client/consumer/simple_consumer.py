@@ -24,7 +24,7 @@ from broker.common.group import CONSUME_POP
 from broker.common.message_queue import MessageQueue
 from broker.errors import BrokerError, ClientError
 from broker.message.message import MessageExt
-from broker.remoting.protocol.body.heartbeat import ConsumerData
+from broker.remoting.protocol.body.consumer.heartbeat import ConsumerData
 from broker.remoting.protocol.codes import RequestCode, ResponseCode
 
 ANY_QUEUE = -1

@@ -16,7 +16,7 @@ from broker.common.subscription import (
 )
 from broker.common.topic import check_topic_name
 from broker.errors import ClientError, RemoteProtocolError
-from broker.remoting.protocol.body.heartbeat import ConsumerData
+from broker.remoting.protocol.body.consumer.heartbeat import ConsumerData
 
 
 class SubscriptionTable:

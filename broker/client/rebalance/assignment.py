@@ -13,7 +13,10 @@ from broker.client.config import MessageModel
 from broker.client.instance.client_instance import MQClientInstance
 from broker.common.message_queue import MessageQueue
 from broker.errors import BrokerError, ClientError, RequestTimeoutError
-from broker.remoting.protocol.body.lock import MessageQueueAssignment, QueryAssignmentRequestBody
+from broker.remoting.protocol.body.consumer.lock import (
+    MessageQueueAssignment,
+    QueryAssignmentRequestBody,
+)
 from broker.remoting.protocol.codes import RequestCode
 
 log = logging.getLogger("broker.client")

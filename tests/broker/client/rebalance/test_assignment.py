@@ -9,7 +9,10 @@ from broker.client.instance.client_instance import MQClientInstance
 from broker.client.rebalance.assignment import Assignment, BrokerAssignments, split_modes
 from broker.common.message_queue import MessageQueue
 from broker.errors import ClientError, ConnectError, RequestTimeoutError, RocketMQError
-from broker.remoting.protocol.body.lock import MessageQueueAssignment, QueryAssignmentResponseBody
+from broker.remoting.protocol.body.consumer.lock import (
+    MessageQueueAssignment,
+    QueryAssignmentResponseBody,
+)
 from broker.remoting.protocol.codes import RequestCode, ResponseCode
 from broker.remoting.protocol.command import RemotingCommand, response
 from tests.support.fake_cluster import Answer, FakeCluster
