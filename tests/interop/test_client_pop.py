@@ -1,4 +1,4 @@
-"""Our push consumer in POP mode, beside the Java one, at both brokers."""
+"""Our push consumer in POP mode, and the Java one, at both brokers."""
 
 import base64
 import queue

@@ -100,7 +100,7 @@ class Member:
         return {*parts.pulls._loops.values(), *pops, *parts.service.runner.tasks()}
 
 
-async def settle(cluster: FakeCluster, condition: Any, limit_s: float = 120) -> None:
+async def wait_until(cluster: FakeCluster, condition: Any, limit_s: float = 120) -> None:
     """Let virtual time pass until the condition holds."""
     end_s = cluster.now_s() + limit_s
     while not condition():

@@ -125,12 +125,15 @@ class ConsumeOrderlyService:
 
         self.runner.submit(batch, context, mark, ended)
         result, took_ms = await future
+        if isinstance(result, asyncio.CancelledError):
+            return result
+        failed = _failed(result, context)
         self.runner.report(
             batch,
             context.message_queue,
             mark,
-            result,
-            consumed=0 if _failed(result, context) else len(batch),
+            result if failed else ConsumeOrderlyStatus.SUCCESS,
+            consumed=0 if failed else len(batch),
             took_ms=took_ms,
             timeout_ms=self._config.consume_timeout_ms,
         )

@@ -5,7 +5,7 @@ from broker.client.consumer.position import move_offset, notify_queues_changed, 
 from broker.client.offset.start_offset import ConsumeFromWhere
 from broker.common.message_queue import MessageQueue
 from tests.support.fake_cluster import FakeCluster
-from tests.support.group_member import Member, settle
+from tests.support.group_member import Member, wait_until
 from tests.support.virtual_time import run_virtual
 
 QUEUE = MessageQueue("T", "broker-a", 0)
@@ -23,7 +23,7 @@ def test_the_stored_offset_counts_else_the_configured_start_and_a_move_is_commit
         member = Member(cluster, "m")
         await member.instance.routes.refresh_all(["T"])
         async with member.consumer as consumer:
-            await settle(cluster, lambda: len(member.owned()) == 1)
+            await wait_until(cluster, lambda: len(member.owned()) == 1)
             parts = consumer._running()
             offsets = parts.offsets
             broker.offsets.clear()
@@ -32,7 +32,7 @@ def test_the_stored_offset_counts_else_the_configured_start_and_a_move_is_commit
             assert await resume_offset(member.instance, offsets, config, QUEUE, 0) == 4
             await move_offset(member.instance, offsets, parts.rebalancer, QUEUE, 2)
             assert broker.offsets["g", QUEUE] == 2
-            await settle(cluster, lambda: len(member.got) == 9 + 7)
+            await wait_until(cluster, lambda: len(member.got) == 9 + 7)
 
     run_virtual(main(), cluster.clock)
 

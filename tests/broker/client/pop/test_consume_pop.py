@@ -7,7 +7,7 @@ import pytest
 from broker.client.pop.consume_pop import POP_DELAY_LEVEL_S, retry_delay_s, spent_delay_s
 from tests.support.fake_cluster import FakeCluster
 from tests.support.fake_pop import FakePop
-from tests.support.group_member import Member, settle
+from tests.support.group_member import Member, wait_until
 from tests.support.virtual_time import run_virtual
 
 HOUR_MS = 3_600_000
@@ -68,7 +68,7 @@ def test_consumed_messages_are_acknowledged_and_failed_ones_come_again_later() -
     async def main() -> None:
         pop.fill(b"a", b"b", b"c")
         async with member.consumer:
-            await settle(cluster, lambda: len(member.got) == 3)
+            await wait_until(cluster, lambda: len(member.got) == 3)
             assert sorted(pop.acked) == [b"a", b"b", b"c"]
             assert pop.postponed == [(b"b", 10_000), (b"b", 30_000)]
             assert [one.reconsume_times for one in member.got if one.body == b"b"] == [2]
@@ -85,10 +85,10 @@ def test_the_result_of_a_listener_that_took_too_long_does_not_count() -> None:
     async def main() -> None:
         pop.fill(b"a")
         async with member.consumer:
-            await settle(cluster, lambda: len(member.got) == 1)
+            await wait_until(cluster, lambda: len(member.got) == 1)
             assert pop.acked == []
             member.delay_s = 0
-            await settle(cluster, lambda: pop.acked == [b"a"])
+            await wait_until(cluster, lambda: pop.acked == [b"a"])
             assert len(member.got) > 1  # the broker has delivered it again
 
     run_virtual(main(), cluster.clock)
@@ -101,11 +101,11 @@ def test_a_message_that_waited_too_long_for_a_listener_is_not_consumed_here() ->
     async def main() -> None:
         pop.fill(b"a", b"b")
         async with member.consumer:
-            await settle(cluster, lambda: len(member.got) == 1)
+            await wait_until(cluster, lambda: len(member.got) == 1)
             await asyncio.sleep(0.1)
             assert [one.body for one in member.got] == [b"a"]  # b was skipped
             member.delay_s = 0
-            await settle(cluster, lambda: sorted(pop.acked) == [b"a", b"b"])
+            await wait_until(cluster, lambda: sorted(pop.acked) == [b"a", b"b"])
 
     run_virtual(main(), cluster.clock)
 
@@ -117,7 +117,7 @@ def test_a_message_over_the_maximum_is_acknowledged_without_consumption() -> Non
     async def main() -> None:
         pop.fill(b"a")
         async with member.consumer:
-            await settle(cluster, lambda: pop.acked == [b"a"], 600)
+            await wait_until(cluster, lambda: pop.acked == [b"a"], 600)
             assert member.fails[b"a"] == 97  # two deliveries
             assert member.got == []
 

@@ -1,4 +1,4 @@
-"""Assignment by brokers: who allocates after which answers."""
+"""Assignment by brokers: which side allocates after which answers."""
 
 from collections.abc import Callable
 
