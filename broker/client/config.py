@@ -15,6 +15,7 @@ from broker.client.offset.start_offset import ConsumeFromWhere
 from broker.common.address import parse_address
 from broker.errors import ClientError, LocalProtocolError
 from broker.remoting.limits import CONNECT_TIMEOUT_MS
+from broker.remoting.rpc.message_encoder import SendRules
 from broker.remoting.security.signing import Credentials
 
 NAMESRV_VARIABLE = "NAMESRV_ADDR"
@@ -78,18 +79,17 @@ class ClientConfig(msgspec.Struct, frozen=True, kw_only=True):
         return addresses
 
 
-class ProducerConfig(msgspec.Struct, frozen=True, kw_only=True):
+class ProducerConfig(SendRules, frozen=True, kw_only=True):
     """Settings of a producer; all times in ms, sizes in bytes.
 
     ``send_msg_timeout_ms`` bounds all attempts of one send. ``max_timeout_per_request_ms`` bounds
     one attempt: None leaves a third of the remaining time for another broker if there is one, 0
     lets one attempt use all of it (Java's default, with which a broker that hangs uses it up).
     ``retry_times`` and ``retry_times_async`` count attempts after the first. ``retry_codes``
-    response codes that are retried besides Java's. ``compress_over`` bodies of at least this size
-    are compressed with ``compress_type`` (zlib, lz4, zstd); batches never.
+    response codes that are retried besides Java's.
     ``send_latency_enable`` avoids slow and failed brokers by the rules of ``fault_rule``;
     ``start_detector_enable`` probes failed ones. ``back_pressure_count`` and ``_bytes`` bound
-    asynchronous sends in flight. ``create_topic_key`` template of topics created by a first send.
+    asynchronous sends in flight. Inherited settings: see :class:`SendRules`.
 
     **Source:** RocketMQ ``DefaultMQProducer``.
     """
@@ -100,12 +100,6 @@ class ProducerConfig(msgspec.Struct, frozen=True, kw_only=True):
     retry_times_async: int = 2
     retry_another_broker_when_not_store_ok: bool = False
     retry_codes: frozenset[int] = frozenset()
-    compress_over: int = 4_096
-    compress_level: int = 5
-    compress_type: str = "zlib"
-    max_message_size: int = 4 * 1024 * 1024
-    create_topic_key: str = "TBW102"
-    default_topic_queue_nums: int = 4
     send_latency_enable: bool = False
     start_detector_enable: bool = False
     fault_rule: FaultRule = FaultRule.V5

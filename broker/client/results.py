@@ -6,37 +6,8 @@
 
 from enum import Enum, StrEnum
 
-import msgspec
-
-from broker.common.message_queue import MessageQueue
-
-
-class SendStatus(StrEnum):
-    """How a message was stored; every status means that it is stored."""
-
-    SEND_OK = "SEND_OK"
-    FLUSH_DISK_TIMEOUT = "FLUSH_DISK_TIMEOUT"
-    FLUSH_SLAVE_TIMEOUT = "FLUSH_SLAVE_TIMEOUT"
-    SLAVE_NOT_AVAILABLE = "SLAVE_NOT_AVAILABLE"
-
-
-class SendResult(msgspec.Struct, frozen=True, kw_only=True):
-    """Where a message was stored.
-
-    ``msg_id`` the unique key that the client created (of a batch: all, joined by commas),
-    ``offset_msg_id`` the broker's id, ``transaction_id`` of a half message, ``recall_handle`` of a
-    delayed message that can be recalled (5.x).
-    """
-
-    send_status: SendStatus
-    msg_id: str
-    offset_msg_id: str
-    message_queue: MessageQueue
-    queue_offset: int
-    transaction_id: str | None = None
-    recall_handle: str | None = None
-    region_id: str | None = None
-    trace_on: bool = True
+from broker.remoting.rpc.send_response import SendResult as SendResult
+from broker.remoting.rpc.send_response import SendStatus as SendStatus
 
 
 class LocalTransactionState(Enum):

@@ -20,7 +20,6 @@ import asyncio
 import logging
 import os
 import random
-import socket
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from typing import Any, Protocol
@@ -48,6 +47,7 @@ from broker.remoting.protocol.body.consumer.heartbeat import (
 )
 from broker.remoting.protocol.codes import RequestCode, ResponseCode
 from broker.remoting.protocol.command import RemotingCommand, response
+from broker.remoting.rpc.uniq_key import own_ip
 
 log = logging.getLogger("broker.client")
 
@@ -444,13 +444,3 @@ def make_client_id(config: ClientConfig, ip: str) -> str:
         name = f"{os.getpid()}#{time.monotonic_ns()}"
     unit = f"@{config.unit_name}" if config.unit_name else ""
     return f"{ip}@{name}{unit}"
-
-
-def own_ip() -> str:
-    """Return this host's address on the default route; no packet is sent."""
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-        try:
-            probe.connect(("192.0.2.1", 9))
-        except OSError:
-            return "127.0.0.1"
-        return str(probe.getsockname()[0])

@@ -22,17 +22,10 @@ from broker.client.latency.fault_strategy import MQFaultStrategy, Outcome, outco
 from broker.client.lifecycle import AsyncStartable
 from broker.client.namespace import wrap_namespace
 from broker.client.publish.back_pressure import BackPressure
-from broker.client.publish.message_encoder import (
-    EncodedMessage,
-    encode_batch_message,
-    encode_message,
-    send_request,
-)
 from broker.client.publish.publish_info import TopicPublishInfo
 from broker.client.publish.request_reply import replies_of
 from broker.client.publish.retry import RetryPolicy
-from broker.client.publish.uniq_key import UniqKeyGenerator
-from broker.client.results import SendResult, SendStatus
+from broker.client.results import SendResult
 from broker.client.state import ServiceState
 from broker.common.clock import Clock, SystemClock
 from broker.common.group import check_group_name
@@ -47,19 +40,21 @@ from broker.message.message import (
     MessageExt,
 )
 from broker.message.properties import decode_properties
-from broker.remoting.protocol.codes import RequestCode, ResponseCode
+from broker.remoting.protocol.codes import RequestCode
+from broker.remoting.rpc.message_encoder import (
+    EncodedMessage,
+    encode_batch_message,
+    encode_message,
+    send_request,
+)
+from broker.remoting.rpc.send_response import SEND_STATUS, read_send
+from broker.remoting.rpc.uniq_key import UniqKeyGenerator
 
 log = logging.getLogger("broker.client")
 
 QueueSelector = Callable[[Sequence[MessageQueue]], MessageQueue]
 """Chooses the queue of an ordered message from all queues of the topic."""
 
-SEND_STATUS = {
-    ResponseCode.SUCCESS: SendStatus.SEND_OK,
-    ResponseCode.FLUSH_DISK_TIMEOUT: SendStatus.FLUSH_DISK_TIMEOUT,
-    ResponseCode.FLUSH_SLAVE_TIMEOUT: SendStatus.FLUSH_SLAVE_TIMEOUT,
-    ResponseCode.SLAVE_NOT_AVAILABLE: SendStatus.SLAVE_NOT_AVAILABLE,
-}
 DETECT_INTERVAL_MS = 3_000
 DETECT_TIMEOUT_MS = 200
 
@@ -480,24 +475,13 @@ class AsyncProducer(AsyncStartable):
             reply = await self.instance.api.send(
                 address, command, accept=SEND_STATUS, timeout_ms=timeout_ms
             )
-            header = reply.header
         except BaseException as error:
             outcome = outcome_of(error)
             raise
         finally:
             took_ms = self.clock.monotonic_ms() - began_ms
             self.faults.update(queue.broker_name, took_ms, outcome)
-        return SendResult(
-            send_status=SEND_STATUS[reply.code],
-            msg_id=header.batch_uniq_id or encoded.msg_id,
-            offset_msg_id=header.msg_id,
-            message_queue=MessageQueue(encoded.topic, queue.broker_name, header.queue_id),
-            queue_offset=header.queue_offset,
-            transaction_id=header.transaction_id,
-            recall_handle=header.recall_handle,
-            region_id=header.msg_region,
-            trace_on=header.trace_on != "false",
-        )
+        return read_send(reply, queue, encoded.msg_id)
 
     async def _address(self, queue: MessageQueue, info: TopicPublishInfo) -> str:
         """Return the master of a queue's broker; ClientError if it has none."""
