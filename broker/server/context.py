@@ -25,6 +25,7 @@ from broker.server.cold_data.slow_consumers import SlowConsumers
 from broker.server.config import BrokerConfig
 from broker.server.filter.consumer_filter import ConsumerFilterManager
 from broker.server.ha.durability import PutDurability
+from broker.server.ha.replica_policy import ReplicaPolicy
 from broker.server.longpolling.long_polling import PullRequestHold, SuspendedPull
 from broker.server.message_filter import MatcherCache
 from broker.server.settings import Settings
@@ -103,7 +104,7 @@ class BrokerContext:
         self.config = config
         self.clock = clock
         self.store = store
-        self.durability = PutDurability(store, None, 1)
+        self.durability = PutDurability(store, None, ReplicaPolicy())
         self.boot_ms = clock.now_ms()
         lmq = settings.store.enable_lmq
         self.topics = TopicConfigManager(config, clock, lmq_enabled=lmq)

@@ -15,6 +15,7 @@ from broker.remoting.protocol.body.ha import HARuntimeInfo
 from broker.server.ha.client import HAClient
 from broker.server.ha.config import access_rules
 from broker.server.ha.durability import PutDurability
+from broker.server.ha.replica_policy import policy_of
 from broker.server.ha.service import HAService
 from broker.server.ha.slave_synchronize import Caller, SlaveSynchronize
 
@@ -46,7 +47,9 @@ class Replication:
             rules = access_rules(settings.broker, settings.ha)
             self._service = HAService(context.store, settings.ha, clock, rules)
             context.durability = PutDurability(
-                context.store, self._service, settings.ha.in_sync_replicas
+                context.store,
+                self._service,
+                policy_of(settings.ha, sync_master=settings.broker.broker_role == "SYNC_MASTER"),
             )
         context.ha_status = self.runtime_info
 

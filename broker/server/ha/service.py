@@ -151,6 +151,16 @@ class HAService:
         if self._acknowledgements.wait(physical_end, needed, deadline, callback):
             self._timer.arm(deadline)
 
+    def in_sync(self, max_gap_bytes: int) -> int:
+        """Return the replicas in that gap from the end of the log, the master included."""
+        return self._acknowledgements.in_sync(self._store.max_physical_offset, max_gap_bytes)
+
+    def acknowledged_by(self, needed: int) -> int:
+        """Return the physical offset that ``needed`` replicas have, the master included."""
+        if needed <= 1:
+            return self._store.max_physical_offset
+        return self._acknowledgements.acknowledged_by(needed - 1)
+
     def _expire(self) -> None:
         self._acknowledgements.expire(self._clock.monotonic_ms())
         deadline = self._acknowledgements.next_deadline()
