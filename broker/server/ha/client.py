@@ -66,6 +66,7 @@ class HAClient:
         self._rate_bytes = 0
         self._rate_from_ms = 0.0
         self._master_end = 0
+        self._blank_end = 0
 
     def start(self) -> None:
         """Start the task."""
@@ -163,7 +164,9 @@ class HAClient:
         self.problem = ""
         self.diverged_at = None
         log.info("master %s: followed from %d", self._master, store.max_physical_offset)
-        return ReceivedRecords(store.max_physical_offset, store.log.file_size, MAX_RECORD_BYTES)
+        return ReceivedRecords(
+            store.max_physical_offset, store.log.file_size, MAX_RECORD_BYTES, self._blank_end
+        )
 
     async def _receive(self, reader: asyncio.StreamReader) -> bytes:
         """Return received bytes, b"" at the end; reports every heartbeat interval meanwhile.
@@ -196,6 +199,7 @@ class HAClient:
             self._store.writer.append_replica(
                 valid.data, valid.physical_offset, valid.store_timestamp
             )
+            self._blank_end = received.blank_end
 
     @property
     def _acknowledged(self) -> int:
