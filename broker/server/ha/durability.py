@@ -36,8 +36,8 @@ class Replicas(ReplicaCounts, Protocol):
         """Call ``callback(status)`` once ``needed`` replicas have the log up to there."""
         ...
 
-    def acknowledged_by(self, needed: int) -> int:
-        """Return the physical offset that ``needed`` replicas have, the master included."""
+    def is_copied(self, physical_end: int, needed: int) -> bool:
+        """Whether ``needed`` replicas, the master included, have the log up to there."""
         ...
 
 
@@ -67,7 +67,7 @@ class PutDurability:
         replicas = self._replicas
         if replicas is None:
             return True
-        return replicas.acknowledged_by(self._policy.needed(replicas)) >= physical_end
+        return replicas.is_copied(physical_end, self._policy.needed(replicas))
 
     def await_stored(self, physical_end: int, callback: FlushCallback) -> None:
         """Call ``callback(status)`` once everything below ``physical_end`` is flushed and copied.

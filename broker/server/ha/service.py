@@ -135,6 +135,9 @@ class HAService:
 
     def _acknowledged(self, connection: HAConnection) -> None:
         if connection in self._connections:
+            if connection.skipped_to:
+                self._acknowledgements.skip(connection.skipped_to)
+                connection.skipped_to = 0
             self._acknowledgements.report(connection, connection.acknowledged)
 
     def _forget(self, connection: HAConnection) -> None:
@@ -155,11 +158,9 @@ class HAService:
         """Return the replicas in that gap from the end of the log, the master included."""
         return self._acknowledgements.in_sync(self._store.max_physical_offset, max_gap_bytes)
 
-    def acknowledged_by(self, needed: int) -> int:
-        """Return the physical offset that ``needed`` replicas have, the master included."""
-        if needed <= 1:
-            return self._store.max_physical_offset
-        return self._acknowledgements.acknowledged_by(needed - 1)
+    def is_copied(self, physical_end: int, needed: int) -> bool:
+        """Whether ``needed`` replicas, the master included, have the log up to there."""
+        return self._acknowledgements.is_copied(physical_end, needed)
 
     def _expire(self) -> None:
         self._acknowledgements.expire(self._clock.monotonic_ms())

@@ -29,8 +29,8 @@ class Waits:
     def in_sync(self, max_gap_bytes) -> int:
         return self.replicas
 
-    def acknowledged_by(self, needed) -> int:
-        return 100 if needed <= self.replicas else -1
+    def is_copied(self, physical_end, needed) -> bool:
+        return needed <= self.replicas and physical_end <= 100
 
     def await_replicas(self, physical_end, needed, callback) -> None:
         self.callbacks["copy"] = callback
