@@ -36,6 +36,7 @@ from broker.server.tables.topic_config import TopicConfigManager
 
 if TYPE_CHECKING:
     from broker.remoting.server import Connection, RemotingServer
+    from broker.server.ha.replication import Replication
     from broker.server.pop.service import PopService
     from broker.server.schedule import ScheduleMessageService
     from broker.server.tables.persistence import ConfigStore
@@ -86,6 +87,7 @@ class BrokerContext:
         "on_wake",
         "pop",
         "producers",
+        "replication",
         "server",
         "settings",
         "slow_consumers",
@@ -137,6 +139,7 @@ class BrokerContext:
         self.files: ConfigStore | None = None
         self.pop: PopService | None = None
         self.server: RemotingServer | None = None
+        self.replication: Replication | None = None
         # The state of replication, as GET_BROKER_HA_STATUS answers it.
         self.ha_status: Callable[[], HARuntimeInfo] = self._without_slaves
         self.on_config_change: list[Callable[[], None]] = []
