@@ -1,4 +1,4 @@
-"""A slave beside a simulated broker: its store on a second simulated disk, the link in memory.
+"""A slave of a simulated broker: its store on a second simulated disk, the link in memory.
 
 The master's controller, HAService, decoding and acknowledging, and the slave's HAClient are the
 real ones; only the sockets and the threads that send are replaced::
@@ -6,7 +6,7 @@ real ones; only the sockets and the threads that send are replaced::
     HAClient ── LinkEnd ──► SimLink ──► LinkSocket ── SimHAConnection (pumped by the event loop)
              ◄─────────── faults: cut, stalled, late, refused ───────────
 
-``mark`` writes each mark of the traffic into both journals, so that the promises of any moment are
+``mark`` writes each mark of the traffic into both journals, so that the answers of any moment are
 known on either disk.
 """
 
@@ -68,18 +68,18 @@ class SimHAConnection(HAConnection):
     """Pumped by the event loop instead of a thread."""
 
     def start(self) -> None:
-        """Nothing to start."""
+        """Do nothing: the event loop pumps."""
 
     def attach(self, loop: asyncio.AbstractEventLoop) -> None:
         """Pump on this loop from now on."""
         self._pumping = loop
-        # Nothing waits for them; a loss of power would leave them open.
+        # They are not used; a loss of power would leave them open.
         self._wake_in.close()
         self._wake_out.close()
         self._beat()
 
     def wake(self) -> None:
-        """Send what was appended, after the append."""
+        """Send appended records after the append."""
         self._pumping.call_soon(self.pump)
 
     def stop(self) -> None:
@@ -308,15 +308,15 @@ class ReplicatedTraffic(Traffic):
 
     @property
     def sync(self) -> bool:
-        """Whether an answered send is promised: it is, on both disks."""
+        """Whether an answer means that the message is on both disks."""
         return True
 
-    def mark(self, *what: object) -> None:
+    def mark(self, *entry: object) -> None:
         """Mark both journals."""
         self.pair.disk.mark("flushed", self.pair.store.flushed_where)
         self.pair.disk.mark("time", self.broker.clock.now_ms())
-        self.pair.disk.mark(*what)
-        super().mark(*what)
+        self.pair.disk.mark(*entry)
+        super().mark(*entry)
 
     def restart(self) -> None:
         """Restart the master; a full disk gets room first, as an administrator would do."""

@@ -1,4 +1,4 @@
-"""Ports of programs are never those that the kernel hands out."""
+"""Ports of programs are never those that the kernel chooses."""
 
 import subprocess
 import sys

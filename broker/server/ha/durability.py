@@ -1,4 +1,4 @@
-"""PutDurability: what a put needs before the append, and what it waits for before its response.
+"""PutDurability: conditions of a put before its append, and its waits before the response.
 
 ==============  ==========================  ============================================
 flushDiskType   ReplicaPolicy               a put with a response waits for
@@ -21,7 +21,7 @@ import asyncio
 from typing import Final, Protocol
 
 from broker.server.ha.replica_policy import ReplicaCounts, ReplicaPolicy
-from broker.store.flush import FlushCallback
+from broker.store.flushing.flush import FlushCallback
 from broker.store.ha.acknowledgements import ReplicaCallback
 from broker.store.message_store import MessageStore
 from broker.store.results import PutMessageStatus

@@ -3,7 +3,7 @@
 While the master is gone, name servers with supportActingMaster present the slave of the lowest id
 as master: consumers read, lock queues and keep offsets there. It stores nothing: delays, timers,
 transactions and revived pops wait for the master, as in Java without enableRemoteEscape. When the
-master comes back, it takes over the offsets that were committed meanwhile, before it registers.
+master starts again, it takes over the offsets that were committed meanwhile, before it registers.
 
 The members are known from NOTIFY_MIN_BROKER_ID_CHANGE, and from a question every second.
 
@@ -17,14 +17,14 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from broker.errors import BrokerError, RocketMQError
 from broker.remoting.protocol.body.base import RESPONSE_LIMITS
-from broker.remoting.protocol.body.cluster import GetBrokerMemberGroupResponseBody
-from broker.remoting.protocol.body.offset import ConsumerOffsetSerializeWrapper
+from broker.remoting.protocol.body.consumer.offset import ConsumerOffsetSerializeWrapper
+from broker.remoting.protocol.body.namesrv.cluster import GetBrokerMemberGroupResponseBody
 from broker.remoting.protocol.codes import RequestCode, ResponseCode
 from broker.remoting.protocol.command import RemotingCommand, request
 from broker.remoting.protocol.header.broker import NotifyMinBrokerIdChangeRequestHeader
 from broker.remoting.protocol.header.fields import encode_header_fields
-from broker.remoting.protocol.header.route import GetBrokerMemberGroupRequestHeader
-from broker.server.config import name_servers
+from broker.remoting.protocol.header.namesrv.route import GetBrokerMemberGroupRequestHeader
+from broker.server.configuration.config import name_servers
 from broker.server.ha.slave_synchronize import Caller
 
 if TYPE_CHECKING:
@@ -114,7 +114,7 @@ class MemberGroup:
         return answer.body_bytes()
 
     def changed(self, change: NotifyMinBrokerIdChangeRequestHeader) -> None:
-        """Note the lowest id of the group; a slave learns that its master is gone or back."""
+        """Note the lowest id of the group; a slave adopts or drops its master."""
         if not self.enabled or change.broker_name not in (None, self._context.config.broker_name):
             return
         was_acting, before = self.acting, self.min_broker_id

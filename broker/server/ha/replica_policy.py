@@ -28,7 +28,7 @@ from broker.server.ha.config import HaConfig
 
 
 class ReplicaCounts(Protocol):
-    """What a policy asks the HA service."""
+    """The part of HAService that a policy needs."""
 
     def in_sync(self, max_gap_bytes: int) -> int:
         """Return the number of replicas in that gap, the master included."""

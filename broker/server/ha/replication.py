@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from broker.common.clock import Clock
 from broker.errors import StoreError
 from broker.remoting.protocol.body.ha import HARuntimeInfo
+from broker.remoting.protocol.header.broker import NotifyMinBrokerIdChangeRequestHeader
 from broker.server.ha.client import HAClient
 from broker.server.ha.config import access_rules
 from broker.server.ha.durability import PutDurability
@@ -94,6 +95,10 @@ class Replication:
 
     def _master_ha_address(self) -> str:
         return self._config.ha_master_address or self._registrar.master_ha_address
+
+    def member_changed(self, change: NotifyMinBrokerIdChangeRequestHeader) -> None:
+        """Note the lowest id of the group."""
+        self.members.changed(change)
 
     def ha_address(self) -> str:
         """Return the address at which this master listens for slaves."""

@@ -26,7 +26,7 @@ def notify_min_broker_id(
     """NOTIFY_MIN_BROKER_ID_CHANGE: a member of the group came or went."""
     header = decode_header_fields(NotifyMinBrokerIdChangeRequestHeader, request.ext_fields)
     if context.replication is not None:
-        context.replication.members.changed(header)
+        context.replication.member_changed(header)
     return response(request)
 
 

@@ -3,7 +3,7 @@
 A put waits for ``needed`` copies including the master's own. It is complete when that many
 replicas, the master among them, have its last byte.
 
-A slave with an empty log gets the master's last file only. Its acknowledgements say nothing about
+A slave with an empty log gets the master's last file only. Its acknowledgements do not cover
 records before that file: a put of such a record needs one more copy (``skip``). Java counts that
 slave, and answers SEND_OK for a message that only the master has.
 

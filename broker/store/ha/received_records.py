@@ -3,9 +3,9 @@
 Transfers may end in the middle of a record. Only whole records whose magic, lengths, body CRC and
 own physical offset are valid are released for appending, so that the slave's log always ends with
 a record and an acknowledged offset means valid records. The blank part at the end of a file is
-released as a whole, too: the next connection, or a slave that becomes the master, could not tell
-its rest from records. Only a blank part longer than the longest record, which repairs write, is
-released in parts; ``blank_end`` resumes it.
+released as a whole, too: the next connection, or a slave that becomes the master, could not
+distinguish its rest from records. Only a blank part longer than the longest record, which repairs
+write, is released in parts; ``blank_end`` resumes it.
 
 **Source:** no Java counterpart; DefaultHAClient#dispatchReadRequest appends without a check.
 """

@@ -18,7 +18,7 @@ Reply = RemotingCommand | bytes
 
 
 class FlushedReplies:
-    """Replies that wait together; ``durability()`` returns what the broker waits for at present.
+    """Replies that wait together; ``durability()`` returns the broker's PutDurability.
 
     ``soon`` runs a call at the end of this event-loop iteration.
     """
