@@ -63,6 +63,10 @@ LAZY: Final[dict[str, tuple[int, ...]]] = {
         Code.EXPORT_ROCKSDB_CONFIG_TO_JSON,
         Code.CHECK_ROCKSDB_CQ_WRITE_PROGRESS,
     ),
+    "broker.server.ha.requests": (
+        Code.NOTIFY_MIN_BROKER_ID_CHANGE,
+        Code.EXCHANGE_BROKER_HA_INFO,
+    ),
     "client_forwarding": (Code.GET_CONSUMER_RUNNING_INFO, Code.CONSUME_MESSAGE_DIRECTLY),
     "broker.server.processor.admin.reset": (
         Code.INVOKE_BROKER_TO_RESET_OFFSET,
