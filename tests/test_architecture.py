@@ -125,6 +125,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     "mqadmin.repair": CORE | {"broker.store.format", "mqadmin.inspector", "mqadmin.message_row"},
     "mqadmin.pipeline": CORE | {"broker.store.format", "mqadmin.inspector", "mqadmin.message_row"},
     "mqadmin.admin": CORE | WIRE | {"broker.client", "mqadmin.message_row"},
+    # Messages in bulk: drives the client, and reads what the online library reads.
+    "mqadmin.traffic": CORE | WIRE | {"broker.client", "mqadmin.admin", "mqadmin.message_row"},
     "mqadmin.command": CORE
     | {
         "broker.store.format",
@@ -136,6 +138,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "mqadmin.pipeline",
         "mqadmin.repair",
         "mqadmin.settings",
+        "mqadmin.traffic",
     },
     "mqadmin.app": CORE | {"mqadmin", "mqadmin.command", "mqadmin.output", "mqadmin.settings"},
     "mqadmin.__main__": CORE
@@ -171,6 +174,7 @@ NEVER: dict[str, set[str]] = {
     "mqadmin.repair": {"typer", "rich", "socket", "asyncio"},
     "mqadmin.pipeline": {"typer", "rich"},
     "mqadmin.admin": {"typer", "rich", "tabulate", "asyncio"},
+    "mqadmin.traffic": {"typer", "rich", "tabulate", "socket"},
     "mqadmin.command": {"socket", "struct", "mmap"},
 }
 

@@ -26,7 +26,11 @@ class NounEntry(NamedTuple):
 
 NOUNS: Final[dict[str, NounEntry]] = {
     "topic": NounEntry("topic", "Create, inspect, change and delete topics."),
-    "msg": NounEntry("message", "Find, show, send and follow messages."),
+    "msg": NounEntry(
+        "message",
+        "Find, show, send, follow, produce and consume messages.",
+        {"produce": "bulk.produce", "consume": "bulk.consume"},
+    ),
     "group": NounEntry("group", "Create, inspect, change and delete consumer groups."),
     "consumer": NounEntry("consumer", "Show consumers: connected clients and lag."),
     "offset": NounEntry("offset", "Show and reset consumer offsets."),

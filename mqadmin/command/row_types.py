@@ -41,6 +41,7 @@ from mqadmin.repair.export import ExportResult
 from mqadmin.repair.new_store import NewStore, NewStorePlan
 from mqadmin.repair.plan import Step
 from mqadmin.repair.store_repair import RepairResult
+from mqadmin.traffic.produce import LineSent, ProduceReport
 
 ROW_TYPES: Final[dict[str, Any]] = {
     "broker.config.show": BrokerConfigRecord,
@@ -60,7 +61,10 @@ ROW_TYPES: Final[dict[str, Any]] = {
     "group.list": GroupRecord,
     "group.show": GroupRecord,
     "group.update": ChangeRow,
+    "msg.consume": MessageRow,
     "msg.decode-id": DecodedId,
+    "msg.produce": ProduceReport,
+    "msg.produce.results": LineSent,
     "msg.query": MessageRow,
     "msg.send": SendRecord,
     "msg.show": MessageRow,

@@ -34,6 +34,11 @@ class Progress:
         if self._drawn:
             write_err("\r\x1b[K")
 
+    @property
+    def seconds(self) -> float:
+        """Seconds since the start."""
+        return time.monotonic() - self._began
+
     def show(self, what: str, done: int, total: int) -> None:
         """Draw the progress; ``total`` 0 means that the total is unknown."""
         now = time.monotonic()

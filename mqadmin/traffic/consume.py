@@ -5,11 +5,9 @@ the positions of a group that it does not join. Both yield one message at a time
 next one means that the previous one was written and flushed.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from time import sleep
-from typing import Final, Literal
-
-import msgspec
+from typing import Final
 
 from broker.client import (
     ClientConfig,
@@ -26,6 +24,7 @@ from broker.message.message import PROPERTY_RETRY_TOPIC
 from mqadmin.admin.message.read_from import ReadFrom, read_from
 from mqadmin.admin.message.tail import Report
 from mqadmin.admin.session import AdminSession
+from mqadmin.traffic.options import Limits, Start
 from mqadmin.traffic.stop import StopSignal
 
 POLL_MS: Final = 200
@@ -35,15 +34,8 @@ CACHE_BYTES: Final = 64 * 1024 * 1024
 
 PAUSE_S: Final = 0.1
 
-Start = Literal["earliest", "latest"] | int
 
-
-class Limits(msgspec.Struct, frozen=True, kw_only=True):
-    """When to end: after ``count`` messages, after ``for_ms``, after ``idle_ms`` without any."""
-
-    count: int | None = None
-    for_ms: int | None = None
-    idle_ms: int | None = None
+Messages = Generator[tuple[str | None, MessageExt], None, None]
 
 
 class _End:
@@ -122,7 +114,7 @@ class GroupConsumer:
     def __exit__(self, *_: object) -> None:
         self._consumer.shutdown()
 
-    def messages(self, limits: Limits, stop: StopSignal) -> Iterator[tuple[str | None, MessageExt]]:
+    def messages(self, limits: Limits, stop: StopSignal) -> Messages:
         """Yield (broker name, message) until a limit or a signal.
 
         A generator that is closed at a message has not printed it.
@@ -206,7 +198,7 @@ def _config(start: Start) -> ConsumerConfig:
 
 
 class TopicConsumer:
-    """Reads a topic without joining a group."""
+    """Reads a topic without joining a group; closes ``admin``, which has no total deadline."""
 
     def __init__(
         self,
@@ -223,7 +215,13 @@ class TopicConsumer:
         self._clock = clock or SystemClock()
         self._pause = pause
 
-    def messages(self, limits: Limits, stop: StopSignal) -> Iterator[tuple[str | None, MessageExt]]:
+    def __enter__(self) -> "TopicConsumer":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._admin.close()
+
+    def messages(self, limits: Limits, stop: StopSignal) -> Messages:
         """Yield (broker name, message) until a limit or a signal."""
         end = _End(limits, stop, self._clock)
         for arrived in read_from(self._admin, self._question, self._report, self._clock):

@@ -13,6 +13,7 @@ import msgspec
 from broker.errors import ConfigError
 from broker.message import message as names
 from broker.message.message import Message
+from mqadmin.traffic.options import Defaults
 
 KEPT: Final = frozenset(
     {names.PROPERTY_KEYS, names.PROPERTY_TAGS, names.PROPERTY_SHARDING_KEY, names.PROPERTY_BUYER_ID}
@@ -49,24 +50,6 @@ class BadInput(msgspec.Struct, frozen=True, kw_only=True):
     raw: bytes
     reason: str
     hint: str = ""
-
-
-class Defaults(msgspec.Struct, frozen=True, kw_only=True):
-    """Options that apply to every message; they win over the fields of a line.
-
-    ``topic`` None keeps the topic of the line. ``ordered_by`` names the field whose value selects
-    the queue: ``keys`` (the first key), ``tags``, ``queueId`` or a property.
-    """
-
-    topic: str | None = None
-    tags: str | None = None
-    keys: Sequence[str] = ()
-    properties: Mapping[str, str] = {}
-    delay_level: int | None = None
-    delay_ms: int | None = None
-    deliver_ms: int | None = None
-    ordered_by: str | None = None
-    keep_uniq_key: bool = False
 
 
 class Outgoing(msgspec.Struct, frozen=True):

@@ -1,6 +1,6 @@
 """Producing from a stream: every line gets an outcome, and a run can be resumed by line number."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from time import sleep
 from typing import Final
 
@@ -11,9 +11,10 @@ from broker.common.clock import Clock, SystemClock
 from broker.errors import ConfigError, RocketMQError
 from mqadmin.admin.failure import describe
 from mqadmin.traffic.input import FORMATS, Found, Line, Pause, Stream, read_lines
-from mqadmin.traffic.outgoing import BadInput, Defaults, InputMessage, Outgoing, outgoing
+from mqadmin.traffic.options import ProduceOptions
+from mqadmin.traffic.outgoing import BadInput, InputMessage, Outgoing, outgoing
 from mqadmin.traffic.pace import Pace
-from mqadmin.traffic.sender import LANE_ATTEMPTS, Outcome, Sender, SenderConfig
+from mqadmin.traffic.sender import LANE_ATTEMPTS, Outcome, Sender
 from mqadmin.traffic.stop import StopSignal
 
 GROUP_COUNT: Final = 64  # messages handed to the loop at once
@@ -70,21 +71,6 @@ class LineSent(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     send_status: str
 
 
-class ProduceOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """``rate`` messages per second; after ``max_errors`` failures nothing more is read (0: never).
-
-    ``from_line`` is the first line of the first source that is sent.
-    """
-
-    format: str = "ndjson"
-    defaults: Defaults = Defaults()
-    sender: SenderConfig = SenderConfig()
-    from_line: int = 1
-    rate: float | None = None
-    max_errors: int = 100
-    dry_run: bool = False
-
-
 class Source(msgspec.Struct, frozen=True):
     """One input: its name for messages, and its bytes."""
 
@@ -99,8 +85,7 @@ def _ignore(_: object) -> None:
 class ProduceRun:
     """Sends the messages of sources; ``report`` is complete at any moment.
 
-    ``on_failure`` gets each failed line, ``on_sent`` each sent one, ``on_progress`` the bytes read
-    so far.
+    ``on_failure`` gets each failed line, ``on_progress`` the bytes read so far.
     """
 
     def __init__(
@@ -110,7 +95,6 @@ class ProduceRun:
         stop: StopSignal,
         *,
         on_failure: Callable[[LineFailure], None] = _ignore,
-        on_sent: Callable[[LineSent], None] | None = None,
         on_progress: Callable[[int], None] = _ignore,
         clock: Clock | None = None,
     ) -> None:
@@ -118,7 +102,7 @@ class ProduceRun:
         self._options = options
         self._stop = stop
         self._on_failure = on_failure
-        self._on_sent = on_sent
+        self._sent: list[LineSent] = []
         self._on_progress = on_progress
         self._clock = clock or SystemClock()
         self._pace = Pace(options.rate, self._clock)
@@ -131,80 +115,96 @@ class ProduceRun:
         self._read_bytes = 0
         self._source = ""
         self._place = _Place(options.from_line)
-        self._wrong: ConfigError | None = None
+        self._complete = False
         self._wait_s = options.sender.timeout_ms / 1000 + LAST_WAIT_S
         if options.sender.ordered:  # a lane tries again, one message after the other
             self._wait_s *= LANE_ATTEMPTS
 
     # ---- the run
 
-    def run(self, sources: Iterator[Source]) -> ProduceReport:
-        """Send every source; KeyboardInterrupt is not raised, ``stop`` and the report show it.
+    def run(self, sources: Iterable[Source]) -> ProduceReport:
+        """Send every source; see :meth:`steps`."""
+        for _ in self.steps(sources):
+            pass
+        return self.report
 
-        RocketMQError before anything was sent: no such topic, no name server, an invalid option.
+    def steps(self, sources: Iterable[Source]) -> Iterator[list[LineSent]]:
+        """Send every source and yield the places of messages as responses arrive.
+
+        KeyboardInterrupt is not raised: ``stop`` and the report show it. A generator that is closed
+        waits for the messages in flight. RocketMQError before anything was sent: no such topic, no
+        name server, an input of another format.
         """
         began_ms = self._clock.monotonic_ms()
-        complete = False
+        self._complete = False
         try:
             with self._sender:
                 if self._options.defaults.topic:
                     self._check(self._options.defaults.topic)
                     began_ms = self._clock.monotonic_ms()
-                complete = self._all(sources)
-                if self._wrong is not None:
-                    raise self._wrong
+                yield from self._all(sources)
         except KeyboardInterrupt:
-            complete = False
+            pass
+        finally:
+            self._conclude(began_ms)
+
+    def _conclude(self, began_ms: float) -> None:
         report = self.report
         report.seconds = round((self._clock.monotonic_ms() - began_ms) / 1000, 3)
         report.unknown = len(self._place.open)
         if report.sent and report.seconds:
             report.messages_per_second = round(report.sent / report.seconds, 1)
-        if not complete and not report.dry_run:
+        if not self._complete and not report.dry_run:
             report.resume_source, report.resume_line = self._place.resume(
                 interrupted=self._stop.requested, ordered=self._options.sender.ordered
             )
-        return report
 
     def _check(self, topic: str) -> None:
         with self._stop.interruptible():
             self._sender.check_topic(topic)
 
-    def _all(self, sources: Iterator[Source]) -> bool:
-        """Return whether all sources were read to their ends."""
-        complete = True
+    def _all(self, sources: Iterable[Source]) -> Iterator[list[LineSent]]:
         from_line = self._options.from_line
         try:
             for source in sources:
                 self._source = source.name
                 self._place.begin(source.name, from_line)
-                if not self._one(source, from_line):
-                    complete = False
+                yield from self._one(source, from_line)
+                if self._ended():
                     break
                 from_line = 1
+            self._complete = not self._ended()
         except KeyboardInterrupt:
-            complete = False
-        except ConfigError as error:  # the input ends here, what was read is sent
-            self._wrong = error
-        self._group.clear()
-        self._sender.wait(self._wait_s)
-        self._collect()
-        return complete and not self._limit_reached()
+            pass
+        finally:  # also of a generator that is closed, or of an input that ends with an error
+            self._group.clear()
+            self._sender.wait(self._wait_s)
+            self._collect()
+        yield self._take_sent()
 
-    def _one(self, source: Source, from_line: int) -> bool:
+    def _ended(self) -> bool:
+        return self._stop.requested or self._limit_reached()
+
+    def _take_sent(self) -> list[LineSent]:
+        found, self._sent = self._sent, []
+        return found
+
+    def _one(self, source: Source, from_line: int) -> Iterator[list[LineSent]]:
         lines = self._lines(source.stream)
         for found in FORMATS[self._options.format](lines, from_line):
             if isinstance(found, Pause):
                 self._flush()
             else:
                 self._take(found)
-            if self._stop.requested or self._limit_reached():
-                return False
+            if self._ended():
+                return
+            if self._sent:
+                yield self._take_sent()
         self._flush()
         with self._stop.interruptible():  # outcomes belong to the present source
             self._sender.wait(self._wait_s)
         self._collect()
-        return not self._limit_reached()
+        yield self._take_sent()
 
     def _lines(self, stream: Stream) -> Iterator[Line]:
         def read() -> bytes:
@@ -288,20 +288,19 @@ class ProduceRun:
             report.sent += 1
             report.topics[one.message.topic] = report.topics.get(one.message.topic, 0) + 1
             report.body_bytes += len(one.message.body)
-            if self._on_sent is not None:
-                self._on_sent(
-                    LineSent(
-                        source=self._source,
-                        line=one.line,
-                        topic=one.message.topic,
-                        broker_name=result.message_queue.broker_name,
-                        queue_id=result.message_queue.queue_id,
-                        queue_offset=result.queue_offset,
-                        offset_msg_id=result.offset_msg_id,
-                        uniq_key=result.msg_id,
-                        send_status=result.send_status.value,
-                    )
+            self._sent.append(
+                LineSent(
+                    source=self._source,
+                    line=one.line,
+                    topic=one.message.topic,
+                    broker_name=result.message_queue.broker_name,
+                    queue_id=result.message_queue.queue_id,
+                    queue_offset=result.queue_offset,
+                    offset_msg_id=result.offset_msg_id,
+                    uniq_key=result.msg_id,
+                    send_status=result.send_status.value,
                 )
+            )
         elif outcome.error is not None:
             self._fail(one.line, outcome.error)
         else:

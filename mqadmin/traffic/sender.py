@@ -24,6 +24,7 @@ from broker.client import (
 )
 from broker.errors import BrokerError, ClientError, RemotingError, RocketMQError
 from broker.remoting.loop import loop_factory
+from mqadmin.traffic.options import SenderConfig
 from mqadmin.traffic.outgoing import Outgoing
 
 Result = TypeVar("Result")
@@ -34,22 +35,6 @@ LANE_ATTEMPTS: Final = 3
 LANE_PAUSE_S: Final = 0.2
 BATCH_BYTES: Final = 1024 * 1024
 """Bodies of one batch; brokers accept 4 MiB with properties."""
-
-
-class SenderConfig(msgspec.Struct, frozen=True, kw_only=True):
-    """``batch`` messages of one request, ``max_count`` and ``max_bytes`` without an outcome.
-
-    ``ordered``: messages with the same ``order`` go to one queue, one after the other. ``create``
-    lets the broker create unknown topics. ``timeout_ms`` bounds one message.
-    """
-
-    group: str = "mqadmin_produce"
-    batch: int = 1
-    max_count: int = 256
-    max_bytes: int = 32 * 1024 * 1024
-    ordered: bool = False
-    create: bool = False
-    timeout_ms: int = 10_000
 
 
 class Outcome(msgspec.Struct, frozen=True):
@@ -167,9 +152,7 @@ class Sender:
         if not self._open_count:
             return True
         config = self.config
-        return (
-            self._open_count < config.max_count and self._open_bytes + size <= config.max_bytes
-        )
+        return self._open_count < config.max_count and self._open_bytes + size <= config.max_bytes
 
     def outcomes(self) -> list[Outcome]:
         """Return the outcomes since the last call."""

@@ -69,7 +69,7 @@ def _starts(
     report: Report,
 ) -> dict[MessageQueue, int]:
     """Return the start of each queue that responds; raise the first error if none does."""
-    committed: Sequence[int | None | RocketMQError] = [None] * len(queues)
+    committed: Sequence[int | RocketMQError | None] = [None] * len(queues)
     if question.group is not None:
         places = [(consumer.address(queue), queue) for queue in queues]
         committed = committed_offsets(admin, question.group, places)
@@ -100,4 +100,3 @@ def _positions(
     found = consumer.search_offsets(queues, start)
     # brokers before 5.0 return the nearest message: one more is read, and compared exactly
     return [max(0, one - 1) if isinstance(one, int) else one for one in found]
-
