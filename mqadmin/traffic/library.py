@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from broker.client import ClientConfig, Credentials, MessageExt
-from mqadmin.admin.access import tls_context
+from mqadmin.admin.connect.access import tls_context
 from mqadmin.admin.message.read_from import ReadFrom
 from mqadmin.admin.message.record import BodyView, record_of
 from mqadmin.admin.message.tail import ROUND_MS, Report

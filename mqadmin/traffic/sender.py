@@ -23,7 +23,7 @@ from broker.client import (
     SendResult,
 )
 from broker.errors import BrokerError, ClientError, RemotingError, RocketMQError
-from broker.remoting.loop import loop_factory
+from broker.remoting.process.loop import loop_factory
 from mqadmin.traffic.options import SenderConfig
 from mqadmin.traffic.outgoing import Outgoing
 

@@ -4,7 +4,7 @@ import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from mqadmin.command.session import Session
+from mqadmin.command.execution.session import Session
 
 MAX_WARNINGS = 100
 """A broker that fails for hours must not fill the screen or the memory."""

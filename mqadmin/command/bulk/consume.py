@@ -4,14 +4,14 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated
 
 from mqadmin.command.bulk.client_log import client_warnings
-from mqadmin.command.declare import Option
-from mqadmin.command.failure import UsageFault
-from mqadmin.command.found import body_view
+from mqadmin.command.execution.failure import UsageFault
+from mqadmin.command.execution.found import body_view
+from mqadmin.command.execution.online import traffic
+from mqadmin.command.execution.session import Session
+from mqadmin.command.execution.status import PARTLY, UNREACHABLE
+from mqadmin.command.framework.declare import Option
+from mqadmin.command.framework.values import count, duration_ms, start_position, start_word
 from mqadmin.command.message import NOUN, BodyForm, Place, Raw, Topic, one_topic
-from mqadmin.command.online import traffic
-from mqadmin.command.session import Session
-from mqadmin.command.status import PARTLY, UNREACHABLE
-from mqadmin.command.values import count, duration_ms, start_position, start_word
 from mqadmin.output.view import View
 from mqadmin.traffic.options import Limits
 

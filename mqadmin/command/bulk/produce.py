@@ -5,13 +5,21 @@ from os.path import getsize
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from mqadmin.command.bulk.client_log import client_warnings
-from mqadmin.command.declare import Argument, Option
-from mqadmin.command.failure import UsageFault, target_status
+from mqadmin.command.execution.failure import UsageFault, target_status
+from mqadmin.command.execution.online import traffic
+from mqadmin.command.execution.session import Session
+from mqadmin.command.execution.status import DONE, PARTLY, USAGE
+from mqadmin.command.framework.declare import Argument, Option
+from mqadmin.command.framework.values import (
+    count,
+    duration_ms,
+    pair,
+    per_second,
+    time_ms,
+    topic_name,
+    whole,
+)
 from mqadmin.command.message import NOUN
-from mqadmin.command.online import traffic
-from mqadmin.command.session import Session
-from mqadmin.command.status import DONE, PARTLY, USAGE
-from mqadmin.command.values import count, duration_ms, pair, per_second, time_ms, topic_name, whole
 from mqadmin.output.errors import ErrorReport, emit_error
 from mqadmin.output.progress import Progress
 from mqadmin.output.stdio import input_stream, stdin_is_terminal
