@@ -1,17 +1,24 @@
 """The library of messages in bulk: a cluster and its credentials, and what can be done with it."""
 
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from broker.client import ClientConfig, Credentials, MessageExt
+from broker.common.topic import retry_topic
+from broker.errors import ClientError
 from mqadmin.admin.connect.access import tls_context
+from mqadmin.admin.group import GroupAdmin
 from mqadmin.admin.message.read_from import ReadFrom
 from mqadmin.admin.message.record import BodyView, record_of
 from mqadmin.admin.message.tail import ROUND_MS, Report
 from mqadmin.admin.session import AdminSession
+from mqadmin.admin.topic import TopicAdmin
 from mqadmin.message_row import MessageRow
+from mqadmin.traffic.bench.result import Meter
+from mqadmin.traffic.bench.runs import Bench
 from mqadmin.traffic.consume import GroupConsumer, TopicConsumer
 from mqadmin.traffic.input import Stream
-from mqadmin.traffic.options import ProduceOptions, Start
+from mqadmin.traffic.options import BenchOptions, ProduceOptions, Start
 from mqadmin.traffic.produce import LineFailure, ProduceRun, Source
 from mqadmin.traffic.stop import StopSignal
 
@@ -116,6 +123,30 @@ class TrafficLibrary:
         """Return a reader without a group; ``group``: one whose offsets it starts at."""
         question = ReadFrom(topic=topic, start=start, tags=tags, sql=sql, group=group)
         return TopicConsumer(admin.without_deadline(ROUND_MS), question, report)
+
+    def bench(
+        self, options: BenchOptions, stop: StopSignal, progress: Callable[[Meter], None]
+    ) -> Bench:
+        """Return a measurement."""
+        return Bench(self.client, options, stop, progress)
+
+    def create_topic(self, admin: AdminSession, topic: str, queues: int) -> None:
+        """Create a topic on the masters of the only cluster; an existing one is left unchanged."""
+        topics = TopicAdmin(admin)
+        applied = topics.apply(topics.plan_create(topic, queues=queues, if_not_exists=True))
+        for error in applied.errors:
+            raise ClientError(error.message, error.hint)
+
+    def temporary_group(self) -> str:
+        """Return the name of a group for one run."""
+        return f"mqadmin_bench_{os.urandom(6).hex()}"
+
+    def delete_group(self, admin: AdminSession, group: str) -> None:
+        """Delete a group of one run, with its offsets and its retry topic."""
+        groups, topics = GroupAdmin(admin), TopicAdmin(admin)
+        groups.apply(groups.plan_delete(group, remove_offset=True))
+        if admin.routes.find(retry_topic(group)) is not None:
+            topics.apply(topics.plan_delete(retry_topic(group)))
 
     def row(self, name: str | None, message: MessageExt, body: BodyView) -> MessageRow:
         """Build the row of a message."""

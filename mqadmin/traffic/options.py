@@ -63,3 +63,22 @@ class ProduceOptions(msgspec.Struct, frozen=True, kw_only=True):
     rate: float | None = None
     max_errors: int = 100
     dry_run: bool = False
+
+
+class BenchOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """One measurement: after ``warm_up_ms``, for ``duration_ms`` or ``count`` messages.
+
+    ``rate`` messages per second of all senders together; ``in_flight`` sends at once; ``idle_ms``
+    ends a consumption; ``timeout_ms`` bounds one send, and the wait for the last messages.
+    """
+
+    topic: str
+    body_size: int = 1_024
+    in_flight: int = 32
+    batch: int = 1
+    rate: float | None = None
+    duration_ms: int | None = 10_000
+    count: int | None = None
+    warm_up_ms: int = 1_000
+    idle_ms: int | None = None
+    timeout_ms: int = 10_000

@@ -41,10 +41,14 @@ from mqadmin.repair.export import ExportResult
 from mqadmin.repair.new_store import NewStore, NewStorePlan
 from mqadmin.repair.plan import Step
 from mqadmin.repair.store_repair import RepairResult
+from mqadmin.traffic.bench.result import BenchResult
 from mqadmin.traffic.produce import LineSent, ProduceReport
 from mqadmin.transaction_row import TransactionRow
 
 ROW_TYPES: Final[dict[str, Any]] = {
+    "bench.consume": BenchResult,
+    "bench.produce": BenchResult,
+    "bench.roundtrip": BenchResult,
     "broker.config.show": BrokerConfigRecord,
     "broker.ha": ReplicationRecord,
     "broker.status": BrokerStatus,

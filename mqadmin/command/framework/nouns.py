@@ -57,6 +57,7 @@ NOUNS: Final[dict[str, NounEntry]] = {
         },
     ),
     "pipeline": NounEntry("pipeline", "Analyse the history in store files with Spark."),
+    "bench": NounEntry("bench.noun", "Measure rates and latencies of a cluster."),
     "context": NounEntry("context", "Manage named settings for several clusters."),
 }
 

@@ -91,6 +91,15 @@ def count(text: str) -> int:
     return number
 
 
+def byte_size(text: str) -> int:
+    """Read a number of bytes greater than 0: ``100``, ``1k`` (1024), ``2m``."""
+    factor = {"k": 1 << 10, "m": 1 << 20}.get(text[-1:].lower(), 1)
+    size = count(text[:-1] if factor > 1 else text) * factor
+    if size > 1 << 30:
+        raise ValueError(f"{text} is more than 1024m")
+    return size
+
+
 def per_second(text: str) -> float:
     """Read a rate per second: ``50/s`` or ``50``, ``0.5/s`` for one in two seconds."""
     try:
