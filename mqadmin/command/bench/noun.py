@@ -341,7 +341,8 @@ def _show(session: Session, view: View, result: "BenchResult", plot: bool | None
 def _plot(result: "BenchResult") -> None:
     if result.per_second:
         most = max(result.per_second)
-        write_out(f"\nmessages per second, at most {most}\n{course(result.per_second[:-1] or result.per_second)}\n")
+        whole_seconds = result.per_second[:-1] or result.per_second
+        write_out(f"\nmessages per second, at most {most}\n{course(whole_seconds)}\n")
     if result.distribution:
         rows = [(f"<= {one.up_to_ms:g} ms", one.count) for one in result.distribution]
         write_out("\nlatency\n" + "".join(line + "\n" for line in bars(rows)), flush=True)

@@ -280,10 +280,11 @@ def _note_resume(session: Session, report: "ProduceReport") -> None:
     if report.unknown:
         session.note(f"{report.unknown} messages got no response: they may be stored")
     if report.resume_line is not None and report.resume_source:
-        session.note(
-            f"{report.sent} sent; resume with --from {report.resume_source}"
-            f" --from-line {report.resume_line}"
-        )
+        source = report.resume_source
+        place = f"--from-line {report.resume_line}"
+        if source != "stdin":
+            place = f"--from {source} {place}"
+        session.note(f"{report.sent} sent; resume with {place}")
 
 
 def _status(report: "ProduceReport") -> int:
