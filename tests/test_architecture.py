@@ -137,6 +137,8 @@ MAY_IMPORT: dict[str, set[str]] = {
         "mqadmin.system_topics",
     },
     "mqadmin.pipeline": CORE | {"broker.store.format", "mqadmin.inspector", "mqadmin.message_row"},
+    # Messages in bulk: drives the client, and reads what the online library reads.
+    "mqadmin.traffic": CORE | WIRE | {"broker.client", "mqadmin.admin", "mqadmin.message_row"},
     "mqadmin.admin": CORE
     | WIRE
     | {
@@ -159,6 +161,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "mqadmin.repair",
         "mqadmin.settings",
         "mqadmin.system_topics",
+        "mqadmin.traffic",
         "mqadmin.transaction_row",
     },
     "mqadmin.app": CORE | {"mqadmin", "mqadmin.command", "mqadmin.output", "mqadmin.settings"},
@@ -184,6 +187,7 @@ NEVER: dict[str, set[str]] = {
     "mqadmin.repair": {"typer", "rich", "socket", "asyncio"},
     "mqadmin.pipeline": {"typer", "rich"},
     "mqadmin.admin": {"typer", "rich", "tabulate", "asyncio"},
+    "mqadmin.traffic": {"typer", "rich", "tabulate", "socket"},
     "mqadmin.command": {"socket", "struct", "mmap"},
 }
 

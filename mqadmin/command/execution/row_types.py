@@ -49,9 +49,14 @@ from mqadmin.system_topics.check_points import CheckPointRow
 from mqadmin.system_topics.delay_levels import DelayedRow, DelayLevelRow
 from mqadmin.system_topics.timers import TimerRow
 from mqadmin.system_topics.trace import TraceRow
+from mqadmin.traffic.bench.result import BenchResult
+from mqadmin.traffic.produce import LineSent, ProduceReport
 from mqadmin.transaction_row import TransactionRow
 
 ROW_TYPES: Final[dict[str, Any]] = {
+    "bench.consume": BenchResult,
+    "bench.produce": BenchResult,
+    "bench.roundtrip": BenchResult,
     "broker.config.show": BrokerConfigRecord,
     "broker.ha": ReplicationRecord,
     "broker.status": BrokerStatus,
@@ -74,7 +79,10 @@ ROW_TYPES: Final[dict[str, Any]] = {
     "group.list": GroupRecord,
     "group.show": GroupRecord,
     "group.update": ChangeRow,
+    "msg.consume": MessageRow,
     "msg.decode-id": DecodedId,
+    "msg.produce": ProduceReport,
+    "msg.produce.results": LineSent,
     "msg.query": MessageRow,
     "msg.send": SendRecord,
     "msg.show": MessageRow,

@@ -28,8 +28,13 @@ NOUNS: Final[dict[str, NounEntry]] = {
     "topic": NounEntry("topic", "Create, inspect, change and delete topics."),
     "msg": NounEntry(
         "message",
-        "Find, show, send and follow messages.",
-        {"track": "tracing.track", "trace": "tracing.trace"},
+        "Find, show, send, follow, produce, consume and trace messages.",
+        {
+            "produce": "bulk.produce",
+            "consume": "bulk.consume",
+            "track": "tracing.track",
+            "trace": "tracing.trace",
+        },
     ),
     "group": NounEntry("group", "Create, inspect, change and delete consumer groups."),
     "consumer": NounEntry(
@@ -61,6 +66,7 @@ NOUNS: Final[dict[str, NounEntry]] = {
         },
     ),
     "pipeline": NounEntry("pipeline", "Analyse the history in store files with Spark."),
+    "bench": NounEntry("bench.noun", "Measure rates and latencies of a cluster."),
     "context": NounEntry("context", "Manage named settings for several clusters."),
 }
 
