@@ -33,7 +33,17 @@ NOUNS: Final[dict[str, NounEntry]] = {
     "dlq": NounEntry("dlq", "List, show and replay dead letters."),
     "tx": NounEntry("tx.noun", "List and resume transactions that are not decided."),
     "cluster": NounEntry("cluster", "List clusters and their brokers."),
-    "broker": NounEntry("broker", "Show the status and configuration of brokers."),
+    "broker": NounEntry(
+        "broker",
+        "Show the status and configuration of brokers, and change their roles.",
+        {
+            "status": "broker",
+            "config": "broker",
+            "ha": "broker",
+            "promote": "failover.verbs",
+            "demote": "failover.verbs",
+        },
+    ),
     "store": NounEntry(
         "store.noun",
         "Inspect, verify and repair store files offline.",

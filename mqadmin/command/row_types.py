@@ -11,6 +11,7 @@ from mqadmin.admin.connections import ConsumerConnections
 from mqadmin.admin.consumer import ConsumerRecord, LagRecord
 from mqadmin.admin.dlq.library import DlqRecord
 from mqadmin.admin.dlq.replay import ReplayItem
+from mqadmin.admin.failover.plan import SwitchStep
 from mqadmin.admin.group import GroupRecord
 from mqadmin.admin.message.decoded_id import DecodedId
 from mqadmin.admin.message.send import SendRecord
@@ -44,7 +45,9 @@ from mqadmin.repair.store_repair import RepairResult
 
 ROW_TYPES: Final[dict[str, Any]] = {
     "broker.config.show": BrokerConfigRecord,
+    "broker.demote": SwitchStep,
     "broker.ha": ReplicationRecord,
+    "broker.promote": SwitchStep,
     "broker.status": BrokerStatus,
     "cluster.list": ClusterRecord,
     "consumer.connections": ConsumerConnections,
