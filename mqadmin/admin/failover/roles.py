@@ -19,6 +19,8 @@ from broker.remoting.rpc.caller import build_request
 from mqadmin.admin.session import AdminSession
 
 SLAVE = "SLAVE"
+# A slave waits for its log before it copies consumer offsets: up to 10 s.
+SYNCHRONIZE_MS = 15_000
 
 
 class Member(msgspec.Struct, frozen=True, kw_only=True):
@@ -44,6 +46,12 @@ class RoleClient:
 
     def __init__(self, admin: AdminSession, call_ms: int = 3_000) -> None:
         self.admin = admin.without_deadline(call_ms)
+        self._patient = admin.without_deadline(SYNCHRONIZE_MS)
+
+    def close(self) -> None:
+        """Close the connections."""
+        self.admin.close()
+        self._patient.close()
 
     def role_of(self, address: str) -> BrokerRoleInfo:
         """Return the role of a broker; ClientError for a Java broker."""
@@ -79,10 +87,9 @@ class RoleClient:
         """Ask for one step of a switch; return the state after it."""
         code = RequestCode.CHANGE_BROKER_ROLE
         body = RoleProperties(properties=dict(properties)).to_bytes() if properties else b""
-        # A slave waits for its log before it copies consumer offsets: up to 10 s.
-        limited = self.admin.without_deadline(15_000) if action == "synchronize" else self.admin
+        admin = self._patient if action == "synchronize" else self.admin
         command = build_request(code, {"action": action, **fields}, body)
-        answer = limited.call_all([(address, command)])[0]
+        answer = admin.call_all([(address, command)])[0]
         if isinstance(answer, RocketMQError):
             raise answer
         state: BrokerRoleInfo = answer.value

@@ -6,7 +6,8 @@ again, and continues in the same epoch.
 
 import time
 from collections.abc import Callable, Sequence
-from typing import Final
+from types import TracebackType
+from typing import Final, Self
 
 import msgspec
 
@@ -50,6 +51,17 @@ class FailoverAdmin:
         self._wait_s = wait_s
         self._clock = clock
         self._sleep = sleep
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._client.close()
 
     # ---- plans
 

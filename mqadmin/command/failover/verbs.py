@@ -107,25 +107,11 @@ def _switch(
     """Run a role change from plan to result."""
     session.require_consent()
     view = session.verb.views[0]
-    library = FailoverAdmin(session.admin, wait_s=wait_ms / 1000)
-    plan = make_plan(library)
-    session.announce(plan.addresses)
-    for warning in plan.warnings:
-        session.note(f"warning: {warning}")
-    if session.dry_run:
-        session.emit(view, plan.steps, quiet=True)
-        session.end_dry_run()
-        return
-    if not plan.steps:
-        session.emit(view, plan.steps, quiet=True)
-        session.note(f"nothing to do: {plan.target.address} is the master, epoch {plan.epoch}")
-        return
-    if not session.yes:
-        for step in plan.steps:
-            session.note(f"{step.address}: {step.action}: {step.detail}")
-        if not session.consent(question):
+    with FailoverAdmin(session.admin, wait_s=wait_ms / 1000) as library:
+        plan = make_plan(library)
+        if not _confirmed(session, plan, question):
             return
-    result = library.run(plan)
+        result = library.run(plan)
     session.emit(view, result.steps)
     for note in result.notes:
         session.note(note)
@@ -133,3 +119,23 @@ def _switch(
         session.note(f"writes were refused for {result.interrupted_ms} ms")
     if result.error is not None:
         raise result.error
+
+
+def _confirmed(session: Session, plan: SwitchPlan, question: str) -> bool:
+    """Show the plan; True when it is to be run."""
+    view = session.verb.views[0]
+    session.announce(plan.addresses)
+    for warning in plan.warnings:
+        session.note(f"warning: {warning}")
+    if session.dry_run:
+        session.emit(view, plan.steps, quiet=True)
+        session.end_dry_run()
+        return False
+    if not plan.steps:
+        session.emit(view, plan.steps, quiet=True)
+        session.note(f"nothing to do: {plan.target.address} is the master, epoch {plan.epoch}")
+        return False
+    if not session.yes:
+        for step in plan.steps:
+            session.note(f"{step.address}: {step.action}: {step.detail}")
+    return session.consent(question)
