@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from broker.errors import ConnectError, RequestTimeoutError, RocketMQError
 from broker.remoting.protocol.body.base import RESPONSE_LIMITS
-from broker.remoting.protocol.body.cluster import ClusterInfo
+from broker.remoting.protocol.body.namesrv.cluster import ClusterInfo
 from broker.remoting.protocol.body.role import BrokerRoleInfo
 from broker.remoting.protocol.codes import RequestCode, ResponseCode
 from broker.remoting.protocol.command import request
-from broker.server.config import name_servers
+from broker.server.configuration.config import name_servers
 from broker.server.role.role_state import RoleState
 
 if TYPE_CHECKING:

@@ -22,9 +22,9 @@ import msgspec
 from broker.errors import RocketMQError, StoreError
 from broker.remoting.protocol.body.ha import EpochEntry
 from broker.remoting.protocol.body.role import BrokerRoleInfo
+from broker.server.configuration.settings import Settings
 from broker.server.role.peer_check import PeerCheck, Verdict
 from broker.server.role.role_state import REPLICATION_KEYS, EpochStart, RoleFile, RoleState
-from broker.server.settings import Settings
 
 if TYPE_CHECKING:
     from broker.server.context import BrokerContext

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Final
 from broker.common.address import parse_address
 from broker.common.clock import Clock, SystemClock
 from broker.server.client.clients import ClientChannel, ConsumerGroup
+from broker.server.configuration.settings import Settings
 from broker.server.controller import BrokerController
 from broker.server.role.role_control import RoleControl
 from broker.server.role.role_state import RoleFile
-from broker.server.settings import Settings
 from broker.store.logfile.disk import Disk
 
 if TYPE_CHECKING:

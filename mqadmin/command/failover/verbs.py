@@ -6,9 +6,9 @@ from typing import Annotated
 from mqadmin.admin.failover.plan import SwitchPlan
 from mqadmin.admin.failover.switch import FailoverAdmin
 from mqadmin.command.broker import NOUN
-from mqadmin.command.declare import Argument, Option
-from mqadmin.command.session import Session
-from mqadmin.command.values import duration_ms
+from mqadmin.command.execution.session import Session
+from mqadmin.command.framework.declare import Argument, Option
+from mqadmin.command.framework.values import duration_ms
 from mqadmin.output.view import View
 
 STEPS = ("step", "action", "brokerName", "address", "detail", "status")
