@@ -9,6 +9,7 @@ from typing import Self, TypeVar
 
 from broker.errors import RemotingError, RocketMQError
 from broker.message.message import Message
+from broker.message.record import decode_record
 from broker.remoting.protocol.body.role import BrokerRoleInfo
 from broker.remoting.protocol.codes import RequestCode
 from broker.remoting.protocol.command import RemotingCommand, request
@@ -196,7 +197,7 @@ class Writer:
 def bodies(broker: BrokerProcess, topic: str = "Orders") -> list[bytes]:
     """The bodies of the messages of a topic in a broker's log, in the order of the log."""
     return [
-        bytes(item.record.body)
+        bytes(decode_record(item.file.data, item.record.position).body)
         for item in LogWalk(StoreDirectory(str(broker.store)))
         if item.record is not None and item.record.topic == topic.encode()
     ]

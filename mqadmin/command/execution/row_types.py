@@ -38,6 +38,7 @@ from mqadmin.output.view import View
 from mqadmin.pipeline.catalog import JOBS, JobPage, JobRow
 from mqadmin.pipeline.job import WrittenTable, output_name, row_class
 from mqadmin.pipeline.spark.archive import Archive
+from mqadmin.repair.divergence import Divergence, DivergenceResult
 from mqadmin.repair.export import ExportResult
 from mqadmin.repair.new_store import NewStore, NewStorePlan
 from mqadmin.repair.plan import Step
@@ -102,6 +103,8 @@ ROW_TYPES: Final[dict[str, Any]] = {
     "store.recover.plan": NewStorePlan,
     "store.recover.result": NewStore,
     "store.repair": Step,
+    "store.repair.cut": DivergenceResult,
+    "store.repair.divergence": Divergence,
     "store.repair.result": RepairResult,
     "store.verify": VerifyReport,
     "store.verify.summary": VerifySummary,
