@@ -22,7 +22,7 @@ from mqadmin.inspector.query import Query
 from mqadmin.inspector.verify.verifier import Progress
 from mqadmin.repair.export import export
 from mqadmin.repair.files import Output
-from mqadmin.repair.plan import RepairPlan, make_plan
+from mqadmin.repair.plan import RepairPlan, index_shape, make_plan
 from mqadmin.repair.store_repair import (
     DAMAGED,
     RepairResult,
@@ -32,12 +32,13 @@ from mqadmin.repair.store_repair import (
     repair,
 )
 
-# Derived from the log, and rebuilt from its rest. Units that point beyond the cut would count as
-# lost messages.
+# Derived from the log, and rebuilt from its rest. Units and index entries that point beyond the cut
+# would count as lost messages.
 _REBUILT = frozenset(
     {
         state.CONSUMEQUEUE_DIR,
         state.BATCH_CONSUMEQUEUE_DIR,
+        state.INDEX_DIR,
         "timercheck",
         "timerwheel",
         "timerlog",
@@ -115,7 +116,13 @@ def plan_cut(
     try:
         _copy_cut(store, found, made)
         made.sync()
-        return make_plan(StoreDirectory(str(work)), progress)
+        plan = make_plan(StoreDirectory(str(work)), progress)
+        for path in store.index_files():
+            shape = index_shape(path)
+            if shape is not None:
+                plan.index_shape = shape
+                plan.rebuild_index = True
+        return plan
     except BaseException:
         made.discard()
         raise

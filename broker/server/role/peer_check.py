@@ -16,7 +16,6 @@ from broker.remoting.protocol.body.role import BrokerRoleInfo
 from broker.remoting.protocol.codes import RequestCode, ResponseCode
 from broker.remoting.protocol.command import request
 from broker.server.configuration.config import name_servers
-from broker.server.role.role_state import RoleState
 
 if TYPE_CHECKING:
     from broker.server.context import BrokerContext
@@ -28,13 +27,17 @@ TIMEOUT_MS: Final = 2_000
 
 
 class Verdict(NamedTuple):
-    """The highest epoch of the other brokers, and the broker that is or becomes its master.
+    """What the other brokers of this name report.
 
+    ``epoch``: the highest one of a role, and ``address``, the broker that is its master.
+    ``promised_epoch`` and ``promised_to``: the latest promise to another broker than this one.
     ``silent``: the address of another registered master that does not answer, empty without one.
     """
 
     epoch: int = 0
     address: str = ""
+    promised_epoch: int = 0
+    promised_to: str = ""
     silent: str = ""
 
 
@@ -45,7 +48,7 @@ class PeerCheck:
         self._context = context
         self._client = client
 
-    async def ask(self, state: RoleState, *, must_answer: bool) -> Verdict:
+    async def ask(self, *, must_answer: bool) -> Verdict:
         """Return the verdict; with ``must_answer`` a registered master that is silent counts."""
         peers: dict[str, int] = {}
         for found in await asyncio.gather(
@@ -58,13 +61,13 @@ class PeerCheck:
             if answer is None:
                 if must_answer and broker_id == 0:
                     verdict = verdict._replace(silent=address)
-            elif answer.epoch > verdict.epoch:
+                continue
+            if answer.epoch > verdict.epoch:
                 master = address if answer.role != "SLAVE" else answer.promised_to or address
                 verdict = verdict._replace(epoch=answer.epoch, address=master)
-            if answer is not None and answer.promised_epoch > max(verdict.epoch, state.epoch):
-                to = answer.promised_to
-                if to != self._context.address:
-                    verdict = verdict._replace(epoch=answer.promised_epoch, address=to)
+            to = answer.promised_to
+            if answer.promised_epoch > verdict.promised_epoch and to != self._context.address:
+                verdict = verdict._replace(promised_epoch=answer.promised_epoch, promised_to=to)
         return verdict
 
     async def _peers_at(self, name_server: str) -> dict[str, int]:

@@ -19,7 +19,7 @@ from broker.remoting.protocol.header.role import (
     GetLogChecksumResponseHeader,
 )
 from broker.server.context import BrokerContext
-from broker.server.role.role_control import RoleControl
+from broker.server.role.broker_role import BrokerRole
 
 if TYPE_CHECKING:
     from broker.remoting.server import Connection
@@ -61,7 +61,7 @@ async def change_role(
 
 
 async def _step(
-    role: RoleControl, header: ChangeBrokerRoleRequestHeader, properties: dict[str, str]
+    role: BrokerRole, header: ChangeBrokerRoleRequestHeader, properties: dict[str, str]
 ) -> None:
     if role.changing:
         raise RocketMQError("a role change is under way", "try again in a second")

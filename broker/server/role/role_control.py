@@ -113,12 +113,16 @@ class RoleControl:
             f" {state.promised_to}"
         )
 
-    def _fence(self, reason: str) -> None:
+    def _fence(self, reason: str, *, replaced: bool = False) -> None:
+        """Refuse writes. A master that was ``replaced`` is not registered any more.
+
+        Until then it is: its slave finds its HA address at the name server.
+        """
         flags = self._context.store.flags
         if flags.refusal != reason:
             log.warning("writes are refused: %s", reason)
         flags.fence(reason)
-        self._registrar.suspended = True
+        self._registrar.suspended = replaced
 
     def _unfence(self) -> None:
         self._context.store.flags.unfence()
@@ -127,34 +131,50 @@ class RoleControl:
     async def _check_peers(self) -> None:
         """Fence this master if another broker of its name has a later epoch."""
         had_slaves = self.state.had_slaves
-        verdict = await self._peers.ask(self.state, must_answer=had_slaves)
+        verdict = await self._peers.ask(must_answer=had_slaves)
         if self._context.config.is_slave or self.changing:
             return
-        if not had_slaves and self._context.ha_status().ha_connection_info:
-            async with self._lock:
-                await self._persist(msgspec.structs.replace(self.state, had_slaves=True))
-        if verdict.epoch > max(self.state.epoch, self.state.promised_epoch):
+        async with self._lock:
+            await self._note_peers(verdict)
+        self._apply(verdict)
+
+    async def _note_peers(self, verdict: Verdict) -> None:
+        """Keep that this master has slaves, and the latest promise of another broker."""
+        state = self.state
+        known = max(state.epoch, state.promised_epoch)
+        if verdict.epoch > state.epoch:
             log.error(
                 "%s has epoch %d, this broker %d: it must not be the master any more;"
                 " mqadmin broker demote makes it a slave",
-                *(verdict.address, verdict.epoch, self.state.epoch),
+                *(verdict.address, verdict.epoch, state.epoch),
             )
-            async with self._lock:
-                promised = {"promised_epoch": verdict.epoch, "promised_to": verdict.address}
-                await self._persist(msgspec.structs.replace(self.state, **promised))
-        self._apply(verdict)
+        if verdict.epoch > known:
+            promise = verdict.epoch, verdict.address
+        elif verdict.promised_epoch > known:
+            promise = verdict.promised_epoch, verdict.promised_to
+        else:
+            promise = state.promised_epoch, state.promised_to
+        new = msgspec.structs.replace(
+            state,
+            had_slaves=state.had_slaves or bool(self._context.ha_status().ha_connection_info),
+            promised_epoch=promise[0],
+            promised_to=promise[1],
+        )
+        if new != state:
+            await self._persist(new)
 
     def _apply(self, verdict: Verdict) -> None:
         if self.fenced:
-            self._fence(self._promise_reason())
+            self._fence(self._promise_reason(), replaced=verdict.epoch > self.state.epoch)
         elif verdict.silent:
             self._fence(
                 f"{verdict.silent} is registered as the master of this broker name and does not"
-                " answer: writes wait until the name server has removed it"
+                " answer: writes wait until the name server has removed it",
+                replaced=True,
             )
         else:
-            if self._registrar.suspended:
-                log.info("writes are accepted: no other broker is the master of this name")
+            if not self._context.store.flags.writable:
+                log.info("no other broker is the master of this name")
             self._unfence()
 
     # ---- steps of a switch
@@ -218,6 +238,7 @@ class RoleControl:
                 master_role=role,
                 epoch=epoch,
                 had_slaves=True,
+                replaced_master=self._registrar.master_address if slave else "",
                 replication_properties=kept or state.replication_properties,
                 epochs=(*state.epochs, EpochStart(epoch=epoch, start_offset=end)),
             )
@@ -313,6 +334,7 @@ class RoleControl:
             promised_epoch=state.promised_epoch,
             promised_to=state.promised_to,
             fenced_reason=fence,
+            replaced_master=state.replaced_master,
             writable=store.writable,
             min_offset=max(0, store.min_physical_offset),
             max_offset=store.max_physical_offset,

@@ -44,7 +44,8 @@ class RoleState(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     ``role``: MASTER or SLAVE, "" while broker.conf decides. ``master_role``: brokerRole as a
     master. ``epoch``: the highest one in which this broker has had a role; ``promised_epoch`` and
     ``promised_to`` (address): the last switch it has agreed to. ``had_slaves``: another broker may
-    have replaced this master while it was down.
+    have replaced this master while it was down. ``replaced_master``: the address of the master
+    before this one.
     """
 
     role: str = ""
@@ -54,6 +55,7 @@ class RoleState(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     promised_epoch: int = 0
     promised_to: str = ""
     had_slaves: bool = False
+    replaced_master: str = ""
     replication_properties: Mapping[str, str] = {}
     epochs: tuple[EpochStart, ...] = ()
 

@@ -223,7 +223,7 @@ def _keep_master(
         old = next((info for info in others if info.role != "SLAVE"), None)
         if old is not None:
             return plan_demotion(name, infos, old)
-        return _made("none", name, target, None, others, target.epoch, steps)
+        return _made("none", target, None, others, target.epoch, steps)
     if serving or any(info.epoch > target.epoch for info in others):
         newer = (serving or others)[0]
         raise ClientError(
@@ -235,7 +235,7 @@ def _keep_master(
     for info in (target, *others):
         steps.add("fence", info, f"promise: epoch {epoch} for {target.address}")
     steps.add("promote", target, f"accept writes again, epoch {epoch}")
-    return _made("cancel", name, target, None, others, epoch, steps)
+    return _made("cancel", target, None, others, epoch, steps)
 
 
 def plan_demotion(name: str, infos: Sequence[BrokerRoleInfo], old: BrokerRoleInfo) -> SwitchPlan:
@@ -257,7 +257,7 @@ def plan_demotion(name: str, infos: Sequence[BrokerRoleInfo], old: BrokerRoleInf
     steps = _Steps(name)
     steps.add("demote", old, f"brokerId {old.broker_id} -> {free}, follows {new.address}")
     others = [info for info in infos if info not in (old, new)]
-    plan = _made("demote", name, new, old, others, new.epoch, steps)
+    plan = _made("demote", new, old, others, new.epoch, steps)
     return msgspec.structs.replace(plan, demoted_id=free)
 
 
@@ -282,7 +282,6 @@ class _Steps:
 
 def _made(
     kind: Kind,
-    name: str,
     target: BrokerRoleInfo,
     master: BrokerRoleInfo | None,
     others: Sequence[BrokerRoleInfo],
@@ -291,7 +290,7 @@ def _made(
 ) -> SwitchPlan:
     return SwitchPlan(
         kind=kind,
-        broker_name=name,
+        broker_name=target.broker_name,
         cluster_name=target.cluster_name,
         epoch=epoch,
         target=target,

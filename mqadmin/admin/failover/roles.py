@@ -96,20 +96,30 @@ class RoleClient:
         return state
 
     def members(self, name: str, also: str = "") -> list[Member]:
-        """Return every registered broker of ``name``, and the one at ``also``, by broker id."""
-        registered = self.registered(name)
-        addresses: dict[str, int | None] = {
-            address: broker_id for broker_id, address in registered.items()
+        """Return every known broker of ``name`` by broker id: registered, at ``also``, replaced.
+
+        A fenced master is not registered: the others know its address.
+        """
+        waiting: dict[str, int | None] = {
+            address: broker_id for broker_id, address in self.registered(name).items()
         }
         if also:
-            addresses.setdefault(also, None)
-        found = []
-        for address, broker_id in addresses.items():
+            waiting.setdefault(also, None)
+        found: dict[str, Member] = {}
+        while waiting:
+            address, broker_id = waiting.popitem()
             info = self.alive(address)
             if info is not None and info.broker_name != name:
                 continue  # another broker has taken this address
-            found.append(Member(address=address, broker_id=broker_id, info=info))
-        return sorted(found, key=lambda one: (one.broker_id is None, one.broker_id, one.address))
+            if info is None and broker_id is None:
+                continue  # known from others only, and gone
+            found[address] = Member(address=address, broker_id=broker_id, info=info)
+            for other in (info.master_address, info.replaced_master) if info is not None else ():
+                if other and other not in found:
+                    waiting.setdefault(other, None)
+        return sorted(
+            found.values(), key=lambda one: (one.broker_id is None, one.broker_id or 0, one.address)
+        )
 
     def registered(self, name: str) -> dict[int, str]:
         """Return broker id → address of ``name`` at the name server."""
