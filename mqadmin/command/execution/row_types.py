@@ -12,6 +12,7 @@ from mqadmin.admin.consumer import ConsumerRecord, LagRecord
 from mqadmin.admin.delayed.timers import RecallItem
 from mqadmin.admin.dlq.library import DlqRecord
 from mqadmin.admin.dlq.replay import ReplayItem
+from mqadmin.admin.failover.plan import SwitchStep
 from mqadmin.admin.group import GroupRecord
 from mqadmin.admin.message.decoded_id import DecodedId
 from mqadmin.admin.message.send import SendRecord
@@ -41,6 +42,7 @@ from mqadmin.output.view import View
 from mqadmin.pipeline.catalog import JOBS, JobPage, JobRow
 from mqadmin.pipeline.job import WrittenTable, output_name, row_class
 from mqadmin.pipeline.spark.archive import Archive
+from mqadmin.repair.divergence import Divergence, DivergenceResult
 from mqadmin.repair.export import ExportResult
 from mqadmin.repair.new_store import NewStore, NewStorePlan
 from mqadmin.repair.plan import Step
@@ -58,7 +60,9 @@ ROW_TYPES: Final[dict[str, Any]] = {
     "bench.produce": BenchResult,
     "bench.roundtrip": BenchResult,
     "broker.config.show": BrokerConfigRecord,
+    "broker.demote": SwitchStep,
     "broker.ha": ReplicationRecord,
+    "broker.promote": SwitchStep,
     "broker.status": BrokerStatus,
     "cluster.list": ClusterRecord,
     "consumer.connections": ConsumerConnections,
@@ -127,6 +131,8 @@ ROW_TYPES: Final[dict[str, Any]] = {
     "store.recover.plan": NewStorePlan,
     "store.recover.result": NewStore,
     "store.repair": Step,
+    "store.repair.cut": DivergenceResult,
+    "store.repair.divergence": Divergence,
     "store.repair.result": RepairResult,
     "store.verify": VerifyReport,
     "store.verify.summary": VerifySummary,

@@ -46,7 +46,17 @@ NOUNS: Final[dict[str, NounEntry]] = {
     "delay": NounEntry("delay.noun", "Show delay levels and the messages that wait in them."),
     "timer": NounEntry("timer.noun", "List and recall timer messages that wait for their time."),
     "cluster": NounEntry("cluster", "List clusters and their brokers."),
-    "broker": NounEntry("broker", "Show the status and configuration of brokers."),
+    "broker": NounEntry(
+        "broker",
+        "Show the status and configuration of brokers, and change their roles.",
+        {
+            "status": "broker",
+            "config": "broker",
+            "ha": "broker",
+            "promote": "failover.verbs",
+            "demote": "failover.verbs",
+        },
+    ),
     "store": NounEntry(
         "store.noun",
         "Inspect, verify and repair store files offline.",
