@@ -9,7 +9,7 @@ import os
 import sys
 
 from mqadmin import VERSION_LINE
-from mqadmin.command.status import INTERRUPTED, PARTLY
+from mqadmin.command.execution.status import INTERRUPTED, PARTLY
 from mqadmin.output.stdio import end_interrupted_line, silence_closed_pipe, write_err, write_out
 
 COMPLETE_VARIABLE = "_MQADMIN_COMPLETE"
@@ -33,25 +33,25 @@ def main(argv: list[str] | None = None) -> int:
 
 def _run(words: list[str]) -> int:
     if os.environ.get(COMPLETE_VARIABLE):
-        from mqadmin.command.completion import answer
+        from mqadmin.command.framework.completion import answer
 
         return answer(os.environ)
     if words == ["--version"]:
         write_out(VERSION_LINE, flush=True)
         return 0
-    from mqadmin.command.quick import parse
+    from mqadmin.command.framework.quick import parse
 
     parsed = parse(words)
     if parsed is None:
         return run_typer(words)
-    from mqadmin.command.session import run_verb
+    from mqadmin.command.execution.session import run_verb
 
     return run_verb(*parsed)
 
 
 def run_typer(words: list[str]) -> int:
     """Run a command line with the Typer parser."""
-    from mqadmin.command.typer_app import root_command
+    from mqadmin.command.framework.typer_app import root_command
 
     try:
         root_command()(words)

@@ -25,15 +25,15 @@ from _man_text import (
 from broker import __version__
 from broker.namesrv import config as namesrv_config
 from broker.namesrv import startup as namesrv_startup
-from broker.server import config as broker_config
 from broker.server import startup as broker_startup
+from broker.server.configuration import config as broker_config
 from broker.store import config as store_config
 from broker.store.format.layout import LAYOUTS, layout_troff
-from mqadmin.command.declare import Argument, Noun, Option, Parameter, Verb
-from mqadmin.command.declare import paragraphs as split
-from mqadmin.command.nouns import NOUNS, load_noun
-from mqadmin.command.options import GLOBALS
-from mqadmin.command.typer_app import ROOT_SENTENCE, ROOT_TEXT
+from mqadmin.command.framework.declare import Argument, Noun, Option, Parameter, Verb
+from mqadmin.command.framework.declare import paragraphs as split
+from mqadmin.command.framework.nouns import NOUNS, load_noun
+from mqadmin.command.framework.options import GLOBALS
+from mqadmin.command.framework.typer_app import ROOT_SENTENCE, ROOT_TEXT
 from mqadmin.pipeline.catalog import JOBS
 from mqadmin.pipeline.job import Job
 from mqadmin.settings import SETTINGS

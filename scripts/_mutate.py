@@ -28,7 +28,7 @@ ROOT = Path(__file__).resolve().parent.parent
 DEFAULT_TARGETS = [
     "broker/store/format",
     "broker/store/commitlog.py",
-    "broker/store/flush.py",
+    "broker/store/flushing/flush.py",
     "broker/store/recovery",
     "mqadmin/repair",
 ]
@@ -111,7 +111,7 @@ def modules_of(targets: list[str]) -> list[Path]:
             modules.append(path)
         else:
             sys.stderr.write(f"error: {target}: not a module or folder of the clone\n")
-            sys.stderr.write("hint: name it as broker/store/flush.py or broker/store/format\n")
+            sys.stderr.write("hint: name it as broker/store/clean.py or broker/store/format\n")
             raise SystemExit(2)
     return [path.resolve().relative_to(ROOT) for path in dict.fromkeys(modules)]
 

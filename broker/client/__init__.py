@@ -74,7 +74,7 @@ from broker.client.results import (
 )
 from broker.common.message_queue import MessageQueue
 from broker.message.message import Message, MessageExt
-from broker.remoting.signing import Credentials
+from broker.remoting.security.signing import Credentials
 
 __all__ = [
     "AllocateAveragely",

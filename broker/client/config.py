@@ -15,7 +15,7 @@ from broker.client.offset.start_offset import ConsumeFromWhere
 from broker.common.address import parse_address
 from broker.errors import ClientError, LocalProtocolError
 from broker.remoting.limits import CONNECT_TIMEOUT_MS
-from broker.remoting.signing import Credentials
+from broker.remoting.security.signing import Credentials
 
 NAMESRV_VARIABLE = "NAMESRV_ADDR"
 """Environment variable with the name servers, used if the configuration names none."""

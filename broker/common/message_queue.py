@@ -2,7 +2,7 @@
 
 import msgspec
 
-from broker.common import java_json
+from broker.common.encoding import java_json
 from broker.errors import RemoteProtocolError
 
 MAX_KEY_BYTES = 4 * 1024

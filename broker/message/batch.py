@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator
 from struct import Struct
 from typing import NamedTuple
 
-from broker.common.layout import FieldSpec, struct_format
+from broker.common.encoding.layout import FieldSpec, struct_format
 from broker.common.sysflag import INNER_BATCH, NEED_UNWRAP
 from broker.errors import LocalProtocolError, RemoteProtocolError
 from broker.message.message import Message, MessageExt

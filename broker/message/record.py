@@ -18,8 +18,8 @@ from collections.abc import Iterator
 from struct import Struct
 from typing import NamedTuple
 
-from broker.common.checksum import crc32
-from broker.common.layout import FieldSpec, struct_format
+from broker.common.encoding.checksum import crc32
+from broker.common.encoding.layout import FieldSpec, struct_format
 from broker.common.sysflag import BORNHOST_V6, STOREHOST_V6
 from broker.errors import LocalProtocolError, RemoteProtocolError
 from broker.message.message import MessageExt

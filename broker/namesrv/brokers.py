@@ -8,7 +8,7 @@ from collections.abc import Mapping
 import msgspec
 
 from broker.common.topic import TopicConfig
-from broker.remoting.protocol.body.route import MASTER_ID, BrokerData, TopicQueueMappingInfo
+from broker.remoting.protocol.body.namesrv.route import MASTER_ID, BrokerData, TopicQueueMappingInfo
 from broker.remoting.protocol.body.version import DataVersion
 
 __all__ = [

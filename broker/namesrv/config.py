@@ -14,7 +14,7 @@ from typing import Final
 
 import msgspec
 
-from broker.common.settings import (
+from broker.common.config.settings import (
     DAY_MS,
     Setting,
     check_bounds,
@@ -22,8 +22,8 @@ from broker.common.settings import (
     unserved,
     write_settings,
 )
-from broker.remoting.access import AccessRules
-from broker.remoting.unserved import UNSERVED_TLS
+from broker.remoting.process.unserved import UNSERVED_TLS
+from broker.remoting.security.access import AccessRules
 
 
 class NamesrvConfig(msgspec.Struct, frozen=True, kw_only=True):
@@ -214,7 +214,7 @@ def patch_properties(text: str, changes: Mapping[str, str]) -> str:
     The last line of a changed key gets the new value, because readers use the last one; new keys
     are appended.
     """
-    from broker.common.properties import format_properties
+    from broker.common.config.properties import format_properties
 
     lines = text.splitlines()
     for key, value in changes.items():

@@ -13,7 +13,7 @@ may add others.
 import logging
 from typing import Any
 
-from broker.common import java_json
+from broker.common.encoding import java_json
 from broker.errors import ClientError, RocketMQError, StoreError
 from broker.namesrv import files
 

@@ -26,11 +26,11 @@ an unresponsive master (controller mode), must be listed there.
 from broker.common.address import encode_ip, parse_address
 from broker.errors import LocalProtocolError
 from broker.namesrv.route import RouteInfoManager
-from broker.remoting.protocol.body.route import TopicRouteData
+from broker.remoting.protocol.body.namesrv.route import TopicRouteData
 from broker.remoting.protocol.codes import RequestCode
 from broker.remoting.protocol.command import RemotingCommand
 from broker.remoting.protocol.header.fields import decode_header_fields
-from broker.remoting.protocol.header.route import RegisterBrokerRequestHeader
+from broker.remoting.protocol.header.namesrv.route import RegisterBrokerRequestHeader
 from broker.remoting.server import Connection
 
 MAX_BROKERS_PER_HOST = 64

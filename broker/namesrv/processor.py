@@ -13,30 +13,30 @@ from collections.abc import Awaitable
 from functools import partial
 
 from broker.common.clock import Clock
-from broker.common.properties import parse_properties
+from broker.common.config.properties import parse_properties
 from broker.errors import BrokerError, ClientError, ConfigError, RemoteProtocolError
 from broker.namesrv.brokers import Registration
 from broker.namesrv.kv import ORDER_TOPIC_CONFIG, KVConfig
 from broker.namesrv.route import RouteInfoManager
 from broker.namesrv.settings import LiveSettings
-from broker.remoting.protocol.body.cluster import (
+from broker.remoting.protocol.body.namesrv.cluster import (
     BrokerMemberGroup,
     GetBrokerMemberGroupResponseBody,
 )
-from broker.remoting.protocol.body.kv import KVTable
-from broker.remoting.protocol.body.register import RegisterBrokerBody
-from broker.remoting.protocol.body.route import TopicList, TopicRouteData
+from broker.remoting.protocol.body.namesrv.kv import KVTable
+from broker.remoting.protocol.body.namesrv.register import RegisterBrokerBody
+from broker.remoting.protocol.body.namesrv.route import TopicList, TopicRouteData
 from broker.remoting.protocol.body.version import DataVersion
 from broker.remoting.protocol.codes import RequestCode, ResponseCode
 from broker.remoting.protocol.command import RemotingCommand, response
 from broker.remoting.protocol.header.fields import decode_header_fields, encode_header_fields
-from broker.remoting.protocol.header.kv import (
+from broker.remoting.protocol.header.namesrv.kv import (
     GetKVConfigResponseHeader,
     GetKVListByNamespaceRequestHeader,
     KVConfigRequestHeader,
     PutKVConfigRequestHeader,
 )
-from broker.remoting.protocol.header.route import (
+from broker.remoting.protocol.header.namesrv.route import (
     AddWritePermResponseHeader,
     BrokerHeartbeatRequestHeader,
     BrokerNameRequestHeader,

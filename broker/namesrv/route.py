@@ -30,8 +30,8 @@ from broker.namesrv.brokers import (
     Registration,
 )
 from broker.namesrv.config import NamesrvConfig
-from broker.remoting.protocol.body.cluster import ClusterInfo
-from broker.remoting.protocol.body.route import (
+from broker.remoting.protocol.body.namesrv.cluster import ClusterInfo
+from broker.remoting.protocol.body.namesrv.route import (
     BrokerData,
     QueueData,
     TopicQueueMappingInfo,

@@ -7,8 +7,8 @@ import logging
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from broker.common.properties import format_properties
-from broker.common.secrets import MASK, mask_secrets
+from broker.common.config.properties import format_properties
+from broker.common.config.secrets import MASK, mask_secrets
 from broker.common.text import escape_control
 from broker.errors import BrokerError, ConfigError
 from broker.namesrv import config as keys

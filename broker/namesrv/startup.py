@@ -16,13 +16,13 @@ from pathlib import Path
 import msgspec
 
 from broker import __version__
-from broker.common.properties import parse_properties
-from broker.common.settings import refuse_unserved
+from broker.common.config.properties import parse_properties
+from broker.common.config.settings import refuse_unserved
 from broker.errors import ConfigError, RocketMQError
 from broker.namesrv import config as keys
 from broker.namesrv.config import NamesrvConfig
 from broker.namesrv.settings import LiveSettings
-from broker.remoting import daemon
+from broker.remoting.process import daemon
 
 log = logging.getLogger("broker.namesrv")
 

@@ -4,9 +4,9 @@ Duty
     Carry ``RemotingCommand`` frames between peers: listen, connect, pass requests to handlers,
     match responses to calls, keep every peer within its limits. The wire format is defined in the
     package ``protocol``, which does no I/O. The handlers come from the roles (broker, name server),
-    each of which passes a table ``code → handler``. ``signing`` does no I/O either: it computes the
-    ACL signature of one request. ``daemon`` contains start-up and shutdown code common to all
-    daemons.
+    each of which passes a table ``code → handler``. ``security`` computes the ACL signature of a
+    request and the access level of a connection; ``process`` contains start-up and shutdown code
+    common to all daemons.
 
 Theory of operation
     One TCP connection carries any number of requests in both directions; responses are matched by
@@ -22,7 +22,7 @@ Theory of operation
     a lane is full, the requests of its family wait in its queue; other lanes are not affected.
 
     Each request code needs an access level (``protocol.rpc.Access``), each connection has one
-    (``access``), and ``endpoint`` compares the two before any handler is called.
+    (``security.access``), and ``endpoint`` compares the two before any handler is called.
 
     A peer that breaks the framing, or speaks HTTP, TLS or gRPC, loses its connection with one log
     line: the protocol has no error frame for this case.

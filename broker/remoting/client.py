@@ -22,12 +22,12 @@ from collections.abc import Callable, Mapping
 from broker.common.address import parse_address
 from broker.common.clock import Clock
 from broker.errors import ConnectError, RequestTimeoutError, RocketMQError
-from broker.remoting.access import AccessRules
 from broker.remoting.connection import Connection
 from broker.remoting.endpoint import Endpoint, Handler
 from broker.remoting.limits import CALL_TIMEOUT_MS, CONNECT_TIMEOUT_MS, EndpointLimits
 from broker.remoting.protocol.codes import ResponseCode
 from broker.remoting.protocol.command import RemotingCommand, next_opaque
+from broker.remoting.security.access import AccessRules
 
 
 class RemotingClient(Endpoint):

@@ -18,7 +18,6 @@ from typing import Any, cast
 from broker.common.clock import Clock, SystemClock
 from broker.common.text import truncate
 from broker.errors import BrokerError, LocalProtocolError, RocketMQError
-from broker.remoting.access import AccessRules
 from broker.remoting.budget import MemoryBudget
 from broker.remoting.connection import Buffer, Connection, now_s
 from broker.remoting.lag import LoopLag
@@ -34,6 +33,7 @@ from broker.remoting.protocol.codes import ResponseCode, request_name
 from broker.remoting.protocol.command import RemotingCommand, response
 from broker.remoting.protocol.framing import encode_frame_parts
 from broker.remoting.protocol.rpc import RPC, Access
+from broker.remoting.security.access import AccessRules
 
 Answer = RemotingCommand | bytes | list[Buffer] | None
 Handler = Callable[[Connection, RemotingCommand], Answer | Awaitable[Answer]]

@@ -21,9 +21,9 @@ Theory of operation
     :mod:`~broker.server.longpolling.long_polling` until a message arrives or its deadline passes.
 
 Limits
-    Documented at their definitions: suspended pulls (``maxHeldPulls`` in ``config``), cached
-    filters (``message_filter.MATCHER_CACHE_BYTES``), the size of query responses, and the timeouts
-    for clients and name servers.
+    Documented at their definitions: suspended pulls (``maxHeldPulls`` in
+    ``configuration.config``), cached filters (``MATCHER_CACHE_BYTES`` in ``filter``), the size of
+    query responses, and the timeouts for clients and name servers.
 
 Not implemented: pop, replication. Requests for them are refused with
 a remark that names the reason.

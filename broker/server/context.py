@@ -22,12 +22,12 @@ from broker.server.client.clients import ConsumerManager, ProducerManager
 from broker.server.client.rebalance_lock import RebalanceLockManager
 from broker.server.cold_data.control import ColdDataControl
 from broker.server.cold_data.slow_consumers import SlowConsumers
-from broker.server.config import BrokerConfig
+from broker.server.configuration.config import BrokerConfig
+from broker.server.configuration.settings import Settings
 from broker.server.filter.consumer_filter import ConsumerFilterManager
+from broker.server.filter.message_filter import MatcherCache
 from broker.server.ha.durability import PutDurability
 from broker.server.longpolling.long_polling import PullRequestHold, SuspendedPull
-from broker.server.message_filter import MatcherCache
-from broker.server.settings import Settings
 from broker.server.stats import BrokerStats
 from broker.server.tables.consumer_offset import ConsumerOffsetManager
 from broker.server.tables.subscription_group import SubscriptionGroupManager

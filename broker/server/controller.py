@@ -23,12 +23,13 @@ from broker.common.clock import Clock, SystemClock
 from broker.common.topic import SCHEDULE_TOPIC, TIMER_TOPIC, is_lmq_topic, is_system_topic
 from broker.errors import StoreError
 from broker.remoting.client import RemotingClient
-from broker.remoting.daemon import shown_host
+from broker.remoting.process.daemon import shown_host
 from broker.remoting.protocol.rpc import RPC
 from broker.remoting.server import Connection, RemotingServer, ServerLimits
-from broker.server import config as role
 from broker.server.client.notifications import notify_members
-from broker.server.config import BrokerConfig
+from broker.server.configuration import config as role
+from broker.server.configuration.config import BrokerConfig
+from broker.server.configuration.settings import Settings
 from broker.server.context import BrokerContext
 from broker.server.flow_control.lanes import lane_limits
 from broker.server.ha.replication import Replication
@@ -43,7 +44,6 @@ from broker.server.processor.pull import PullMessageProcessor
 from broker.server.processor.table import make_handlers
 from broker.server.registration import Registrar
 from broker.server.schedule import MAX_WAIT_MS, ScheduleMessageService
-from broker.server.settings import Settings
 from broker.server.stats import SAMPLE_MS, TOPIC_PUT_NUMS, TOPIC_PUT_SIZE
 from broker.server.tables.persistence import ConfigStore
 from broker.server.tables.table_writer import Done

@@ -17,13 +17,13 @@ import zlib
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final, Protocol
 
-from broker.common import java_json
 from broker.common.address import format_address, parse_address
+from broker.common.encoding import java_json
 from broker.common.topic import TopicConfig, topic_config_to_wire
 from broker.errors import BrokerError, RocketMQError
 from broker.remoting.protocol.codes import RequestCode
 from broker.remoting.protocol.command import RemotingCommand, request
-from broker.server.config import name_servers, register_period_ms
+from broker.server.configuration.config import name_servers, register_period_ms
 
 if TYPE_CHECKING:
     from broker.server.context import BrokerContext

@@ -11,9 +11,9 @@ import logging
 from collections.abc import Mapping
 from typing import Final, Protocol
 
-from broker.remoting import daemon
+from broker.remoting.process import daemon
 from broker.remoting.server import raise_file_limit
-from broker.server.settings import Settings
+from broker.server.configuration.settings import Settings
 
 log = logging.getLogger("broker.server")
 

@@ -20,11 +20,11 @@ from broker.common.address import parse_address
 from broker.namesrv.config import NamesrvConfig
 from broker.namesrv.server import NameServer
 from broker.namesrv.settings import LiveSettings
-from broker.remoting import daemon
-from broker.remoting.loop import loop_factory
+from broker.remoting.process import daemon
+from broker.remoting.process.loop import loop_factory
+from broker.server.configuration.settings import Settings
 from broker.server.controller import BrokerController
 from broker.server.serving import Listen
-from broker.server.settings import Settings
 
 START_TIMEOUT_S = 60.0
 """Timeout of the blocking form for its start; recovery of a large store takes a while."""

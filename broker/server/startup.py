@@ -20,9 +20,9 @@ from broker import __version__
 from broker.common.address import format_address
 from broker.common.text import escape_control
 from broker.errors import ConfigError, RocketMQError
-from broker.remoting import daemon
-from broker.server import settings as configured
-from broker.server.settings import Settings
+from broker.remoting.process import daemon
+from broker.server.configuration import settings as configured
+from broker.server.configuration.settings import Settings
 
 if TYPE_CHECKING:
     from broker.server.serving import Role

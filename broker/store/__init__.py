@@ -7,7 +7,8 @@ Duty
 Theory of operation
     The CommitLog is authoritative: every message of every topic is appended to one log.
     ConsumeQueue and IndexFile are derived from it. ``MessageStore`` composes the parts; each part
-    has its collaborators as constructor arguments.
+    has its collaborators as constructor arguments. ``flushing`` writes the log and the derived
+    files to disk, in that order.
 
     One set of functions in :mod:`broker.store.format.commitlog` decides whether a record starts at
     a position (``check_record``) and reads its fields. Three loops use them and differ in

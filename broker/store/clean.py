@@ -21,8 +21,8 @@ import msgspec
 from broker.errors import StoreError
 from broker.store.commitlog import CommitLog
 from broker.store.config import MessageStoreConfig, delete_hours
-from broker.store.derived_flush import FlushConsumeQueueService
 from broker.store.dispatch.reput import ReputService
+from broker.store.flushing.derived_flush import FlushConsumeQueueService
 from broker.store.logfile.disk import Disk
 
 _log = logging.getLogger(__name__)

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from struct import Struct
 from typing import Any, Final
 
-from broker.common.checksum import crc32
+from broker.common.encoding.checksum import crc32
 from broker.common.sysflag import BORNHOST_V6, STOREHOST_V6
 from broker.errors import StoreError
 from broker.message.record import (

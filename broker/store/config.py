@@ -13,7 +13,7 @@ from typing import Final
 
 import msgspec
 
-from broker.common.settings import (
+from broker.common.config.settings import (
     DAY_MS,
     HOUR_MS,
     INT_MAX,

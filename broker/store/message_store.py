@@ -21,14 +21,15 @@ from broker.store.clean import CleanReport, CleanService
 from broker.store.commitlog import CommitLog
 from broker.store.config import DEFAULTS, MessageStoreConfig, parse_delay_levels
 from broker.store.consumequeue.consume_queue_store import ConsumeQueueStore
-from broker.store.derived_flush import FlushConsumeQueueService
 from broker.store.dispatch.reput import ReputService
 from broker.store.dispatch.scheduler import Defer, DispatchScheduler
 from broker.store.faults.directory_monitor import DirectoryMonitor
 from broker.store.faults.handler import FaultHandler
 from broker.store.faults.running_flags import RunningFlags
-from broker.store.flush import FlushService, Notify, StoreCheckpoint
-from broker.store.flush_barrier import FlushBarrier
+from broker.store.flushing.derived_flush import FlushConsumeQueueService
+from broker.store.flushing.flush import FlushService, Notify, StoreCheckpoint
+from broker.store.flushing.flush_barrier import FlushBarrier
+from broker.store.flushing.worker import Worker
 from broker.store.format.state import (
     ABORT,
     BATCH_CONSUMEQUEUE_DIR,
@@ -55,7 +56,6 @@ from broker.store.results import (
     QueryMessageResult,
     RecoveryReport,
 )
-from broker.store.worker import Worker
 from broker.store.writer import StoreWriter
 
 __all__ = [

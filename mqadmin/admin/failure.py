@@ -10,9 +10,9 @@ from typing import TypeVar
 
 from broker.errors import BrokerError, ClientError, RocketMQError
 from broker.remoting.protocol.codes import RequestCode, ResponseCode, request_name, response_name
-from mqadmin.admin.error_kind import LOOPBACK_ONLY, is_about_access, kind_of
 from mqadmin.admin.result import TargetError
 from mqadmin.admin.topology import Target
+from mqadmin.error_kind import LOOPBACK_ONLY, is_about_access, kind_of
 
 Answer = TypeVar("Answer")
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 
+from broker.common.encoding.java_json import dumps
 from broker.common.group import (
     SubscriptionGroupConfig,
     check_group_name,
@@ -16,7 +17,6 @@ from broker.common.group import (
     group_config_to_wire,
     is_system_group,
 )
-from broker.common.java_json import dumps
 from broker.errors import ClientError, ConfigError, RocketMQError
 from broker.remoting.protocol.codes import RequestCode
 from broker.remoting.rpc.caller import Reply, build_request

@@ -7,15 +7,15 @@ Duty
 
 Theory of operation
     Every command is declared once, as a plain function whose signature contains its options
-    (``declare.py``). Two parsers use that declaration: the Typer layer (``typer_app.py``) with
-    help, suggestions and usage errors, and the quick parser (``quick.py``), which accepts only
+    (``framework.declare``). Two parsers use that declaration: the Typer layer (``typer_app``) with
+    help, suggestions and usage errors, and the quick parser (``quick``), which accepts only
     correct command lines, takes a fraction of the import time, and declines all others to Typer.
-    Completion (``completion.py``) and the man pages use it too. The module of a noun is imported
-    when that noun is used; its imports are light.
+    Completion and the man pages use it too; all of these are in ``framework``. The module of a
+    noun is imported when that noun is used; its imports are light.
 
-    A run (``session.py``) resolves the settings, passes a session to the function and turns the
-    result into an exit status (the table in ``failure.py``). A change always runs as: plan, show,
-    ask, apply, read back.
+    A run (``execution.session``) resolves the settings, passes a session to the function and turns
+    the result into an exit status (the table in ``execution.failure``). A change always runs as:
+    plan, show, ask, apply, read back.
 
 Limits
     ``--timeout`` bounds a whole command; completion from a live cluster has a shorter deadline and

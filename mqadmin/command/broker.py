@@ -2,10 +2,10 @@
 
 from typing import TYPE_CHECKING, Annotated
 
-from mqadmin.command.declare import Argument, Noun, Option
-from mqadmin.command.online import brokers
-from mqadmin.command.session import Session
-from mqadmin.command.status import NO
+from mqadmin.command.execution.online import brokers
+from mqadmin.command.execution.session import Session
+from mqadmin.command.execution.status import NO
+from mqadmin.command.framework.declare import Argument, Noun, Option
 from mqadmin.output.values import plain
 from mqadmin.output.view import View
 

@@ -2,10 +2,10 @@
 
 from typing import Annotated
 
-from mqadmin.command.common_options import OnlyCluster
-from mqadmin.command.declare import Noun, Option
-from mqadmin.command.online import clusters
-from mqadmin.command.session import Session
+from mqadmin.command.execution.online import clusters
+from mqadmin.command.execution.session import Session
+from mqadmin.command.framework.common_options import OnlyCluster
+from mqadmin.command.framework.declare import Noun, Option
 from mqadmin.output.view import View
 
 NOUN = Noun(

@@ -2,11 +2,11 @@
 
 from typing import Annotated
 
-from mqadmin.command.common_options import Group, OnlyTopic
-from mqadmin.command.declare import Noun, Option
-from mqadmin.command.online import consumers
-from mqadmin.command.session import Session
-from mqadmin.command.status import NO
+from mqadmin.command.execution.online import consumers
+from mqadmin.command.execution.session import Session
+from mqadmin.command.execution.status import NO
+from mqadmin.command.framework.common_options import Group, OnlyTopic
+from mqadmin.command.framework.declare import Noun, Option
 from mqadmin.output.view import View
 
 NOUN = Noun(

@@ -3,11 +3,11 @@
 import os
 from typing import Annotated, Any
 
-from mqadmin.command.declare import Argument, Noun, Option
-from mqadmin.command.failure import NoResults, UsageFault
-from mqadmin.command.online import check_namesrv
-from mqadmin.command.session import Session
-from mqadmin.command.values import pair
+from mqadmin.command.execution.failure import NoResults, UsageFault
+from mqadmin.command.execution.online import check_namesrv
+from mqadmin.command.execution.session import Session
+from mqadmin.command.framework.declare import Argument, Noun, Option
+from mqadmin.command.framework.values import pair
 from mqadmin.output.view import FORMATS, View
 from mqadmin.settings import (
     CONTEXT_WORDS,

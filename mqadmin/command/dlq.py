@@ -3,16 +3,21 @@
 from collections.abc import Iterator, Sequence
 from typing import Annotated, Any, Literal
 
-from mqadmin.command.declare import Argument, Noun, Option
-from mqadmin.command.failure import UsageFault, target_status
-from mqadmin.command.found import DEFAULT_LIMIT, Limit, body_view, emit_found
-from mqadmin.command.online import body_form, dead_letters, dead_letters_of, read_dead_letters
-from mqadmin.command.session import Session
-from mqadmin.command.status import NO, PARTLY
-from mqadmin.command.values import count, per_second, time_ms
-from mqadmin.command.window import Begin, End, Time, window
+from mqadmin.command.execution.failure import UsageFault, target_status
+from mqadmin.command.execution.found import DEFAULT_LIMIT, Limit, body_view, emit_found
+from mqadmin.command.execution.online import (
+    body_form,
+    dead_letters,
+    dead_letters_of,
+    read_dead_letters,
+)
+from mqadmin.command.execution.session import Session
+from mqadmin.command.execution.status import NO, PARTLY
+from mqadmin.command.execution.window import Begin, End, Time, window
+from mqadmin.command.framework.declare import Argument, Noun, Option
+from mqadmin.command.framework.values import count, per_second, time_ms
 from mqadmin.inspector.directory import StoreDirectory
-from mqadmin.inspector.dlq import dlq_rows
+from mqadmin.inspector.queries.dlq import dlq_rows
 from mqadmin.output.stdio import read_input
 from mqadmin.output.view import View
 from mqadmin.settings import read_file

@@ -2,8 +2,10 @@
 
 from typing import Annotated, Any
 
-from mqadmin.command.change import change_view, run_change
-from mqadmin.command.common_options import (
+from mqadmin.command.execution.change import change_view, run_change
+from mqadmin.command.execution.online import groups
+from mqadmin.command.execution.session import Session
+from mqadmin.command.framework.common_options import (
     Group,
     IfNotExists,
     OnlyCluster,
@@ -11,10 +13,8 @@ from mqadmin.command.common_options import (
     TargetCluster,
     UserOnly,
 )
-from mqadmin.command.declare import Argument, Noun, Option
-from mqadmin.command.online import groups
-from mqadmin.command.session import Session
-from mqadmin.command.values import count, whole
+from mqadmin.command.framework.declare import Argument, Noun, Option
+from mqadmin.command.framework.values import count, whole
 from mqadmin.output.view import View
 
 NOUN = Noun(

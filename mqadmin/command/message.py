@@ -4,14 +4,20 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from mqadmin.command.declare import Argument, Noun, Option
-from mqadmin.command.failure import UsageFault, target_report
-from mqadmin.command.found import DEFAULT_LIMIT, Limit, body_view, emit_found, emit_one_found
-from mqadmin.command.online import decoded_id, message_queries, messages
-from mqadmin.command.session import Session
-from mqadmin.command.values import count, pair, whole
-from mqadmin.command.values import message_id as checked_id
-from mqadmin.command.window import Begin, End, Time, window
+from mqadmin.command.execution.failure import UsageFault, target_report
+from mqadmin.command.execution.found import (
+    DEFAULT_LIMIT,
+    Limit,
+    body_view,
+    emit_found,
+    emit_one_found,
+)
+from mqadmin.command.execution.online import decoded_id, message_queries, messages
+from mqadmin.command.execution.session import Session
+from mqadmin.command.execution.window import Begin, End, Time, window
+from mqadmin.command.framework.declare import Argument, Noun, Option
+from mqadmin.command.framework.id_values import message_id as checked_id
+from mqadmin.command.framework.values import count, pair, whole
 from mqadmin.output.stdio import read_input
 from mqadmin.output.view import Outcome, View
 from mqadmin.settings import read_file

@@ -3,13 +3,13 @@
 from shlex import quote
 from typing import Annotated, Any
 
-from mqadmin.command.common_options import Group, OnlyQueue, OnlyTopic
-from mqadmin.command.declare import Noun, Option
-from mqadmin.command.failure import target_report, target_status
-from mqadmin.command.online import offsets
-from mqadmin.command.session import Session
-from mqadmin.command.status import MOVED, PARTLY
-from mqadmin.command.window import local_time
+from mqadmin.command.execution.failure import target_report, target_status
+from mqadmin.command.execution.online import offsets
+from mqadmin.command.execution.session import Session
+from mqadmin.command.execution.status import MOVED, PARTLY
+from mqadmin.command.execution.window import local_time
+from mqadmin.command.framework.common_options import Group, OnlyQueue, OnlyTopic
+from mqadmin.command.framework.declare import Noun, Option
 from mqadmin.output.view import Outcome, View
 
 NOUN = Noun(

@@ -2,16 +2,16 @@
 
 from typing import Annotated, Any
 
-from mqadmin.command.declare import Argument, Noun, Option
-from mqadmin.command.failure import UsageFault
-from mqadmin.command.session import Session
-from mqadmin.command.status import NO, PARTLY
-from mqadmin.command.values import count, heap_size, pair, time_ms
+from mqadmin.command.execution.failure import UsageFault
+from mqadmin.command.execution.session import Session
+from mqadmin.command.execution.status import NO, PARTLY
+from mqadmin.command.framework.declare import Argument, Noun, Option
+from mqadmin.command.framework.values import count, heap_size, pair, time_ms
 from mqadmin.output.stdio import stderr_is_terminal, write_err, write_out
 from mqadmin.output.view import Outcome, View
 from mqadmin.pipeline.catalog import JOBS, find_job, job_page, job_row, page_text
 from mqadmin.pipeline.job import Job, Table, camel, output_name
-from mqadmin.pipeline.plot import check_plot_path, draw
+from mqadmin.pipeline.sinks.plot import check_plot_path, draw
 from mqadmin.pipeline.spark.java import spark_home
 
 NOUN = Noun(

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
-from broker.common.java_json import loads
+from broker.common.encoding.java_json import loads
 from broker.errors import RemoteProtocolError, StoreError
 from broker.store.format import config, state, timer
 from mqadmin.inspector.damage import WARNING, found

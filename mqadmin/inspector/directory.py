@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from broker.common.properties import parse_properties
+from broker.common.config.properties import parse_properties
 from broker.errors import StoreError, StorePathError
 from broker.message.record import MAGIC_BLANK, MAGIC_V1, MAGIC_V2
 from broker.store.format import checkpoint, indexfile, state

@@ -23,7 +23,7 @@ from broker.store.format.commitlog import (
     scan_commitlog,
     store_timestamp,
 )
-from broker.store.format.record_count import Tally, walk_plain
+from broker.store.format.vectorized.record_count import Tally, walk_plain
 from mqadmin.inspector.damage import WARNING, damage_row, found
 from mqadmin.inspector.directory import LogFile, StoreDirectory
 from mqadmin.inspector.files import FileBytes, open_bytes

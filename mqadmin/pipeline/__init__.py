@@ -3,8 +3,8 @@
 Packages and modules
     ``declarations`` and ``catalog`` describe the jobs without importing Spark; ``jobs`` compute
     their tables with DataFrame functions; ``sources`` are the Spark data sources that read store
-    directories; ``spark`` starts the JVM and the session; ``run`` executes one job; ``output`` and
-    ``export`` write results; ``plot`` draws them; ``registration`` holds the top-level modules by
+    directories; ``spark`` starts the JVM and the session; ``run`` executes one job; ``sinks`` and
+    ``export`` write and draw results; ``registration`` holds the top-level modules by
     which Spark discovers the sources.
 
 Operation

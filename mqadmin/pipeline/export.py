@@ -13,10 +13,10 @@ from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.types import StringType, StructField, StructType
 
 from broker.errors import ConfigError, StoreError
-from mqadmin.pipeline.atomic_file import write_atomically
 from mqadmin.pipeline.failure import annotated_errors
-from mqadmin.pipeline.output import MANIFEST
-from mqadmin.pipeline.parquet import (
+from mqadmin.pipeline.sinks.atomic_file import write_atomically
+from mqadmin.pipeline.sinks.output import MANIFEST
+from mqadmin.pipeline.sinks.parquet import (
     SPLITS,
     SplitRecord,
     SplitWriter,
@@ -25,8 +25,8 @@ from mqadmin.pipeline.parquet import (
     split_name,
 )
 from mqadmin.pipeline.sources.options import lower_names, option_filter, option_paths
-from mqadmin.pipeline.sources.split_reader import freeze_loaded_modules
-from mqadmin.pipeline.sources.splits import SPLIT_BYTES, Split, plan_splits
+from mqadmin.pipeline.sources.partitions.split_reader import freeze_loaded_modules
+from mqadmin.pipeline.sources.partitions.splits import SPLIT_BYTES, Split, plan_splits
 from mqadmin.pipeline.sources.stream import StoreStreamReader
 
 NAME: Final = "rocketmq-export"

@@ -22,17 +22,17 @@ from pyspark.sql import DataFrame, SparkSession
 
 from broker.common.times import format_time
 from broker.errors import ConfigError
-from mqadmin.pipeline.atomic_file import write_atomically
 from mqadmin.pipeline.catalog import find_job
 from mqadmin.pipeline.expressions import positive_number, switch
 from mqadmin.pipeline.failure import cause_of
 from mqadmin.pipeline.inputs import DamageSummary, Inputs
 from mqadmin.pipeline.job import Job, Table, camel
 from mqadmin.pipeline.jobs import audit, diff, dlq, export, keys, lag, latency, retries, traffic
-from mqadmin.pipeline.output import Output, store_extents
-from mqadmin.pipeline.output_lock import output_lock
+from mqadmin.pipeline.sinks.atomic_file import write_atomically
+from mqadmin.pipeline.sinks.output import Output, store_extents
+from mqadmin.pipeline.sinks.output_lock import output_lock
 from mqadmin.pipeline.sources.options import expand_paths
-from mqadmin.pipeline.sources.splits import log_files
+from mqadmin.pipeline.sources.partitions.splits import log_files
 from mqadmin.pipeline.spark.progress import (
     Notify,
     Progress,
@@ -44,7 +44,7 @@ from mqadmin.pipeline.spark.session import SparkSettings, spark_session
 
 if TYPE_CHECKING:
     from mqadmin.pipeline.export import Export
-    from mqadmin.pipeline.parquet import SplitRecord
+    from mqadmin.pipeline.sinks.parquet import SplitRecord
 
 MAX_ROWS: Final = 10_000  # rows collected in this process and printed
 SCHEMA: Final = "mqadmin.pipeline.manifest/1"

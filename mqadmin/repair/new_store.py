@@ -30,17 +30,17 @@ from mqadmin.inspector.damage import LAST_MS, NOTICE
 from mqadmin.inspector.directory import StoreDirectory
 from mqadmin.inspector.files import read_all
 from mqadmin.inspector.log import LogWalk
-from mqadmin.inspector.loss import QueueLoss, total
+from mqadmin.inspector.queries.loss import QueueLoss, total
 from mqadmin.inspector.query import Query
 from mqadmin.inspector.rows import DamageRow
 from mqadmin.inspector.verify.log_walk import lmq_enabled
 from mqadmin.inspector.verify.queue_checks import OpenFiles
 from mqadmin.inspector.verify.report import VerifySummary
 from mqadmin.inspector.verify.verifier import VerifyOptions, verify
-from mqadmin.repair.build_index import IndexWriter
-from mqadmin.repair.build_queues import BuildTable, OldUnits
+from mqadmin.repair.derived_files.build_index import IndexWriter
+from mqadmin.repair.derived_files.build_queues import BuildTable, OldUnits
+from mqadmin.repair.derived_files.rebuild import rebuild
 from mqadmin.repair.files import Blocks, Output, check_output
-from mqadmin.repair.rebuild import rebuild
 from mqadmin.repair.recover import Salvaged, SalvagedRecord, is_filler, is_wanted, salvage
 
 _GATHER: Final = 1 << 20

@@ -5,7 +5,7 @@ from typing import Any, Final
 
 import msgspec
 
-from broker.common.java_json import loads
+from broker.common.encoding.java_json import loads
 from broker.common.sysflag import BORNHOST_V6, TRANSACTION_PREPARED
 from broker.errors import RemoteProtocolError, StoreError, StorePathError
 from broker.store.format import config, indexfile, state

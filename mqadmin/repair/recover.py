@@ -40,8 +40,8 @@ from broker.store.format.consumequeue import PRE_BLANK_SIZE, UNIT_SIZE, UNIT_STR
 from mqadmin.inspector.damage import KINDS
 from mqadmin.inspector.directory import COMMITLOG, StoreDirectory
 from mqadmin.inspector.files import FileBytes, open_bytes
-from mqadmin.inspector.loss import Extents, LossTally, QueueKey, QueueLoss, indexed_places
-from mqadmin.inspector.messages import message_row
+from mqadmin.inspector.queries.loss import Extents, LossTally, QueueKey, QueueLoss, indexed_places
+from mqadmin.inspector.queries.messages import message_row
 from mqadmin.inspector.query import Query
 from mqadmin.inspector.rows import DamageRow
 from mqadmin.inspector.store_manifest import read_queue_ends

@@ -23,18 +23,18 @@ from mqadmin.inspector.configs import BACKUP
 from mqadmin.inspector.damage import NOTICE
 from mqadmin.inspector.directory import LogFile, StoreDirectory
 from mqadmin.inspector.files import open_bytes, read_all
-from mqadmin.inspector.loss import QueueLoss, total
+from mqadmin.inspector.queries.loss import QueueLoss, total
 from mqadmin.inspector.rows import DamageRow
 from mqadmin.inspector.store_manifest import NAME as QUEUE_ENDS
 from mqadmin.inspector.store_manifest import encode_deleted
 from mqadmin.inspector.verify.report import VerifySummary
 from mqadmin.inspector.verify.verifier import Progress, VerifyOptions, verify
-from mqadmin.repair.build_index import IndexWriter
-from mqadmin.repair.build_queues import BuildTable, OldUnits
+from mqadmin.repair.derived_files.build_index import IndexWriter
+from mqadmin.repair.derived_files.build_queues import BuildTable, OldUnits
+from mqadmin.repair.derived_files.rebuild import rebuild
 from mqadmin.repair.files import Output
 from mqadmin.repair.filler import fillers
 from mqadmin.repair.plan import BEYOND_REPAIR, RepairPlan, Step, make_plan
-from mqadmin.repair.rebuild import rebuild
 
 DAMAGED: Final = "damaged"
 # Files that are rebuilt, copied by their own step, or left out; all others are copied unchanged.

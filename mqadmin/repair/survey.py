@@ -18,7 +18,7 @@ from mqadmin.inspector.verify.config_checks import read_settings
 from mqadmin.inspector.verify.log_walk import ColumnWalk, has_columns
 
 if TYPE_CHECKING:
-    from broker.store.format.columns import ScanBatch
+    from broker.store.format.vectorized.columns import ScanBatch
 
 DEFAULT_FILE: Final = 1 << 30
 # Number of records at the start of a file that must agree on its start.

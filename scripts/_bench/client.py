@@ -33,7 +33,7 @@ import sys, time
 began = time.time()
 import asyncio, json
 import broker.client as c
-from broker.remoting.loop import run
+from broker.remoting.process.loop import run
 namesrv, topic, count, sync, size = sys.argv[1], sys.argv[2], *map(int, sys.argv[3:6])
 body = b"x" * size
 

@@ -8,10 +8,7 @@ one process of Python with uvloop if it is installed: both brokers get the same 
 import argparse
 import asyncio
 import os
-import shutil
-import signal
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
@@ -19,7 +16,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from transactions import START_S, Client, command_of, free_port
+from local_broker import LocalBroker, broker_names
+from transactions import Client
 
 from broker.message.properties import encode_properties
 from broker.message.receipt_handle import ReceiptHandle, encode_handle
@@ -156,31 +154,13 @@ async def drive(port: int, load: Load) -> Result:
 
 def measure(name: str, load: Load, merge: str) -> Result:
     """One broker on a fresh store: a warm-up, then the measurement."""
-    with tempfile.TemporaryDirectory(prefix="mq-bench-pop-") as temporary:
-        work = Path(temporary)
-        port = free_port()
-        command = command_of(name, work, port, "ASYNC_FLUSH")
-        with (work / "broker.conf").open("a") as conf:
-            conf.write(f"enablePopBufferMerge={merge}\nmaxConnections=1000\n")
-        with (work / "out").open("wb") as out:
-            process = subprocess.Popen(
-                command, stdout=out, stderr=out, env={**os.environ, "ROCKETMQ_HOME": str(work)}
-            )
-        try:
-            deadline = time.monotonic() + START_S
-            while "boot success" not in (work / "out").read_text(errors="replace"):
-                if process.poll() is not None or time.monotonic() > deadline:
-                    sys.exit(f"error: {name} does not start: {(work / 'out').read_text()[-500:]}")
-                time.sleep(0.05)
-            asyncio.run(drive(port, load))
-            return asyncio.run(drive(port, load))
-        finally:
-            process.send_signal(signal.SIGTERM)
-            try:
-                process.wait(timeout=60)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
+    settings = {"enablePopBufferMerge": merge, "maxConnections": 1000}
+    with (
+        tempfile.TemporaryDirectory(prefix="mq-bench-pop-") as work,
+        LocalBroker(name, Path(work), settings) as target,
+    ):
+        asyncio.run(drive(target.port, load))
+        return asyncio.run(drive(target.port, load))
 
 
 def main() -> int:
@@ -195,7 +175,7 @@ def main() -> int:
         pass
     else:
         uvloop.install()
-    names = [name for name in ("java", "ours") if name == "ours" or shutil.which("java")]
+    names = broker_names()
     sys.stdout.write(
         f"{'workload':26} {'broker':6} {'msg/s':>9} {'pop p50':>9} {'ack p50':>9} {'errors':>7}\n"
     )

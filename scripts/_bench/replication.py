@@ -12,7 +12,6 @@ import argparse
 import asyncio
 import os
 import shutil
-import signal
 import statistics
 import subprocess
 import sys
@@ -21,7 +20,9 @@ import time
 from pathlib import Path
 from typing import NamedTuple
 
-from transactions import ROOT, START_S, Client, command_of, free_port
+from java import ROOT
+from local_broker import LocalBroker, free_port
+from transactions import Client
 
 from broker.errors import RemotingError
 from broker.remoting.blocking import BlockingClient
@@ -32,7 +33,6 @@ from broker.remoting.protocol.command import RemotingCommand, request
 MIB = 1 << 20
 WARM_UP_S = 10.0
 CATCH_UP_S = 600
-TICKS = os.sysconf("SC_CLK_TCK")
 FIELDS = {"a": "P", "b": "Bench", "c": "TBW102", "d": "4", "f": "0", "h": "0", "i": "", "j": "0"}
 
 
@@ -78,45 +78,6 @@ async def drive(port: int, seconds: float, body: bytes, limit: int, shape: tuple
     return Sent(len(taken) / spent, parts[49] * 1000, parts[98] * 1000, errors, spent)
 
 
-class Program:
-    """One broker process."""
-
-    def __init__(self, name: str, work: Path, port: int, settings: dict[str, object]) -> None:
-        self.port = port
-        work.mkdir(parents=True, exist_ok=True)
-        command = command_of(name, work, port, "ASYNC_FLUSH")
-        with (work / "broker.conf").open("a") as conf:
-            conf.writelines(f"{key}={value}\n" for key, value in settings.items())
-        self._out = work / "out"
-        with self._out.open("wb") as out:
-            self.process = subprocess.Popen(
-                command,
-                stdout=out,
-                stderr=subprocess.STDOUT,
-                env={**os.environ, "ROCKETMQ_HOME": str(work)},
-            )
-        deadline = time.monotonic() + START_S
-        while "boot success" not in self._out.read_text(errors="replace"):
-            if self.process.poll() is not None or time.monotonic() > deadline:
-                self.stop()
-                sys.exit(f"error: {name} does not start: {self._out.read_text()[-500:]}")
-            time.sleep(0.05)
-
-    def cpu(self) -> float:
-        """CPU seconds of the process so far."""
-        words = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
-        return (int(words[11]) + int(words[12])) / TICKS
-
-    def stop(self) -> None:
-        if self.process.poll() is None:
-            self.process.send_signal(signal.SIGTERM)
-        try:
-            self.process.wait(timeout=60)
-        except subprocess.TimeoutExpired:
-            self.process.kill()
-            self.process.wait()
-
-
 class Pair:
     """A master, and a slave that can be started and stopped, on fresh stores."""
 
@@ -135,14 +96,13 @@ class Pair:
         )
         self._common: dict[str, object] = {"namesrvAddr": namesrv}
         settings = {**settings, **self._common}
-        # A slave takes its port and the next one; so does the master.
-        self.master = Program(name, work / "master", free_port(), settings)
-        self.slave: Program | None = None
+        self.master = LocalBroker(name, work / "master", settings)
+        self.slave: LocalBroker | None = None
         self._slave_port = free_port()
 
-    def start_slave(self) -> Program:
+    def start_slave(self) -> LocalBroker:
         settings = {"brokerRole": "SLAVE", "brokerId": 1, **self._common}
-        self.slave = Program(self.name, self.work / "slave", self._slave_port, settings)
+        self.slave = LocalBroker(self.name, self.work / "slave", settings, port=self._slave_port)
         return self.slave
 
     def end(self) -> int:
@@ -208,7 +168,7 @@ def in_pair(name: str, measure: str, options: argparse.Namespace) -> dict[str, f
             pair.close()
 
 
-def catch_up(pair: Pair, slave: Program, mib: int, body: bytes) -> dict[str, float]:
+def catch_up(pair: Pair, slave: LocalBroker, mib: int, body: bytes) -> dict[str, float]:
     """Let the log grow without the slave, start it, and measure until it has all."""
     slave.stop()
     count = mib * MIB // len(body)

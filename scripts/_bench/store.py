@@ -25,8 +25,8 @@ from held import held, log_files
 
 from broker.store.config import MessageStoreConfig
 from broker.store.message_store import MessageExtBrokerInner, MessageStore, PutMessageStatus
-from mqadmin.inspector.find import find_key
-from mqadmin.inspector.summary import summarize
+from mqadmin.inspector.queries.find import find_key
+from mqadmin.inspector.queries.summary import summarize
 
 MIB = 1 << 20
 QUEUES = 8
@@ -338,8 +338,8 @@ class Bench:
         """The scanner alone, one core, over the mapped files of the log."""
         import numpy as np
 
-        from broker.store.format import kernels
-        from broker.store.format.columns import WITH_CRC, WITH_PROPERTIES, scan_columns
+        from broker.store.format.vectorized import kernels
+        from broker.store.format.vectorized.columns import WITH_CRC, WITH_PROPERTIES, scan_columns
 
         views = []
         for path in log_files(self.root):

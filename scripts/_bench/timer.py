@@ -8,15 +8,11 @@ the client.
 
 import argparse
 import asyncio
-import os
 import shutil
-import signal
-import socket
-import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any
 
@@ -26,12 +22,11 @@ from broker.remoting.protocol.codes import RequestCode
 from broker.remoting.protocol.command import RemotingCommand, request
 
 sys.path.insert(0, str(Path(__file__).parent))
-from java import ROOT, java_jars
+from local_broker import LocalBroker
 
 TOPIC = "BenchTimers"
 QUEUES = 4
 WINDOW = 64
-READY_SECONDS = 120
 PRECISION_MS = 1_000
 
 
@@ -40,67 +35,10 @@ def now_ms() -> int:
     return time.time_ns() // 1_000_000
 
 
-def free_port() -> int:
-    """A port that is free now."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
-class Target:
-    """One broker process over a new store."""
-
-    def __init__(self, name: str, command: Sequence[str], folder: Path, port: int) -> None:
-        self.name = name
-        self.address = f"127.0.0.1:{port}"
-        environment = {**os.environ, "ROCKETMQ_HOME": str(folder)}
-        with (folder / "out").open("wb") as out:
-            self._process = subprocess.Popen(
-                command, cwd=folder, env=environment, stdout=out, stderr=subprocess.STDOUT
-            )
-        deadline = time.monotonic() + READY_SECONDS
-        while "boot success" not in (folder / "out").read_text(errors="replace"):
-            if self._process.poll() is not None or time.monotonic() > deadline:
-                self.stop()
-                sys.exit(f"error: {name}: no start\n{(folder / 'out').read_text()[-2000:]}")
-            time.sleep(0.1)
-
-    def stop(self) -> None:
-        """Stop the process."""
-        self._process.send_signal(signal.SIGTERM)
-        try:
-            self._process.wait(60)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-
-
-def start(name: str, folder: Path) -> Target:
+def start(name: str, folder: Path) -> LocalBroker:
     """Start a broker without name server."""
-    port = free_port()
-    pairs = {
-        "brokerName": "bench",
-        "brokerIP1": "127.0.0.1",
-        "listenPort": port,
-        "haListenPort": free_port(),
-        "storePathRootDir": folder / "store",
-        "storePathCommitLog": folder / "store" / "commitlog",
-        "mappedFileSizeCommitLog": 256 << 20,
-        "recallMessageEnable": "true",
-        "waitTimeMillsInSendQueue": 20_000,
-        "rocksdbCQDoubleWriteEnable": "false",
-    }
-    conf = folder / "broker.conf"
-    conf.write_text("".join(f"{key}={value}\n" for key, value in pairs.items()))
-    if name == "ours":
-        command = [str(ROOT / ".venv" / "bin" / "mqbroker"), "-c", str(conf)]
-        command += ["--listen", f"127.0.0.1:{port}"]
-        return Target(name, command, folder, port)
-    opens = ["java.base/java.nio", "java.base/sun.nio.ch"]
-    command = ["java", "-Xms1g", "-Xmx1g", f"-Duser.home={folder}", "-Dtls.server.mode=disabled"]
-    command += [f"--add-opens={module}=ALL-UNNAMED" for module in opens]
-    command += ["--add-exports=java.base/jdk.internal.ref=ALL-UNNAMED", "-cp", f"{java_jars()}/*"]
-    command += ["org.apache.rocketmq.broker.BrokerStartup", "-c", str(conf)]
-    return Target(name, command, folder, port)
+    settings = {"mappedFileSizeCommitLog": 256 << 20, "recallMessageEnable": "true"}
+    return LocalBroker(name, folder, settings)
 
 
 class Load:
@@ -188,7 +126,7 @@ async def pipelined(count: int, work: Callable[[int], Coroutine[Any, Any, Any]])
     return await asyncio.gather(*(one(number) for number in range(count)))
 
 
-async def measure(target: Target, rate: int, seconds: int, burst: int) -> dict[str, float]:
+async def measure(target: LocalBroker, rate: int, seconds: int, burst: int) -> dict[str, float]:
     """All figures of one broker."""
     load = Load(target.address)
     await load.make_topic()

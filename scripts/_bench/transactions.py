@@ -8,33 +8,22 @@ per second it is the limit, and both brokers get the same one.
 import argparse
 import asyncio
 import os
-import shutil
-import signal
-import socket
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
 from pathlib import Path
 from typing import NamedTuple, cast
 
+from local_broker import LocalBroker, broker_names
+
 from broker.message.properties import encode_properties
 from broker.remoting.protocol.codes import RequestCode
 from broker.remoting.protocol.command import RemotingCommand, request
 from broker.remoting.protocol.framing import FrameDecoder, encode_frame
 
-ROOT = Path(__file__).parent.parent.parent
-PEERS = Path(os.environ.get("MQ_TEST_PEERS_HOME") or Path.home() / ".cache" / "mqadmin-test-peers")
 TOPIC, GROUP = "BenchTx", "PG"
-START_S = 120
 WARM_UP_S = 10.0  # a JVM compiles for so long
-
-OPENS = (
-    "--add-opens=java.base/java.nio=ALL-UNNAMED",
-    "--add-opens=java.base/sun.nio.ch=ALL-UNNAMED",
-    "--add-exports=java.base/jdk.internal.ref=ALL-UNNAMED",
-)
 
 
 class Load(NamedTuple):
@@ -155,64 +144,14 @@ async def drive(port: int, load: Load) -> Result:
     )
 
 
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
-def java_jars() -> Path:
-    """The jars that the interop tests fetched."""
-    for folder in sorted(PEERS.glob("java-5.3.3-*")):
-        if (folder / "lib").is_dir():
-            return folder / "lib"
-    sys.exit("error: no Java broker here\nhint: run scripts/interop once, it fetches the jars")
-
-
-def command_of(name: str, work: Path, port: int, flush: str) -> list[str]:
-    conf = work / "broker.conf"
-    conf.write_text(
-        f"brokerName=b\nbrokerIP1=127.0.0.1\nbindAddress=127.0.0.1\nlistenPort={port}\n"
-        f"haListenPort={port + 1}\nstorePathRootDir={work}/store\n"
-        f"storePathCommitLog={work}/store/commitlog\nflushDiskType={flush}\n"
-        "waitTimeMillsInSendQueue=20000\nrocksdbCQDoubleWriteEnable=false\n"
-    )
-    if name == "ours":
-        return [str(ROOT / ".venv" / "bin" / "mqbroker"), "-c", str(conf)]
-    return [
-        *("java", "-Xms1g", "-Xmx1g", "-XX:+UseG1GC", *OPENS, f"-Duser.home={work}"),
-        *(f"-Drocketmq.home.dir={work}", "-Dtls.server.mode=disabled"),
-        *("-cp", f"{java_jars()}/*", "org.apache.rocketmq.broker.BrokerStartup", "-c", str(conf)),
-    ]
-
-
 def measure(name: str, flush: str, load: Load) -> Result:
     """One broker on a fresh store: a warm-up, then the measurement."""
-    with tempfile.TemporaryDirectory(prefix="mq-bench-tx-") as temporary:
-        work = Path(temporary)
-        port = free_port()
-        with (work / "out").open("wb") as out:
-            process = subprocess.Popen(
-                command_of(name, work, port, flush),
-                stdout=out,
-                stderr=subprocess.STDOUT,
-                env={**os.environ, "ROCKETMQ_HOME": str(work)},
-            )
-        try:
-            deadline = time.monotonic() + START_S
-            while "boot success" not in (work / "out").read_text(errors="replace"):
-                if process.poll() is not None or time.monotonic() > deadline:
-                    sys.exit(f"error: {name} does not start: {(work / 'out').read_text()[-500:]}")
-                time.sleep(0.05)
-            asyncio.run(drive(port, load._replace(seconds=max(load.seconds, WARM_UP_S))))
-            return asyncio.run(drive(port, load))
-        finally:
-            process.send_signal(signal.SIGTERM)
-            try:
-                process.wait(timeout=60)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
+    with (
+        tempfile.TemporaryDirectory(prefix="mq-bench-tx-") as work,
+        LocalBroker(name, Path(work), {"flushDiskType": flush}) as target,
+    ):
+        asyncio.run(drive(target.port, load._replace(seconds=max(load.seconds, WARM_UP_S))))
+        return asyncio.run(drive(target.port, load))
 
 
 def main() -> int:
@@ -227,7 +166,7 @@ def main() -> int:
         pass
     else:
         uvloop.install()
-    names = [name for name in ("java", "ours") if name == "ours" or shutil.which("java")]
+    names = broker_names()
     head = (
         f"{'workload':22} {'broker':6} {'tx/s':>9} {'half p50':>9} {'commit p50':>10} {'errors':>7}"
     )

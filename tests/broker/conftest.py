@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from broker.remoting import loop
+from broker.remoting.process import loop
 
 TIMEOUT_S = 20
 

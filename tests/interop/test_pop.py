@@ -15,7 +15,7 @@ from broker.message.message import MessageExt
 from broker.message.receipt_handle import decode_handle
 from broker.message.record import scan_records
 from broker.remoting.blocking import BlockingClient
-from broker.remoting.protocol.body.lock import SetMessageRequestModeRequestBody
+from broker.remoting.protocol.body.consumer.lock import SetMessageRequestModeRequestBody
 from broker.remoting.protocol.codes import RequestCode
 from broker.remoting.protocol.command import RemotingCommand, request
 

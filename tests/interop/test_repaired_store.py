@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from broker.common.java_json import loads
+from broker.common.encoding.java_json import loads
 from mqadmin.inspector.directory import StoreDirectory
 from mqadmin.inspector.log import LogWalk
 from mqadmin.repair.new_store import recover_store

@@ -134,8 +134,8 @@ def admin(monkeypatch: pytest.MonkeyPatch) -> FakeAdmin:
         fake.settings = settings
         return fake
 
-    monkeypatch.setattr("mqadmin.command.session.connect", connect)
-    monkeypatch.setattr("mqadmin.command.live_names.connect", connect)
+    monkeypatch.setattr("mqadmin.command.execution.session.connect", connect)
+    monkeypatch.setattr("mqadmin.command.framework.live_names.connect", connect)
     for library, noun in LIBRARIES.items():
         monkeypatch.setattr(
             f"mqadmin.admin.{library}", lambda session, noun=noun: getattr(session, noun)

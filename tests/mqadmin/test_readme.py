@@ -12,7 +12,7 @@ import pytest
 
 from broker.server.standalone import BlockingEmbeddedBroker
 from mqadmin.admin.facade import MQAdmin
-from mqadmin.command.quick import parse
+from mqadmin.command.framework.quick import parse
 
 Run = Callable[..., Any]
 

@@ -59,7 +59,7 @@ def test_a_sample_has_at_most_one_mutant_of_an_operator_at_a_place(mutate: Modul
 
 
 def test_a_module_is_tested_by_its_own_test_files(mutate: ModuleType) -> None:
-    assert mutate.tests_of(Path("broker/store/flush.py")) == ["tests/broker/store/test_flush.py"]
+    assert mutate.tests_of(Path("broker/store/clean.py")) == ["tests/broker/store/test_clean.py"]
     assert mutate.tests_of(Path("broker/store/nothing.py")) == ["tests/broker/store"]
 
 

@@ -21,10 +21,10 @@ from broker.message.message import MessageExt
 from broker.message.message_id import offset_msg_id
 from broker.message.properties import decode_properties, encode_properties
 from broker.message.record import encode_record
-from broker.remoting.protocol.body.connection import GetConsumerListByGroupResponseBody
-from broker.remoting.protocol.body.heartbeat import HeartbeatData
-from broker.remoting.protocol.body.lock import LockBatchRequestBody, LockBatchResponseBody
-from broker.remoting.protocol.body.route import BrokerData, QueueData, TopicRouteData
+from broker.remoting.protocol.body.consumer.connection import GetConsumerListByGroupResponseBody
+from broker.remoting.protocol.body.consumer.heartbeat import HeartbeatData
+from broker.remoting.protocol.body.consumer.lock import LockBatchRequestBody, LockBatchResponseBody
+from broker.remoting.protocol.body.namesrv.route import BrokerData, QueueData, TopicRouteData
 from broker.remoting.protocol.codes import RequestCode, ResponseCode
 from broker.remoting.protocol.command import RemotingCommand, request, response
 from broker.remoting.protocol.header.send import decode_send_header

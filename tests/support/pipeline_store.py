@@ -16,7 +16,7 @@ from broker.store.config import MessageStoreConfig
 from broker.store.format.commitlog import encode_blank, file_name, fits
 from broker.store.message_store import MessageExtBrokerInner, MessageStore
 from mqadmin.inspector.directory import StoreDirectory
-from mqadmin.inspector.find import message_rows
+from mqadmin.inspector.queries.find import message_rows
 from mqadmin.inspector.query import Query
 
 NOW = 1_700_000_000_000

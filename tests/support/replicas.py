@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 from broker.common.clock import SystemClock
-from broker.remoting.access import AccessRules
+from broker.remoting.security.access import AccessRules
 from broker.server.ha.client import HAClient
 from broker.server.ha.config import HaConfig
 from broker.server.ha.service import HAService

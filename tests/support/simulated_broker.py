@@ -19,9 +19,9 @@ from typing import Self, TypeVar
 from unittest.mock import patch
 
 from broker.common.clock import ManualClock
+from broker.server.configuration.settings import Settings
 from broker.server.context import BrokerContext
 from broker.server.controller import BrokerController
-from broker.server.settings import Settings
 from broker.store.logfile.mapped_file import MappedFile
 from broker.store.message_store import MessageStore
 from broker.store.timer.timer_message_store import TimerMessageStore

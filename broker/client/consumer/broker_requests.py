@@ -38,12 +38,12 @@ from broker.common.message_queue import MessageQueue
 from broker.common.subscription import SubscriptionData
 from broker.errors import RemoteProtocolError
 from broker.message.message import MessageExt
-from broker.remoting.protocol.body.offset import (
+from broker.remoting.protocol.body.consumer.offset import (
     GetConsumerStatusBody,
     ResetOffsetBody,
     ResetOffsetBodyForC,
 )
-from broker.remoting.protocol.body.running import (
+from broker.remoting.protocol.body.consumer.running import (
     ConsumeMessageDirectlyResult,
     ConsumerRunningInfo,
     ProcessQueueInfo,
@@ -54,8 +54,8 @@ from broker.remoting.protocol.header.client import (
     ConsumeMessageDirectlyRequestHeader,
     GetConsumerRunningInfoRequestHeader,
 )
+from broker.remoting.protocol.header.consumer.offset import ResetOffsetRequestHeader
 from broker.remoting.protocol.header.fields import decode_header_fields
-from broker.remoting.protocol.header.offset import ResetOffsetRequestHeader
 
 log = logging.getLogger("broker.client")
 

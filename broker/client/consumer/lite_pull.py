@@ -37,7 +37,7 @@ from broker.common.subscription import (
 )
 from broker.errors import ClientError, RemoteProtocolError
 from broker.message.message import MessageExt
-from broker.remoting.protocol.body.heartbeat import ConsumerData
+from broker.remoting.protocol.body.consumer.heartbeat import ConsumerData
 
 log = logging.getLogger("broker.client")
 

@@ -47,7 +47,7 @@ from broker.common.subscription import (
 from broker.common.topic import check_topic_name, retry_topic
 from broker.errors import ClientError, RemoteProtocolError, RocketMQError
 from broker.message.message import MessageExt
-from broker.remoting.protocol.body.heartbeat import ConsumerData
+from broker.remoting.protocol.body.consumer.heartbeat import ConsumerData
 
 log = logging.getLogger("broker.client")
 

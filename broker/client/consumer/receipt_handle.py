@@ -17,7 +17,7 @@ from broker.common.java import INT64_MAX, parse_number
 from broker.common.topic import RETRY_PREFIX, pop_retry_topic
 from broker.errors import ClientError, RemoteProtocolError
 from broker.message.message import PROPERTY_FIRST_POP_TIME, PROPERTY_POP_CK, MessageExt
-from broker.remoting.protocol.header.pop import PopMessageResponseHeader
+from broker.remoting.protocol.header.consumer.pop import PopMessageResponseHeader
 
 NORMAL, RETRY_V1, RETRY_V2 = "0", "1", "2"
 ORDERED_REVIVE_QID = 999

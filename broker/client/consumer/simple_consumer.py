@@ -28,7 +28,7 @@ from broker.common.subscription import (
 )
 from broker.errors import BrokerError, ClientError, RemoteProtocolError
 from broker.message.message import PROPERTY_POP_CK, MessageExt
-from broker.remoting.protocol.body.heartbeat import ConsumerData
+from broker.remoting.protocol.body.consumer.heartbeat import ConsumerData
 from broker.remoting.protocol.codes import RequestCode, ResponseCode
 
 POP_CODES = (

@@ -10,7 +10,7 @@ from concurrent.futures import Future
 from typing import Any, TypeVar
 
 from broker.errors import ClientError
-from broker.remoting.loop import loop_factory
+from broker.remoting.process.loop import loop_factory
 
 Result = TypeVar("Result")
 

@@ -10,8 +10,8 @@ from broker.client.instance.name_servers import NameServers
 from broker.client.instance.transport import Transport
 from broker.common.message_queue import MessageQueue
 from broker.errors import BrokerError
-from broker.remoting.protocol.body.lock import LockBatchRequestBody
-from broker.remoting.protocol.body.route import TopicRouteData
+from broker.remoting.protocol.body.consumer.lock import LockBatchRequestBody
+from broker.remoting.protocol.body.namesrv.route import TopicRouteData
 from broker.remoting.protocol.codes import RequestCode, ResponseCode
 from broker.remoting.protocol.command import RemotingCommand
 from broker.remoting.rpc.caller import Reply, build_request

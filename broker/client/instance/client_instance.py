@@ -40,7 +40,7 @@ from broker.errors import BrokerError, ClientError, RocketMQError
 from broker.message.message import PROPERTY_PRODUCER_GROUP
 from broker.message.properties import peek_property
 from broker.message.record import peek_properties
-from broker.remoting.protocol.body.heartbeat import (
+from broker.remoting.protocol.body.consumer.heartbeat import (
     CheckClientRequestBody,
     ConsumerData,
     HeartbeatData,

@@ -6,7 +6,7 @@
 from collections import deque
 
 from broker.common.clock import Clock
-from broker.remoting.protocol.body.running import ConsumeStatus
+from broker.remoting.protocol.body.consumer.running import ConsumeStatus
 
 WINDOW_S = 60
 

@@ -13,7 +13,7 @@ from broker.client.instance.client_instance import MQClientInstance
 from broker.client.offset.offset_table import OffsetTable
 from broker.common.message_queue import MessageQueue
 from broker.errors import ClientError, RemoteProtocolError, RocketMQError
-from broker.remoting.protocol.body.offset import ResetOffsetBody
+from broker.remoting.protocol.body.consumer.offset import ResetOffsetBody
 
 log = logging.getLogger("broker.client")
 

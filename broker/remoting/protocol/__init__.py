@@ -14,8 +14,9 @@ Theory of operation: ``FrameDecoder`` checks every length before it buffers data
 uses at most the memory of one frame. Headers in the form that all known clients write are decoded
 by msgspec (fast path). Headers that msgspec rejects (single quotes, numbers as text, raw control
 characters) are decoded by slower readers; the slowest one, the tolerant reader of
-``broker.common.java_json``, takes a hundred times as long and accepts at most 4 KiB. A ``$ref`` is
-resolved in bodies only. Unknown header fields, ext fields and body fields survive a round trip.
+``broker.common.encoding.java_json``, takes a hundred times as long and accepts at most 4 KiB. A
+``$ref`` is resolved in bodies only. Unknown header fields, ext fields and body fields survive a
+round trip.
 
 Java quirks visible to a peer are kept: object and integer map keys in bodies, the ROCKETMQ
 header's 16-bit code, booleans as text.

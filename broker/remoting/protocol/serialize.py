@@ -92,7 +92,9 @@ def decode_json_header(header: bytes) -> RemotingCommand:
 
 def _read_json_lenient(header: bytes) -> Any:
     """Decode a header with the next slower readers; only the last needs more than 0.1 µs/byte."""
-    from broker.common import java_json  # costs start-up time, needed only for unusual headers
+    from broker.common.encoding import (
+        java_json,  # costs start-up time, needed only for unusual headers
+    )
 
     try:
         value: Any = msgspec.json.decode(header)
@@ -105,7 +107,7 @@ def _read_json_lenient(header: bytes) -> Any:
                 raise RemoteProtocolError(
                     f"header of {len(header)} bytes is not standard JSON: {error}"
                 ) from None
-            from broker.common.java_json_reader import read_text
+            from broker.common.encoding.java_json_reader import read_text
 
             value = read_text(text)
     java_json.check_depth(header, value)
@@ -193,7 +195,7 @@ def encode_json_header(command: RemotingCommand) -> bytes:
 
 
 def _encode_json_extra(command: RemotingCommand) -> bytes:
-    from broker.common import java_json
+    from broker.common.encoding import java_json
 
     fields: dict[str, Any] = dict(command.extra or ())
     fields.update(

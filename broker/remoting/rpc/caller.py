@@ -87,7 +87,7 @@ class Reply:
     @cached_property
     def properties(self) -> dict[str, str]:
         """The body as ``key=value`` lines; raises RemoteProtocolError if it is not UTF-8."""
-        from broker.common.properties import parse_properties
+        from broker.common.config.properties import parse_properties
 
         try:
             return parse_properties(self.body.decode("utf-8"))

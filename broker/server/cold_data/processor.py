@@ -6,8 +6,8 @@ removeColdDataFlowCtrGroupConfig, getColdDataFlowCtrInfo).
 
 from typing import TYPE_CHECKING
 
+from broker.common.config.properties import parse_properties
 from broker.common.java import INT64_MAX
-from broker.common.properties import parse_properties
 from broker.errors import ConfigError
 from broker.remoting.protocol.body.state import ColdDataFlowInfo
 from broker.remoting.protocol.codes import RequestCode, ResponseCode

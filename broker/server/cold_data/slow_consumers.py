@@ -7,7 +7,7 @@ import logging
 
 import msgspec
 
-from broker.server.config import BrokerConfig
+from broker.server.configuration.config import BrokerConfig
 from broker.server.tables.subscription_group import SubscriptionGroupManager
 
 log = logging.getLogger("broker.server")

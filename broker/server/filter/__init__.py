@@ -1,1 +1,1 @@
-"""Filters of consumer groups beyond a single pull: SQL92 filters with their Bloom bits."""
+"""Filters of messages: compiled subscriptions, and the SQL92 filters of groups with Bloom bits."""

@@ -19,7 +19,7 @@ from broker.filter.bloom import BloomShape, bit_positions, has_bits, set_bits
 from broker.filter.sql92 import compile_sql
 from broker.message.properties import decode_properties
 from broker.remoting.budget import MemoryBudget
-from broker.server.message_filter import SQL_BYTES_PER_CHAR, check_expression
+from broker.server.filter.message_filter import SQL_BYTES_PER_CHAR, check_expression
 from broker.store.format.config import CONSUMER_FILTER, ConfigFile
 from broker.store.format.consumequeue import ConsumeQueueExtUnit
 

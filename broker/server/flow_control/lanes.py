@@ -1,7 +1,7 @@
 """The limits of each request family, from the settings."""
 
 from broker.remoting.limits import LaneLimits
-from broker.server.config import BrokerConfig
+from broker.server.configuration.config import BrokerConfig
 
 
 def lane_limits(config: BrokerConfig) -> dict[str, LaneLimits]:

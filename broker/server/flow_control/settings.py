@@ -5,7 +5,7 @@
 
 from typing import Final
 
-from broker.common.settings import HOUR_MS, Setting
+from broker.common.config.settings import HOUR_MS, Setting
 
 FLOW_CONTROL_SETTINGS: Final[dict[str, Setting]] = {
     "broker_fast_failure_enable": Setting(

@@ -9,7 +9,7 @@ from typing import Final
 import msgspec
 
 from broker.common.address import parse_address
-from broker.common.settings import (
+from broker.common.config.settings import (
     DAY_MS,
     HOUR_MS,
     Setting,
@@ -18,8 +18,8 @@ from broker.common.settings import (
     write_settings,
 )
 from broker.errors import ConfigError, LocalProtocolError
-from broker.remoting.access import AccessRules, parse_hosts
-from broker.server.config import BrokerConfig
+from broker.remoting.security.access import AccessRules, parse_hosts
+from broker.server.configuration.config import BrokerConfig
 
 
 class HaConfig(msgspec.Struct, frozen=True, kw_only=True):

@@ -15,7 +15,7 @@ If both fail, the result is that of the copies.
 """
 
 from broker.server.ha.service import HAService
-from broker.store.flush import FlushCallback
+from broker.store.flushing.flush import FlushCallback
 from broker.store.message_store import MessageStore
 from broker.store.results import PutMessageStatus
 

@@ -15,9 +15,9 @@ from typing import Final, cast
 
 from broker.common.clock import Clock
 from broker.errors import StoreError
-from broker.remoting.access import AccessRules
 from broker.remoting.protocol.body.ha import HAConnectionRuntimeInfo, HARuntimeInfo
 from broker.remoting.protocol.rpc import Access
+from broker.remoting.security.access import AccessRules
 from broker.server.ha.config import HaConfig
 from broker.server.ha.connection import FlowControl, HAConnection
 from broker.server.longpolling.deadline_timer import DeadlineTimer

@@ -17,13 +17,13 @@ from typing import TYPE_CHECKING, Final, Protocol
 from broker.common.java import parse_number
 from broker.errors import BrokerError, RocketMQError
 from broker.remoting.protocol.body.base import RESPONSE_LIMITS, Body
-from broker.remoting.protocol.body.group import SubscriptionGroupWrapper
-from broker.remoting.protocol.body.kv import KVTable
-from broker.remoting.protocol.body.lock import MessageRequestModeSerializeWrapper
-from broker.remoting.protocol.body.offset import (
+from broker.remoting.protocol.body.consumer.group import SubscriptionGroupWrapper
+from broker.remoting.protocol.body.consumer.lock import MessageRequestModeSerializeWrapper
+from broker.remoting.protocol.body.consumer.offset import (
     ConsumerOffsetSerializeWrapper,
     DelayOffsetSerializeWrapper,
 )
+from broker.remoting.protocol.body.namesrv.kv import KVTable
 from broker.remoting.protocol.body.topic import TopicConfigAndMappingSerializeWrapper
 from broker.remoting.protocol.codes import RequestCode, ResponseCode
 from broker.remoting.protocol.command import RemotingCommand, request

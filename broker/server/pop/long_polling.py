@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Final
 
 from broker.common.topic import pop_retry_topic
 from broker.remoting.budget import MemoryBudget
-from broker.server.message_filter import EVERYTHING, Matcher
+from broker.server.filter.message_filter import EVERYTHING, Matcher
 
 if TYPE_CHECKING:
     from broker.remoting.protocol.command import RemotingCommand

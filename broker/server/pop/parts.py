@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import NamedTuple, Protocol
 
 from broker.common.clock import Clock
-from broker.server.config import BrokerConfig
+from broker.server.configuration.config import BrokerConfig
 from broker.server.stats import BrokerStats
 from broker.server.tables.consumer_offset import ConsumerOffsetManager
 from broker.server.tables.subscription_group import SubscriptionGroupManager

@@ -5,7 +5,7 @@
 
 from typing import Final
 
-from broker.common.settings import HOUR_MS, INT_MAX, Setting
+from broker.common.config.settings import HOUR_MS, INT_MAX, Setting
 
 POP_SETTINGS: Final[dict[str, Setting]] = {
     "default_message_request_mode": Setting(

@@ -10,8 +10,8 @@ from broker.common import sysflag
 from broker.common.subscription import is_tag_type
 from broker.common.topic import retry_topic
 from broker.errors import RocketMQError
-from broker.remoting.protocol.body.connection import GetConsumerListByGroupResponseBody
-from broker.remoting.protocol.body.heartbeat import (
+from broker.remoting.protocol.body.consumer.connection import GetConsumerListByGroupResponseBody
+from broker.remoting.protocol.body.consumer.heartbeat import (
     CheckClientRequestBody,
     ConsumerData,
     HeartbeatData,
@@ -26,7 +26,7 @@ from broker.remoting.protocol.header.fields import decode_header_fields
 from broker.server.client.clients import ClientChannel, ConsumerProfile
 from broker.server.client.notifications import notify_members
 from broker.server.context import BrokerContext
-from broker.server.message_filter import compile_filter
+from broker.server.filter.message_filter import compile_filter
 from broker.server.slices import DECODED_AT_ONCE_BYTES, collect_in_slices, decode_body
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@
 from collections.abc import Awaitable
 from typing import TYPE_CHECKING
 
-from broker.remoting.protocol.body import connection as bodies
+from broker.remoting.protocol.body.consumer import connection as bodies
 from broker.remoting.protocol.codes import RequestCode, ResponseCode
 from broker.remoting.protocol.command import RemotingCommand, response
 from broker.remoting.protocol.header.client import (

@@ -5,7 +5,7 @@
 
 from typing import TYPE_CHECKING
 
-from broker.remoting.protocol.body.lock import LockBatchRequestBody, LockBatchResponseBody
+from broker.remoting.protocol.body.consumer.lock import LockBatchRequestBody, LockBatchResponseBody
 from broker.remoting.protocol.codes import RequestCode
 from broker.remoting.protocol.command import RemotingCommand, response
 from broker.server.context import BrokerContext

@@ -7,16 +7,16 @@ getEarliestMsgStoretime), ConsumerManageProcessor (queryConsumerOffset, updateCo
 import asyncio
 from typing import TYPE_CHECKING
 
-from broker.common import java_json
+from broker.common.encoding import java_json
 from broker.remoting.protocol.codes import RequestCode, ResponseCode
 from broker.remoting.protocol.command import RemotingCommand, response
-from broker.remoting.protocol.header.fields import decode_header_fields
-from broker.remoting.protocol.header.offset import (
+from broker.remoting.protocol.header.consumer.offset import (
     QueryConsumerOffsetRequestHeader,
     QueueRequestHeader,
     SearchOffsetRequestHeader,
     UpdateConsumerOffsetRequestHeader,
 )
+from broker.remoting.protocol.header.fields import decode_header_fields
 from broker.server.context import BrokerContext
 from broker.server.processor.responses import no_group, no_topic
 from broker.server.tables.consumer_offset import NOT_FOUND

@@ -31,12 +31,12 @@ from broker.message.properties import decode_properties
 from broker.remoting.protocol.codes import RequestCode, ResponseCode
 from broker.remoting.protocol.command import RemotingCommand, response
 from broker.remoting.protocol.framing import encode_reply_json
+from broker.remoting.protocol.header.consumer.pull import PullMessageRequestHeader
 from broker.remoting.protocol.header.fields import decode_header_fields
-from broker.remoting.protocol.header.pull import PullMessageRequestHeader
 from broker.server import stats as counted
 from broker.server.context import BrokerContext
+from broker.server.filter.message_filter import EVERYTHING, Matcher
 from broker.server.longpolling.long_polling import SuspendedPull
-from broker.server.message_filter import EVERYTHING, Matcher
 from broker.server.processor.responses import no_group, no_topic
 from broker.server.processor.send.batch_records import (
     VERSION_THAT_UNWRAPS,

@@ -10,7 +10,7 @@ from broker.common import group as names
 from broker.common.clock import Clock
 from broker.common.group import SubscriptionGroupConfig
 from broker.common.topic import is_lmq_topic, is_system_topic
-from broker.server.config import BrokerConfig
+from broker.server.configuration.config import BrokerConfig
 from broker.server.tables.data_version import DataVersion
 from broker.server.tables.table_writer import WrittenTable
 from broker.store.format.config import DataVersion as VersionOfFile

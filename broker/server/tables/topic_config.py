@@ -15,7 +15,7 @@ from broker.common import topic as names
 from broker.common.clock import Clock
 from broker.common.topic import PERM_INHERIT, PERM_READ, PERM_WRITE, TopicConfig
 from broker.errors import ClientError
-from broker.server.config import BrokerConfig
+from broker.server.configuration.config import BrokerConfig
 from broker.server.tables.data_version import DataVersion
 from broker.server.tables.table_writer import WrittenTable
 from broker.store.format.config import DataVersion as VersionOfFile

@@ -20,7 +20,7 @@ from broker.server.transaction.decision import CheckRules
 if TYPE_CHECKING:
     from broker.common.clock import Clock
     from broker.server.client.clients import ProducerManager
-    from broker.server.config import BrokerConfig
+    from broker.server.configuration.config import BrokerConfig
     from broker.server.tables.topic_config import TopicConfigManager
     from broker.server.transaction.service import TransactionalMessageService
 

@@ -26,7 +26,7 @@ from broker.store.results import MessageExtBrokerInner, PutMessageResult, PutMes
 
 if TYPE_CHECKING:
     from broker.common.clock import Clock
-    from broker.server.config import BrokerConfig
+    from broker.server.configuration.config import BrokerConfig
     from broker.server.schedule import ScheduleMessageService
     from broker.store.timer.timer_message_store import TimerMessageStore
 

@@ -20,7 +20,7 @@ from broker.store.commitlog import CommitLog
 from broker.store.dispatch.reput import ReputService
 from broker.store.faults.handler import FaultHandler
 from broker.store.faults.running_flags import RunningFlags
-from broker.store.flush import FlushCallback, FlushService
+from broker.store.flushing.flush import FlushCallback, FlushService
 
 _log = logging.getLogger(__name__)
 

@@ -5,7 +5,7 @@ is the only failure that can end: :meth:`FaultHandler.retry_due` limits the rate
 and the end is logged after a quiet time, because a nearly full disk alternates.
 
 **Source:** RocketMQ RunningFlags and its callers (there without a reason). Java logs a failed
-force and continues; see :mod:`broker.store.flush`.
+force and continues; see :mod:`broker.store.flushing.flush`.
 """
 
 import logging

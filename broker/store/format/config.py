@@ -19,12 +19,12 @@ from typing import Any, Final
 
 import msgspec
 
+from broker.common.encoding.java_json import Lines, dumps, loads
 from broker.common.group import (
     SubscriptionGroupConfig,
     group_config_from_wire,
     group_config_to_wire,
 )
-from broker.common.java_json import Lines, dumps, loads
 from broker.common.topic import TopicConfig, topic_config_from_wire, topic_config_to_wire
 from broker.errors import RemoteProtocolError
 

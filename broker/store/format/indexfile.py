@@ -165,7 +165,8 @@ def peek_message_keys(properties: bytes) -> list[bytes]:
     """:func:`message_keys` of an encoded property string, without decoding it.
 
     Each property is searched once and used if it is delimited on both sides; otherwise
-    peek_property decides. The compiled equivalent is in :mod:`broker.store.format.hash_kernels`.
+    peek_property decides. The compiled equivalent is in
+    :mod:`broker.store.format.vectorized.hash_kernels`.
     """
     uniq_key: bytes | None = None
     at = properties.rfind(_UNIQ_KEY_MARK)

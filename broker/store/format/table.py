@@ -1,15 +1,15 @@
 """Layouts: named field tables, their offsets and the compiled structs derived from them.
 
-A layout is a sequence of big-endian fields (:class:`~broker.common.layout.FieldSpec`). ``width`` 0
-marks a variable field, whose length is stored in an earlier field; fields after it have no fixed
-offset.
+A layout is a sequence of big-endian fields (:class:`~broker.common.encoding.layout.FieldSpec`).
+``width`` 0 marks a variable field, whose length is stored in an earlier field; fields after it have
+no fixed offset.
 """
 
 import struct
 
 import msgspec
 
-from broker.common.layout import FieldSpec, struct_format
+from broker.common.encoding.layout import FieldSpec, struct_format
 
 
 class Layout(msgspec.Struct, frozen=True, kw_only=True):

@@ -34,14 +34,14 @@ import time
 from itertools import pairwise
 from typing import Any, Final
 
-from broker.common.java_json import loads
+from broker.common.encoding.java_json import loads
 from broker.errors import DiskFullError
 from broker.store.commitlog import CommitLog
 from broker.store.config import MessageStoreConfig
 from broker.store.config_file import ConfigFile
 from broker.store.consumequeue.consume_queue_store import ConsumeQueueStore
 from broker.store.dispatch.reput import ReputService
-from broker.store.flush import StoreCheckpoint
+from broker.store.flushing.flush import StoreCheckpoint
 from broker.store.format.commitlog import (
     BLANK_HERE,
     check_record,

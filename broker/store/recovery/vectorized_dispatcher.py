@@ -19,17 +19,23 @@ from broker.common.sysflag import INNER_BATCH, TRANSACTION_MASK
 from broker.store.consumequeue.consume_queue import ConsumeQueue, Topic
 from broker.store.dispatch.reput import ReputService
 from broker.store.dispatch.request import DispatchRequest
-from broker.store.format import kernels
-from broker.store.format.columns import COLUMNS, ROWS, WITH_CRC, WITH_PROPERTIES, ScanBatch
 from broker.store.format.consumequeue import EXT_ADDRESS_MAX
-from broker.store.format.hash_kernels import (
+from broker.store.format.indexfile import peek_message_keys
+from broker.store.format.vectorized import kernels
+from broker.store.format.vectorized.columns import (
+    COLUMNS,
+    ROWS,
+    WITH_CRC,
+    WITH_PROPERTIES,
+    ScanBatch,
+)
+from broker.store.format.vectorized.hash_kernels import (
     equal_slices,
     hash_slices,
     key_hashes,
     key_seeds,
     key_slices,
 )
-from broker.store.format.indexfile import peek_message_keys
 from broker.store.logfile.mapped_file import MappedFile
 from broker.store.recovery.queue_offset_validator import QueueOffsetValidator
 from broker.store.recovery.vectorized_index import put_entries

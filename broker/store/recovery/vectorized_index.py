@@ -15,11 +15,22 @@ import numpy as np
 from broker.common.java import INT32_MAX
 from broker.common.sysflag import TRANSACTION_MASK, TRANSACTION_ROLLBACK
 from broker.store.consumequeue.consume_queue import Topic
-from broker.store.format import kernels
-from broker.store.format.columns import COLUMNS, ROWS, WITH_CRC, WITH_PROPERTIES, ScanBatch
 from broker.store.format.commitlog import BLANK_HERE, check_record
-from broker.store.format.hash_kernels import hash_slices, key_hashes, key_seeds, key_slices
 from broker.store.format.indexfile import ENTRY_SIZE, HEADER_SIZE, SLOT_SIZE, IndexHeader
+from broker.store.format.vectorized import kernels
+from broker.store.format.vectorized.columns import (
+    COLUMNS,
+    ROWS,
+    WITH_CRC,
+    WITH_PROPERTIES,
+    ScanBatch,
+)
+from broker.store.format.vectorized.hash_kernels import (
+    hash_slices,
+    key_hashes,
+    key_seeds,
+    key_slices,
+)
 from broker.store.index.index_file import IndexFile
 from broker.store.index.index_service import IndexService
 from broker.store.recovery.index_validator import IndexValidator, ValidatedPrefix

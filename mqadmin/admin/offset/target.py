@@ -17,7 +17,7 @@ from enum import Enum
 
 import msgspec
 
-from broker.common.java_json import loads
+from broker.common.encoding.java_json import loads
 from broker.common.message_queue import MessageQueue
 from broker.common.times import parse_duration_ms, parse_time_ms
 from broker.errors import ConfigError, RocketMQError

@@ -26,7 +26,7 @@ from mqadmin.admin.failure import describe
 from mqadmin.admin.result import Listing, TargetError
 from mqadmin.admin.session import AdminSession
 from mqadmin.admin.topology import Target
-from mqadmin.message_row import DISCARDED, OPEN, TransactionRow, transaction_row
+from mqadmin.transaction_row import DISCARDED, OPEN, TransactionRow, transaction_row
 
 DEFAULT_LIMIT: Final = 1_000
 MAX_SETTLED: Final = 5_000_000

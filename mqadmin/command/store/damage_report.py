@@ -6,8 +6,8 @@ A command that found any ends with status 7.
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from mqadmin.command.session import Session
-from mqadmin.command.status import DAMAGED
+from mqadmin.command.execution.session import Session
+from mqadmin.command.execution.status import DAMAGED
 from mqadmin.inspector.rows import DamageRow
 from mqadmin.output.errors import ErrorReport, emit_error
 from mqadmin.output.values import plain

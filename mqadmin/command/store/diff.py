@@ -2,9 +2,9 @@
 
 from typing import Annotated
 
-from mqadmin.command.declare import Argument
-from mqadmin.command.session import Session
-from mqadmin.command.status import NO
+from mqadmin.command.execution.session import Session
+from mqadmin.command.execution.status import NO
+from mqadmin.command.framework.declare import Argument
 from mqadmin.command.store.noun import NOUN, PATH_HELP
 from mqadmin.inspector.compare.logs import diff as compare
 from mqadmin.inspector.directory import StoreDirectory

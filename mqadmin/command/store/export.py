@@ -3,15 +3,15 @@
 from pathlib import Path as FilePath
 from typing import Annotated, Literal
 
-from mqadmin.command.declare import Option
-from mqadmin.command.failure import UsageFault
-from mqadmin.command.session import Session
-from mqadmin.command.status import DAMAGED
+from mqadmin.command.execution.failure import UsageFault
+from mqadmin.command.execution.session import Session
+from mqadmin.command.execution.status import DAMAGED
+from mqadmin.command.execution.window import Begin, End, Time, window
+from mqadmin.command.framework.declare import Option
 from mqadmin.command.store.damage_report import DamageReport
 from mqadmin.command.store.noun import NOUN, BodyForm, Path, Queue, Raw, Topic
-from mqadmin.command.window import Begin, End, Time, window
 from mqadmin.inspector.directory import StoreDirectory
-from mqadmin.inspector.find import message_rows
+from mqadmin.inspector.queries.find import message_rows
 from mqadmin.inspector.query import Query
 from mqadmin.inspector.rows import DamageRow
 from mqadmin.output.view import Outcome, View

@@ -2,17 +2,17 @@
 
 from typing import Annotated, Literal
 
-from mqadmin.command.declare import Option
-from mqadmin.command.failure import UsageFault
-from mqadmin.command.session import Session
+from mqadmin.command.execution.failure import UsageFault
+from mqadmin.command.execution.session import Session
+from mqadmin.command.execution.window import Begin, End, Time, window
+from mqadmin.command.framework.declare import Option
+from mqadmin.command.framework.values import whole
 from mqadmin.command.store.damage_report import DamageReport
 from mqadmin.command.store.inspect import INSPECT_MESSAGES
 from mqadmin.command.store.noun import NOUN, BodyForm, Limit, Path, Queue, Raw, Topic, stored_id
-from mqadmin.command.values import whole
-from mqadmin.command.window import Begin, End, Time, window
 from mqadmin.inspector.directory import StoreDirectory
+from mqadmin.inspector.queries.timeline import MAX_SEEDS, Search, find_places
 from mqadmin.inspector.query import Query
-from mqadmin.inspector.timeline import MAX_SEEDS, Search, find_places
 from mqadmin.output.stdio import write_out
 from mqadmin.output.view import Outcome, View
 

@@ -4,23 +4,23 @@ from collections.abc import Iterator
 from typing import Annotated, Any, Literal
 
 from broker.errors import CorruptRecordError, RemoteProtocolError
-from mqadmin.command.declare import Option
-from mqadmin.command.failure import NoResults
-from mqadmin.command.session import Session
+from mqadmin.command.execution.failure import NoResults
+from mqadmin.command.execution.session import Session
+from mqadmin.command.execution.window import Begin, End, Time, window
+from mqadmin.command.framework.declare import Option
+from mqadmin.command.framework.values import whole
 from mqadmin.command.store.damage_report import DamageReport
 from mqadmin.command.store.noun import NOUN, BodyForm, Limit, Path, Queue, Raw, Topic, stored_id
-from mqadmin.command.values import whole
-from mqadmin.command.window import Begin, End, Time, window
 from mqadmin.inspector.configs import config_rows
 from mqadmin.inspector.damage import checkpoint_damage
 from mqadmin.inspector.directory import StoreDirectory
-from mqadmin.inspector.find import find_id, find_key
 from mqadmin.inspector.index import index_rows
-from mqadmin.inspector.messages import scan_messages
+from mqadmin.inspector.queries.find import find_id, find_key
+from mqadmin.inspector.queries.messages import scan_messages
+from mqadmin.inspector.queries.queues import unit_rows
+from mqadmin.inspector.queries.summary import summarize
 from mqadmin.inspector.query import Query
-from mqadmin.inspector.queues import unit_rows
 from mqadmin.inspector.rows import ConfigRow, DamageRow, IndexRow, QueueUnitRow
-from mqadmin.inspector.summary import summarize
 from mqadmin.message_row import MessageRow
 from mqadmin.output.view import Outcome, View
 

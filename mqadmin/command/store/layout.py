@@ -3,9 +3,9 @@
 from typing import Annotated
 
 from broker.store.format.layout import LAYOUTS, find_layouts, layout_object, layout_text
-from mqadmin.command.declare import Argument
-from mqadmin.command.failure import NoResults
-from mqadmin.command.session import Session
+from mqadmin.command.execution.failure import NoResults
+from mqadmin.command.execution.session import Session
+from mqadmin.command.framework.declare import Argument
 from mqadmin.command.store.noun import NOUN
 from mqadmin.output.stdio import write_out
 from mqadmin.output.view import View

@@ -3,8 +3,8 @@
 from string import hexdigits
 from typing import Annotated, Literal
 
-from mqadmin.command.declare import Argument, Noun, Option
-from mqadmin.command.values import count, whole
+from mqadmin.command.framework.declare import Argument, Noun, Option
+from mqadmin.command.framework.values import count, whole
 
 NOUN = Noun(
     "store",

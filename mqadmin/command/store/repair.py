@@ -6,14 +6,14 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path as FilePath
 from typing import Annotated, Any
 
-from mqadmin.command.declare import Argument, Option
-from mqadmin.command.failure import UsageFault
-from mqadmin.command.session import Session
-from mqadmin.command.status import DAMAGED, MOVED, PARTLY
+from mqadmin.command.execution.failure import UsageFault
+from mqadmin.command.execution.session import Session
+from mqadmin.command.execution.status import DAMAGED, MOVED, PARTLY
+from mqadmin.command.execution.window import Begin, End, Time, window
+from mqadmin.command.framework.declare import Argument, Option
+from mqadmin.command.framework.values import whole
 from mqadmin.command.store.damage_report import DamageReport
 from mqadmin.command.store.noun import NOUN, BodyForm, Raw, Topic
-from mqadmin.command.values import whole
-from mqadmin.command.window import Begin, End, Time, window
 from mqadmin.inspector.directory import StoreDirectory
 from mqadmin.inspector.query import Query
 from mqadmin.output.errors import ErrorReport, emit_error

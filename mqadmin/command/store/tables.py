@@ -3,8 +3,9 @@
 from collections.abc import Iterator
 from typing import Annotated, Any
 
-from mqadmin.command.declare import Option
-from mqadmin.command.session import Session
+from mqadmin.command.execution.session import Session
+from mqadmin.command.framework.declare import Option
+from mqadmin.command.framework.values import whole
 from mqadmin.command.store.inspect import (
     CONFIG_LINES,
     INSPECT_INDEX,
@@ -13,12 +14,11 @@ from mqadmin.command.store.inspect import (
     show,
 )
 from mqadmin.command.store.noun import NOUN, Limit, Path, Queue, Topic
-from mqadmin.command.values import whole
 from mqadmin.inspector.configs import config_rows
 from mqadmin.inspector.directory import StoreDirectory
 from mqadmin.inspector.index import index_rows
+from mqadmin.inspector.queries.queues import queue_rows, unit_rows
 from mqadmin.inspector.query import Query
-from mqadmin.inspector.queues import queue_rows, unit_rows
 from mqadmin.output.view import View
 
 QUEUES = View(

@@ -2,12 +2,12 @@
 
 from typing import Annotated, Any
 
-from mqadmin.command.declare import Option
-from mqadmin.command.session import Session
-from mqadmin.command.status import DAMAGED
+from mqadmin.command.execution.session import Session
+from mqadmin.command.execution.status import DAMAGED
+from mqadmin.command.framework.declare import Option
+from mqadmin.command.framework.values import time_ms
 from mqadmin.command.store.damage_report import by_severity, folded
 from mqadmin.command.store.noun import NOUN, Path, Topic
-from mqadmin.command.values import time_ms
 from mqadmin.inspector.damage import KINDS
 from mqadmin.inspector.directory import StoreDirectory
 from mqadmin.inspector.verify.report import VerifyReport

@@ -3,12 +3,12 @@
 import time
 from typing import Annotated, Any
 
-from mqadmin.command.declare import Option
-from mqadmin.command.session import Session
+from mqadmin.command.execution.session import Session
+from mqadmin.command.framework.declare import Option
+from mqadmin.command.framework.values import count, duration_ms
 from mqadmin.command.store.noun import NOUN, Path
-from mqadmin.command.values import count, duration_ms
 from mqadmin.inspector.directory import StoreDirectory
-from mqadmin.inspector.growth import growth
+from mqadmin.inspector.queries.growth import growth
 from mqadmin.output.stdio import stdout_is_terminal
 from mqadmin.output.view import View
 

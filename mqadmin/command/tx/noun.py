@@ -3,9 +3,9 @@
 from typing import Annotated
 
 from mqadmin.admin.transaction import library
-from mqadmin.command.declare import Argument, Noun, Option
-from mqadmin.command.session import Session
-from mqadmin.command.values import count, time_ms
+from mqadmin.command.execution.session import Session
+from mqadmin.command.framework.declare import Argument, Noun, Option
+from mqadmin.command.framework.values import count, time_ms
 from mqadmin.inspector.directory import StoreDirectory
 from mqadmin.inspector.transaction.halves import transaction_rows
 from mqadmin.output.view import View

@@ -23,8 +23,8 @@ from broker.message.batch import unwrap_inner_batch
 from broker.message.compression import decompress
 from broker.message.message import MessageExt
 from broker.message.record import decode_record, field_position
-from broker.store.format import columns
-from broker.store.format.columns import ScanBatch
+from broker.store.format.vectorized import columns
+from broker.store.format.vectorized.columns import ScanBatch
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -18,7 +18,7 @@ from broker.message.message import MessageExt
 from mqadmin.inspector.directory import StoreDirectory
 from mqadmin.inspector.files import FileBytes
 from mqadmin.inspector.log import LogItem, LogWalk
-from mqadmin.inspector.messages import Matcher, record_rows, start_by_time
+from mqadmin.inspector.queries.messages import Matcher, record_rows, start_by_time
 from mqadmin.inspector.query import Query
 from mqadmin.inspector.rows import DamageRow
 from mqadmin.inspector.verify.log_walk import ColumnWalk
@@ -28,7 +28,7 @@ from mqadmin.safe_text import csv_cell, json_text
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from broker.store.format.columns import ScanBatch
+    from broker.store.format.vectorized.columns import ScanBatch
 
 NDJSON: Final = "ndjson"
 CSV: Final = "csv"
@@ -201,7 +201,7 @@ class _Selection:
         """Return a function from scan batch to row numbers."""
         import numpy as np
 
-        from broker.store.format.hash_kernels import equal_slices
+        from broker.store.format.vectorized.hash_kernels import equal_slices
 
         query = self.query
         view = np.frombuffer(data, dtype=np.uint8)

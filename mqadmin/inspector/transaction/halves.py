@@ -24,8 +24,8 @@ from broker.store.format.state import CONFIG_DIR
 from mqadmin.inspector.directory import StoreDirectory
 from mqadmin.inspector.files import read_all
 from mqadmin.inspector.log import LogReader
-from mqadmin.inspector.queues import live_units
-from mqadmin.message_row import DISCARDED, OPEN, TransactionRow, transaction_row
+from mqadmin.inspector.queries.queues import live_units
+from mqadmin.transaction_row import DISCARDED, OPEN, TransactionRow, transaction_row
 
 MAX_WINDOW: Final = 1 << 27  # half messages after the committed offset: 16 MiB of bits
 

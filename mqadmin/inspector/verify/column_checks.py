@@ -17,7 +17,7 @@ from broker.common.sysflag import (
     TRANSACTION_ROLLBACK,
 )
 from broker.store.format.commitlog import read_record
-from broker.store.format.hash_kernels import (
+from broker.store.format.vectorized.hash_kernels import (
     equal_slices,
     hash_slices,
     key_hashes,
@@ -31,7 +31,7 @@ from mqadmin.inspector.verify.record_checks import OP_HALF, SCHEDULE, RecordChec
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from broker.store.format.columns import ScanBatch
+    from broker.store.format.vectorized.columns import ScanBatch
 
     Int64s = NDArray[np.int64]
 

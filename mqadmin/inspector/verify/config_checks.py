@@ -5,7 +5,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
-from broker.common.java_json import loads
+from broker.common.encoding.java_json import loads
 from broker.common.topic import (
     LMQ_PREFIX,
     SCHEDULE_TOPIC,
@@ -20,7 +20,7 @@ from mqadmin.inspector.configs import BACKUP, config_rows
 from mqadmin.inspector.damage import ERROR, NOTICE, WARNING
 from mqadmin.inspector.directory import StoreDirectory
 from mqadmin.inspector.files import read_all
-from mqadmin.inspector.loss import indexed_places
+from mqadmin.inspector.queries.loss import indexed_places
 from mqadmin.inspector.query import Query
 from mqadmin.inspector.rows import CheckpointRow, DamageRow, StateRow
 from mqadmin.inspector.store_manifest import NAME as QUEUE_ENDS
@@ -50,7 +50,7 @@ class Settings(NamedTuple):
 
 def read_settings(store: StoreDirectory) -> Settings:
     """Read the broker.conf whose storePathRootDir is this store; defaults if there is none."""
-    from broker.common.properties import parse_properties
+    from broker.common.config.properties import parse_properties
 
     root = store.root
     if root is None:

@@ -123,12 +123,12 @@ def _faults(entries: Entries, slots: int) -> tuple[list[tuple[int, int]], Any]:
     """Return (position, correct link) of wrong links, and the newest entry of each slot."""
     import numpy as np
 
-    from broker.store.format.columns import compiled
+    from broker.store.format.vectorized.columns import compiled
 
     hashes, previous = entries.hashes, entries.previous
     newest = np.zeros(slots, dtype=np.int64)
     if compiled():
-        from broker.store.format import kernels
+        from broker.store.format.vectorized import kernels
 
         found = np.empty((2, MAX_FAULTS), dtype=np.int64)
         number = int(kernels.chain_faults(hashes, previous, slots, newest, found))

@@ -20,7 +20,7 @@ from mqadmin.inspector.files import FileBytes
 from mqadmin.inspector.log import LogItem, LogWalk
 
 if TYPE_CHECKING:
-    from broker.store.format.columns import ScanBatch
+    from broker.store.format.vectorized.columns import ScanBatch
 
 # Kinds of corruption after which the fields of a record are not trusted.
 UNTRUSTED = frozenset({"position", "content", "propertyCrc"})
@@ -50,7 +50,7 @@ class ColumnWalk(LogWalk):
     def _opened(
         self, file: LogFile, opened: FileBytes, number: int
     ) -> Generator[LogItem, None, bool]:
-        from broker.store.format.columns import WITH_CRC, WITH_PROPERTIES, scan_columns
+        from broker.store.format.vectorized.columns import WITH_CRC, WITH_PROPERTIES, scan_columns
 
         what = WITH_PROPERTIES | (WITH_CRC if self._check_crc else 0)
         position = max(self._skip(file, opened), self.reached - file.start)

@@ -5,7 +5,7 @@ from typing import Final
 import msgspec
 
 from mqadmin.inspector.damage import ERROR, NOTICE, WARNING, found
-from mqadmin.inspector.loss import QueueLoss
+from mqadmin.inspector.queries.loss import QueueLoss
 from mqadmin.inspector.rows import CheckpointRow, DamageRow
 
 # Findings reported per kind; further ones are only counted.

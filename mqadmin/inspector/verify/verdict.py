@@ -24,8 +24,8 @@ from broker.store.format.consumequeue import (
 from broker.store.format.state import CONSUMEQUEUE_DIR
 from mqadmin.inspector.damage import ERROR, NOTICE, WARNING
 from mqadmin.inspector.log import LogReader
-from mqadmin.inspector.loss import LossTally
-from mqadmin.inspector.queues import belongs
+from mqadmin.inspector.queries.loss import LossTally
+from mqadmin.inspector.queries.queues import belongs
 from mqadmin.inspector.units import Unit as PlacedUnit
 from mqadmin.inspector.verify.queue_checks import (
     MISSING,

@@ -40,8 +40,8 @@ from mqadmin.inspector.directory import (
 )
 from mqadmin.inspector.files import open_bytes
 from mqadmin.inspector.log import LogItem, LogReader, LogWalk, torn_record
-from mqadmin.inspector.loss import QueueLoss, total
-from mqadmin.inspector.messages import start_by_time
+from mqadmin.inspector.queries.loss import QueueLoss, total
+from mqadmin.inspector.queries.messages import start_by_time
 from mqadmin.inspector.rows import CheckpointRow, DamageRow, StateRow
 from mqadmin.inspector.store_manifest import StoreManifest
 from mqadmin.inspector.verify.config_checks import (

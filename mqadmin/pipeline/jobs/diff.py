@@ -10,7 +10,7 @@ from mqadmin.pipeline.declarations.diff import JOB
 from mqadmin.pipeline.expressions import comma_list, shape, switch
 from mqadmin.pipeline.inputs import Inputs
 from mqadmin.pipeline.sources.options import expand_paths
-from mqadmin.pipeline.sources.splits import log_files
+from mqadmin.pipeline.sources.partitions.splits import log_files
 
 READ: Final = (
     *("topic", "queue_id", "queue_offset", "physical_offset", "store_time", "body_crc"),

@@ -14,8 +14,6 @@ from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
-from pyspark.sql.datasource import DataSource
-from pyspark.sql.types import StructType
 
 from broker.store.format.consumequeue import (
     PRE_BLANK_SIZE,
@@ -25,10 +23,15 @@ from broker.store.format.consumequeue import (
 )
 from mqadmin.inspector.directory import QueueFiles, StoreDirectory
 from mqadmin.inspector.files import open_bytes
-from mqadmin.pipeline.failure import annotated_errors
 from mqadmin.pipeline.sources.options import Options, option_topics
-from mqadmin.pipeline.sources.splits import store_label
-from mqadmin.pipeline.sources.table import Rows, TableReader, TableTask, schema_of
+from mqadmin.pipeline.sources.partitions.splits import store_label
+from mqadmin.pipeline.sources.partitions.table import (
+    ColumnTypes,
+    Rows,
+    TableFormat,
+    TableSource,
+    TableTask,
+)
 
 NAME: Final = "rocketmq-queue"
 TYPES: Final = {
@@ -47,24 +50,18 @@ TYPES: Final = {
 MAX_TASKS: Final = 32
 
 
-class QueueSource(DataSource):
+class QueueSource(TableSource):
     """The data source ``rocketmq-queue``."""
 
-    @classmethod
-    def name(cls) -> str:
-        """Return the name used in ``format(...)``."""
-        return NAME
+    SOURCE = NAME
 
-    def schema(self) -> str:
-        """Return the selected columns, by default all. ConfigError for an unknown column."""
-        with annotated_errors():
-            return schema_of(self.options, TYPES, NAME)
+    def column_types(self) -> ColumnTypes:
+        """Return the Spark type of each column."""
+        return TYPES
 
-    def reader(self, schema: StructType) -> TableReader:
-        """Return a batch reader."""
-        return TableReader(
-            schema, dict(self.options), source=NAME, types=TYPES, table_format=QueueFormat()
-        )
+    def table_format(self) -> TableFormat:
+        """Return the reader of the files."""
+        return QueueFormat()
 
 
 class QueueFormat:

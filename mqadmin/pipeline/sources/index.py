@@ -14,8 +14,6 @@ from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
-from pyspark.sql.datasource import DataSource
-from pyspark.sql.types import StructType
 
 from broker.errors import RemoteProtocolError
 from broker.store.format.indexfile import (
@@ -27,10 +25,15 @@ from broker.store.format.indexfile import (
 )
 from mqadmin.inspector.directory import StoreDirectory
 from mqadmin.inspector.files import open_bytes
-from mqadmin.pipeline.failure import annotated_errors
 from mqadmin.pipeline.sources.options import Options, option_true
-from mqadmin.pipeline.sources.splits import store_label
-from mqadmin.pipeline.sources.table import Rows, TableReader, TableTask, schema_of
+from mqadmin.pipeline.sources.partitions.splits import store_label
+from mqadmin.pipeline.sources.partitions.table import (
+    ColumnTypes,
+    Rows,
+    TableFormat,
+    TableSource,
+    TableTask,
+)
 
 NAME: Final = "rocketmq-index"
 ENTRY_TYPES: Final = {
@@ -59,30 +62,17 @@ FILE_TYPES: Final = {
 ENTRIES_PER_BATCH: Final = 1 << 16
 
 
-class IndexSource(DataSource):
+class IndexSource(TableSource):
     """The data source ``rocketmq-index``."""
 
-    @classmethod
-    def name(cls) -> str:
-        """Return the name used in ``format(...)``."""
-        return NAME
+    SOURCE = NAME
 
-    def schema(self) -> str:
-        """Return the selected columns, by default all. ConfigError for an unknown column."""
-        with annotated_errors():
-            return schema_of(self.options, self._types(), NAME)
+    def table_format(self) -> TableFormat:
+        """Return the reader of the files."""
+        return IndexFormat(one_row_per_file=option_true(self.options, "files"))
 
-    def reader(self, schema: StructType) -> TableReader:
-        """Return a batch reader."""
-        return TableReader(
-            schema,
-            dict(self.options),
-            source=NAME,
-            types=self._types(),
-            table_format=IndexFormat(one_row_per_file=option_true(self.options, "files")),
-        )
-
-    def _types(self) -> dict[str, str]:
+    def column_types(self) -> ColumnTypes:
+        """Return the Spark type of each column, as selected by the options."""
         return FILE_TYPES if option_true(self.options, "files") else ENTRY_TYPES
 
 

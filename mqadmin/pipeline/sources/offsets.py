@@ -17,17 +17,19 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
-from pyspark.sql.datasource import DataSource
-from pyspark.sql.types import StructType
-
 from broker.errors import ConfigError, RemoteProtocolError, StoreError
 from broker.store.format import config, state
 from mqadmin.inspector.directory import StoreDirectory
 from mqadmin.inspector.files import read_all
-from mqadmin.pipeline.failure import annotated_errors
 from mqadmin.pipeline.sources.options import Options, option_true
-from mqadmin.pipeline.sources.splits import store_label
-from mqadmin.pipeline.sources.table import Rows, TableReader, TableTask, schema_of
+from mqadmin.pipeline.sources.partitions.splits import store_label
+from mqadmin.pipeline.sources.partitions.table import (
+    ColumnTypes,
+    Rows,
+    TableFormat,
+    TableSource,
+    TableTask,
+)
 
 NAME: Final = "rocketmq-offsets"
 TYPES: Final = {
@@ -46,24 +48,18 @@ _CALENDAR: Final = re.compile(_DAY + _TIME)
 _EPOCH: Final = re.compile(r"(?<!\d)(\d{13}|\d{10})(?!\d)")
 
 
-class OffsetsSource(DataSource):
+class OffsetsSource(TableSource):
     """The data source ``rocketmq-offsets``."""
 
-    @classmethod
-    def name(cls) -> str:
-        """Return the name used in ``format(...)``."""
-        return NAME
+    SOURCE = NAME
 
-    def schema(self) -> str:
-        """Return the selected columns, by default all. ConfigError for an unknown column."""
-        with annotated_errors():
-            return schema_of(self.options, TYPES, NAME)
+    def column_types(self) -> ColumnTypes:
+        """Return the Spark type of each column."""
+        return TYPES
 
-    def reader(self, schema: StructType) -> TableReader:
-        """Return a batch reader."""
-        return TableReader(
-            schema, dict(self.options), source=NAME, types=TYPES, table_format=OffsetsFormat()
-        )
+    def table_format(self) -> TableFormat:
+        """Return the reader of the files."""
+        return OffsetsFormat()
 
 
 class OffsetsFormat:

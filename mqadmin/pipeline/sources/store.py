@@ -31,7 +31,12 @@ from pyspark.sql.types import StructType
 
 from mqadmin.pipeline.failure import annotated_errors
 from mqadmin.pipeline.sources.options import option_columns, option_true
-from mqadmin.pipeline.sources.store_reader import COLUMN_TYPES, NAME, FilteringReader, StoreReader
+from mqadmin.pipeline.sources.partitions.store_reader import (
+    COLUMN_TYPES,
+    NAME,
+    FilteringReader,
+    StoreReader,
+)
 from mqadmin.pipeline.sources.stream import StoreStreamReader
 
 

@@ -33,19 +33,19 @@ from pyspark.sql.streaming.datasource import (
 from pyspark.sql.types import StructType
 
 from broker.errors import StoreError
-from broker.store.format.columns import first_record, scan_columns
 from broker.store.format.commitlog import check_record, is_plausible, read_record
+from broker.store.format.vectorized.columns import first_record, scan_columns
 from mqadmin.inspector.directory import LogFile
 from mqadmin.pipeline.failure import annotated_errors
 from mqadmin.pipeline.sources.options import option_number, option_true
-from mqadmin.pipeline.sources.split_reader import (
+from mqadmin.pipeline.sources.partitions.split_reader import (
     freeze_loaded_modules,
     is_blank_at,
     map_file,
     read_split,
 )
-from mqadmin.pipeline.sources.splits import SPLIT_BYTES, Split, log_files
-from mqadmin.pipeline.sources.store_reader import StoreReader
+from mqadmin.pipeline.sources.partitions.splits import SPLIT_BYTES, Split, log_files
+from mqadmin.pipeline.sources.partitions.store_reader import StoreReader
 
 MAX_BYTES_PER_TRIGGER: Final = 1 << 30
 

@@ -11,14 +11,16 @@ row per store with the extent of its verification.
 from collections.abc import Iterator
 from typing import Final
 
-from pyspark.sql.datasource import DataSource
-from pyspark.sql.types import StructType
-
 from mqadmin.inspector.directory import StoreDirectory
 from mqadmin.inspector.verify.verifier import verify
-from mqadmin.pipeline.failure import annotated_errors
 from mqadmin.pipeline.sources.options import Options
-from mqadmin.pipeline.sources.table import Rows, TableReader, TableTask, schema_of
+from mqadmin.pipeline.sources.partitions.table import (
+    ColumnTypes,
+    Rows,
+    TableFormat,
+    TableSource,
+    TableTask,
+)
 
 NAME: Final = "rocketmq-verify"
 
@@ -46,33 +48,20 @@ STORE_TYPES: Final = {
 }
 
 
-class VerifySource(DataSource):
+class VerifySource(TableSource):
     """The data source ``rocketmq-verify``."""
 
-    @classmethod
-    def name(cls) -> str:
-        """Return the name used in ``format(...)``."""
-        return NAME
+    SOURCE = NAME
 
-    def schema(self) -> str:
-        """Return the selected columns, by default all. ConfigError for an unknown column."""
-        with annotated_errors():
-            return schema_of(self.options, self._types(), NAME)
-
-    def reader(self, schema: StructType) -> TableReader:
-        """Return a batch reader."""
-        return TableReader(
-            schema,
-            dict(self.options),
-            source=NAME,
-            types=self._types(),
-            table_format=VerifyFormat(one_row_per_store=self._one_row_per_store()),
-        )
+    def table_format(self) -> TableFormat:
+        """Return the reader of the files."""
+        return VerifyFormat(one_row_per_store=self._one_row_per_store())
 
     def _one_row_per_store(self) -> bool:
         return bool(self.options.get("what") == "stores")
 
-    def _types(self) -> dict[str, str]:
+    def column_types(self) -> ColumnTypes:
+        """Return the Spark type of each column, as selected by the options."""
         return STORE_TYPES if self._one_row_per_store() else FINDING_TYPES
 
 

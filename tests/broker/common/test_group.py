@@ -1,13 +1,13 @@
 import pytest
 
 from broker.common import group as g
+from broker.common.encoding.java_json import dumps, loads
 from broker.common.group import (
     SubscriptionGroupConfig,
     check_group_name,
     group_config_from_wire,
     group_config_to_wire,
 )
-from broker.common.java_json import dumps, loads
 from broker.errors import RemoteProtocolError
 
 VERSION_4 = {

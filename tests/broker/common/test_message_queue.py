@@ -1,6 +1,6 @@
 import pytest
 
-from broker.common.java_json import FrozenObject, dumps, loads
+from broker.common.encoding.java_json import FrozenObject, dumps, loads
 from broker.common.message_queue import (
     MessageQueue,
     message_queue_from_wire,

@@ -1,7 +1,7 @@
 import pytest
 
 from broker.common import topic as t
-from broker.common.java_json import dumps, loads
+from broker.common.encoding.java_json import dumps, loads
 from broker.common.topic import (
     TopicConfig,
     check_topic_name,

@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from broker.common.properties import parse_properties
+from broker.common.config.properties import parse_properties
 from broker.errors import ConfigError
 from broker.namesrv import config as keys
 from broker.namesrv.config import FIELD_OF_KEY, SETTINGS, NamesrvConfig

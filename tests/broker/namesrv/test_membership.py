@@ -11,8 +11,8 @@ from broker.common.topic import TopicConfig
 from broker.namesrv.config import NamesrvConfig
 from broker.namesrv.membership import MAX_BROKERS_PER_HOST, is_address_of
 from broker.namesrv.server import NameServer
-from broker.remoting.protocol.body.register import RegisterBrokerBody
-from broker.remoting.protocol.body.route import QueueData, TopicRouteData
+from broker.remoting.protocol.body.namesrv.register import RegisterBrokerBody
+from broker.remoting.protocol.body.namesrv.route import QueueData, TopicRouteData
 from broker.remoting.protocol.body.topic import TopicConfigAndMappingSerializeWrapper
 from broker.remoting.protocol.body.version import DataVersion
 from broker.remoting.protocol.codes import RequestCode, ResponseCode

@@ -9,9 +9,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from broker.common import java_json
 from broker.common.clock import ManualClock
-from broker.common.properties import parse_properties
+from broker.common.config.properties import parse_properties
+from broker.common.encoding import java_json
 from broker.common.topic import TopicConfig
 from broker.errors import BrokerError
 from broker.namesrv.config import NamesrvConfig
@@ -20,9 +20,9 @@ from broker.namesrv.processor import DECODED_AT_ONCE_BYTES, NamesrvProcessor
 from broker.namesrv.route import RouteInfoManager
 from broker.namesrv.settings import LiveSettings
 from broker.remoting.endpoint import Endpoint
-from broker.remoting.protocol.body.cluster import ClusterInfo
-from broker.remoting.protocol.body.register import RegisterBrokerBody
-from broker.remoting.protocol.body.route import BrokerData, QueueData, TopicRouteData
+from broker.remoting.protocol.body.namesrv.cluster import ClusterInfo
+from broker.remoting.protocol.body.namesrv.register import RegisterBrokerBody
+from broker.remoting.protocol.body.namesrv.route import BrokerData, QueueData, TopicRouteData
 from broker.remoting.protocol.body.topic import TopicConfigAndMappingSerializeWrapper
 from broker.remoting.protocol.body.version import DataVersion
 from broker.remoting.protocol.codes import RequestCode, ResponseCode

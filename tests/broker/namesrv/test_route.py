@@ -9,7 +9,7 @@ from broker.common.topic import TopicConfig
 from broker.namesrv.brokers import MinBrokerIdChange, RegisterResult
 from broker.namesrv.config import NamesrvConfig
 from broker.namesrv.route import RouteInfoManager
-from broker.remoting.protocol.body.route import QueueData, TopicQueueMappingInfo
+from broker.remoting.protocol.body.namesrv.route import QueueData, TopicQueueMappingInfo
 from broker.remoting.protocol.body.version import DataVersion
 
 MASTER = "10.0.0.1:10911"

@@ -12,7 +12,7 @@ from broker.errors import ConnectError, StoreError
 from broker.namesrv.config import NamesrvConfig
 from broker.namesrv.server import NameServer
 from broker.remoting.client import RemotingClient
-from broker.remoting.protocol.body.register import RegisterBrokerBody
+from broker.remoting.protocol.body.namesrv.register import RegisterBrokerBody
 from broker.remoting.protocol.body.topic import TopicConfigAndMappingSerializeWrapper
 from broker.remoting.protocol.codes import RequestCode, ResponseCode
 from broker.remoting.protocol.command import RemotingCommand, request

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from broker.common.properties import parse_properties
+from broker.common.config.properties import parse_properties
 from broker.errors import BrokerError, StoreError
 from broker.namesrv.config import NamesrvConfig
 from broker.namesrv.settings import LiveSettings

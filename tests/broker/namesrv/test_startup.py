@@ -10,8 +10,8 @@ import pytest
 
 from broker.errors import ConfigError
 from broker.namesrv import startup
-from broker.remoting import daemon
 from broker.remoting.blocking import BlockingClient
+from broker.remoting.process import daemon
 from broker.remoting.protocol.codes import RequestCode
 from broker.remoting.protocol.command import request
 

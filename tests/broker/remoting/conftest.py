@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from broker.common.clock import ManualClock
-from broker.remoting import loop
 from broker.remoting.connection import Connection
 from broker.remoting.endpoint import Endpoint
+from broker.remoting.process import loop
 from broker.remoting.protocol.command import RemotingCommand, response
 from broker.remoting.protocol.framing import FrameDecoder, encode_frame
 from broker.remoting.server import RemotingServer

@@ -6,12 +6,12 @@ import logging
 import pytest
 
 from broker.errors import RemoteProtocolError
-from broker.remoting.access import AccessRules
 from broker.remoting.endpoint import Endpoint
 from broker.remoting.limits import PEER_LOG_LIMIT, EndpointLimits, LaneLimits
 from broker.remoting.protocol.codes import RequestCode, ResponseCode
 from broker.remoting.protocol.command import RemotingCommand, request, response
 from broker.remoting.protocol.rpc import RPC, Access
+from broker.remoting.security.access import AccessRules
 
 FAR = ("10.9.8.7", 40000)
 

@@ -10,7 +10,7 @@ import pytest
 
 from broker.errors import ConfigError, ConnectError
 from broker.remoting.client import RemotingClient
-from broker.remoting.loop import loop_factory
+from broker.remoting.process.loop import loop_factory
 from broker.remoting.protocol.command import RemotingCommand, request, response
 from broker.remoting.server import (
     RemotingServer,

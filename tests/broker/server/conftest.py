@@ -18,6 +18,7 @@ from broker.remoting.protocol.codes import RequestCode
 from broker.remoting.protocol.command import RemotingCommand, request
 from broker.remoting.protocol.framing import FrameDecoder, encode_frame
 from broker.remoting.protocol.rpc import Access
+from broker.server.configuration.settings import Settings
 from broker.server.context import BrokerContext
 from broker.server.pop.assignment.route_lookup import RouteLookup
 from broker.server.pop.files import PopFiles
@@ -28,7 +29,6 @@ from broker.server.pop.wheel_timer import WheelTimer
 from broker.server.processor.pull import PullMessageProcessor
 from broker.server.processor.table import make_handlers
 from broker.server.schedule import ScheduleMessageService
-from broker.server.settings import Settings
 from broker.server.tables.persistence import ConfigStore
 from broker.server.tables.table_writer import run_in_place
 from broker.server.timer.timer_service import TimerService

@@ -14,15 +14,19 @@ from broker.errors import ConnectError, DiskFullError, StoreLockedError
 from broker.message.batch import encode_batch_item
 from broker.message.properties import encode_properties
 from broker.remoting.client import RemotingClient
-from broker.remoting.protocol.body.connection import GetConsumerListByGroupResponseBody
-from broker.remoting.protocol.body.heartbeat import ConsumerData, HeartbeatData, ProducerData
+from broker.remoting.protocol.body.consumer.connection import GetConsumerListByGroupResponseBody
+from broker.remoting.protocol.body.consumer.heartbeat import (
+    ConsumerData,
+    HeartbeatData,
+    ProducerData,
+)
 from broker.remoting.protocol.codes import RequestCode, ResponseCode
 from broker.remoting.protocol.command import request
 from broker.remoting.protocol.rpc import Access
+from broker.server.configuration.settings import Settings
 from broker.server.controller import BrokerController, _with_vip, report_recovery
 from broker.server.processor.send.batch_records import MAX_BATCH_ITEMS
 from broker.server.registration import Registrar
-from broker.server.settings import Settings
 from broker.store.config_file import ConfigFile
 from broker.store.format.config import decode_subscription_group
 from broker.store.logfile.disk import Disk

@@ -8,11 +8,11 @@ import pytest
 
 from broker.common.topic import TopicConfig
 from broker.errors import ConnectError
-from broker.remoting.protocol.body.register import RegisterBrokerBody
+from broker.remoting.protocol.body.namesrv.register import RegisterBrokerBody
 from broker.remoting.protocol.codes import RequestCode
 from broker.remoting.protocol.command import response
 from broker.remoting.protocol.header.fields import decode_header_fields
-from broker.remoting.protocol.header.route import RegisterBrokerRequestHeader
+from broker.remoting.protocol.header.namesrv.route import RegisterBrokerRequestHeader
 from broker.server import registration as module
 from broker.server.registration import Registrar
 

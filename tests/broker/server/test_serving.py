@@ -7,13 +7,13 @@ import weakref
 import pytest
 
 from broker.errors import ConnectError
-from broker.remoting import daemon
 from broker.remoting.client import RemotingClient
+from broker.remoting.process import daemon
 from broker.remoting.protocol.codes import RequestCode
 from broker.remoting.protocol.command import request, response
 from broker.remoting.server import RemotingServer
 from broker.server import serving
-from broker.server.settings import Settings
+from broker.server.configuration.settings import Settings
 
 
 class FakeRole:

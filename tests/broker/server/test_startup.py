@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from broker.errors import ConfigError
-from broker.remoting import daemon
+from broker.remoting.process import daemon
 from broker.server import startup
-from broker.server.settings import Settings
+from broker.server.configuration.settings import Settings
 
 
 def options(*words: str):

@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from broker.common.clock import ManualClock
-from broker.common.properties import parse_properties
+from broker.common.config.properties import parse_properties
 from broker.message.message import MessageExt
 from broker.message.properties import decode_properties, encode_properties
 from broker.store.config import MessageStoreConfig, from_properties

@@ -13,9 +13,9 @@ from broker.common.clock import ManualClock
 from broker.common.topic import SCHEDULE_TOPIC
 from broker.message.properties import encode_properties
 from broker.message.record import scan_records
+from broker.server.configuration.settings import Settings
 from broker.server.context import BrokerContext
 from broker.server.schedule import ScheduleMessageService
-from broker.server.settings import Settings
 from broker.server.tables.persistence import ConfigStore
 from broker.store.message_store import MessageExtBrokerInner, MessageStore
 
@@ -84,7 +84,7 @@ def test_a_flushed_delayed_message_is_delivered_whatever_happens(
         broker = Broker(disk, flush)
         for number in range(MESSAGES):
             broker.put_delayed(number)
-            assert broker.store.flush()
+            assert broker.store.flushing.flush()
             disk.mark("flushed", number)
             broker.deliver()
             broker.files.save_progress(broker.context)

@@ -9,29 +9,37 @@ from typing import Any
 import pytest
 
 from broker.common.clock import ManualClock
+from broker.common.config.properties import format_properties, parse_properties
+from broker.common.encoding.java_json import loads
 from broker.common.group import SubscriptionGroupConfig, group_config_from_wire
-from broker.common.java_json import loads
 from broker.common.message_queue import MessageQueue
-from broker.common.properties import format_properties, parse_properties
 from broker.common.topic import TopicConfig
 from broker.errors import ConnectError, RequestTimeoutError, RocketMQError
 from broker.message.message import MessageExt
 from broker.message.properties import decode_properties, encode_properties
 from broker.message.record import MAGIC_V1, body_crc, decode_record, encode_record
-from broker.remoting.protocol.body.cluster import ClusterInfo
-from broker.remoting.protocol.body.connection import Connection, ConsumerConnection
-from broker.remoting.protocol.body.consume import (
+from broker.remoting.protocol.body.consumer.connection import Connection, ConsumerConnection
+from broker.remoting.protocol.body.consumer.consume import (
     ConsumeStats,
     OffsetWrapper,
     QueryConsumeTimeSpanBody,
     QueueTimeSpan,
 )
-from broker.remoting.protocol.body.group import SubscriptionGroupWrapper
+from broker.remoting.protocol.body.consumer.group import SubscriptionGroupWrapper
+from broker.remoting.protocol.body.consumer.offset import (
+    ConsumerOffsetSerializeWrapper,
+    ResetOffsetBody,
+)
+from broker.remoting.protocol.body.consumer.running import ConsumerRunningInfo, ProcessQueueInfo
 from broker.remoting.protocol.body.ha import HARuntimeInfo
-from broker.remoting.protocol.body.kv import KVTable
-from broker.remoting.protocol.body.offset import ConsumerOffsetSerializeWrapper, ResetOffsetBody
-from broker.remoting.protocol.body.route import BrokerData, QueueData, TopicList, TopicRouteData
-from broker.remoting.protocol.body.running import ConsumerRunningInfo, ProcessQueueInfo
+from broker.remoting.protocol.body.namesrv.cluster import ClusterInfo
+from broker.remoting.protocol.body.namesrv.kv import KVTable
+from broker.remoting.protocol.body.namesrv.route import (
+    BrokerData,
+    QueueData,
+    TopicList,
+    TopicRouteData,
+)
 from broker.remoting.protocol.body.topic import (
     TopicConfigAndMappingSerializeWrapper,
     TopicConfigAndQueueMapping,

@@ -3,7 +3,7 @@
 import pytest
 
 from broker.errors import ClientError
-from broker.remoting.protocol.body.route import BrokerData
+from broker.remoting.protocol.body.namesrv.route import BrokerData
 from mqadmin.admin.topology import Topology
 
 

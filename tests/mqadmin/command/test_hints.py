@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from mqadmin.command.declare import Option, Verb
-from mqadmin.command.nouns import NOUNS, load_noun
-from mqadmin.command.options import GLOBALS
+from mqadmin.command.framework.declare import Option, Verb
+from mqadmin.command.framework.nouns import NOUNS, load_noun
+from mqadmin.command.framework.options import GLOBALS
 
 ROOT = Path(__file__).parents[3]
 COMMAND = re.compile(r"mqadmin ([a-z]+)((?: [^ ;,:()\"']+)*)")

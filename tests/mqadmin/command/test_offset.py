@@ -101,7 +101,7 @@ def test_a_person_sees_every_queue_before_the_question(
     mqadmin: Run, admin: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     admin.answers["offset.plan_reset"] = PLAN
-    monkeypatch.setattr("mqadmin.command.session.stdin_is_terminal", lambda: True)
+    monkeypatch.setattr("mqadmin.command.execution.session.stdin_is_terminal", lambda: True)
     done = mqadmin(*RESET, stdin="n\n")
     assert done.status == 1
     assert "broker-a queue 0: 7 -> 0, 0 skipped, 7 repeated" in done.err

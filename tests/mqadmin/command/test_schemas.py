@@ -12,11 +12,11 @@ import pytest
 import yaml
 
 from broker.remoting.blocking import BlockingClient
-from broker.remoting.protocol.body.heartbeat import HeartbeatData
+from broker.remoting.protocol.body.consumer.heartbeat import HeartbeatData
 from broker.remoting.protocol.codes import RequestCode
 from broker.remoting.protocol.command import request
 from broker.server.standalone import BlockingEmbeddedBroker
-from mqadmin.command.nouns import NOUNS, load_noun
+from mqadmin.command.framework.nouns import NOUNS, load_noun
 
 Run = Callable[..., Any]
 

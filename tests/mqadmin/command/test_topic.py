@@ -5,7 +5,15 @@ from typing import Any
 import pytest
 
 from broker.errors import BrokerError, ClientError, ConnectError, RequestTimeoutError
-from mqadmin.admin.result import Change, ChangeResult, Listing, Outcome, Plan, Request, TargetError
+from mqadmin.admin.result import (
+    Change,
+    ChangeResult,
+    Listing,
+    Outcome,
+    Plan,
+    Request,
+    TargetError,
+)
 from mqadmin.admin.topic import RouteBroker, RouteQueue, TopicRecord, TopicRoute, TopicStatus
 
 Run = Callable[..., Any]
@@ -196,7 +204,7 @@ def test_a_change_starts_with_the_cluster_it_applies_to(
     mqadmin: Run, admin: Any, monkeypatch: pytest.MonkeyPatch, consent: str
 ) -> None:
     admin.answers.update({"topic.plan_perm": PLAN, "apply": DONE})
-    monkeypatch.setattr("mqadmin.command.session.stdin_is_terminal", lambda: True)
+    monkeypatch.setattr("mqadmin.command.execution.session.stdin_is_terminal", lambda: True)
     mqadmin("context", "set", "prod", "-n", "prod:9876")
     mqadmin("context", "use", "prod")
     words = [word for word in ("topic", "perm", "orders", "r", consent) if word]
@@ -251,7 +259,7 @@ def test_a_yes_on_the_terminal_applies(
     mqadmin: Run, admin: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     admin.answers.update({"topic.plan_perm": PLAN, "apply": DONE})
-    monkeypatch.setattr("mqadmin.command.session.stdin_is_terminal", lambda: True)
+    monkeypatch.setattr("mqadmin.command.execution.session.stdin_is_terminal", lambda: True)
     done = mqadmin("topic", "perm", "orders", "r", stdin="y\n")
     assert done.status == 0
     assert "perm 6 -> 4" in done.err
@@ -263,7 +271,7 @@ def test_anything_but_yes_leaves_everything_as_it_is(
     mqadmin: Run, admin: Any, monkeypatch: pytest.MonkeyPatch, answer: str
 ) -> None:
     admin.answers["topic.plan_perm"] = PLAN
-    monkeypatch.setattr("mqadmin.command.session.stdin_is_terminal", lambda: True)
+    monkeypatch.setattr("mqadmin.command.execution.session.stdin_is_terminal", lambda: True)
     done = mqadmin("topic", "perm", "orders", "r", stdin=answer)
     assert done.status == 1
     assert done.err.endswith("nothing was changed\n")

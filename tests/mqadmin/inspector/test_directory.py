@@ -11,11 +11,11 @@ from broker.errors import StoreError
 from broker.store.format.checkpoint import Checkpoint, encode_checkpoint
 from broker.store.format.commitlog import file_name
 from mqadmin.inspector.directory import StoreDirectory
-from mqadmin.inspector.find import message_rows
+from mqadmin.inspector.queries.find import message_rows
+from mqadmin.inspector.queries.queues import unit_rows
+from mqadmin.inspector.queries.summary import summarize
 from mqadmin.inspector.query import Query
-from mqadmin.inspector.queues import unit_rows
 from mqadmin.inspector.rows import QueueUnitRow
-from mqadmin.inspector.summary import summarize
 from mqadmin.message_row import MessageRow
 from mqadmin.output.values import plain
 

@@ -9,13 +9,13 @@ import pytest
 
 from mqadmin.inspector.configs import config_rows
 from mqadmin.inspector.directory import StoreDirectory
-from mqadmin.inspector.dlq import dlq_rows
-from mqadmin.inspector.find import find_id, find_key, message_rows
 from mqadmin.inspector.index import index_rows
+from mqadmin.inspector.queries.dlq import dlq_rows
+from mqadmin.inspector.queries.find import find_id, find_key, message_rows
+from mqadmin.inspector.queries.queues import queue_rows, unit_rows
+from mqadmin.inspector.queries.summary import summarize
 from mqadmin.inspector.query import Query
-from mqadmin.inspector.queues import queue_rows, unit_rows
 from mqadmin.inspector.rows import ConfigRow, DamageRow, IndexRow, QueueUnitRow
-from mqadmin.inspector.summary import summarize
 from mqadmin.message_row import MessageRow
 
 STORES = sorted(

@@ -7,11 +7,11 @@ from broker.store.message_store import MessageStore
 from broker.store.results import MessageExtBrokerInner
 from mqadmin.inspector.configs import config_rows
 from mqadmin.inspector.directory import StoreDirectory
-from mqadmin.inspector.find import find_key, message_rows
+from mqadmin.inspector.queries.find import find_key, message_rows
+from mqadmin.inspector.queries.queues import queue_rows, unit_rows
+from mqadmin.inspector.queries.summary import summarize
 from mqadmin.inspector.query import Query
-from mqadmin.inspector.queues import queue_rows, unit_rows
 from mqadmin.inspector.rows import DamageRow
-from mqadmin.inspector.summary import summarize
 from mqadmin.message_row import MessageRow
 
 

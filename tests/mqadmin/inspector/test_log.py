@@ -8,11 +8,11 @@ import pytest
 
 from broker.store.format.commitlog import file_name, file_start
 from mqadmin.inspector.directory import StoreDirectory
-from mqadmin.inspector.find import message_rows
 from mqadmin.inspector.log import LogReader, LogWalk
+from mqadmin.inspector.queries.find import message_rows
+from mqadmin.inspector.queries.summary import summarize
 from mqadmin.inspector.query import Query
 from mqadmin.inspector.rows import DamageRow
-from mqadmin.inspector.summary import summarize
 from mqadmin.message_row import MessageRow
 
 Watch = Callable[[Path], None]

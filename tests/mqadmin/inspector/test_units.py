@@ -8,7 +8,7 @@ import pytest
 from broker.store.format.commitlog import file_name
 from broker.store.format.consumequeue import BatchConsumeQueueUnit, encode_batch_unit, encode_unit
 from mqadmin.inspector.directory import StoreDirectory
-from mqadmin.inspector.queues import unit_rows
+from mqadmin.inspector.queries.queues import unit_rows
 from mqadmin.inspector.rows import DamageRow
 
 FILE = 600  # bytes of a queue file of the made stores: 30 units

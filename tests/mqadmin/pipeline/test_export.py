@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 
 from broker.errors import ConfigError, StoreError
-from mqadmin.pipeline import parquet
 from mqadmin.pipeline.export import PARAMETERS, ExportReader, by_partition
-from mqadmin.pipeline.parquet import SPLITS, read_record
+from mqadmin.pipeline.sinks import parquet
+from mqadmin.pipeline.sinks.parquet import SPLITS, read_record
 from tests.support.pipeline_store import (
     MakeLiveStore,
     MakeLog,

@@ -20,7 +20,7 @@ import sys
 
 from mqadmin.app import main
 from mqadmin.pipeline.spark import java
-from mqadmin.pipeline.output import Output
+from mqadmin.pipeline.sinks.output import Output
 
 victim = sys.argv[1]
 jvms = []

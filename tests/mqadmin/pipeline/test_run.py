@@ -226,7 +226,7 @@ def test_a_repeated_run_reuses_its_completed_tables(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    from mqadmin.pipeline.output import Output
+    from mqadmin.pipeline.sinks.output import Output
 
     root, out = str(store_roots["normal-stop-533"]), tmp_path / "out"
     words = ["pipeline", "run", "traffic", "--store", root, "--out", str(out)]

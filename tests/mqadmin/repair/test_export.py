@@ -13,7 +13,7 @@ import pytest
 
 from broker.errors import ConfigError, DiskFullError, StoreLockedError
 from mqadmin.inspector.directory import StoreDirectory
-from mqadmin.inspector.find import message_rows
+from mqadmin.inspector.queries.find import message_rows
 from mqadmin.inspector.query import Query
 from mqadmin.repair import export as export_module
 from mqadmin.repair.export import export
@@ -158,7 +158,9 @@ def test_an_export_that_is_killed_anywhere_comes_to_the_same(
     monkeypatch.setattr(export_module, "PART_ROWS", 40)
     monkeypatch.setattr(export_module, "GROUP_ROWS", 15)
     monkeypatch.setattr("mqadmin.inspector.export.pieces.PIECE_ROWS", 7)
-    monkeypatch.setattr("broker.store.format.columns.scan_columns.__kwdefaults__", _small_batches())
+    monkeypatch.setattr(
+        "broker.store.format.vectorized.columns.scan_columns.__kwdefaults__", _small_batches()
+    )
     export(store, query, tmp_path / "whole", form)
 
     killed: list[str] = []
@@ -188,7 +190,7 @@ def test_an_export_that_is_killed_anywhere_comes_to_the_same(
 
 
 def _small_batches() -> dict[str, Any]:
-    from broker.store.format.columns import scan_columns
+    from broker.store.format.vectorized.columns import scan_columns
 
     return {**(scan_columns.__kwdefaults__ or {}), "rows": 10}
 

@@ -11,7 +11,7 @@ from broker.store.config import MessageStoreConfig
 from broker.store.message_store import MessageStore
 from broker.store.results import MessageExtBrokerInner
 from mqadmin.inspector.directory import StoreDirectory
-from mqadmin.inspector.loss import Extents, QueueLoss
+from mqadmin.inspector.queries.loss import Extents, QueueLoss
 from mqadmin.inspector.query import Query
 from mqadmin.inspector.verify.log_walk import has_columns
 from mqadmin.inspector.verify.verifier import VerifyOptions, verify

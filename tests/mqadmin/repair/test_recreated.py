@@ -11,8 +11,8 @@ from broker.store.message_store import MessageStore
 from broker.store.results import MessageExtBrokerInner
 from mqadmin.inspector.directory import StoreDirectory
 from mqadmin.inspector.log import LogWalk
+from mqadmin.inspector.queries.queues import queue_rows, unit_rows
 from mqadmin.inspector.query import Query
-from mqadmin.inspector.queues import queue_rows, unit_rows
 from mqadmin.inspector.verify.log_walk import has_columns
 from mqadmin.inspector.verify.verifier import VerifyOptions, verify
 from mqadmin.repair.new_store import recover_store

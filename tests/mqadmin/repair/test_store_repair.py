@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from broker.common.java_json import loads
+from broker.common.encoding.java_json import loads
 from broker.errors import ConfigError, DiskFullError, StoreError, StoreLockedError
 from broker.store.format.commitlog import scan_commitlog
 from mqadmin.inspector.directory import StoreDirectory

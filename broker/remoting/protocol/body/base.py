@@ -29,7 +29,7 @@ from typing import Any, Final, Self, Union, get_args, get_origin, get_type_hints
 
 import msgspec
 
-from broker.common import java_json
+from broker.common.encoding import java_json
 from broker.common.group import (
     SubscriptionGroupConfig,
     group_config_from_wire,

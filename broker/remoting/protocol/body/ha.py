@@ -5,7 +5,7 @@
 from msgspec import field
 
 from broker.remoting.protocol.body.base import Body, ListBody
-from broker.remoting.protocol.body.cluster import BrokerMemberGroup
+from broker.remoting.protocol.body.namesrv.cluster import BrokerMemberGroup
 
 
 class HAConnectionRuntimeInfo(Body, frozen=True, kw_only=True):

@@ -8,7 +8,10 @@ from broker.common.message_queue import MessageQueue
 from broker.common.topic import TopicConfig, topic_config_from_wire, topic_config_to_wire
 from broker.errors import RemoteProtocolError
 from broker.remoting.protocol.body.base import Body
-from broker.remoting.protocol.body.route import TopicQueueMappingDetail, TopicQueueMappingInfo
+from broker.remoting.protocol.body.namesrv.route import (
+    TopicQueueMappingDetail,
+    TopicQueueMappingInfo,
+)
 from broker.remoting.protocol.body.version import DataVersion
 
 

@@ -13,7 +13,7 @@ import msgspec
 
 from broker.common.topic import is_retry_topic
 from broker.errors import RemoteProtocolError
-from broker.remoting.protocol.body.lock import SetMessageRequestModeRequestBody
+from broker.remoting.protocol.body.consumer.lock import SetMessageRequestModeRequestBody
 from broker.server.tables.table_writer import WrittenTable
 
 PULL: Final = "PULL"

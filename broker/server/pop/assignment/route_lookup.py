@@ -15,7 +15,7 @@ from broker.common.clock import Clock
 from broker.common.message_queue import MessageQueue
 from broker.common.topic import TopicConfig, is_readable
 from broker.errors import RocketMQError
-from broker.remoting.protocol.body.route import TopicRouteData
+from broker.remoting.protocol.body.namesrv.route import TopicRouteData
 from broker.remoting.protocol.codes import RequestCode
 from broker.remoting.protocol.command import RemotingCommand, request
 

@@ -21,15 +21,15 @@ from broker.message.receipt_handle import (
     decode_handle,
     real_topic,
 )
-from broker.remoting.protocol.body.pop import BatchAck, BatchAckMessageRequestBody
+from broker.remoting.protocol.body.consumer.pop import BatchAck, BatchAckMessageRequestBody
 from broker.remoting.protocol.codes import ResponseCode
 from broker.remoting.protocol.command import RemotingCommand, response
-from broker.remoting.protocol.header.fields import decode_header_fields, encode_header_fields
-from broker.remoting.protocol.header.pop import (
+from broker.remoting.protocol.header.consumer.pop import (
     AckMessageRequestHeader,
     ChangeInvisibleTimeRequestHeader,
     ChangeInvisibleTimeResponseHeader,
 )
+from broker.remoting.protocol.header.fields import decode_header_fields, encode_header_fields
 from broker.server.context import BrokerContext
 from broker.server.pop.order_info import ILLEGAL
 from broker.server.pop.processor.checks import check_receipt

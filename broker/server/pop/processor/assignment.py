@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from broker.common.message_queue import MessageQueue
 from broker.common.topic import is_retry_topic
 from broker.errors import RocketMQError
-from broker.remoting.protocol.body.lock import (
+from broker.remoting.protocol.body.consumer.lock import (
     MessageQueueAssignment,
     MessageRequestModeSerializeWrapper,
     QueryAssignmentRequestBody,

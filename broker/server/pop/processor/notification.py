@@ -17,14 +17,14 @@ from broker.common.topic import TopicConfig, pop_retry_topic
 from broker.message.receipt_handle import NORMAL_TOPIC, RETRY_TOPIC_V1
 from broker.remoting.protocol.codes import ResponseCode
 from broker.remoting.protocol.command import RemotingCommand, response
-from broker.remoting.protocol.header.fields import decode_header_fields, encode_header_fields
-from broker.remoting.protocol.header.pop import (
+from broker.remoting.protocol.header.consumer.pop import (
     NotificationRequestHeader,
     NotificationResponseHeader,
     PeekMessageRequestHeader,
     PollingInfoRequestHeader,
     PollingInfoResponseHeader,
 )
+from broker.remoting.protocol.header.fields import decode_header_fields, encode_header_fields
 from broker.server.context import BrokerContext
 from broker.server.pop.long_polling import PollingResult, SuspendedPop
 from broker.server.pop.order_info import QueueKey

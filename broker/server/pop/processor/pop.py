@@ -31,11 +31,11 @@ from broker.message.receipt_handle import (
 )
 from broker.remoting.protocol.codes import ResponseCode
 from broker.remoting.protocol.command import RemotingCommand, response
+from broker.remoting.protocol.header.consumer.pop import PopMessageRequestHeader
 from broker.remoting.protocol.header.fields import decode_header_fields
-from broker.remoting.protocol.header.pop import PopMessageRequestHeader
 from broker.server import stats as counted
 from broker.server.context import BrokerContext
-from broker.server.message_filter import EVERYTHING, Matcher
+from broker.server.filter.message_filter import EVERYTHING, Matcher
 from broker.server.pop.long_polling import LATE_MS, PollingResult, SuspendedPop
 from broker.server.pop.order_info import OrderInfo, QueueKey
 from broker.server.pop.pop_offsets import INIT_MAX

@@ -8,8 +8,8 @@ are written to the broker's configuration file if it has one.
 
 from typing import TYPE_CHECKING
 
-from broker.common import java_json
-from broker.common.properties import parse_properties
+from broker.common.config.properties import parse_properties
+from broker.common.encoding import java_json
 from broker.errors import ConfigError, StoreError
 from broker.remoting.protocol.codes import RequestCode, ResponseCode
 from broker.remoting.protocol.command import RemotingCommand, response

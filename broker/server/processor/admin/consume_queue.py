@@ -6,13 +6,16 @@
 from typing import TYPE_CHECKING
 
 from broker.message.record import peek_properties
-from broker.remoting.protocol.body.consume import ConsumeQueueData, QueryConsumeQueueResponseBody
+from broker.remoting.protocol.body.consumer.consume import (
+    ConsumeQueueData,
+    QueryConsumeQueueResponseBody,
+)
 from broker.remoting.protocol.codes import RequestCode, ResponseCode
 from broker.remoting.protocol.command import RemotingCommand, response
 from broker.remoting.protocol.header.fields import decode_header_fields
 from broker.remoting.protocol.header.query import QueryConsumeQueueRequestHeader
 from broker.server.context import BrokerContext
-from broker.server.message_filter import EVERYTHING, Matcher, compile_filter
+from broker.server.filter.message_filter import EVERYTHING, Matcher, compile_filter
 from broker.store.results import ConsumeQueueUnitView
 
 if TYPE_CHECKING:

@@ -12,11 +12,11 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from broker.common.message_queue import MessageQueue
-from broker.remoting.protocol.body import consume as bodies
-from broker.remoting.protocol.body.route import TopicList
+from broker.remoting.protocol.body.consumer import consume as bodies
+from broker.remoting.protocol.body.namesrv.route import TopicList
 from broker.remoting.protocol.codes import RequestCode, ResponseCode
 from broker.remoting.protocol.command import RemotingCommand, response
-from broker.remoting.protocol.header import consume as headers
+from broker.remoting.protocol.header.consumer import consume as headers
 from broker.remoting.protocol.header.fields import decode_header_fields
 from broker.server import stats as counted
 from broker.server.context import BrokerContext

@@ -12,7 +12,7 @@ import msgspec
 
 from broker.common.group import SubscriptionGroupConfig, check_group_name
 from broker.errors import ClientError, RocketMQError
-from broker.remoting.protocol.body.group import (
+from broker.remoting.protocol.body.consumer.group import (
     GroupForbidden,
     SubscriptionGroupBody,
     SubscriptionGroupList,
@@ -21,12 +21,12 @@ from broker.remoting.protocol.body.group import (
 from broker.remoting.protocol.body.version import DataVersion
 from broker.remoting.protocol.codes import RequestCode, ResponseCode
 from broker.remoting.protocol.command import RemotingCommand, response
-from broker.remoting.protocol.header.fields import decode_header_fields
-from broker.remoting.protocol.header.group import (
+from broker.remoting.protocol.header.consumer.group import (
     DeleteSubscriptionGroupRequestHeader,
     GetSubscriptionGroupConfigRequestHeader,
     UpdateGroupForbiddenRequestHeader,
 )
+from broker.remoting.protocol.header.fields import decode_header_fields
 from broker.server.context import BrokerContext
 from broker.server.processor.responses import no_group, not_written, with_body
 

@@ -7,7 +7,7 @@
 from typing import TYPE_CHECKING
 
 from broker.common import topic as names
-from broker.remoting.protocol.body.offset import DelayOffsetSerializeWrapper
+from broker.remoting.protocol.body.consumer.offset import DelayOffsetSerializeWrapper
 from broker.remoting.protocol.body.version import DataVersion
 from broker.remoting.protocol.codes import RequestCode
 from broker.remoting.protocol.command import RemotingCommand, response

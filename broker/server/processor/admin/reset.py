@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from broker.common.message_queue import MessageQueue
 from broker.errors import RocketMQError
-from broker.remoting.protocol.body.offset import (
+from broker.remoting.protocol.body.consumer.offset import (
     GetConsumerStatusBody,
     MessageQueueForC,
     ResetOffsetBody,
@@ -24,12 +24,12 @@ from broker.remoting.protocol.body.offset import (
 from broker.remoting.protocol.codes import RequestCode, ResponseCode
 from broker.remoting.protocol.command import RemotingCommand, response
 from broker.remoting.protocol.command import request as make_request
-from broker.remoting.protocol.header.fields import decode_header_fields, encode_header_fields
-from broker.remoting.protocol.header.offset import (
+from broker.remoting.protocol.header.consumer.offset import (
     CloneGroupOffsetRequestHeader,
     GetConsumerStatusRequestHeader,
     ResetOffsetRequestHeader,
 )
+from broker.remoting.protocol.header.fields import decode_header_fields, encode_header_fields
 from broker.server.client.clients import ConsumerGroup
 from broker.server.context import BrokerContext
 from broker.server.processor.responses import no_group, no_topic

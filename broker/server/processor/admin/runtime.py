@@ -8,7 +8,7 @@ Both spellings of the transfer rate are present: 4.9 tools read ``getTransferedT
 
 from typing import TYPE_CHECKING
 
-from broker.remoting.protocol.body.kv import KVTable
+from broker.remoting.protocol.body.namesrv.kv import KVTable
 from broker.remoting.protocol.codes import VERSION, RequestCode, version_name
 from broker.remoting.protocol.command import RemotingCommand, response
 from broker.server.context import BrokerContext

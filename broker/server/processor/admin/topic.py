@@ -14,8 +14,8 @@ from broker.common import topic as names
 from broker.common.message_queue import MessageQueue
 from broker.common.topic import TopicConfig
 from broker.errors import BrokerError, ClientError, RocketMQError
-from broker.remoting.protocol.body.group import GroupList
-from broker.remoting.protocol.body.route import TopicList
+from broker.remoting.protocol.body.consumer.group import GroupList
+from broker.remoting.protocol.body.namesrv.route import TopicList
 from broker.remoting.protocol.body.topic import (
     CreateTopicListRequestBody,
     TopicConfigAndMappingSerializeWrapper,

@@ -7,13 +7,13 @@ from broker.client.consumer.broker_requests import stack_of_all_threads
 from broker.common.message_queue import MessageQueue
 from broker.message.message import MessageExt
 from broker.message.record import encode_record
-from broker.remoting.protocol.body.offset import (
+from broker.remoting.protocol.body.consumer.offset import (
     GetConsumerStatusBody,
     MessageQueueForC,
     ResetOffsetBody,
     ResetOffsetBodyForC,
 )
-from broker.remoting.protocol.body.running import (
+from broker.remoting.protocol.body.consumer.running import (
     ConsumeMessageDirectlyResult,
     ConsumerRunningInfo,
 )

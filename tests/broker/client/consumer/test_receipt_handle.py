@@ -11,7 +11,7 @@ from broker.client.consumer.receipt_handle import (
 )
 from broker.errors import ClientError, RemoteProtocolError
 from broker.message.message import MessageExt
-from broker.remoting.protocol.header.pop import PopMessageResponseHeader
+from broker.remoting.protocol.header.consumer.pop import PopMessageResponseHeader
 
 TEXT = "120 1700000000000 60000 3 0 broker-a 1 121"
 

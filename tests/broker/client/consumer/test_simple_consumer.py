@@ -12,7 +12,7 @@ from broker.client.instance.client_instance import MQClientInstance
 from broker.errors import BrokerError, ClientError
 from broker.message.message import MessageExt
 from broker.message.record import encode_record
-from broker.remoting.protocol.body.heartbeat import HeartbeatData
+from broker.remoting.protocol.body.consumer.heartbeat import HeartbeatData
 from broker.remoting.protocol.codes import RequestCode, ResponseCode
 from broker.remoting.protocol.command import RemotingCommand, response
 from tests.support.fake_cluster import FakeBroker, FakeCluster

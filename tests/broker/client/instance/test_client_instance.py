@@ -9,7 +9,7 @@ from broker.client.config import ClientConfig
 from broker.client.instance.client_instance import MQClientInstance, make_client_id, own_ip
 from broker.common.address import encode_ip
 from broker.errors import ClientError, RemotingError
-from broker.remoting.protocol.body.heartbeat import ConsumerData, HeartbeatData
+from broker.remoting.protocol.body.consumer.heartbeat import ConsumerData, HeartbeatData
 from broker.remoting.protocol.codes import RequestCode, ResponseCode
 from broker.remoting.protocol.command import request
 from tests.support.fake_cluster import FakeCluster, FakeTransport

@@ -10,7 +10,7 @@ from broker.client.instance.transport import RemotingTransport
 from broker.errors import ConnectError
 from broker.remoting.protocol.codes import RequestCode
 from broker.remoting.protocol.command import RemotingCommand, request, response
-from broker.remoting.signing import ACCESS_KEY, Credentials
+from broker.remoting.security.signing import ACCESS_KEY, Credentials
 from broker.server.standalone import EmbeddedBroker
 
 

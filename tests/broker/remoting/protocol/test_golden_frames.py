@@ -6,7 +6,7 @@ import re
 from collections import Counter
 from pathlib import Path
 
-from broker.common import java_json
+from broker.common.encoding import java_json
 from broker.errors import RemoteProtocolError
 from broker.remoting.protocol.framing import FrameDecoder, encode_frame
 from broker.remoting.protocol.rpc import (

@@ -162,7 +162,7 @@ def test_a_header_of_nested_references_costs_time_in_proportion_to_its_length(mo
     def fail(*_):
         raise AssertionError("references of a header are resolved")
 
-    monkeypatch.setattr("broker.common.java_json_reader.resolve_references", fail)
+    monkeypatch.setattr("broker.common.encoding.java_json_reader.resolve_references", fail)
     doubling = b"".join(
         b',"a%d":[{"$ref":"$.extFields.a%d"},{"$ref":"$.extFields.a%d"}]' % (i + 1, i, i)
         for i in range(40)

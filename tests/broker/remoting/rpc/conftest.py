@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 import pytest
 
 from broker.errors import RocketMQError
-from broker.remoting.protocol.body.route import BrokerData, QueueData, TopicRouteData
+from broker.remoting.protocol.body.namesrv.route import BrokerData, QueueData, TopicRouteData
 from broker.remoting.protocol.codes import ResponseCode
 from broker.remoting.protocol.command import RemotingCommand, response
 from broker.remoting.rpc.caller import Caller

@@ -6,7 +6,7 @@ import pytest
 from broker.common.clock import ManualClock
 from broker.common.message_queue import MessageQueue
 from broker.errors import BrokerError, ClientError
-from broker.remoting.protocol.body.route import BrokerData, QueueData, TopicRouteData
+from broker.remoting.protocol.body.namesrv.route import BrokerData, QueueData, TopicRouteData
 from broker.remoting.protocol.command import response
 from broker.remoting.rpc.route_cache import ROUTE_LIMIT, ROUTE_TTL_MS, Route, RouteCache
 

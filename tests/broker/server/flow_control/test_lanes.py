@@ -1,6 +1,6 @@
 """Queues and ages of the request families."""
 
-from broker.server.config import BrokerConfig
+from broker.server.configuration.config import BrokerConfig
 from broker.server.flow_control.lanes import lane_limits
 
 

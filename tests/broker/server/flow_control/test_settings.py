@@ -1,6 +1,6 @@
 """Settings of the flow control."""
 
-from broker.server.config import SETTINGS
+from broker.server.configuration.config import SETTINGS
 from broker.server.flow_control.settings import FLOW_CONTROL_SETTINGS
 
 

@@ -4,7 +4,7 @@ import pytest
 
 from broker.errors import ConfigError
 from broker.remoting.protocol.rpc import Access
-from broker.server import config as role
+from broker.server.configuration import config as role
 from broker.server.ha import config
 from broker.server.ha.config import SETTINGS, HaConfig, access_rules, check_roles
 

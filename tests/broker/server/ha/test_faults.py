@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from broker.common.clock import SystemClock
-from broker.remoting.access import AccessRules
+from broker.remoting.security.access import AccessRules
 from broker.server.ha import client as ha_client
 from broker.server.ha.client import HAClient
 from broker.server.ha.config import HaConfig

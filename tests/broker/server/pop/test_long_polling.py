@@ -6,7 +6,7 @@ import pytest
 
 from broker.remoting.budget import MemoryBudget
 from broker.remoting.protocol.command import request
-from broker.server.message_filter import Matcher
+from broker.server.filter.message_filter import Matcher
 from broker.server.pop.long_polling import PollingResult, PopLongPolling, SuspendedPop
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 from broker.errors import ConfigError
-from broker.server import config as role
+from broker.server.configuration import config as role
 from broker.server.pop.settings import POP_SETTINGS
 
 

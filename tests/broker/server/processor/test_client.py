@@ -3,8 +3,8 @@
 import pytest
 
 from broker.common.subscription import build_subscription
-from broker.remoting.protocol.body.connection import GetConsumerListByGroupResponseBody
-from broker.remoting.protocol.body.heartbeat import (
+from broker.remoting.protocol.body.consumer.connection import GetConsumerListByGroupResponseBody
+from broker.remoting.protocol.body.consumer.heartbeat import (
     CheckClientRequestBody,
     ConsumerData,
     HeartbeatData,

@@ -1,7 +1,7 @@
 """Connection listings."""
 
 from broker.common.subscription import build_subscription
-from broker.remoting.protocol.body import connection as bodies
+from broker.remoting.protocol.body.consumer import connection as bodies
 from broker.remoting.protocol.codes import RequestCode, ResponseCode
 from broker.server.client.clients import ClientChannel, ConsumerProfile
 

@@ -1,7 +1,7 @@
 """Queue locks over the wire."""
 
 from broker.common.message_queue import MessageQueue
-from broker.remoting.protocol.body.lock import LockBatchRequestBody, LockBatchResponseBody
+from broker.remoting.protocol.body.consumer.lock import LockBatchRequestBody, LockBatchResponseBody
 from broker.remoting.protocol.codes import RequestCode
 
 A, B = (MessageQueue("T", "broker-a", number) for number in range(2))

@@ -4,8 +4,8 @@ import msgspec
 import pytest
 
 from broker.errors import RemoteProtocolError
-from broker.remoting.protocol.body.heartbeat import ConsumerData, HeartbeatData
-from broker.remoting.protocol.body.offset import ConsumerOffsetSerializeWrapper
+from broker.remoting.protocol.body.consumer.heartbeat import ConsumerData, HeartbeatData
+from broker.remoting.protocol.body.consumer.offset import ConsumerOffsetSerializeWrapper
 from broker.remoting.protocol.codes import RequestCode, ResponseCode
 
 QUEUE = {"topic": "Orders", "queueId": 0}

@@ -7,7 +7,7 @@ import pytest
 
 from broker.common.topic import TopicConfig
 from broker.errors import StoreError
-from broker.remoting.protocol.body.kv import KVTable
+from broker.remoting.protocol.body.namesrv.kv import KVTable
 from broker.remoting.protocol.codes import RequestCode, ResponseCode
 from broker.remoting.protocol.command import request, response
 from broker.server.processor import responses

@@ -4,7 +4,7 @@ import pytest
 
 from broker.common.clock import ManualClock
 from broker.common.group import PRESET_GROUPS, SubscriptionGroupConfig
-from broker.server.config import BrokerConfig
+from broker.server.configuration.config import BrokerConfig
 from broker.server.tables import subscription_group as module
 from broker.server.tables.subscription_group import SubscriptionGroupManager
 

@@ -5,7 +5,7 @@ import pytest
 from broker.common.clock import ManualClock
 from broker.common.topic import TopicConfig
 from broker.errors import ClientError
-from broker.server.config import BrokerConfig
+from broker.server.configuration.config import BrokerConfig
 from broker.server.tables import topic_config as module
 from broker.server.tables.topic_config import (
     TopicConfigManager,

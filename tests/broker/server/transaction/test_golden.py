@@ -12,8 +12,8 @@ from broker.message.message import MessageExt
 from broker.message.record import decode_record
 from broker.remoting.protocol.codes import RequestCode
 from broker.remoting.protocol.framing import FrameDecoder
+from broker.server.configuration.settings import Settings
 from broker.server.context import BrokerContext
-from broker.server.settings import Settings
 from broker.server.tables.persistence import ConfigStore
 from broker.server.transaction.bridge import TransactionalMessageBridge
 from broker.server.transaction.check_round import CheckRound

@@ -15,7 +15,7 @@ from mqadmin.admin.dlq.library import DlqAdmin
 from mqadmin.admin.dlq.replay import CLEANED, PLANNED, cleaned
 from mqadmin.admin.facade import MQAdmin
 from mqadmin.inspector.directory import StoreDirectory
-from mqadmin.inspector.find import message_rows
+from mqadmin.inspector.queries.find import message_rows
 from mqadmin.inspector.query import Query
 from mqadmin.message_row import MessageRow
 

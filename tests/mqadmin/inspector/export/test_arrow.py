@@ -15,7 +15,7 @@ from tests.support.made_store import MadeStore
 
 pytest.importorskip("pyarrow")
 
-from broker.store.format import columns
+from broker.store.format.vectorized import columns
 from mqadmin.inspector.export import arrow
 from mqadmin.inspector.export.arrow import SCHEMA, BatchMaker, file_batches, purpose_of
 

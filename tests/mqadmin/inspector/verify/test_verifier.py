@@ -91,7 +91,7 @@ def index_file(root: Path, number: int = 0) -> Path:
 
 
 def change_json(path: Path, change: Callable[[dict], object]) -> None:
-    from broker.common.java_json import dumps, loads
+    from broker.common.encoding.java_json import dumps, loads
 
     value = loads(path.read_bytes())
     change(value)

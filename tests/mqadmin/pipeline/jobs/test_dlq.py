@@ -12,7 +12,7 @@ from broker.remoting.protocol.codes import RequestCode
 from broker.server.standalone import BlockingEmbeddedBroker
 from mqadmin.admin.facade import MQAdmin
 from mqadmin.inspector.directory import StoreDirectory
-from mqadmin.inspector.find import message_rows
+from mqadmin.inspector.queries.find import message_rows
 from mqadmin.inspector.query import Query
 
 

@@ -10,7 +10,7 @@ import pytest
 from broker.common.times import parse_duration_ms
 from broker.errors import ConfigError
 from mqadmin.inspector.directory import StoreDirectory
-from mqadmin.inspector.find import message_rows
+from mqadmin.inspector.queries.find import message_rows
 from mqadmin.inspector.query import Query
 from mqadmin.pipeline.jobs.latency import DELAY_LEVELS
 

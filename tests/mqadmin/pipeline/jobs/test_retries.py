@@ -8,7 +8,7 @@ import pytest
 
 from mqadmin.inspector.configs import config_rows
 from mqadmin.inspector.directory import StoreDirectory
-from mqadmin.inspector.find import message_rows
+from mqadmin.inspector.queries.find import message_rows
 from mqadmin.inspector.query import Query
 
 

@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import Any
 
 from mqadmin.inspector.directory import QueueFiles, StoreDirectory
+from mqadmin.inspector.queries.queues import unit_rows
 from mqadmin.inspector.query import Query
-from mqadmin.inspector.queues import unit_rows
 from mqadmin.pipeline.sources.consumequeue import MAX_TASKS, QueueFormat, queue_columns
 
 

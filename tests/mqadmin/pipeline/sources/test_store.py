@@ -16,7 +16,7 @@ from pyspark.sql import functions as F
 from broker.errors import ConfigError
 from broker.message.properties import decode_properties
 from mqadmin.pipeline.sources.options import option_paths
-from mqadmin.pipeline.sources.store_reader import COLUMN_TYPES
+from mqadmin.pipeline.sources.partitions.store_reader import COLUMN_TYPES
 from tests.support.pipeline_store import MakeLog, decode_store, normalize
 
 FORMAT = "rocketmq-store"

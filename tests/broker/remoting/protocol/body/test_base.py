@@ -3,13 +3,17 @@ import pytest
 from broker.common.message_queue import MessageQueue
 from broker.errors import RemoteProtocolError
 from broker.remoting.protocol.body.base import REQUEST_LIMITS, RESPONSE_LIMITS, load
-from broker.remoting.protocol.body.consume import ConsumeStats, ConsumeStatsList, OffsetWrapper
-from broker.remoting.protocol.body.offset import (
+from broker.remoting.protocol.body.consumer.consume import (
+    ConsumeStats,
+    ConsumeStatsList,
+    OffsetWrapper,
+)
+from broker.remoting.protocol.body.consumer.offset import (
     ConsumerOffsetSerializeWrapper,
     GetConsumerStatusBody,
     ResetOffsetBody,
 )
-from broker.remoting.protocol.body.route import BrokerData, TopicList
+from broker.remoting.protocol.body.namesrv.route import BrokerData, TopicList
 
 QUEUE = MessageQueue("T1", "b-a", 3)
 

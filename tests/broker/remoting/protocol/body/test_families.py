@@ -12,8 +12,8 @@ from broker.remoting.protocol.body.base import Body, ListBody
 
 CLASSES = {
     value.__name__: value
-    for info in pkgutil.iter_modules(room.__path__)
-    for value in vars(importlib.import_module(f"{room.__name__}.{info.name}")).values()
+    for info in pkgutil.walk_packages(room.__path__, room.__name__ + ".")
+    for value in vars(importlib.import_module(info.name)).values()
     if isinstance(value, type) and issubclass(value, Body | ListBody)
 }
 

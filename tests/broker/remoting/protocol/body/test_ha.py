@@ -1,6 +1,5 @@
 """Bodies of replication and controller: names, defaults, terms."""
 
-from broker.remoting.protocol.body.cluster import BrokerMemberGroup
 from broker.remoting.protocol.body.ha import (
     BrokerNameList,
     BrokerReplicasInfo,
@@ -14,6 +13,7 @@ from broker.remoting.protocol.body.ha import (
     ReplicasInfo,
     SyncStateSet,
 )
+from broker.remoting.protocol.body.namesrv.cluster import BrokerMemberGroup
 
 
 def test_a_master_reports_its_slaves() -> None:

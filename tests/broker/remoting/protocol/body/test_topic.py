@@ -1,4 +1,4 @@
-from broker.remoting.protocol.body.route import TopicQueueMappingDetail
+from broker.remoting.protocol.body.namesrv.route import TopicQueueMappingDetail
 from broker.remoting.protocol.body.topic import (
     TopicConfigAndMappingSerializeWrapper,
     TopicConfigAndQueueMapping,

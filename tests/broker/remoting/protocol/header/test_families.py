@@ -17,8 +17,8 @@ from broker.remoting.protocol.header.fields import (
 CLASSES = sorted(
     {
         value
-        for info in pkgutil.iter_modules(room.__path__)
-        for value in vars(importlib.import_module(f"{room.__name__}.{info.name}")).values()
+        for info in pkgutil.walk_packages(room.__path__, room.__name__ + ".")
+        for value in vars(importlib.import_module(info.name)).values()
         if isinstance(value, type) and issubclass(value, RequestHeader | ResponseHeader)
     },
     key=lambda cls: cls.__name__,

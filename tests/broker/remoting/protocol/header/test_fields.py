@@ -1,11 +1,11 @@
 import pytest
 
 from broker.errors import RemoteProtocolError
-from broker.remoting.protocol.header.fields import decode_header_fields, encode_header_fields
-from broker.remoting.protocol.header.offset import (
+from broker.remoting.protocol.header.consumer.offset import (
     ResetOffsetRequestHeader,
     SearchOffsetRequestHeader,
 )
+from broker.remoting.protocol.header.fields import decode_header_fields, encode_header_fields
 from broker.remoting.protocol.header.query import QueryMessageRequestHeader
 
 RESET = {"topic": "T1", "group": "G1", "timestamp": "-1", "isForce": "true"}

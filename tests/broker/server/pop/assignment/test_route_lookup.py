@@ -8,7 +8,7 @@ from broker.common.clock import ManualClock
 from broker.common.message_queue import MessageQueue
 from broker.common.topic import TopicConfig
 from broker.errors import RemotingError
-from broker.remoting.protocol.body.route import QueueData, TopicRouteData
+from broker.remoting.protocol.body.namesrv.route import QueueData, TopicRouteData
 from broker.remoting.protocol.command import request, response
 from broker.server.pop.assignment.route_lookup import ROUTE_LIFE_MS, RouteLookup
 

@@ -7,7 +7,7 @@ import pytest
 
 from broker.common.message_queue import MessageQueue
 from broker.message.check_point import decode_ack
-from broker.remoting.protocol.body.consume import ConsumeStats
+from broker.remoting.protocol.body.consumer.consume import ConsumeStats
 from broker.remoting.protocol.codes import RequestCode, ResponseCode
 
 

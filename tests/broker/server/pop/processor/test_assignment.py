@@ -3,7 +3,7 @@
 import pytest
 
 from broker.common.subscription import build_subscription
-from broker.remoting.protocol.body.lock import (
+from broker.remoting.protocol.body.consumer.lock import (
     MessageRequestModeSerializeWrapper,
     QueryAssignmentRequestBody,
     QueryAssignmentResponseBody,

@@ -4,7 +4,7 @@ import pytest
 
 from broker.remoting.protocol.codes import ResponseCode
 from broker.remoting.protocol.command import request
-from broker.remoting.protocol.header.pop import AckMessageRequestHeader
+from broker.remoting.protocol.header.consumer.pop import AckMessageRequestHeader
 from broker.server.pop.processor.checks import check_receipt
 
 

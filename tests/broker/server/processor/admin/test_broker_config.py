@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from broker.common.properties import parse_properties
+from broker.common.config.properties import parse_properties
 from broker.remoting.protocol.codes import RequestCode, ResponseCode
 from broker.remoting.protocol.rpc import Access
 from broker.store.config import delete_hours

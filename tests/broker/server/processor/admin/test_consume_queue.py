@@ -4,7 +4,7 @@ import pytest
 
 from broker.common.java import string_hash
 from broker.common.subscription import build_subscription
-from broker.remoting.protocol.body.consume import QueryConsumeQueueResponseBody
+from broker.remoting.protocol.body.consumer.consume import QueryConsumeQueueResponseBody
 from broker.remoting.protocol.codes import RequestCode, ResponseCode
 from broker.server.client.clients import ClientChannel, ConsumerProfile
 from broker.server.processor.admin import consume_queue

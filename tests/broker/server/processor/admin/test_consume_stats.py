@@ -4,8 +4,8 @@ import pytest
 
 from broker.common.message_queue import MessageQueue
 from broker.common.subscription import build_subscription
-from broker.remoting.protocol.body import consume as bodies
-from broker.remoting.protocol.body.route import TopicList
+from broker.remoting.protocol.body.consumer import consume as bodies
+from broker.remoting.protocol.body.namesrv.route import TopicList
 from broker.remoting.protocol.codes import RequestCode, ResponseCode
 from broker.server.client.clients import ClientChannel, ConsumerProfile
 

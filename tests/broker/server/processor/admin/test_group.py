@@ -3,7 +3,7 @@
 import pytest
 
 from broker.common.group import SubscriptionGroupConfig
-from broker.remoting.protocol.body.group import (
+from broker.remoting.protocol.body.consumer.group import (
     GroupForbidden,
     SubscriptionGroupBody,
     SubscriptionGroupList,

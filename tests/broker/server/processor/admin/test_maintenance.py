@@ -2,7 +2,7 @@
 
 import pytest
 
-from broker.remoting.protocol.body.offset import DelayOffsetSerializeWrapper
+from broker.remoting.protocol.body.consumer.offset import DelayOffsetSerializeWrapper
 from broker.remoting.protocol.codes import RequestCode
 
 

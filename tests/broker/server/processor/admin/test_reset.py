@@ -5,7 +5,7 @@ import pytest
 from broker.common.message_queue import MessageQueue
 from broker.common.subscription import build_subscription
 from broker.errors import RequestTimeoutError
-from broker.remoting.protocol.body.offset import (
+from broker.remoting.protocol.body.consumer.offset import (
     GetConsumerStatusBody,
     ResetOffsetBody,
     ResetOffsetBodyForC,

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from broker.remoting.protocol.body.kv import KVTable
+from broker.remoting.protocol.body.namesrv.kv import KVTable
 from broker.remoting.protocol.codes import RequestCode
 from broker.remoting.server import RemotingServer
 from broker.server.processor.admin.runtime import _size, _span

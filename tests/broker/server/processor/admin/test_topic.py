@@ -5,8 +5,8 @@ import pytest
 from broker.common.message_queue import MessageQueue
 from broker.common.subscription import build_subscription
 from broker.common.topic import TopicConfig
-from broker.remoting.protocol.body.group import GroupList
-from broker.remoting.protocol.body.route import TopicList
+from broker.remoting.protocol.body.consumer.group import GroupList
+from broker.remoting.protocol.body.namesrv.route import TopicList
 from broker.remoting.protocol.body.topic import (
     CreateTopicListRequestBody,
     TopicConfigAndMappingSerializeWrapper,

@@ -1,0 +1,1 @@
+"""Configuration files: Java properties, typed settings and the masking of secrets."""

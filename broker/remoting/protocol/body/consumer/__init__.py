@@ -1,0 +1,1 @@
+"""Bodies about consumers: heartbeats, connections, locks, offsets, progress, pop, statistics."""

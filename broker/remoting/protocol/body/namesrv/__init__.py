@@ -1,0 +1,1 @@
+"""Bodies that name servers exchange: cluster, routes, broker registration, KV configuration."""

@@ -1,0 +1,1 @@
+"""Headers about consumers: pull, pop, offsets, groups, progress."""

@@ -1,0 +1,1 @@
+"""Headers of requests to name servers: routes, registration, KV configuration."""

@@ -1,0 +1,1 @@
+"""Access levels of connections, and the ACL signature of requests."""

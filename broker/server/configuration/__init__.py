@@ -1,0 +1,1 @@
+"""The configuration of the broker role: declared settings, their origin, refused settings."""

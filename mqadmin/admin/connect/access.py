@@ -1,0 +1,36 @@
+"""Credentials and TLS of a session; imports ssl, so it is loaded only when one of them is set."""
+
+import ssl
+from collections.abc import Callable
+
+from broker.errors import ConfigError
+from broker.remoting.protocol.command import RemotingCommand
+from broker.remoting.security.signing import Credentials
+
+Signer = Callable[[RemotingCommand], None]
+
+
+def signer(access_key: str, secret_key: str) -> Signer:
+    """Return the function that signs each request of a session with ``access_key``."""
+    return Credentials(access_key=access_key, secret_key=secret_key).sign
+
+
+def tls_context(
+    *, ca: str | None = None, cert: str | None = None, key: str | None = None
+) -> ssl.SSLContext:
+    """Return a context that verifies the server against ``ca`` (PEM), else the system trust store.
+
+    ``cert`` and ``key`` (PEM) are the client certificate. ConfigError when a file cannot be used.
+    Host names are verified only with the system trust store: certificates of brokers seldom
+    contain the address the client connects to, and a private ``ca`` already limits who is trusted.
+    """
+    try:
+        context = ssl.create_default_context(cafile=ca)
+        if ca is not None:
+            context.check_hostname = False
+        if cert is not None:
+            context.load_cert_chain(cert, key)
+    except (OSError, ssl.SSLError) as error:
+        files = ", ".join(name for name in (ca, cert, key) if name)
+        raise ConfigError(f"TLS files ({files}): {error}", "PEM files are expected") from error
+    return context

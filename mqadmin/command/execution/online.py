@@ -1,0 +1,183 @@
+"""The online library, loaded when a command runs: the one seam below the table of nouns.
+
+Help, usage errors and completion import the module of a noun, too, but need no library; protocol,
+sockets and records cost 15 ms of CPU time, as much as the bare interpreter. So command modules get
+the library of their noun from the functions here. ``ssl`` and ``httpx`` cost more than all of that
+and are imported for TLS, signatures and name server discovery only.
+"""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from broker.common.address import parse_address
+from broker.errors import LocalProtocolError
+from mqadmin.command.execution.failure import UsageFault
+from mqadmin.settings import Settings
+
+if TYPE_CHECKING:
+    import ssl
+    from collections.abc import Iterable
+
+    from mqadmin.admin.broker import BrokerAdmin
+    from mqadmin.admin.cluster import ClusterAdmin
+    from mqadmin.admin.connect.access import Signer
+    from mqadmin.admin.consumer import ConsumerAdmin
+    from mqadmin.admin.dlq.dead_letters import DeadLetter
+    from mqadmin.admin.dlq.library import DlqAdmin
+    from mqadmin.admin.group import GroupAdmin
+    from mqadmin.admin.message.decoded_id import DecodedId
+    from mqadmin.admin.message.library import MessageAdmin
+    from mqadmin.admin.message.query import MessageQueries
+    from mqadmin.admin.message.record import BodyView
+    from mqadmin.admin.offset.library import OffsetAdmin
+    from mqadmin.admin.session import AdminSession
+    from mqadmin.admin.topic import TopicAdmin
+    from mqadmin.message_row import MessageRow
+
+Trace = Callable[[str, int | None, str, float], None]
+
+
+def connect(settings: Settings, trace: Trace | None) -> "AdminSession":
+    """Open a session with the cluster of the settings."""
+    from mqadmin.admin.session import AdminSession
+
+    namesrv = settings.namesrv
+    check_namesrv(settings, namesrv)
+    signer, tls = _access(settings)
+    if namesrv[0].startswith(("http://", "https://")):
+        from mqadmin.admin.connect.discovery import discover_namesrv
+
+        namesrv = discover_namesrv(namesrv[0], timeout_ms=settings.timeout_ms)
+    return AdminSession(
+        namesrv,
+        timeout_ms=settings.timeout_ms,
+        address_map=settings.address_map,
+        signer=signer,
+        tls=tls,
+        trace=trace,
+    )
+
+
+def _access(
+    settings: Settings,
+) -> "tuple[Signer | None, ssl.SSLContext | None]":
+    """Return the signer and the TLS context of the settings, None for each that is not set."""
+    access_key = settings.text("access-key")
+    files = {word: settings.text(f"tls-{word}") for word in ("ca", "cert", "key")}
+    wants_tls = settings.flag("tls") or any(files.values())
+    if not access_key and not wants_tls:
+        return None, None
+    from mqadmin.admin.connect.access import signer, tls_context
+
+    secret = settings.secret() if access_key else None
+    if access_key and not secret:
+        raise UsageFault(
+            f"access key {access_key!r} is given, but no secret",
+            "set MQADMIN_SECRET_KEY or name a file with --secret-key-file",
+        )
+    sign = signer(access_key, secret) if access_key and secret else None
+    return sign, tls_context(**files) if wants_tls else None
+
+
+def check_namesrv(settings: Settings, addresses: list[str]) -> None:
+    """UsageFault, with the origin of the setting, for an invalid address, before connecting."""
+    origin = settings.effective["namesrv"].origin
+    if not addresses:
+        raise UsageFault(f"namesrv ({origin}): no address", "write host:port, several with ;")
+    for address in addresses:
+        if not address.startswith(("http://", "https://")):
+            try:
+                parse_address(address)
+            except LocalProtocolError as error:
+                raise UsageFault(f"namesrv ({origin}): {error.message}", error.hint) from error
+
+
+def topics(admin: "AdminSession") -> "TopicAdmin":
+    """Return the library of the noun ``topic``."""
+    from mqadmin.admin.topic import TopicAdmin
+
+    return TopicAdmin(admin)
+
+
+def groups(admin: "AdminSession") -> "GroupAdmin":
+    """Return the library of the noun ``group``."""
+    from mqadmin.admin.group import GroupAdmin
+
+    return GroupAdmin(admin)
+
+
+def message_queries(admin: "AdminSession") -> "MessageQueries":
+    """Return the queries of the noun ``msg``, without sending and following."""
+    from mqadmin.admin.message.query import MessageQueries
+
+    return MessageQueries(admin)
+
+
+def messages(admin: "AdminSession") -> "MessageAdmin":
+    """Return the library of the noun ``msg``."""
+    from mqadmin.admin.message.library import MessageAdmin
+
+    return MessageAdmin(admin)
+
+
+def consumers(admin: "AdminSession") -> "ConsumerAdmin":
+    """Return the library of the noun ``consumer``."""
+    from mqadmin.admin.consumer import ConsumerAdmin
+
+    return ConsumerAdmin(admin)
+
+
+def offsets(admin: "AdminSession") -> "OffsetAdmin":
+    """Return the library of the noun ``offset``."""
+    from mqadmin.admin.offset.library import OffsetAdmin
+
+    return OffsetAdmin(admin)
+
+
+def dead_letters(admin: "AdminSession") -> "DlqAdmin":
+    """Return the library of the noun ``dlq``."""
+    from mqadmin.admin.dlq.library import DlqAdmin
+
+    return DlqAdmin(admin)
+
+
+def clusters(admin: "AdminSession") -> "ClusterAdmin":
+    """Return the library of the noun ``cluster``."""
+    from mqadmin.admin.cluster import ClusterAdmin
+
+    return ClusterAdmin(admin)
+
+
+def brokers(admin: "AdminSession") -> "BrokerAdmin":
+    """Return the library of the noun ``broker``."""
+    from mqadmin.admin.broker import BrokerAdmin
+
+    return BrokerAdmin(admin)
+
+
+def body_form(encoding: str, *, raw: bool = False) -> "BodyView":
+    """Return the form in which bodies are shown."""
+    from mqadmin.admin.message.record import BodyView
+
+    return BodyView(encoding=encoding, raw=raw)
+
+
+def decoded_id(text: str) -> "DecodedId":
+    """Decode a message id."""
+    from mqadmin.admin.message.decoded_id import decode_id
+
+    return decode_id(text)
+
+
+def read_dead_letters(data: bytes, source: str) -> "list[DeadLetter]":
+    """Read dead letters from the content of the file ``source``."""
+    from mqadmin.admin.dlq import dead_letters as library
+
+    return library.read_dead_letters(data, source)
+
+
+def dead_letters_of(rows: "Iterable[MessageRow]") -> "list[DeadLetter]":
+    """Build dead letters from messages of a DLQ."""
+    from mqadmin.admin.dlq.dead_letters import dead_letter_of
+
+    return [dead_letter_of(row) for row in rows]

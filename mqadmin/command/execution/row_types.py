@@ -1,0 +1,120 @@
+"""The struct of a row, per schema name: the one table behind ``-o schema`` and empty CSV files.
+
+It imports every library, so it is loaded only when such an output is asked for.
+"""
+
+from typing import Any, Final
+
+from mqadmin.admin.broker import BrokerConfigRecord, BrokerStatus, ReplicationRecord
+from mqadmin.admin.cluster import ClusterRecord
+from mqadmin.admin.connections import ConsumerConnections
+from mqadmin.admin.consumer import ConsumerRecord, LagRecord
+from mqadmin.admin.dlq.library import DlqRecord
+from mqadmin.admin.dlq.replay import ReplayItem
+from mqadmin.admin.group import GroupRecord
+from mqadmin.admin.message.decoded_id import DecodedId
+from mqadmin.admin.message.send import SendRecord
+from mqadmin.admin.offset.library import OffsetRecord
+from mqadmin.admin.offset.reset import ResetItem
+from mqadmin.admin.topic import TopicRecord, TopicRoute, TopicStatus
+from mqadmin.admin.transaction.library import ResumeItem
+from mqadmin.command.execution.rows import ChangeRow, ContextRow, LayoutRow, SettingRow
+from mqadmin.inspector.compare.logs import StoreDiff
+from mqadmin.inspector.queries.growth import Growth, TopicGrowth
+from mqadmin.inspector.queries.timeline import FoundRow, PlaceRow
+from mqadmin.inspector.rows import (
+    CheckpointRow,
+    ConfigRow,
+    IndexRow,
+    QueueRow,
+    QueueUnitRow,
+    StateRow,
+    Summary,
+)
+from mqadmin.inspector.verify.report import VerifyReport, VerifySummary
+from mqadmin.message_row import MessageRow
+from mqadmin.output.view import View
+from mqadmin.pipeline.catalog import JOBS, JobPage, JobRow
+from mqadmin.pipeline.job import WrittenTable, output_name, row_class
+from mqadmin.pipeline.spark.archive import Archive
+from mqadmin.repair.export import ExportResult
+from mqadmin.repair.new_store import NewStore, NewStorePlan
+from mqadmin.repair.plan import Step
+from mqadmin.repair.store_repair import RepairResult
+from mqadmin.transaction_row import TransactionRow
+
+ROW_TYPES: Final[dict[str, Any]] = {
+    "broker.config.show": BrokerConfigRecord,
+    "broker.ha": ReplicationRecord,
+    "broker.status": BrokerStatus,
+    "cluster.list": ClusterRecord,
+    "consumer.connections": ConsumerConnections,
+    "consumer.lag": LagRecord,
+    "consumer.list": ConsumerRecord,
+    "context.list": ContextRow,
+    "context.show": SettingRow,
+    "dlq.list": DlqRecord,
+    "dlq.replay": ReplayItem,
+    "dlq.show": MessageRow,
+    "group.create": ChangeRow,
+    "group.delete": ChangeRow,
+    "group.list": GroupRecord,
+    "group.show": GroupRecord,
+    "group.update": ChangeRow,
+    "msg.decode-id": DecodedId,
+    "msg.query": MessageRow,
+    "msg.send": SendRecord,
+    "msg.show": MessageRow,
+    "msg.tail": MessageRow,
+    "offset.reset": ResetItem,
+    "offset.show": OffsetRecord,
+    "pipeline.list": JobRow,
+    "pipeline.run.written": WrittenTable,
+    "pipeline.schema": JobPage,
+    "pipeline.warmup": Archive,
+    "topic.create": ChangeRow,
+    "topic.delete": ChangeRow,
+    "topic.list": TopicRecord,
+    "topic.perm": ChangeRow,
+    "topic.route": TopicRoute,
+    "topic.show": TopicRecord,
+    "topic.status": TopicStatus,
+    "topic.update": ChangeRow,
+    "store.config": ConfigRow,
+    "store.diff": StoreDiff,
+    "store.export": MessageRow,
+    "store.export.result": ExportResult,
+    "store.find": FoundRow,
+    "store.find.places": PlaceRow,
+    "store.inspect": MessageRow,
+    "store.inspect.checkpoint": CheckpointRow,
+    "store.inspect.config": ConfigRow,
+    "store.inspect.consumequeue": QueueUnitRow,
+    "store.inspect.index": IndexRow,
+    "store.inspect.state": StateRow,
+    "store.inspect.summary": Summary,
+    "store.layout": LayoutRow,
+    "store.queue": QueueRow,
+    "store.recover": MessageRow,
+    "store.recover.plan": NewStorePlan,
+    "store.recover.result": NewStore,
+    "store.repair": Step,
+    "store.repair.result": RepairResult,
+    "store.verify": VerifyReport,
+    "store.verify.summary": VerifySummary,
+    "store.watch": Growth,
+    "store.watch.topics": TopicGrowth,
+    **{
+        output_name(job, table): row_class(table, job)
+        for job in JOBS.values()
+        for table in job.tables
+    },
+    "tx.list": TransactionRow,
+    "tx.resume": ResumeItem,
+    "tx.show": TransactionRow,
+}
+
+
+def row_type(view: View) -> Any:
+    """Return the struct type of a row of a view."""
+    return ROW_TYPES[view.name]

@@ -1,0 +1,318 @@
+"""One run of one command: its settings, its connections, its output, its exit status."""
+
+import os
+import sys
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from mqadmin.command.execution.failure import (
+    UsageFault,
+    report_of,
+    status_of,
+    target_report,
+    target_status,
+)
+from mqadmin.command.execution.online import connect
+from mqadmin.command.execution.status import DEFECT, DONE, INTERRUPTED, NO, PARTLY
+from mqadmin.command.framework.declare import Verb
+from mqadmin.output.errors import ErrorReport, emit_error, emit_note
+from mqadmin.output.stdio import (
+    flush_out,
+    read_answer,
+    silence_closed_pipe,
+    stdin_is_terminal,
+    write_out,
+)
+from mqadmin.output.view import FORMATS, Outcome, View
+from mqadmin.settings import Settings, resolve
+
+if TYPE_CHECKING:
+    from mqadmin.admin.result import Listing, TargetError
+    from mqadmin.admin.session import AdminSession
+
+
+def trace_line(name: str, code: int | None, address: str, elapsed_ms: float) -> None:
+    """Print one request (``-v``): name, address, response code (None: no response), duration."""
+    answer = "no answer" if code is None else f"code {code}"
+    emit_note(f"{name} {address}: {answer}, {elapsed_ms:.1f} ms")
+
+
+class Session:
+    """The context of a command function; ``status`` is the exit status of the run."""
+
+    def __init__(self, verb: Verb, settings: Settings, options: dict[str, Any]) -> None:
+        self.verb = verb
+        self.settings = settings
+        self.options = options
+        self.status = DONE
+        self.form = str(settings.text("output") or "table")
+        self._admin: AdminSession | None = None
+        self._place = ""  # context, clusters and name servers of a change, for the question
+
+    @property
+    def admin(self) -> "AdminSession":
+        """The online library, connected on first access."""
+        if self._admin is None:
+            trace = trace_line if self.options.get("verbose") else None
+            self._admin = connect(self.settings, trace)
+        return self._admin
+
+    @property
+    def dry_run(self) -> bool:
+        """True when nothing may be changed."""
+        return bool(self.options.get("dry_run"))
+
+    @property
+    def yes(self) -> bool:
+        """True when changes need no confirmation."""
+        return bool(self.options.get("yes"))
+
+    @property
+    def color(self) -> bool:
+        """True when colour is allowed (on a terminal)."""
+        return not self.settings.flag("no-color")
+
+    @property
+    def is_table(self) -> bool:
+        """True when the output is for reading on a terminal."""
+        return self.form in ("table", "wide")
+
+    @property
+    def is_machine(self) -> bool:
+        """True when errors on stderr are JSON, too."""
+        return self.form in ("json", "ndjson")
+
+    def close(self) -> None:
+        """Close the connections, if any."""
+        if self._admin is not None:
+            self._admin.close()
+
+    def emit(
+        self,
+        view: View,
+        rows: Iterable[Any],
+        outcome: Outcome | None = None,
+        *,
+        live: bool = False,
+        nothing: str = "",
+        hint: str = "",
+        quiet: bool = False,
+    ) -> int:
+        """Print rows, report truncation or an empty result, and set the status.
+
+        ``nothing`` is the message for an empty result, which then has status 1, and ``hint`` the
+        next step after an empty or truncated result; with ``quiet`` the caller reports an empty
+        result.
+        """
+        from mqadmin.output.emit import emit
+
+        outcome = outcome or Outcome()
+        count = emit(
+            view,
+            rows,
+            form=self.form,
+            outcome=outcome,
+            color=self.color,
+            live=live,
+            row_type=_row_type(view) if self.form == "csv" and not view.wide else None,
+        )
+        if outcome.truncated:
+            status = DONE if outcome.asked else PARTLY
+            self.report(status, "truncated", outcome.reason or "more rows were left out", hint)
+        elif not count and not outcome.errors and not quiet:
+            if nothing:
+                self.report(NO, "notFound", nothing, hint)
+            elif self.is_table:
+                self.note("no results")
+        return count
+
+    def report(self, status: int, kind: str, message: str, hint: str = "") -> None:
+        """Report why the status is not 0, as text or as one JSON object; keep an earlier status."""
+        if kind == "truncated" and not self.is_machine:
+            self.note(f"truncated: {message}")
+            if hint:
+                self.note(f"hint: {hint}")
+        else:
+            emit_error(ErrorReport(kind, message, hint), form=self.form)
+        self.status = self.status or status
+
+    def emit_listing(
+        self,
+        view: View,
+        listing: "Listing[Any]",
+        *,
+        items: Sequence[Any] | None = None,
+        nothing: str = "",
+        hint: str = "",
+    ) -> int:
+        """Print a ``Listing`` of the library: items, notes, the targets that failed.
+
+        ``items`` replaces those of the listing.
+        """
+        outcome = Outcome(
+            truncated=listing.truncated, errors=[target_report(e).fields() for e in listing.errors]
+        )
+        notes = list(listing.notes)
+        if nothing and notes and not listing.items and not listing.errors:
+            nothing = "; ".join(notes)
+            notes = []
+        for note in notes:
+            self.note(note)
+        count = self.emit(
+            view,
+            listing.items if items is None else items,
+            outcome,
+            nothing=nothing,
+            hint=hint,
+            quiet=bool(notes),
+        )
+        self.report_targets(listing.errors, some_worked=count > 0)
+        return count
+
+    def emit_one(self, view: View, thing: Any) -> None:
+        """Print one object."""
+        from mqadmin.output.emit import emit_one
+
+        emit_one(view, thing, form=self.form, color=self.color)
+
+    def report_targets(self, errors: "Sequence[TargetError]", *, some_worked: bool) -> None:
+        """Report the targets that failed; status 5 when others worked, else that of the first."""
+        reported: list[dict[str, Any]] = []
+        for error in errors:
+            report = target_report(error)
+            if report.fields() not in reported:  # one error of a broker may apply to many queues
+                reported.append(report.fields())
+                emit_error(report, form=self.form)
+        if errors:
+            alone = target_status(errors[0].kind, errors[0].response_code)
+            self.status = PARTLY if some_worked else alone
+
+    def note(self, text: str) -> None:
+        """Write a line that is not data to stderr."""
+        emit_note(text)
+
+    def require_consent(self) -> None:
+        """Refuse a change that cannot be confirmed, before anything is read."""
+        if not (self.yes or self.dry_run or stdin_is_terminal()):
+            raise UsageFault(
+                f"{self.verb.path}: a change needs --yes without a terminal; nothing was changed",
+                "add --yes to apply it, or --dry-run to show the plan",
+            )
+
+    def announce(self, addresses: Iterable[str]) -> None:
+        """Report the scope of a change before its plan: context, cluster, name server, brokers.
+
+        ``addresses`` are those of the brokers in the plan. Warns when the environment overrides
+        the cluster or credentials of the context in use.
+        """
+        scope = self.admin.scope(addresses)
+        context = f"context {self.settings.context}" if self.settings.context else "context -"
+        clusters = "cluster " + (", ".join(scope.clusters) or "-")
+        namesrv = "name server " + ";".join(scope.namesrv)
+        brokers = [
+            address if name == address else f"{name} ({address})"
+            for address, name in scope.brokers.items()
+        ]
+        self._place = f"{context}, {clusters}, {namesrv}"
+        self.note(f"{self._place}, broker " + (", ".join(brokers) or "-"))
+        for sentence in self.settings.overrides:
+            self.note(f"warning: {sentence}")
+
+    def consent(self, question: str) -> bool:
+        """Ask for confirmation, unless ``--yes`` is given; False: change nothing, status 1."""
+        if self.yes:
+            return True
+        place = f"{self._place}: " if self._place else ""
+        if read_answer(f"{place}{question} [y/N] ").lower() in ("y", "yes"):
+            return True
+        self.note("nothing was changed")
+        self.status = NO
+        return False
+
+    def end_dry_run(self) -> None:
+        """Report in the last line that nothing was changed."""
+        line = "dry run: nothing was changed"
+        if self.is_table:
+            write_out(line + "\n", flush=True)
+        else:
+            self.note(line)
+
+
+def _refuse_dry_run(verb: Verb, options: dict[str, Any]) -> None:
+    if options.get("dry_run") and not verb.changes:
+        raise UsageFault(f"{verb.path} changes nothing and has no --dry-run", "omit it")
+
+
+def run_verb(verb: Verb, options: dict[str, Any], values: dict[str, Any]) -> int:
+    """Run one command and return its exit status; every exception is reported here."""
+    form = str(options.get("output") or os.environ.get("MQADMIN_OUTPUT") or "table")
+    session: Session | None = None
+    try:
+        try:
+            _refuse_dry_run(verb, options)
+            settings = resolve(options, os.environ)
+            form = _checked_form(settings)
+            if form == "schema":
+                return emit_verb_schema(verb)
+            _refuse_undecodable(verb, values)
+            session = Session(verb, settings, options)
+            verb.function(session, **values)
+            flush_out()
+            return session.status
+        finally:
+            if session is not None:
+                session.close()
+    except BrokenPipeError:
+        silence_closed_pipe()
+        return DONE
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except Exception as error:
+        return _failed(error, form, verbose=bool(options.get("verbose")))
+
+
+def _refuse_undecodable(verb: Verb, values: dict[str, Any]) -> None:
+    """Refuse text that is not UTF-8, except paths and bodies: RocketMQ names and keys are UTF-8."""
+    for parameter in verb.parameters:
+        value = None if parameter.marker.any_bytes else values.get(parameter.name)
+        for text in value if isinstance(value, list) else (value,):
+            if isinstance(text, str) and any("\ud800" <= c <= "\udfff" for c in text):
+                name = getattr(parameter.marker, "names", (parameter.marker.metavar,))[0]
+                raise UsageFault(f"{name}: {text!r:.80} is not valid UTF-8")
+
+
+def _row_type(view: View) -> Any:
+    """Return the struct of a row; imports every library."""
+    from mqadmin.command.execution.row_types import row_type
+
+    return row_type(view)
+
+
+def emit_verb_schema(verb: Verb) -> int:
+    """Print the JSON schema of a command's output."""
+    from mqadmin.output.schema import emit_schema
+
+    emit_schema([(view, _row_type(view)) for view in verb.views])
+    flush_out()
+    return DONE
+
+
+def _checked_form(settings: Settings) -> str:
+    effective = settings.effective["output"]
+    if effective.value not in FORMATS:
+        raise UsageFault(
+            f"output ({effective.origin}): {effective.value!r} is not an output format",
+            "one of " + ", ".join(FORMATS),
+        )
+    return str(effective.value)
+
+
+def _failed(error: Exception, form: str, *, verbose: bool) -> int:
+    status = status_of(error)
+    try:
+        if verbose and status == DEFECT:
+            sys.excepthook(type(error), error, error.__traceback__)
+        emit_error(report_of(error), form=form)
+    except OSError:  # stderr is closed or its disk is full: the exit status still reports it
+        silence_closed_pipe()
+    return status

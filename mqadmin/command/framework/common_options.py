@@ -1,0 +1,38 @@
+"""Options and arguments that several nouns share, declared once."""
+
+from typing import Annotated
+
+from mqadmin.command.framework.declare import Argument, Option
+from mqadmin.command.framework.values import whole
+
+Group = Annotated[str, Argument("GROUP", help="Name of the consumer group.", complete="group")]
+Topic = Annotated[str, Argument("TOPIC", help="Name of the topic.", complete="topic")]
+OnlyTopic = Annotated[
+    str | None,
+    Option("--topic", "-t", metavar="TOPIC", help="Only this topic.", complete="topic"),
+]
+OnlyCluster = Annotated[
+    str | None, Option("--cluster", "-c", metavar="NAME", help="Only this cluster.")
+]
+OnlyQueue = Annotated[
+    int | None, Option("--queue", metavar="N", help="Only this queue.", parse=whole)
+]
+TargetCluster = Annotated[
+    str | None,
+    Option(
+        "--cluster",
+        "-c",
+        metavar="NAME",
+        help="Cluster whose masters are changed; default: the only cluster.",
+    ),
+]
+TargetBroker = Annotated[
+    str | None,
+    Option("--broker", "-b", metavar="BROKER", help="Broker that is changed (name or HOST:PORT)."),
+]
+IfNotExists = Annotated[
+    bool, Option("--if-not-exists", help="Accept an existing one and leave it unchanged.")
+]
+UserOnly = Annotated[
+    bool, Option("--user", help="Omit topics and groups that RocketMQ itself creates.")
+]

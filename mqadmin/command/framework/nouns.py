@@ -1,0 +1,71 @@
+"""The nouns by name, and the seam of lazy loading: a noun's module is imported when it is used.
+
+Help and completion of the first word use this table alone. Below it imports are ordinary, with the
+exceptions that their modules explain: the online library (``online.py``), output and schemas
+(``session.py``), and the optional libraries of the extras. A test compares each summary with the
+first paragraph of the noun's text.
+"""
+
+from importlib import import_module
+from typing import Final, NamedTuple
+
+from mqadmin.command.framework.declare import Noun
+
+
+class NounEntry(NamedTuple):
+    """The module that declares a noun in its variable ``NOUN``, and a sentence about the noun.
+
+    ``verbs`` are the modules of verbs that are not declared in the noun's own module: a command
+    line that names such a verb loads no other.
+    """
+
+    module: str
+    summary: str
+    verbs: dict[str, str] = {}  # noqa: RUF012 (never changed)
+
+
+NOUNS: Final[dict[str, NounEntry]] = {
+    "topic": NounEntry("topic", "Create, inspect, change and delete topics."),
+    "msg": NounEntry("message", "Find, show, send and follow messages."),
+    "group": NounEntry("group", "Create, inspect, change and delete consumer groups."),
+    "consumer": NounEntry("consumer", "Show consumers: connected clients and lag."),
+    "offset": NounEntry("offset", "Show and reset consumer offsets."),
+    "dlq": NounEntry("dlq", "List, show and replay dead letters."),
+    "tx": NounEntry("tx.noun", "List and resume transactions that are not decided."),
+    "cluster": NounEntry("cluster", "List clusters and their brokers."),
+    "broker": NounEntry("broker", "Show the status and configuration of brokers."),
+    "store": NounEntry(
+        "store.noun",
+        "Inspect, verify and repair store files offline.",
+        {
+            "inspect": "store.inspect",
+            "find": "store.find",
+            "verify": "store.verify",
+            "queue": "store.tables",
+            "index": "store.tables",
+            "config": "store.tables",
+            "layout": "store.layout",
+            "diff": "store.diff",
+            "watch": "store.watch",
+            "repair": "store.repair",
+            "recover": "store.repair",
+            "export": "store.export",
+        },
+    ),
+    "pipeline": NounEntry("pipeline", "Analyse the history in store files with Spark."),
+    "context": NounEntry("context", "Manage named settings for several clusters."),
+}
+
+
+def load_noun(name: str, verb: str = "") -> Noun:
+    """Import the module of a noun and return its declaration.
+
+    With ``verb``, of a noun whose verbs are in several modules only that of the verb is imported.
+    """
+    entry = NOUNS[name]
+    noun = import_module(f"mqadmin.command.{entry.module}").NOUN
+    wanted = [entry.verbs[verb]] if verb in entry.verbs else entry.verbs.values()
+    for module in dict.fromkeys(wanted):
+        import_module(f"mqadmin.command.{module}")
+    assert isinstance(noun, Noun), name
+    return noun

@@ -1,0 +1,128 @@
+"""Option texts to values; each function raises ``ValueError`` with the reason.
+
+``broker.common.topic`` is imported in the functions that need it: it imports msgspec, which takes
+as long as the interpreter itself, and completion needs only the declarations.
+"""
+
+import time
+from collections.abc import Callable
+
+from broker.common.times import parse_duration_ms, parse_time_ms, parse_time_range
+from broker.errors import RocketMQError
+
+NOW_WORD = "now"
+
+
+def _reasoned(parse: Callable[[str], int], text: str) -> int:
+    try:
+        return parse(text)
+    except RocketMQError as error:
+        raise ValueError(error.message) from error
+
+
+def duration_ms(text: str) -> int:
+    """Read a duration (``500ms 10s 5m 2h 7d``) as milliseconds."""
+    return _reasoned(parse_duration_ms, text)
+
+
+def time_ms(text: str) -> int:
+    """Read a time as epoch milliseconds: RFC 3339, ``now``, ``-2h``, epoch in s or ms…"""
+    now_ms = int(time.time() * 1000)
+    return _reasoned(lambda word: parse_time_ms(word, now_ms), text)
+
+
+def time_range(text: str) -> str:
+    """Check a window: ``START..END``, each side a time or empty, not both empty."""
+
+    def check(word: str) -> int:
+        start, end = parse_time_range(word, int(time.time() * 1000))
+        if start is None and end is None:
+            raise ValueError("both ends of the window are open")
+        return 0
+
+    _reasoned(check, text)
+    return text
+
+
+def perm(text: str) -> int:
+    """Read a permission (``rw``, ``r``, ``w`` or 2, 4, 6) as its bit sum."""
+    from broker.common.topic import parse_perm
+
+    return _reasoned(parse_perm, text)
+
+
+def perm_text(value: int) -> str:
+    """Format a permission for a table: 6 as ``RW-``."""
+    from broker.common import topic
+
+    return topic.perm_text(value)
+
+
+def _integer(text: str, base: int) -> int:
+    try:
+        return int(text, base)
+    except ValueError:
+        raise ValueError(f"{text!r} is not an integer") from None
+
+
+def count(text: str) -> int:
+    """Read an integer greater than 0."""
+    number = _integer(text, 10)
+    if number <= 0:
+        raise ValueError(f"must be greater than 0, not {text}")
+    return number
+
+
+def per_second(text: str) -> float:
+    """Read a rate per second: ``50/s`` or ``50``, ``0.5/s`` for one in two seconds."""
+    try:
+        rate = float(text.removesuffix("/s"))
+    except ValueError:
+        raise ValueError(f"{text!r} is not a rate (example: 50/s)") from None
+    if not 0 < rate < 1e9:
+        raise ValueError(f"must be greater than 0, not {text}")
+    return rate
+
+
+def heap_size(text: str) -> str:
+    """Check a heap size of a Java process: ``512m``, ``2g``."""
+    if not (text[:-1].isdigit() and text[-1] in "kKmMgG" and int(text[:-1])):
+        raise ValueError(f"{text!r} is not a Java heap size (examples: 512m, 2g)")
+    return text
+
+
+def whole(text: str) -> int:
+    """Read an integer, 0 or greater, also hexadecimal with ``0x``."""
+    number = _integer(text, 0)
+    if number < 0:
+        raise ValueError(f"must not be negative: {text}")
+    return number
+
+
+def topic_name(text: str) -> str:
+    """Check a topic name before any request is sent."""
+    from broker.common.topic import check_topic_name
+
+    reason = check_topic_name(text)
+    if reason:
+        raise ValueError(reason)
+    return text
+
+
+def attribute(text: str) -> str:
+    """Check an attribute change: ``+name=value`` to set, ``-name`` to remove."""
+    sign, body = text[:1], text[1:]
+    name, separator, value = body.partition("=")
+    if sign == "+" and name and separator and value:
+        return text
+    if sign == "-" and name and not separator:
+        return text
+    raise ValueError(f"{text!r} is neither +name=value nor -name")
+
+
+def pair(text: str) -> str:
+    """Check a ``name=value`` word."""
+    name, separator, _ = text.partition("=")
+    if not name or not separator:
+        raise ValueError(f"{text!r} is not name=value")
+    return text

@@ -1,0 +1,1 @@
+"""Rebuilding the files derived from the log: ConsumeQueues and IndexFiles."""

@@ -1,0 +1,102 @@
+"""The fast walk counts what the scanner sees, and stops at everything else."""
+
+import random
+from collections.abc import Callable
+
+from broker.common.sysflag import INNER_BATCH
+from broker.store.format.commitlog import (
+    RECORD_LEAST,
+    LogRecord,
+    check_record,
+    encode_blank,
+    scan_commitlog,
+)
+from broker.store.format.vectorized.record_count import Tally, walk_plain
+
+Make = Callable[..., bytes]
+
+
+def slow_count(data: bytes, base: int) -> dict[tuple[bytes, int], tuple[int, int]]:
+    counts: dict[tuple[bytes, int], tuple[int, int]] = {}
+    for item in scan_commitlog(data, base, check_crc=False, decode=False):
+        if isinstance(item, LogRecord):
+            key = (item.topic, item.queue_id)
+            messages, size = counts.get(key, (0, 0))
+            counts[key] = (messages + 1, size + item.total_size)
+    return counts
+
+
+def totals(tally: Tally) -> dict[tuple[bytes, int], tuple[int, int]]:
+    return {(topic, queue): (count, size) for topic, queue, count, size in tally.totals()}
+
+
+def test_the_fast_walk_counts_the_records_of_the_scanner(
+    rng: random.Random, make_record: Make
+) -> None:
+    data = b""
+    while len(data) < 30_000:
+        data += make_record(
+            5000 + len(data),
+            topic=rng.choice(["a", "TopicB", "%RETRY%group"]),
+            queue_id=rng.randrange(4),
+            body=rng.randbytes(rng.randrange(300)),
+            sys_flag=rng.choice([0, 1, 8]),
+        )
+    tally = Tally()
+    end, last = walk_plain(data + encode_blank(100) + bytes(92), 0, 5000, tally)
+    assert end == len(data)
+    assert check_record(data, last) == len(data) - last
+    assert totals(tally) == slow_count(data, 5000)
+
+
+def test_the_fast_walk_stops_at_everything_rare(make_record: Make) -> None:
+    plain = make_record(0)
+    rare = {
+        "v2": make_record(len(plain), topic="%RETRY%" + "x" * 150),
+        "batch": make_record(len(plain), sys_flag=INNER_BATCH),
+        "host": make_record(len(plain), born_host_raw=bytes(20)),
+        "place": make_record(0),
+        "blank": encode_blank(500),
+        "zeros": bytes(100),
+    }
+    for name, follower in rare.items():
+        tally = Tally()
+        assert walk_plain(plain + follower + bytes(500), 0, 0, tally) == (len(plain), 0), name
+        assert totals(tally) == {(b"TopicA", 3): (1, len(plain))}
+    assert walk_plain(rare["batch"], 0, len(plain), Tally()) == (0, -1)
+
+
+def test_the_fast_walk_counts_records_of_all_host_shapes(make_record: Make) -> None:
+    for born in (8, 20):
+        for store in (8, 20):
+            record = make_record(0, born_host_raw=bytes(born), store_host_raw=bytes(store))
+            tally = Tally()
+            assert walk_plain(record, 0, 0, tally) == (len(record), 0)
+
+
+def test_the_fast_walk_never_counts_a_cut_or_broken_record(make_record: Make) -> None:
+    record = make_record(0)
+    for end in range(len(record)):
+        assert walk_plain(record[:end], 0, 0, Tally()) == (0, -1)
+    for position in (*range(8), *range(28, 36), *range(84, 88), 102, 109, 110):
+        for bit in range(8):
+            broken = bytearray(record)
+            broken[position] ^= 1 << bit
+            assert walk_plain(bytes(broken) + bytes(300), 0, 0, Tally())[1] == -1
+
+
+def test_the_fast_walk_stops_at_the_end_it_is_given(make_file: Make) -> None:
+    data = bytes(make_file(0, 4096, 6))
+    third = list(scan_commitlog(data, 0))[2].physical_offset
+    tally = Tally()
+    end, _ = walk_plain(data, 0, 0, tally, third)
+    assert end >= third - RECORD_LEAST
+    assert sum(count for count, _ in totals(tally).values()) == 2
+
+
+def test_a_tally_keeps_messages_and_bytes_apart() -> None:
+    tally = Tally()
+    tally.add(b"t", 1, 1000)
+    tally.add(b"t", 1, 500, messages=3)
+    tally.add(b"u", 1, 1 << 31)
+    assert sorted(tally.totals()) == [(b"t", 1, 4, 1500), (b"u", 1, 1, 1 << 31)]
