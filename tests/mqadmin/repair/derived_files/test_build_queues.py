@@ -16,8 +16,8 @@ from broker.store.format.consumequeue import (
     decode_batch_unit,
 )
 from mqadmin.inspector.directory import StoreDirectory
-from mqadmin.repair import build_queues, rebuild
-from mqadmin.repair.build_queues import BuildTable, OldUnits, QueueWriter
+from mqadmin.repair.derived_files import build_queues, rebuild
+from mqadmin.repair.derived_files.build_queues import BuildTable, OldUnits, QueueWriter
 from mqadmin.repair.files import Output
 from tests.support.made_store import NOW, MadeStore
 

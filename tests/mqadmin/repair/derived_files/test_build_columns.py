@@ -9,8 +9,8 @@ from broker.store.format.consumequeue import UNIT_SIZE, UNIT_STRUCT
 from mqadmin.inspector.directory import StoreDirectory
 from mqadmin.inspector.verify import column_checks
 from mqadmin.inspector.verify.log_walk import has_columns
-from mqadmin.repair import rebuild
-from mqadmin.repair.build_queues import BuildTable, OldUnits
+from mqadmin.repair.derived_files import rebuild
+from mqadmin.repair.derived_files.build_queues import BuildTable, OldUnits
 from mqadmin.repair.files import Output
 from tests.support.made_store import MadeStore
 

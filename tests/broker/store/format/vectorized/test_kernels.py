@@ -21,7 +21,8 @@ from broker.message.record import (
     encode_property_crc,
     encode_record,
 )
-from broker.store.format import indexfile, kernels
+from broker.store.format import indexfile
+from broker.store.format.vectorized import kernels
 
 BASE = 1 << 30
 
