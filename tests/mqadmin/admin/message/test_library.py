@@ -26,7 +26,7 @@ def test_only_the_requested_broker_and_queue_are_read(admin, broker_a, broker_b)
 
 
 class ClosedSession:
-    """Counts what a tail does with the session that it opens for following."""
+    """Counts how often a tail opens and closes a session."""
 
     def __init__(self) -> None:
         self.opened = 0

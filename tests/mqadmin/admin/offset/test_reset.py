@@ -197,7 +197,7 @@ def test_clients_are_notified_of_a_time(to: str, time_ms: int | None, sent: str)
     [
         (70, 0, True),
         (50, 0, False),
-        (75, 0, False),  # without clients nobody else commits
+        (75, 0, False),  # without clients there is no other commit
         (75, 1, True),  # a client has consumed since
         (50, 1, False),  # still the offset before the reset
         (60, 1, False),

@@ -15,7 +15,7 @@ VIEW = View("msg.query", ("topic",))
 
 
 class Session:
-    """Records what is printed."""
+    """Records rows, notes and status."""
 
     form = "table"
 
@@ -51,9 +51,8 @@ def shown(found: QueryResult, limit: int | None = None) -> Session:
 
 
 def test_every_kind_but_found_has_an_exit_status() -> None:
-    named = {
-        value for name, value in vars(kinds).items() if name.isupper() and isinstance(value, str)
-    }
+    constants = {name: value for name, value in vars(kinds).items() if name.isupper()}
+    named = {value for value in constants.values() if isinstance(value, str)}
     assert set(KINDS) == named - {"found"}
     assert all(0 < status < 8 for status in KINDS.values())
 

@@ -1,4 +1,4 @@
-"""What a session is opened with: addresses, signature, TLS, discovery over HTTP."""
+"""A session is opened with checked addresses, signature, TLS and discovery over HTTP."""
 
 from pathlib import Path
 from typing import Any
@@ -78,5 +78,5 @@ def test_each_noun_gets_the_library_of_its_name(load: Any, library: str) -> None
 
 
 def test_a_file_without_dead_letters_is_an_error_that_names_it() -> None:
-    with pytest.raises(Exception, match=r"letters\.json"):
-        read_dead_letters(b"{ cut off", "letters.json")
+    with pytest.raises(Exception, match=r"dead\.json"):
+        read_dead_letters(b"{ cut off", "dead.json")

@@ -5,9 +5,8 @@ import pytest
 
 from mqadmin.command.execution import rows
 
-ROWS = [
-    one for one in vars(rows).values() if isinstance(one, type) and one.__module__ == rows.__name__
-]
+TYPES = [one for one in vars(rows).values() if isinstance(one, type)]
+ROWS = [one for one in TYPES if one.__module__ == rows.__name__]
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.__name__)

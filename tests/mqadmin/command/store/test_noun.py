@@ -28,7 +28,7 @@ def test_long_text_is_not_repeated_in_full() -> None:
 
 
 def test_only_the_documented_verbs_write() -> None:
-    """The help promises that every other verb opens files read-only."""
+    """According to the help every other verb opens files read-only."""
     noun = load_noun("store")
     writing = {
         verb.path

@@ -74,7 +74,7 @@ def test_both_paths_write_the_same_bytes(
 
 
 def test_units_of_both_paths_are_merged_in_log_order(tmp_path: Path) -> None:
-    """An LMQ unit, written by the slow path, lies between two of the fast path."""
+    """An LMQ unit, written by the slow path, is between two of the fast path."""
     store = MadeStore(tmp_path / "store")
     dispatch = {"INNER_MULTI_DISPATCH": "TopicA", "INNER_MULTI_QUEUE_OFFSET": "1"}
     store.put("TopicA", 0)

@@ -102,7 +102,7 @@ def test_a_queue_that_starts_within_a_file_has_no_empty_unit_before_it(
         10: before, 11: before, 12: before, 13: unit(13), 14: unit(14)
     }  # fmt: skip
     assert writer.first == 10
-    # Pre-blank units stand for expired messages, fillers for lost ones.
+    # Pre-blank units replace expired messages, fillers lost ones.
     assert writer.bridged == (0 if log_start else 3)
 
 
@@ -225,7 +225,7 @@ def test_records_of_queues_that_are_not_rebuilt_are_ignored(tmp_path: Path) -> N
 
 
 def build(store: MadeStore, keys: set[tuple[str, int]], **given: object) -> BuildTable:
-    """Rebuild queues of a made store beside it, with 10 units in a file."""
+    """Rebuild queues of a made store next to it, with 10 units in a file."""
     store.write()
     output = Output(store.root.parent / "out")
     batch_topics = given.get("batch_topics", set())
