@@ -113,6 +113,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     "mqadmin.safe_text": {"broker.common"},
     # The shape of a message for people and programs: one for the online and the offline library.
     "mqadmin.message_row": {"broker.message"},
+    # Messages of system topics as rows: one declaration for the online and the offline library.
+    "mqadmin.system_topics": VALUES,
     "mqadmin.transaction_row": {"broker.message"},
     "mqadmin.settings": {"broker.common", "broker.errors"},
     # The kinds of errors in records and messages: one for the online library and the commands.
@@ -123,17 +125,27 @@ MAY_IMPORT: dict[str, set[str]] = {
         "broker.store.format",
         "mqadmin.message_row",
         "mqadmin.safe_text",
+        "mqadmin.system_topics",
         "mqadmin.transaction_row",
     },
     # The one offline package that writes, and only into a directory given for the output.
-    "mqadmin.repair": CORE | {"broker.store.format", "mqadmin.inspector", "mqadmin.message_row"},
+    "mqadmin.repair": CORE
+    | {
+        "broker.store.format",
+        "mqadmin.inspector",
+        "mqadmin.message_row",
+        "mqadmin.system_topics",
+    },
     "mqadmin.pipeline": CORE | {"broker.store.format", "mqadmin.inspector", "mqadmin.message_row"},
+    # Messages in bulk: drives the client, and reads what the online library reads.
+    "mqadmin.traffic": CORE | WIRE | {"broker.client", "mqadmin.admin", "mqadmin.message_row"},
     "mqadmin.admin": CORE
     | WIRE
     | {
         "broker.client",
         "mqadmin.error_kind",
         "mqadmin.message_row",
+        "mqadmin.system_topics",
         "mqadmin.transaction_row",
     },
     "mqadmin.command": CORE
@@ -148,6 +160,8 @@ MAY_IMPORT: dict[str, set[str]] = {
         "mqadmin.pipeline",
         "mqadmin.repair",
         "mqadmin.settings",
+        "mqadmin.system_topics",
+        "mqadmin.traffic",
         "mqadmin.transaction_row",
     },
     "mqadmin.app": CORE | {"mqadmin", "mqadmin.command", "mqadmin.output", "mqadmin.settings"},
@@ -173,6 +187,7 @@ NEVER: dict[str, set[str]] = {
     "mqadmin.repair": {"typer", "rich", "socket", "asyncio"},
     "mqadmin.pipeline": {"typer", "rich"},
     "mqadmin.admin": {"typer", "rich", "tabulate", "asyncio"},
+    "mqadmin.traffic": {"typer", "rich", "tabulate", "socket"},
     "mqadmin.command": {"socket", "struct", "mmap"},
 }
 

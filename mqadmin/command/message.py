@@ -1,4 +1,4 @@
-"""``mqadmin msg``: query, show, send, tail, decode-id."""
+"""``mqadmin msg``: query, show, send, tail, decode-id; produce and consume are in ``bulk``."""
 
 from collections.abc import Iterator
 from itertools import islice
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 NOUN = Noun(
     "msg",
-    """Find, show, send and follow messages.
+    """Find, show, send, follow, produce and consume messages.
 
     A message is identified by its offsetMsgId (store address and physical offset, assigned by the
     broker), by its uniqKey (assigned by the producer), by a business key in its KEYS property, or
@@ -89,7 +89,7 @@ def checked_id(text: str) -> str:
     return text
 
 
-def _one_topic(verb: str, place: str | None, option: str | None) -> str:
+def one_topic(verb: str, place: str | None, option: str | None) -> str:
     """Return the topic from the argument or ``--topic``; UsageFault if both differ or none is."""
     if place and option and place != option:
         raise UsageFault(f"{verb}: one topic at a time, not both {place} and {option}")
@@ -324,7 +324,7 @@ def send(
 
     Sending does not ask for confirmation; --dry-run checks the message and shows its target.
     """
-    topic = _one_topic("msg send", place, topic)
+    topic = one_topic("msg send", place, topic)
     if (body is None) == (body_file is None):
         raise UsageFault("msg send needs --body or --body-file, one of them")
     data = body.encode("utf-8", "surrogateescape") if body is not None else _read(body_file or "-")
@@ -397,7 +397,7 @@ def tail(
             f"msg tail: {session.form} is one document, which would not end",
             "use -o ndjson, or stop it with --limit, --timeout or --no-follow",
         )
-    topic = _one_topic("msg tail", place, topic)
+    topic = one_topic("msg tail", place, topic)
     failed: list[TargetError] = []
 
     def report(error: "TargetError") -> None:

@@ -11,11 +11,10 @@ from broker.store.format.checkpoint import Checkpoint, encode_checkpoint
 from broker.store.format.state import LOCK_TEXT
 from mqadmin.inspector.directory import StoreDirectory
 from mqadmin.inspector.verify.config_checks import (
-    DELAY_LEVELS,
     Settings,
-    parse_levels,
     read_settings,
 )
+from mqadmin.system_topics.delay_levels import DELAY_LEVELS, parse_levels
 from tests.support.made_store import NOW, MadeStore
 from tests.support.store_units import encode_unit
 
