@@ -71,15 +71,15 @@ def emit_one(view: View, thing: Any, *, form: str = "table", color: bool = True)
 def _with_a_library(form: str) -> tuple[RowsWriter, OneWriter]:
     """Import a form that needs a library, each slower to import than a command to run."""
     if form == "yaml":
-        from mqadmin.output import yaml_text
+        from mqadmin.output.forms import yaml_text
 
         return yaml_text.write_rows, yaml_text.write_one
     if form == "csv":
-        from mqadmin.output import csv_text
+        from mqadmin.output.forms import csv_text
 
         return csv_text.write_rows, csv_text.write_one
     if form == "markdown":
-        from mqadmin.output import markdown
+        from mqadmin.output.forms import markdown
 
         return markdown.write_rows, markdown.write_one
     raise ValueError(f"no output form {form!r}")

@@ -84,12 +84,18 @@ NOUNS: Final[dict[str, NounEntry]] = {
 def load_noun(name: str, verb: str = "") -> Noun:
     """Import the module of a noun and return its declaration.
 
-    With ``verb``, of a noun whose verbs are in several modules only that of the verb is imported.
+    With ``verb``, of a noun whose verbs are in several modules only that of the verb is imported:
+    none besides the noun's own if it declares the verb.
     """
     entry = NOUNS[name]
     noun = import_module(f"mqadmin.command.{entry.module}").NOUN
-    wanted = [entry.verbs[verb]] if verb in entry.verbs else entry.verbs.values()
+    assert isinstance(noun, Noun), name
+    if verb in entry.verbs:
+        wanted = [entry.verbs[verb]]
+    elif any(words[0] == verb for words in noun.verbs):
+        wanted = []
+    else:
+        wanted = list(entry.verbs.values())
     for module in dict.fromkeys(wanted):
         import_module(f"mqadmin.command.{module}")
-    assert isinstance(noun, Noun), name
     return noun

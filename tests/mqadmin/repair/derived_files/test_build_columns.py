@@ -7,8 +7,8 @@ import pytest
 
 from broker.store.format.consumequeue import UNIT_SIZE, UNIT_STRUCT
 from mqadmin.inspector.directory import StoreDirectory
-from mqadmin.inspector.verify.vectorized import column_checks
 from mqadmin.inspector.verify.log_walk import has_columns
+from mqadmin.inspector.verify.vectorized import column_checks
 from mqadmin.repair.derived_files import rebuild
 from mqadmin.repair.derived_files.build_queues import BuildTable, OldUnits
 from mqadmin.repair.files import Output

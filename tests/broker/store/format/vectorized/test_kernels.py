@@ -23,6 +23,7 @@ from broker.message.record import (
 )
 from broker.store.format import indexfile
 from broker.store.format.vectorized import kernels
+from tests.support.store_units import encode_entry
 
 BASE = 1 << 30
 
@@ -257,7 +258,7 @@ def test_entries_are_added_up_to_the_capacity_of_the_file(rng: random.Random) ->
         at = indexfile.entry_position(number, 8)
         seconds = indexfile.time_diff_seconds(stored, 5000)
         entry = indexfile.IndexEntry(number, hashed, physical, seconds, expected[number - 1])
-        assert data[at : at + 20] == indexfile.encode_entry(entry)
+        assert data[at : at + 20] == encode_entry(entry)
     for slot, place in enumerate(newest):
         at = indexfile.slot_position(slot)
         assert int.from_bytes(data[at : at + 4], "big") == place

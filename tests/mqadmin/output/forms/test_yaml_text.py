@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import yaml
 
-from mqadmin.output.yaml_text import yaml_document, yaml_item
+from mqadmin.output.forms.yaml_text import yaml_document, yaml_item
 
 TEXTS = [
     "", "a", "two coffees", "42", "4e5", "0x10", "1:30", "12:30:45", "2026-01-02", "1_000", "~",

@@ -6,7 +6,7 @@ import io
 import msgspec
 import pytest
 
-from mqadmin.output.csv_text import write_one, write_rows
+from mqadmin.output.forms.csv_text import write_one, write_rows
 from mqadmin.output.view import Outcome, View
 
 Capture = pytest.CaptureFixture[str]

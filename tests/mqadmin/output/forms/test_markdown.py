@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from mqadmin.output import markdown
 from mqadmin.output.emit import emit, emit_one
+from mqadmin.output.forms import markdown
 from mqadmin.output.view import View
 
 Capture = pytest.CaptureFixture[str]
