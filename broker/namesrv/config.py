@@ -14,6 +14,7 @@ from typing import Final
 
 import msgspec
 
+from broker.common.config.properties import format_properties
 from broker.common.config.settings import (
     DAY_MS,
     Setting,
@@ -214,8 +215,6 @@ def patch_properties(text: str, changes: Mapping[str, str]) -> str:
     The last line of a changed key gets the new value, because readers use the last one; new keys
     are appended.
     """
-    from broker.common.config.properties import format_properties
-
     lines = text.splitlines()
     for key, value in changes.items():
         line = format_properties({key: value}).rstrip("\n")

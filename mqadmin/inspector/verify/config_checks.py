@@ -5,6 +5,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
+from broker.common.config.properties import parse_properties
 from broker.common.encoding.java_json import loads
 from broker.common.topic import (
     LMQ_PREFIX,
@@ -48,8 +49,6 @@ class Settings(NamedTuple):
 
 def read_settings(store: StoreDirectory) -> Settings:
     """Read the broker.conf whose storePathRootDir is this store; defaults if there is none."""
-    from broker.common.config.properties import parse_properties
-
     root = store.root
     if root is None:
         return Settings()

@@ -17,14 +17,21 @@ def test_a_noun_is_declared_by_the_module_of_its_entry(name: str) -> None:
     assert load_noun(name) is noun
 
 
+PROGRAM = """
+import sys
+from mqadmin.command.framework.nouns import load_noun
+load_noun("msg", "query")
+print(*sys.modules)
+"""
+
+
 def test_a_verb_of_the_nouns_own_module_loads_no_other_module() -> None:
     """Each module of verbs may import libraries: the command line imports those of one verb."""
     done = subprocess.run(
         [
             sys.executable,
             "-c",
-            "import sys; from mqadmin.command.framework.nouns import load_noun;"
-            "load_noun('msg', 'query'); print(*sys.modules)",
+            PROGRAM,
         ],
         capture_output=True,
         text=True,
