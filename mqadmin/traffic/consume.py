@@ -5,7 +5,7 @@ the positions of a group that it does not join. Both yield one message at a time
 next one means that the previous one was written and flushed.
 """
 
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from time import sleep
 from typing import Final
 
@@ -215,6 +215,9 @@ class TopicConsumer:
         self._clock = clock or SystemClock()
         self._pause = pause
 
+    def _arrivals(self) -> Iterator[list[tuple[str, MessageExt]]]:
+        return read_from(self._admin, self._question, self._report, self._clock)
+
     def __enter__(self) -> "TopicConsumer":
         return self
 
@@ -224,7 +227,7 @@ class TopicConsumer:
     def messages(self, limits: Limits, stop: StopSignal) -> Messages:
         """Yield (broker name, message) until a limit or a signal."""
         end = _End(limits, stop, self._clock)
-        for arrived in read_from(self._admin, self._question, self._report, self._clock):
+        for arrived in self._arrivals():
             for pair in arrived:
                 if end.reached:
                     return

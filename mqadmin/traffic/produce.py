@@ -197,6 +197,8 @@ class ProduceRun:
             else:
                 self._take(found)
             if self._ended():
+                if not self._stop.requested:
+                    self._flush()  # the lines before the one that ended the run
                 return
             if self._sent:
                 yield self._take_sent()
