@@ -247,7 +247,7 @@ def _run(session: Session, options: ProduceOptions, paths: list[str], *, results
         sources = library.sources(paths, input_stream())
         try:
             if results:
-                session.emit(MSG_PRODUCE_RESULTS, _rows(run, sources), quiet=True)
+                session.emit(MSG_PRODUCE_RESULTS, _rows(run, sources), live=True, quiet=True)
             else:
                 run.run(sources)
         finally:

@@ -40,7 +40,7 @@ def test_lines_are_the_same_however_the_stream_is_cut(rng: random.Random) -> Non
     for _ in range(200):
         parts = [bytes(rng.choices(b"ab\r", k=rng.randrange(5))) for _ in range(rng.randrange(6))]
         data = b"\n".join(parts)
-        cuts = sorted(rng.randrange(len(data) + 1) for _ in range(4)) + [len(data)]
+        cuts = [*sorted(rng.randrange(len(data) + 1) for _ in range(4)), len(data)]
         blocks = [data[a:b] for a, b in zip([0, *cuts], cuts, strict=False) if a < b]
         found = list(read_lines(io.BytesIO(), read=lambda left=[*blocks, b""]: left.pop(0)))
         wanted = [part.removesuffix(b"\r") for part in data.split(b"\n")]
