@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -61,4 +62,8 @@ def child(namesrv: str) -> Iterator[Callable[..., subprocess.Popen[bytes]]]:
     yield start
     for process in running:
         process.kill()
-        process.communicate()
+        process.wait()
+        for pipe in (process.stdin, process.stdout, process.stderr):
+            if pipe is not None:
+                with suppress(OSError):  # what is left for a closed pipe
+                    pipe.close()
