@@ -4,6 +4,8 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
+from broker.errors import ProtocolError
+from broker.message.message_id import parse_uniq_key
 from mqadmin.command.execution.failure import UsageFault, target_report
 from mqadmin.command.execution.found import (
     DEFAULT_LIMIT,
@@ -16,7 +18,6 @@ from mqadmin.command.execution.online import decoded_id, message_queries, messag
 from mqadmin.command.execution.session import Session
 from mqadmin.command.execution.window import Begin, End, Time, window
 from mqadmin.command.framework.declare import Argument, Noun, Option
-from mqadmin.command.framework.id_values import message_id as checked_id
 from mqadmin.command.framework.values import count, pair, whole
 from mqadmin.output.stdio import read_input
 from mqadmin.output.view import Outcome, View
@@ -76,6 +77,16 @@ Tags = Annotated[
 Place = Annotated[str | None, Argument("TOPIC", help="Topic; same as --topic.", complete="topic")]
 BodyForm = Annotated[Body, Option("--body", help="Show the body in this form.")]
 Raw = Annotated[bool, Option("--raw", help="Show the stored bytes of the body, not decompressed.")]
+
+
+def checked_id(text: str) -> str:
+    """Check an offsetMsgId or a uniqKey."""
+    try:
+        parse_uniq_key(text.strip())
+    except ProtocolError as error:
+        hint = error.hint or "an id has 32 or 56 hexadecimal digits"
+        raise ValueError(f"{text!r:.80} is neither an offsetMsgId nor a uniqKey: {hint}") from error
+    return text
 
 
 def one_topic(verb: str, place: str | None, option: str | None) -> str:
