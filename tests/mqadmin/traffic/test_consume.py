@@ -37,7 +37,7 @@ def taken(consumer: Any, limits: Limits = IDLE, stop: StopSignal | None = None) 
     return [message.body for _, message in consumer.messages(limits, stop or StopSignal())]
 
 
-def test_a_member_commits_what_was_taken(
+def test_a_member_commits_the_messages_taken_from_it(
     client: ClientConfig, admin: AdminSession, new_topic: Callable[..., str]
 ) -> None:
     topic = new_topic("ConsumedAll")

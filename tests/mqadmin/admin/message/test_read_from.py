@@ -32,7 +32,8 @@ def admin(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AdminSession]:
             for number in range(10):
                 producer.send(Message("T", b"%d" % number))
         offsets = OffsetAdmin(session)
-        offsets.apply_reset(offsets.plan_reset("g", topic="T", to="6"))
+        plan = offsets.plan_reset("g", topic="T", to="6")
+        offsets.apply_reset(plan, undo_path=str(store.parent / "undo.json"))
         yield session
 
 
