@@ -1,11 +1,11 @@
-"""Consuming to an output: what was passed on is committed, nothing else.
+"""Consuming to an output: exactly the messages that were passed on are committed.
 
 :class:`GroupConsumer` is a member of a group. :class:`TopicConsumer` reads without a group, or at
 the positions of a group that it does not join. Both yield one message at a time; asking for the
 next one means that the previous one was written and flushed.
 """
 
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from time import sleep
 from typing import Final
 
@@ -75,7 +75,7 @@ class _End:
 
 
 class GroupConsumer:
-    """A member of a group; :meth:`messages` commits what was taken from it.
+    """A member of a group; :meth:`messages` commits the messages taken from it.
 
     ``broker_of`` maps the storeHost of messages to broker names. ``commit_at_end`` commits nothing
     before :meth:`commit`, for an output that is complete only at its end.
@@ -100,7 +100,7 @@ class GroupConsumer:
         self._commit_at_end = commit_at_end
         self._consumer = LitePullConsumer(group, client, _config(start), auto_commit=False)
         self._consumer.subscribe(topic, tags, sql=sql)
-        # without it the members would give this one the retry queue, and nobody would read it
+        # the other members allocate retry queues to this one, too: it must read them
         self._consumer.subscribe(retry_topic(group))
         self._committed_ms = self._clock.monotonic_ms()
         self._uncommitted = 0
@@ -150,7 +150,7 @@ class GroupConsumer:
         self._uncommitted = 0
 
     def commit(self) -> None:
-        """Commit what was printed, at the end."""
+        """Commit the printed messages, at the end."""
         rest, self._partial = self._partial, []
         if rest:
             # positions the queue at the first message that was not printed, and stores that
@@ -158,7 +158,7 @@ class GroupConsumer:
         self._commit_whole()
 
     def abandon(self) -> None:
-        """Forget what was printed since the last commit."""
+        """Forget the messages printed since the last commit."""
         self._partial = []
         self._uncommitted = 0
 
@@ -215,6 +215,9 @@ class TopicConsumer:
         self._clock = clock or SystemClock()
         self._pause = pause
 
+    def _arrivals(self) -> Iterator[list[tuple[str, MessageExt]]]:
+        return read_from(self._admin, self._question, self._report, self._clock)
+
     def __enter__(self) -> "TopicConsumer":
         return self
 
@@ -224,7 +227,7 @@ class TopicConsumer:
     def messages(self, limits: Limits, stop: StopSignal) -> Messages:
         """Yield (broker name, message) until a limit or a signal."""
         end = _End(limits, stop, self._clock)
-        for arrived in read_from(self._admin, self._question, self._report, self._clock):
+        for arrived in self._arrivals():
             for pair in arrived:
                 if end.reached:
                     return

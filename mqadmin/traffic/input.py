@@ -44,6 +44,10 @@ class Stream(Protocol):
         """Return up to ``size`` bytes, b"" at the end."""
         ...
 
+    def fileno(self) -> int:
+        """Return the file descriptor; OSError if there is none."""
+        ...
+
 
 class Line(msgspec.Struct, frozen=True):
     """One line without its line break; ``raw`` None if it was longer than the limit.

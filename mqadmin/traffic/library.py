@@ -1,4 +1,4 @@
-"""The library of messages in bulk: a cluster and its credentials, and what can be done with it."""
+"""The library of messages in bulk: a cluster, its credentials, and the operations."""
 
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence

@@ -1,6 +1,7 @@
 """Producing from a stream: every line gets an outcome, and a run can be resumed by line number."""
 
 from collections.abc import Callable, Iterable, Iterator
+from select import select
 from time import sleep
 from typing import Final
 
@@ -21,6 +22,7 @@ GROUP_COUNT: Final = 64  # messages handed to the loop at once
 GROUP_BYTES: Final = 256 * 1024
 MAX_BODY_BYTES: Final = 4 * 1024 * 1024
 FAILURES_KEPT: Final = 1_000  # in the report; every one is also passed to ``on_failure``
+SLICE_S: Final = 0.02
 LAST_WAIT_S: Final = 1.0  # beyond the timeout of a message, for those in flight at the end
 
 
@@ -194,9 +196,12 @@ class ProduceRun:
         for found in FORMATS[self._options.format](lines, from_line):
             if isinstance(found, Pause):
                 self._flush()
+                self._await_outcomes(source.stream)
             else:
                 self._take(found)
             if self._ended():
+                if not self._stop.requested:
+                    self._flush()  # the lines before the one that ended the run
                 return
             if self._sent:
                 yield self._take_sent()
@@ -205,6 +210,12 @@ class ProduceRun:
             self._sender.wait(self._wait_s)
         self._collect()
         yield self._take_sent()
+
+    def _await_outcomes(self, stream: Stream) -> None:
+        """Wait for outcomes while no input arrives, so that they are reported before the next."""
+        while self._sender.open_count and not self._stop.requested and not is_readable(stream):
+            self._sender.wait(SLICE_S)
+        self._collect()
 
     def _lines(self, stream: Stream) -> Iterator[Line]:
         def read() -> bytes:
@@ -331,6 +342,15 @@ class ProduceRun:
         if len(self.report.failures) < FAILURES_KEPT:
             self.report.failures.append(failure)
         self._on_failure(failure)
+
+
+def is_readable(stream: Stream) -> bool:
+    """Return whether a read returns at once; True for a stream that is not a file or pipe."""
+    try:
+        descriptor = stream.fileno()
+        return bool(select([descriptor], [], [], 0)[0])
+    except (OSError, ValueError):  # bytes in memory, or a descriptor that select() refuses
+        return True
 
 
 class _Place:

@@ -33,11 +33,10 @@ MSG_CONSUME = View(
     "consume",
     view=MSG_CONSUME,
     examples=[
-        "mqadmin msg consume orders --group audit -o ndjson >> audit.ndjson",
+        "mqadmin msg consume orders --group audit -o ndjson",
         "mqadmin msg consume orders --group billing --no-commit --limit 10",
         "mqadmin msg consume orders --start earliest --idle 2s -o ndjson",
         "mqadmin msg consume orders --start -2h --sql \"region = 'eu' AND amount > 100\"",
-        "mqadmin msg consume a --start earliest --idle 2s -o ndjson | mqadmin msg produce b",
     ],
 )
 def consume(
@@ -106,8 +105,8 @@ def consume(
 
     A group continues at its committed offsets; --start applies to queues without one. It ends
     with --limit, --for, --idle or Ctrl-C (status 130). --timeout bounds the connection, not the
-    command. The output of -o ndjson is the input of 'msg produce'; use --body base64 for bodies
-    that are not text.
+    command. The output of -o ndjson is the input of 'msg produce'; bodies that are not text are
+    printed in hex.
     """
     topic = one_topic("msg consume", place, topic)
     if tags is not None and sql is not None:
@@ -193,7 +192,7 @@ def _print_and_commit(
     stop: "StopSignal",
     view: "BodyView",
 ) -> int:
-    """Print messages; commit them also when the output fails, as far as it was written."""
+    """Print messages; commit them also when the output fails, as far as they were written."""
     try:
         return _print(session, library, member, limits, stop, view)
     except OSError:  # a closed pipe, a full disk

@@ -44,7 +44,7 @@ InputFormat = Literal["ndjson", "lines", "csv"]
     changes=True,
     examples=[
         "mqadmin msg produce orders --from orders.ndjson",
-        "mqadmin msg consume a --start earliest --idle 2s -o ndjson | mqadmin msg produce b",
+        "cat orders.ndjson | mqadmin msg produce orders-copy --ordered-by queueId",
         "seq 1000 | mqadmin msg produce numbers --input-format lines --rate 100/s",
         "mqadmin msg produce orders --from orders.csv --tag import --batch 64",
         "mqadmin msg produce orders --from orders.ndjson --from-line 5001",
@@ -240,14 +240,14 @@ def _run(session: Session, options: ProduceOptions, paths: list[str], *, results
         def on_progress(read_bytes: int) -> None:
             report = run.report
             seconds = max(progress.seconds, 0.001)
-            what = f"{report.sent} sent, {report.sent / seconds:.0f}/s"
-            progress.show(what, read_bytes, total)
+            label = f"{report.sent} sent, {report.sent / seconds:.0f}/s"
+            progress.show(label, read_bytes, total)
 
         run = library.produce(stop, options, on_failure=on_failure, on_progress=on_progress)
         sources = library.sources(paths, input_stream())
         try:
             if results:
-                session.emit(MSG_PRODUCE_RESULTS, _rows(run, sources), quiet=True)
+                session.emit(MSG_PRODUCE_RESULTS, _rows(run, sources), live=True, quiet=True)
             else:
                 run.run(sources)
         finally:

@@ -7,7 +7,7 @@ from mqadmin.traffic.bench.histogram import Bucket, Latencies, LatencyHistogram
 
 
 class BenchResult(msgspec.Struct, kw_only=True, rename="camel"):
-    """What was measured after the warm-up.
+    """The measurement after the warm-up.
 
     ``messages`` that succeeded and their ``bodyBytes``; ``errors`` by message, at most 20;
     ``perSecond`` the number of messages of each second; ``lost`` of a roundtrip were sent and not

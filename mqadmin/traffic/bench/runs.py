@@ -110,7 +110,7 @@ class Bench:
             while not self._over() and any(not task.done() for task in tasks):
                 self._progress(self._meter)
                 await asyncio.wait(tasks, timeout=TICK_S, return_when=asyncio.ALL_COMPLETED)
-            # what is in flight gets its response, so that its latency counts
+            # sends in flight get their responses, so that their latencies count
             await asyncio.wait(tasks, timeout=self._options.timeout_ms / 1000)
         finally:
             for task in tasks:

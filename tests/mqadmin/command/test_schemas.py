@@ -59,6 +59,15 @@ LINES = [
     "msg query --topic nosuch --key none",
     "msg show {id}",
     "msg tail orders --last 3 --no-follow",
+    "msg produce orders --from {lines} --input-format lines",
+    "msg produce orders --from {lines} --input-format lines --dry-run",
+    "msg produce orders --from {lines} --input-format lines --results",
+    "msg produce orders --from {lines} --input-format ndjson",
+    "msg consume orders --start earliest --idle 300ms",
+    "msg consume orders --group idle --no-commit --start earliest --idle 300ms",
+    "bench produce orders --count 5 --warm-up 0s",
+    "bench consume orders --count 5",
+    "bench roundtrip orders --count 5 --warm-up 0s --group benched",
     "msg decode-id {id}",
     "msg decode-id {uniq}",
     "group create made --yes",
@@ -171,6 +180,7 @@ def words(
     mqadmin("group", "create", "idle", "--yes")
     sent = mqadmin("msg", "send", "orders", "--body", "two", "--key", "42", "-o", "json")
     mqadmin("msg", "send", "%DLQ%g", "--body", "dead", "--property", "RETRY_TOPIC=orders")
+    (tmp_path / "lines").write_text("one\ntwo\n")
     damaged = golden_store("normal-stop-533", copy=True) / "store"
     log = damaged / "commitlog" / f"{0:020d}"
     data = bytearray(log.read_bytes())
@@ -191,7 +201,7 @@ def words(
             "damaged": str(damaged),
         } | {
             name: str(tmp_path / name)
-            for name in ("undo", "ledger", "out", "repaired", "recovered")
+            for name in ("undo", "ledger", "lines", "out", "repaired", "recovered")
         }
 
 

@@ -1,0 +1,47 @@
+"""An embedded broker for the tests of this package."""
+
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from broker.client import ClientConfig
+from broker.server.standalone import BlockingEmbeddedBroker
+from mqadmin.admin.session import AdminSession
+from mqadmin.admin.topic import TopicAdmin
+
+SMALL = {
+    "mappedFileSizeCommitLog": "8388608",
+    "maxHashSlotNum": "500",
+    "maxIndexNum": "2000",
+    "enablePropertyFilter": "true",
+    "waitTimeMillsInSendQueue": "60000",
+}
+
+
+@pytest.fixture(scope="package")
+def embedded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BlockingEmbeddedBroker]:
+    with BlockingEmbeddedBroker(str(tmp_path_factory.mktemp("traffic") / "store"), SMALL) as broker:
+        yield broker
+
+
+@pytest.fixture
+def client(embedded: BlockingEmbeddedBroker) -> ClientConfig:
+    return ClientConfig(namesrv=embedded.namesrv_address)
+
+
+@pytest.fixture
+def admin(embedded: BlockingEmbeddedBroker) -> Iterator[AdminSession]:
+    with AdminSession([embedded.namesrv_address], timeout_ms=30_000) as session:
+        yield session
+
+
+@pytest.fixture
+def new_topic(admin: AdminSession) -> Callable[..., str]:
+    """``new_topic("Orders", queues=4)`` creates a topic and returns its name."""
+
+    def create(name: str, queues: int = 4) -> str:
+        topics = TopicAdmin(admin)
+        topics.apply(topics.plan_create(name, queues=queues))
+        return name
+
+    return create
