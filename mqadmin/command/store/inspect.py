@@ -72,8 +72,18 @@ CONFIG_LINES = View("store.inspect.config", _CONFIG_COLUMNS, wide=_CONFIG_COLUMN
 INSPECT_SUMMARY = View("store.inspect.summary", single=True)
 
 Kind = Literal[
-    *("auto", "commitlog", "consumequeue", "index", "checkpoint", "config", "state"),
-    *("timerwheel", "timerlog", "ext", "pop", "transaction"),
+    "auto",
+    "commitlog",
+    "consumequeue",
+    "index",
+    "checkpoint",
+    "config",
+    "state",
+    "timerwheel",
+    "timerlog",
+    "ext",
+    "pop",
+    "transaction",
 ]
 Crc = Annotated[bool | None, Option("--crc/--no-crc", help="Verify the checksum of each body.")]
 

@@ -146,7 +146,7 @@ class TimerBuilder:
         if slot_ms - base_ms >= self._window_ms:
             magic |= MAGIC_ROLL
             rest_ms = slot_ms - base_ms - self._window_ms
-            # A short rest would be a second round of its own: the first one is halved instead.
+            # As in Java: the first round is halved, so that the second one is not short.
             ahead = self._window_ms // 2 if rest_ms < self._window_ms // 3 else self._window_ms
             slot_ms = base_ms + ahead - ahead % self._precision_ms
         slot = self._slots.get(slot_ms)
