@@ -35,7 +35,7 @@ def send(
     """Send a message with a key to queue 0; the fields of the response."""
     pairs = {"KEYS": key, "WAIT": "true", "UNIQ_KEY": key.upper().ljust(32, "0")}
     pairs |= {name: str(value) for name, value in properties.items()}
-    names = zip("abcdefhjkm", ("P", topic, "TBW102", 1, 0, 4, 0, 0, "false", "false"), strict=True)
+    names = zip("abcdefhjkm", ("P", topic, "TBW102", 1, 0, 0, 0, 0, "false", "false"), strict=True)
     fields = {name: str(value) for name, value in names}
     fields |= {"g": str(time.time_ns() // 1_000_000), "i": encode_properties(pairs).decode()}
     return dict(call(broker, RequestCode.SEND_MESSAGE_V2, fields, b"x").ext_fields)
