@@ -1,5 +1,6 @@
 """Plan a repair: list its steps without writing."""
 
+from pathlib import Path
 from struct import Struct
 from typing import Any, Final
 
@@ -378,6 +379,15 @@ def _plan_queues(plan: RepairPlan) -> None:
         _add_step(plan, "rebuildQueue", f"{topic}/{queue_id}", why)
 
 
+def index_shape(path: Path) -> tuple[int, int] | None:
+    """Return slots and entries of an IndexFile, None if its header names no slots; StoreError."""
+    with open_bytes(path) as file:
+        slots = shape_of(file.data, 0)
+        if not slots:
+            return None
+        return slots, (len(file) - indexfile.file_size(slots, 0)) // indexfile.ENTRY_SIZE
+
+
 def _plan_index(plan: RepairPlan) -> None:
     paths = plan.store.index_files()
     for path in paths:
@@ -386,13 +396,11 @@ def _plan_index(plan: RepairPlan) -> None:
     shapes: list[tuple[int, int]] = []
     for path in paths:
         try:
-            with open_bytes(path) as file:
-                slots = shape_of(file.data, 0)
-                if slots:
-                    room = len(file) - indexfile.file_size(slots, 0)
-                    shapes.append((slots, room // indexfile.ENTRY_SIZE))
+            shape = index_shape(path)
         except StoreError:
             continue
+        if shape is not None:
+            shapes.append(shape)
     settings = plan.settings
     if shapes:
         plan.index_shape = max(shapes, key=shapes.count)

@@ -89,7 +89,7 @@ def repair(
     Raises StoreLockedError while a broker runs on the store, ConfigError if ``output`` is not empty
     or cannot be written, DiskFullError if the disk is full; the incomplete output is removed.
     """
-    _refuse_running(plan.store)
+    refuse_running(plan.store)
     root = plan.store.root
     assert root is not None
     if output.resolve().is_relative_to(root.resolve()):
@@ -115,7 +115,7 @@ def repair_in_place(
     root = root.resolve()
     if backup.exists():
         raise ConfigError(f"{backup} exists", "name a backup that does not exist")
-    _refuse_elsewhere(root, backup)
+    refuse_elsewhere(root, backup)
     beside = root.with_name(root.name + ".repairing")
     result = repair(plan, beside, links=links, progress=progress)
     if not result.ok:
@@ -124,6 +124,16 @@ def repair_in_place(
             f"look at it with mqadmin store verify {beside}",
             path=str(beside),
         )
+    exchange(root, beside, backup)
+    checkpoint = result.summary.checkpoint
+    if checkpoint is not None:
+        checkpoint = msgspec.structs.replace(checkpoint, path=str(root / state.CHECKPOINT))
+    summary = msgspec.structs.replace(result.summary, path=str(root), checkpoint=checkpoint)
+    return msgspec.structs.replace(result, output=str(root), backup=str(backup), summary=summary)
+
+
+def exchange(root: Path, beside: Path, backup: Path) -> None:
+    """Rename ``root`` to ``backup`` and ``beside`` to ``root``; StoreError leaves both."""
     try:
         root.rename(backup)
         try:
@@ -137,14 +147,9 @@ def repair_in_place(
             f"{root} is as it was; {beside} is whole: rename both by hand",
             path=str(root),
         ) from error
-    checkpoint = result.summary.checkpoint
-    if checkpoint is not None:
-        checkpoint = msgspec.structs.replace(checkpoint, path=str(root / state.CHECKPOINT))
-    summary = msgspec.structs.replace(result.summary, path=str(root), checkpoint=checkpoint)
-    return msgspec.structs.replace(result, output=str(root), backup=str(backup), summary=summary)
 
 
-def _refuse_elsewhere(root: Path, backup: Path) -> None:
+def refuse_elsewhere(root: Path, backup: Path) -> None:
     """Refuse a backup on another file system: the exchange consists of two renames."""
     parent = backup.absolute().parent
     try:
@@ -160,7 +165,7 @@ def _refuse_elsewhere(root: Path, backup: Path) -> None:
         )
 
 
-def _refuse_running(store: StoreDirectory) -> None:
+def refuse_running(store: StoreDirectory) -> None:
     holder = store.state().held_by
     if holder:
         raise StoreLockedError(

@@ -12,6 +12,7 @@ from mqadmin.admin.consumer import ConsumerRecord, LagRecord
 from mqadmin.admin.delayed.timers import RecallItem
 from mqadmin.admin.dlq.library import DlqRecord
 from mqadmin.admin.dlq.replay import ReplayItem
+from mqadmin.admin.failover.plan import SwitchStep
 from mqadmin.admin.group import GroupRecord
 from mqadmin.admin.message.decoded_id import DecodedId
 from mqadmin.admin.message.send import SendRecord
@@ -41,6 +42,7 @@ from mqadmin.output.view import View
 from mqadmin.pipeline.catalog import JOBS, JobPage, JobRow
 from mqadmin.pipeline.job import WrittenTable, output_name, row_class
 from mqadmin.pipeline.spark.archive import Archive
+from mqadmin.repair.divergence import Divergence, DivergenceResult
 from mqadmin.repair.export import ExportResult
 from mqadmin.repair.new_store import NewStore, NewStorePlan
 from mqadmin.repair.plan import Step
@@ -49,11 +51,18 @@ from mqadmin.system_topics.check_points import CheckPointRow
 from mqadmin.system_topics.delay_levels import DelayedRow, DelayLevelRow
 from mqadmin.system_topics.timers import TimerRow
 from mqadmin.system_topics.trace import TraceRow
+from mqadmin.traffic.bench.result import BenchResult
+from mqadmin.traffic.produce import LineSent, ProduceReport
 from mqadmin.transaction_row import TransactionRow
 
 ROW_TYPES: Final[dict[str, Any]] = {
+    "bench.consume": BenchResult,
+    "bench.produce": BenchResult,
+    "bench.roundtrip": BenchResult,
     "broker.config.show": BrokerConfigRecord,
+    "broker.demote": SwitchStep,
     "broker.ha": ReplicationRecord,
+    "broker.promote": SwitchStep,
     "broker.status": BrokerStatus,
     "cluster.list": ClusterRecord,
     "consumer.connections": ConsumerConnections,
@@ -74,7 +83,10 @@ ROW_TYPES: Final[dict[str, Any]] = {
     "group.list": GroupRecord,
     "group.show": GroupRecord,
     "group.update": ChangeRow,
+    "msg.consume": MessageRow,
     "msg.decode-id": DecodedId,
+    "msg.produce": ProduceReport,
+    "msg.produce.results": LineSent,
     "msg.query": MessageRow,
     "msg.send": SendRecord,
     "msg.show": MessageRow,
@@ -119,6 +131,8 @@ ROW_TYPES: Final[dict[str, Any]] = {
     "store.recover.plan": NewStorePlan,
     "store.recover.result": NewStore,
     "store.repair": Step,
+    "store.repair.cut": DivergenceResult,
+    "store.repair.divergence": Divergence,
     "store.repair.result": RepairResult,
     "store.verify": VerifyReport,
     "store.verify.summary": VerifySummary,

@@ -28,8 +28,13 @@ NOUNS: Final[dict[str, NounEntry]] = {
     "topic": NounEntry("topic", "Create, inspect, change and delete topics."),
     "msg": NounEntry(
         "message",
-        "Find, show, send and follow messages.",
-        {"track": "tracing.track", "trace": "tracing.trace"},
+        "Find, show, send, follow, produce, consume and trace messages.",
+        {
+            "produce": "bulk.produce",
+            "consume": "bulk.consume",
+            "track": "tracing.track",
+            "trace": "tracing.trace",
+        },
     ),
     "group": NounEntry("group", "Create, inspect, change and delete consumer groups."),
     "consumer": NounEntry(
@@ -41,7 +46,17 @@ NOUNS: Final[dict[str, NounEntry]] = {
     "delay": NounEntry("delay.noun", "Show delay levels and the messages that wait in them."),
     "timer": NounEntry("timer.noun", "List and recall timer messages that wait for their time."),
     "cluster": NounEntry("cluster", "List clusters and their brokers."),
-    "broker": NounEntry("broker", "Show the status and configuration of brokers."),
+    "broker": NounEntry(
+        "broker",
+        "Show the status and configuration of brokers, and change their roles.",
+        {
+            "status": "broker",
+            "config": "broker",
+            "ha": "broker",
+            "promote": "failover.verbs",
+            "demote": "failover.verbs",
+        },
+    ),
     "store": NounEntry(
         "store.noun",
         "Inspect, verify and repair store files offline.",
@@ -61,6 +76,7 @@ NOUNS: Final[dict[str, NounEntry]] = {
         },
     ),
     "pipeline": NounEntry("pipeline", "Analyse the history in store files with Spark."),
+    "bench": NounEntry("bench.noun", "Measure rates and latencies of a cluster."),
     "context": NounEntry("context", "Manage named settings for several clusters."),
 }
 

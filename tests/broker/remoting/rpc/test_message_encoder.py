@@ -3,11 +3,6 @@
 import pytest
 
 from broker.client.config import ProducerConfig
-from broker.client.publish.message_encoder import (
-    encode_batch_message,
-    encode_message,
-    send_request,
-)
 from broker.common import sysflag
 from broker.common.message_queue import MessageQueue
 from broker.errors import ClientError
@@ -17,6 +12,11 @@ from broker.message.message import Message
 from broker.message.properties import decode_properties
 from broker.remoting.protocol.codes import RequestCode
 from broker.remoting.protocol.header.send import decode_send_header
+from broker.remoting.rpc.message_encoder import (
+    encode_batch_message,
+    encode_message,
+    send_request,
+)
 
 CONFIG = ProducerConfig()
 QUEUE = MessageQueue("T", "broker-a", 3)

@@ -5,6 +5,7 @@ part; here four random bytes per generator have its place.
 """
 
 import os
+import socket
 
 from broker.common.address import encode_ip
 from broker.common.clock import Clock
@@ -43,3 +44,13 @@ class UniqKeyGenerator:
         self._counter = self._counter + 1 & 0xFFFF
         since_ms = now_ms - self._month_ms & 0xFFFFFFFF
         return f"{self._prefix}{since_ms:08X}{self._counter:04X}"
+
+
+def own_ip() -> str:
+    """Return this host's address on the default route; no packet is sent."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        try:
+            probe.connect(("192.0.2.1", 9))
+        except OSError:
+            return "127.0.0.1"
+        return str(probe.getsockname()[0])

@@ -2,7 +2,7 @@
 
 import pytest
 
-from broker.client.consumer.receipt_handle import (
+from broker.client.pop.receipt_handle import (
     ReceiptHandle,
     attach_handles,
     handle_of,

@@ -11,10 +11,9 @@ from collections.abc import Sequence
 
 import msgspec
 
-from broker.client.config import ProducerConfig
 from broker.common import sysflag
 from broker.common.message_queue import MessageQueue
-from broker.common.topic import check_topic_name, is_not_allowed_send_topic, is_retry_topic
+from broker.common.topic import TBW102, check_topic_name, is_not_allowed_send_topic, is_retry_topic
 from broker.errors import ClientError
 from broker.message import compression
 from broker.message.batch import encode_batch
@@ -39,6 +38,23 @@ REPLY_TYPE = "reply"
 """Value of MSG_TYPE of a reply, which has its own request code."""
 
 
+class SendRules(msgspec.Struct, frozen=True, kw_only=True):
+    """The settings that a request depends on, with Java's defaults; sizes in bytes.
+
+    ``compress_over`` bodies of at least this size are compressed with ``compress_type`` (zlib, lz4,
+    zstd); batches never. ``create_topic_key`` template of topics created by a first send.
+
+    **Source:** RocketMQ ``DefaultMQProducer``.
+    """
+
+    compress_over: int = 4_096
+    compress_level: int = 5
+    compress_type: str = "zlib"
+    max_message_size: int = 4 * 1024 * 1024
+    create_topic_key: str = TBW102
+    default_topic_queue_nums: int = 4
+
+
 class EncodedMessage(msgspec.Struct, frozen=True, kw_only=True):
     """One request's content: topic on the wire, body as stored, flags, property string."""
 
@@ -59,7 +75,7 @@ class EncodedMessage(msgspec.Struct, frozen=True, kw_only=True):
         return len(self.body) + len(self.properties)
 
 
-def check_message(message: Message, config: ProducerConfig, topic: str) -> None:
+def check_message(message: Message, config: SendRules, topic: str) -> None:
     """Raise ClientError for a message that no broker stores.
 
     **Source:** RocketMQ ``Validators#checkMessage``.
@@ -79,7 +95,7 @@ def check_message(message: Message, config: ProducerConfig, topic: str) -> None:
 
 
 def encode_message(
-    message: Message, config: ProducerConfig, *, topic: str, new_key: str, namespace: str = ""
+    message: Message, config: SendRules, *, topic: str, new_key: str, namespace: str = ""
 ) -> EncodedMessage:
     """Check and encode one message; ``topic`` is the name on the wire.
 
@@ -125,7 +141,7 @@ def _retry_fields(topic: str, properties: dict[str, str]) -> tuple[dict[str, str
 
 def encode_batch_message(
     messages: Sequence[Message],
-    config: ProducerConfig,
+    config: SendRules,
     *,
     topic: str,
     new_keys: Sequence[str],
@@ -172,7 +188,7 @@ def send_request(
     encoded: EncodedMessage,
     queue: MessageQueue,
     group: str,
-    config: ProducerConfig,
+    config: SendRules,
     *,
     born_timestamp_ms: int,
     unit_mode: bool = False,

@@ -2,10 +2,10 @@
 
 import os
 
-from broker.client.publish.uniq_key import UniqKeyGenerator
 from broker.common.clock import ManualClock
 from broker.common.times import month_start_ms
 from broker.message.message_id import parse_uniq_key
+from broker.remoting.rpc.uniq_key import UniqKeyGenerator
 
 
 def test_a_key_holds_address_process_and_time_in_the_month() -> None:
