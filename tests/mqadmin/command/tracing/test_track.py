@@ -16,7 +16,11 @@ Run = Callable[..., Any]
 MESSAGE = MessageRow(
     **{  # type: ignore[arg-type]
         **dict.fromkeys(MessageRow.__struct_fields__, None),
-        "topic": "t", "queue_id": 0, "queue_offset": 5, "keys": [], "properties": {},
+        "topic": "t",
+        "queue_id": 0,
+        "queue_offset": 5,
+        "keys": [],
+        "properties": {},
     }
 )
 TRACK = TrackRecord(
