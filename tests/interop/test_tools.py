@@ -175,12 +175,13 @@ def test_the_groups_of_a_message_have_the_same_verdicts_on_both(
     make_topic: Callable[..., None],
     peer_533: Any,
     until: Callable[..., Any],
+    tmp_path: Path,
 ) -> None:
     seen = []
     for namesrv, broker, _ in sides:
         make_topic(broker, "Fate", 1)
         words = {"namesrv": namesrv, "topic": "Fate"}
-        for group in ("fate-done", "fate-other", "fate-gone", "fate-wide"):
+        for group in ("fate-done", "fate-other", "fate-gone", "fate-wide", "fate-off"):
             peer_533.mqadmin("updateSubGroup", "-n", namesrv, "-b", broker, "-g", group)
         (sent,) = peer_533.produce(**words, body="x", tags="A", keys="fate")
         every = {"model": "broadcast"}
@@ -202,8 +203,13 @@ def test_the_groups_of_a_message_have_the_same_verdicts_on_both(
         assert verdicts(by_place) == found
         wide = mqadmin(namesrv, f"msg track {sent['msgId']} --topic Fate --group fate-wide")[1]
         assert [row["trackType"] for row in wide] == ["CONSUME_BROADCASTING"]
+        reset = "offset reset fate-off --topic Fate --to earliest --yes"
+        assert mqadmin(namesrv, reset, "--undo-file", str(tmp_path / "undo"))[0] == 0
+        off = mqadmin(namesrv, f"msg track {sent['msgId']} --topic Fate --group fate-off")[1]
+        assert [row["trackType"] for row in off] == ["NOT_ONLINE"]
+        (tmp_path / "undo").unlink()
         seen.append(found)
         for group in ("fate-done", "fate-other", "fate-wide"):
             peer_533.ask("stop", consumer=f"{group}@{namesrv}")
     assert seen[0] == seen[1]
-    assert seen[0]["fate-gone"][0] == "NOT_ONLINE"
+    assert seen[0]["fate-gone"][0] == "PULL"
