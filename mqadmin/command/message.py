@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 NOUN = Noun(
     "msg",
-    """Find, show, send, follow, produce and consume messages.
+    """Find, show, send, follow, produce, consume and trace messages.
 
     A message is identified by its offsetMsgId (store address and physical offset, assigned by the
     broker), by its uniqKey (assigned by the producer), by a business key in its KEYS property, or
