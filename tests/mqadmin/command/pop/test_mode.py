@@ -1,4 +1,4 @@
-"""``mqadmin consumer mode``: what it shows, and which options belong together."""
+"""``mqadmin consumer mode``: its output, and the options that belong together."""
 
 import json
 from collections.abc import Callable

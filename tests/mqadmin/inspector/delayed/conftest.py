@@ -1,4 +1,4 @@
-"""Stores that a Java broker wrote, with what is known about their delayed messages."""
+"""Stores with delayed messages that a Java broker wrote."""
 
 from collections.abc import Callable
 from pathlib import Path

@@ -9,7 +9,9 @@ from mqadmin.inspector.query import Query
 from mqadmin.inspector.rows import DamageRow
 
 
-def test_slots_come_by_time_and_say_whether_they_are_delivered(delay_store: StoreDirectory) -> None:
+def test_slots_come_by_time_and_show_whether_they_are_delivered(
+    delay_store: StoreDirectory,
+) -> None:
     rows = list(slot_rows(delay_store, Query()))
     assert [row.pending for row in rows] == [False] * 3 + [True] * 7
     begin = rows[4].slot_timestamp
