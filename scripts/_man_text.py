@@ -159,8 +159,11 @@ PROSE = {
     permissions, attributes, groups; a checkpoint that is too old, which only makes a recovery
     longer.
 
-    - Files that are not read: timerwheel, timerlog, compaction/, filter bits of consumequeue_ext;
-    bytes that no program reads: those after the blank record of a file, unused parts of headers.
+    - Slots of the timer wheel before lastReadTimeMs, which are delivered; recalls whose message is
+    not in the timer queue any more.
+
+    - Files that are not read: compaction/, timermetrics, filter bits of consumequeue_ext; bytes
+    that no program reads: those after the blank record of a file, unused parts of headers.
 
     --fast leaves out bodies, --since and --topic leave out the rest of the store. Beside a running
     broker, data that is being written is not checked. The summary reports how much was checked.

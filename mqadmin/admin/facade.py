@@ -8,13 +8,17 @@ from functools import cached_property
 from mqadmin.admin.broker import BrokerAdmin
 from mqadmin.admin.cluster import ClusterAdmin
 from mqadmin.admin.consumer import ConsumerAdmin
+from mqadmin.admin.delayed.levels import DelayAdmin
+from mqadmin.admin.delayed.timers import TimerAdmin
 from mqadmin.admin.dlq.library import DlqAdmin
 from mqadmin.admin.group import GroupAdmin
 from mqadmin.admin.message.library import MessageAdmin
 from mqadmin.admin.offset.library import OffsetAdmin
+from mqadmin.admin.pop.modes import ModeAdmin
 from mqadmin.admin.result import Outcome, Plan
 from mqadmin.admin.session import AdminSession
 from mqadmin.admin.topic import TopicAdmin
+from mqadmin.admin.tracing.track import MessageTracker
 from mqadmin.admin.transaction.library import TransactionAdmin
 
 
@@ -65,6 +69,26 @@ class MQAdmin(AdminSession):
     def transaction(self) -> TransactionAdmin:
         """Transactions: list, find, resume."""
         return TransactionAdmin(self)
+
+    @cached_property
+    def delay(self) -> DelayAdmin:
+        """Delay levels: levels, pending."""
+        return DelayAdmin(self)
+
+    @cached_property
+    def timer(self) -> TimerAdmin:
+        """Timer messages: list, recall."""
+        return TimerAdmin(self)
+
+    @cached_property
+    def mode(self) -> ModeAdmin:
+        """Request modes of groups: modes, plan, assignments."""
+        return ModeAdmin(self)
+
+    @cached_property
+    def tracker(self) -> MessageTracker:
+        """Message track: which groups have consumed a message."""
+        return MessageTracker(self)
 
     def apply(self, plan: Plan) -> Outcome:
         """Apply a plan: check that nothing moved, send step by step, read back.

@@ -110,6 +110,10 @@ LIBRARIES = {
     "offset.library.OffsetAdmin": "offset",
     "dlq.library.DlqAdmin": "dlq",
     "transaction.library.TransactionAdmin": "transaction",
+    "delayed.levels.DelayAdmin": "delay",
+    "delayed.timers.TimerAdmin": "timer",
+    "pop.modes.ModeAdmin": "mode",
+    "tracing.track.MessageTracker": "tracker",
     "cluster.ClusterAdmin": "cluster",
     "broker.BrokerAdmin": "broker",
 }

@@ -103,7 +103,7 @@ class ModeAdmin:
         """
         if is_retry_topic(topic):
             raise ClientError(
-                f"{topic} is a retry topic, which has no mode of its own",
+                f"{topic} is a retry topic, for which no mode can be set",
                 "its messages are received in the mode of the topic",
             )
         targets = self._targets(topic, cluster, broker)

@@ -81,8 +81,11 @@ class MessageTracker:
         items = []
         for name in sorted(groups):
             record, failed = self._one(name, message, address)
-            items.append(record)
             errors += failed
+            # Java 5.3 lists the name of the topic for the groups that subscribe to it.
+            unused = record.track_type == NOT_ONLINE and record.consumer_offset is None
+            if group is not None or name != message.topic or not unused:
+                items.append(record)
         return Listing(items=items, errors=errors)
 
     def _one(

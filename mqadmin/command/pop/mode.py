@@ -2,7 +2,7 @@
 
 from typing import Annotated, Literal
 
-from mqadmin.admin.pop.modes import ModeAdmin
+from mqadmin.admin.pop import modes as library
 from mqadmin.command.consumer import NOUN
 from mqadmin.command.execution.change import change_view, run_change
 from mqadmin.command.execution.failure import UsageFault
@@ -72,7 +72,7 @@ def mode(
         raise UsageFault("--share applies to --set pop")
     run_change(
         session,
-        ModeAdmin,
+        library.ModeAdmin,
         lambda modes: modes.plan(
             group, topic, wanted.upper(), share=share or 0, cluster=cluster, broker=broker
         ),
@@ -89,7 +89,7 @@ def _show(
     *,
     assignments: bool,
 ) -> None:
-    modes = ModeAdmin(session.admin)
+    modes = library.ModeAdmin(session.admin)
     if not assignments:
         session.emit_listing(
             CONSUMER_MODE,

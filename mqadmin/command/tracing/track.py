@@ -3,7 +3,7 @@
 from typing import Annotated
 
 from mqadmin.admin.result import Listing
-from mqadmin.admin.tracing.track import MessageTracker
+from mqadmin.admin.tracing import track as library
 from mqadmin.command.execution.failure import UsageFault
 from mqadmin.command.execution.found import emit_found
 from mqadmin.command.execution.online import message_queries
@@ -73,7 +73,7 @@ def track(
     if found.kind != "found":
         emit_found(session, MSG_TRACK, found)
         return
-    tracker = MessageTracker(session.admin)
+    tracker = library.MessageTracker(session.admin)
     parts = [tracker.track(message, group=group) for message in found.items]
     listing = Listing(
         items=[record for part in parts for record in part.items],

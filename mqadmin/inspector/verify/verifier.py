@@ -199,7 +199,6 @@ class _Run:
             verdict.damaged, verdict.unreadable = self.damaged, self.unreadable
             if not self.alone:
                 verdict.run(self._queue_progress)
-                count_losses(verdict, self.log_damages, moving=running or self.start > 0)
                 self._derived(verdict, log)
         if config is not None:
             self._finish_index(index, config, bounds)
@@ -230,8 +229,9 @@ class _Run:
         )
 
     def _derived(self, verdict: Verdict, log: LogReader) -> None:
-        """Check extension files and, unless a topic is selected, the timer files."""
+        """Count losses; check extension files and, unless a topic is selected, timer files."""
         bounds = verdict.bounds
+        count_losses(verdict, self.log_damages, moving=bounds.running or self.start > 0)
         check_extensions(self.store, log, self.findings, self.topic)
         if self.topic is None:
             check_timers(

@@ -52,7 +52,7 @@ from mqadmin.inspector.directory import StoreDirectory
 from mqadmin.inspector.log import LogReader, LogWalk
 from mqadmin.inspector.verify.config_checks import Settings
 from mqadmin.repair.files import Blocks, Output
-from mqadmin.system_topics.timers import TimerRow, recalled_key, timer_row
+from mqadmin.system_topics.timers import Recalls, TimerRow, recalled_key, timer_row
 
 LOG_FILE_SIZE: Final = 100 << 20  # mappedFileSizeTimerLog
 ROLL_SLOTS: Final = 2 * 24 * 60 * 60  # timerRollWindowSlot
@@ -102,16 +102,14 @@ class TimerBuilder:
         base_ms = self._read_ms or self._newest_ms
         base_ms -= base_ms % self._precision_ms
         with LogReader(copy) as log:
-            rolled = {
-                _name(row, row.roll_times - 1)
-                for message in timer_messages(copy, log)
-                if (row := _row(message)) is not None and row.roll_times
-            }
+            known = _Known(delivered, exact=exact)
+            for message in timer_messages(copy, log):
+                known.add(message)
             end = 0
             writer = _LogWriter(self._made, self._file_size)
             for message in timer_messages(copy, log):
                 end = message.queue_offset + 1
-                self._enqueue(message, base_ms, rolled, (exact, delivered), writer)
+                self._enqueue(message, base_ms, known, writer)
             writer.close()
         self._write_wheel()
         checkpoint = TimerCheckpoint(
@@ -121,32 +119,24 @@ class TimerBuilder:
         self._write_metrics()
 
     def _enqueue(
-        self,
-        message: MessageExt,
-        base_ms: int,
-        rolled: set[tuple[str, str, int, int]],
-        known: tuple[bool, set[tuple[str, str, int]]],
-        writer: "_LogWriter",
+        self, message: MessageExt, base_ms: int, known: "_Known", writer: "_LogWriter"
     ) -> None:
         """Append the unit of a message that is pending, or of a recall, and link it to its slot."""
         recalls = recalled_key(message) is not None
         row = _row(message)
         if row is None:
             return
-        exact, delivered = known
         slot_ms = row.due_timestamp - row.due_timestamp % self._precision_ms
-        overdue = slot_ms < base_ms
-        if overdue and (exact or recalls):
+        if slot_ms < base_ms and (recalls or not known.is_overdue(row)):
             return
-        is_copied = (row.topic, row.uniq_key or "", row.due_timestamp) in delivered
-        if not recalls and (is_copied or _name(row, row.roll_times) in rolled):
+        if not recalls and known.is_decided(row):
             return
         slot_ms = max(slot_ms, base_ms)
         magic = MAGIC_DEFAULT | (MAGIC_DELETE if recalls else 0)
         if slot_ms - base_ms >= self._window_ms:
             magic |= MAGIC_ROLL
             rest_ms = slot_ms - base_ms - self._window_ms
-            # A short rest would be a second round of its own: the first one is halved instead.
+            # As in Java: the first round is halved, so that the second one is not short.
             ahead = self._window_ms // 2 if rest_ms < self._window_ms // 3 else self._window_ms
             slot_ms = base_ms + ahead - ahead % self._precision_ms
         slot = self._slots.get(slot_ms)
@@ -185,6 +175,37 @@ class TimerBuilder:
         version = {"counter": 1, "stateVersion": 0, "timestamp": self._newest_ms}
         data = msgspec.json.encode({"dataVersion": version, "timingCount": counts})
         self._made.write(f"{CONFIG_DIR}/{TIMER_METRICS}", data)
+
+
+class _Known:
+    """Messages that a delivery, a recall or another round of the wheel has decided.
+
+    ``exact``: the checkpoint is valid, so that every slot before it was delivered.
+    """
+
+    def __init__(self, delivered: set[tuple[str, str, int]], *, exact: bool) -> None:
+        self._delivered = delivered
+        self._exact = exact
+        self._rolled: set[tuple[str, str, int, int]] = set()
+        self._recalls = Recalls()
+
+    def add(self, message: MessageExt) -> None:
+        """Record a recall, or the round before that of a rolled message."""
+        if recalled_key(message) is not None:
+            self._recalls.add(message)
+            return
+        row = _row(message)
+        if row is not None and row.roll_times:
+            self._rolled.add(_name(row, row.roll_times - 1))
+
+    def is_overdue(self, row: TimerRow) -> bool:
+        """Return whether a message before the first slot is still to be delivered."""
+        return not self._exact and not self._recalls.cover(row)
+
+    def is_decided(self, row: TimerRow) -> bool:
+        """Return whether a message was delivered, or stored again for another round."""
+        copy = (row.topic, row.uniq_key or "", row.due_timestamp)
+        return copy in self._delivered or _name(row, row.roll_times) in self._rolled
 
 
 class _LogWriter:

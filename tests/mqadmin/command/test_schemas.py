@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 import yaml
 
+from broker.message.recall_handle import RecallHandle, encode_recall_handle
 from broker.remoting.blocking import BlockingClient
 from broker.remoting.protocol.body.consumer.heartbeat import HeartbeatData
 from broker.remoting.protocol.codes import RequestCode
@@ -87,6 +88,21 @@ LINES = [
     "dlq show g",
     "dlq replay g --to orders --dry-run --ledger {ledger}",
     "dlq replay g --to orders --yes --ledger {ledger}",
+    "msg track {id}",
+    "msg track --topic orders --queue 0 --offset 0 --group g",
+    "msg trace none --trace-topic orders",
+    "consumer mode idle",
+    "consumer mode idle --topic orders --set pop --yes",
+    "consumer mode idle --topic orders",
+    "consumer mode g --topic orders --assignments",
+    "consumer lag idle --pop",
+    "delay levels",
+    "delay levels --store {golden_delay}",
+    "delay pending",
+    "delay pending --store {golden_delay}",
+    "timer list",
+    "timer list --store {golden_delay}",
+    "timer recall {handle} --dry-run",
     "tx list",
     "tx list --store {golden_tx}",
     "tx show {tx} --store {golden_tx}",
@@ -108,6 +124,11 @@ LINES = [
     "store inspect {golden} --kind index",
     "store inspect {golden} --kind config",
     "store inspect {golden} --summary",
+    "store inspect {golden_delay} --kind timerwheel",
+    "store inspect {golden_delay} --kind timerlog",
+    "store inspect {golden_delay} --kind ext",
+    "store inspect {golden_delay} --kind pop",
+    "store inspect {golden_tx} --kind transaction",
     "store inspect {damaged}",
     "store inspect {damaged} --summary",
     "store find {store} --key 42 --topic orders",
@@ -197,6 +218,10 @@ def words(
             "store": str(store_dir),
             "golden": str(golden_store("retry-dlq-533") / "store"),
             "golden_tx": str(golden_store("transaction-533") / "store"),
+            "golden_delay": str(golden_store("delay-533") / "store"),
+            "handle": encode_recall_handle(
+                RecallHandle("orders", place["brokerName"], "1", place["uniqKey"])
+            ),
             "tx": "tx-open-2",
             "damaged": str(damaged),
         } | {

@@ -1,0 +1,39 @@
+"""Delay levels of a running broker."""
+
+from broker.server.standalone import BlockingEmbeddedBroker
+from mqadmin.admin.facade import MQAdmin
+from mqadmin.system_topics.delay_levels import DelayFilter
+from tests.support.live_broker import send, until
+
+
+def test_a_level_shows_its_backlog_and_its_next_delivery(
+    broker: BlockingEmbeddedBroker, library: MQAdmin
+) -> None:
+    assert {row.backlog for row in library.delay.levels().items} == {0}
+    for key in ("a", "b"):
+        send(broker, "T", key, DELAY=14)
+    send(broker, "U", "c", DELAY=18)
+    rows = until(lambda: [row for row in library.delay.levels().items if row.backlog] or None)
+    rows = until(lambda: [row for row in library.delay.levels().items if row.backlog])
+    assert [(row.level, row.delay_ms, row.backlog) for row in rows] == [
+        (14, 600_000, 2),
+        (18, 7_200_000, 1),
+    ]
+    assert all(0 < row.next_due_in_ms <= row.delay_ms for row in rows)
+
+
+def test_waiting_messages_come_by_time_of_delivery_and_are_selected(
+    broker: BlockingEmbeddedBroker, library: MQAdmin
+) -> None:
+    send(broker, "V", "late", DELAY=17)
+    send(broker, "V", "soon", DELAY=16)
+    found = until(
+        lambda: (
+            len((listing := library.delay.pending(DelayFilter(topic="V"))).items) == 2 and listing
+        )
+    )
+    assert [(row.keys, row.level) for row in found.items] == [(["soon"], 16), (["late"], 17)]
+    only = library.delay.pending(DelayFilter(level=17)).items
+    assert [row.keys for row in only] == [["late"]]
+    cut = library.delay.pending(DelayFilter(topic="V"), limit=1)
+    assert (len(cut.items), cut.truncated) == (1, True)

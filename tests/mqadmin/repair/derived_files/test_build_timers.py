@@ -1,0 +1,67 @@
+"""Timer files built again from the timer queue contain the same pending messages."""
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from mqadmin.inspector.delayed.timer_files import TimerFiles
+from mqadmin.inspector.delayed.timers import pending_timers
+from mqadmin.inspector.directory import StoreDirectory
+from mqadmin.repair.plan import make_plan
+from mqadmin.repair.store_repair import repair
+
+
+def pending(folder: Path) -> list[tuple[int, str | None]]:
+    rows = pending_timers(StoreDirectory(folder), now_ms=0)
+    return sorted((row.due_timestamp, row.uniq_key) for row in rows)
+
+
+def break_wheel(folder: Path) -> None:
+    with open(folder / "timerwheel", "r+b") as file:
+        file.truncate(100)
+
+
+def break_log(folder: Path) -> None:
+    shutil.rmtree(folder / "timerlog")
+
+
+def remove_wheel(folder: Path) -> None:
+    (folder / "timerwheel").unlink()
+
+
+def remove_checkpoint(folder: Path) -> None:
+    (folder / "config" / "timercheck").unlink()
+
+
+@pytest.mark.parametrize("name", ["delay-533", "pop-533"])
+@pytest.mark.parametrize("damage", [break_wheel, break_log, remove_wheel, remove_checkpoint])
+def test_a_repaired_store_has_the_same_pending_messages(
+    golden_store: Callable[..., Path], tmp_path: Path, name: str, damage: Callable[[Path], None]
+) -> None:
+    folder = golden_store(name, copy=True) / "store"
+    before = pending(folder)
+    assert before
+    damage(folder)
+    done = repair(make_plan(StoreDirectory(folder)), tmp_path / "copy")
+    assert done.ok, done.findings
+    assert [step.action for step in done.steps] == ["rebuildTimers"]
+    assert pending(tmp_path / "copy") == before
+
+
+def test_the_chain_of_a_repaired_slot_is_in_the_order_of_arrival(
+    golden_store: Callable[..., Path], tmp_path: Path
+) -> None:
+    folder = golden_store("delay-533", copy=True) / "store"
+    break_wheel(folder)
+    repair(make_plan(StoreDirectory(folder)), tmp_path / "copy")
+    with TimerFiles(StoreDirectory(tmp_path / "copy")) as files:
+        checkpoint = files.checkpoint()
+        assert checkpoint is not None
+        assert checkpoint.last_timer_queue_offset == 16
+        slots = files.pending_slots(0)
+        for _, slot in slots:
+            places = [unit.physical_offset for _, unit in files.chain(slot) if unit]
+            assert places == sorted(places, reverse=True)
+        assert any(slot.number == 2 for _, slot in slots)
