@@ -466,7 +466,7 @@ class Traffic:
         SYNC_FLUSH: at once; ASYNC_FLUSH: within flushCommitLogThoroughInterval. Then the progress
         files follow within the interval they are written at.
         """
-        self.transactions.settle()  # checks of open ones append copies for ever
+        self.transactions.wait_until()  # checks of open ones append copies for ever
         store = self.broker.store
         interval_ms = 1_000 if self.sync else 11_000
         end = store.max_physical_offset

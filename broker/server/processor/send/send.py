@@ -111,6 +111,7 @@ class SendMessageProcessor:
         self._targets: dict[str, Target] = {}
         self._flushed = FlushedAnswers(context, self._refusal)
         self._sync = context.durability.waits
+        self._refuses = context.durability.refuses
         self._suffix = b""
         self._id_prefix = b""
         self._uniq_keys = UniqueKeys(context.clock)
@@ -284,6 +285,9 @@ class SendMessageProcessor:
             return self._store_batch(connection, request, head, target, inners)
         if not batch.inners:
             return self._mark(illegal(request, "the batch holds no message"))
+        lacking = self._lacking_replicas(head)
+        if lacking is not None:
+            return self._mark(self._failed(request, lacking))
         stored = self._store.put_batch(batch)
         return self._answer_batch(reply, stored)
 
@@ -297,6 +301,9 @@ class SendMessageProcessor:
     ) -> Answer:
         if not inners:
             return self._mark(illegal(request, "the batch holds no message"))
+        lacking = self._lacking_replicas(head)
+        if lacking is not None:
+            return self._mark(self._failed(request, lacking))
         try:
             results = self._store.put_messages(inners)
         except struct.error as error:
@@ -311,6 +318,13 @@ class SendMessageProcessor:
             last.remark,
         )
         return self._answer_batch(_BatchReply(connection, request, head, target), stored)
+
+    def _lacking_replicas(self, head: BatchHead) -> PutMessageResult | None:
+        """Return the refusal of a batch while too few replicas are in sync, else None."""
+        if not self._refuses or not _waits(head.properties):
+            return None
+        lacking = self._context.durability.refusal()
+        return None if lacking is None else PutMessageResult(lacking)
 
     def _answer_batch(self, reply: "_BatchReply", stored: PutBatchResult) -> Answer:
         connection, request, head, target = reply
@@ -455,7 +469,11 @@ class SendMessageProcessor:
         wait: bool,
         handle: bytes = b"",
     ) -> Answer:
-        """Store one message of either path; respond now, or with ``wait`` after the flush."""
+        """Store one message of either path; respond now, or with ``wait`` once it is durable."""
+        if wait and self._refuses:
+            lacking = self._context.durability.refusal()
+            if lacking is not None:
+                return self._mark(self._failed(request, PutMessageResult(lacking)))
         try:
             result = self._store.put_message(inner)
         except struct.error as error:  # a number in the header does not fit its field
