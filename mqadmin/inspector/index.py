@@ -93,9 +93,17 @@ def _header_damage(file: FileBytes, header: IndexHeader) -> Iterator[DamageRow]:
             yield found("index", path, f"the header's {name} is {value}")
 
 
-def _has_content(file: FileBytes) -> bool:
-    """Whether slots or entries contain non-zero bytes."""
-    for position in range(indexfile.HEADER_SIZE, file.data_end, _PIECE):
+def is_blank(file: FileBytes) -> bool:
+    """Whether a file of at least a header holds only zeros: Java reads it as one without entries.
+
+    **Source:** RocketMQ IndexHeader#load.
+    """
+    return len(file) >= indexfile.HEADER_SIZE and not _has_content(file, 0)
+
+
+def _has_content(file: FileBytes, start: int = indexfile.HEADER_SIZE) -> bool:
+    """Whether there are non-zero bytes from ``start`` on: by default in slots or entries."""
+    for position in range(start, file.data_end, _PIECE):
         if any(file.data[position : min(position + _PIECE, file.data_end)]):
             return True
     return False

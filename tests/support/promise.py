@@ -443,7 +443,9 @@ def check_units(store: MessageStore) -> None:
                 else:
                     assert (message.topic, message.queue_id) == (topic, queue_id), (unit, message)
                 if topic == BULK_TOPIC:
-                    own += len(numbers_in(message)) - 1
+                    # A unit has several offsets, and in a hole the last one before it is found.
+                    assert own <= offset, (topic, queue_id, offset, own)
+                    continue
                 # In a hole left by a power cut, units refer to the record after it.
                 assert own >= offset, (topic, queue_id, offset, own)
 

@@ -99,15 +99,17 @@ class Recording:
         """Whether the journal ends while a broker serves."""
         return Promise(self.disk.journal_marks, killed=False).serving
 
-    def last_images(self) -> list[Image]:
-        """The disk after a kill and after a power cut at the end of the journal.
+    def last_images(self, *, power_cuts: int = 1) -> list[Image]:
+        """The disk after a kill and after power cuts at the end of the journal.
 
         The process may have seen a failed sync: only flushed bytes count for either.
         """
         cutter = Cutter(self.disk.journal, self.base)
         cutter.marks = list(self.marks)
         cutter.advance(len(self.disk.journal))
-        disks = {"killed": cutter.killed(), "power cut": cutter.cut(self.rng, 0.5)}
+        disks = {"killed": cutter.killed()}
+        for number in range(power_cuts):
+            disks[f"power cut {number}"] = cutter.cut(self.rng, 0.5)
         return [Image(self, disks[what], cutter.marks, what, killed=False) for what in disks]
 
     def images(self, count: int = 0, *, killed: bool = False) -> Iterator[Image]:

@@ -16,6 +16,7 @@ from broker.remoting.protocol.command import request
 from broker.server.longpolling.deadline_timer import DeadlineTimer
 from broker.server.transaction.check_round import CheckRound
 from broker.server.transaction.decision import CheckRules
+from broker.store.results import PutMessageStatus
 
 if TYPE_CHECKING:
     from broker.common.clock import Clock
@@ -54,6 +55,7 @@ class TransactionalMessageCheckService:
         self._round: CheckRound | None = None
         self._steps: Iterator[int] = iter(())
         self._running = False
+        self._flushing = False
 
     def load(self) -> None:
         """Read the counts of undecided half messages."""
@@ -89,13 +91,31 @@ class TransactionalMessageCheckService:
 
     def _arm_ops(self) -> None:
         due_ms = self._service.op_due_ms()
-        if due_ms is not None and self._running:
+        if due_ms is not None and self._running and not self._flushing:
             self._op_timer.arm(due_ms)
 
     def _write_ops(self) -> None:
-        if self._service.write_due_ops():
+        if not self._service.write_due_ops():
+            self._retry_ops()
+            return
+        due_ms, end = self._service.op_due_ms(), self._service.unflushed_end()
+        if due_ms is None or due_ms > self._clock.monotonic_ms() or not end:
             self._arm_ops()
-        elif self._running:
+        elif not self._flushing:
+            self._flushing = True
+            self._service.bridge.store.await_flush(end, self._commits_flushed)
+
+    def _commits_flushed(self, status: PutMessageStatus) -> None:
+        self._flushing = False
+        if not self._running:
+            return
+        if status is PutMessageStatus.PUT_OK:
+            self._op_timer.arm(self._clock.monotonic_ms())
+        else:
+            self._retry_ops()
+
+    def _retry_ops(self) -> None:
+        if self._running:
             self._op_timer.arm(self._clock.monotonic_ms() + RETRY_OPS_MS)
 
     # ---- rounds

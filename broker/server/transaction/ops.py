@@ -11,6 +11,7 @@ from array import array
 from collections.abc import Iterable, Iterator
 from typing import Final
 
+from broker.common.java import INT64_MAX
 from broker.message.message import MessageExt
 from broker.message.transaction import OFFSET_SEPARATOR, REMOVE_TAG, decode_op_body
 
@@ -36,6 +37,9 @@ class OpBatch:
 
     ``limit_bytes`` is the size of a full body (transactionOpMsgMaxSize); 0 makes one op record per
     half, without a comma, as RocketMQ 4.9 writes and reads it.
+
+    An op record is progress: it may be written once the log is flushed up to ``needs_flushed`` of
+    the halves in it. A power cut could otherwise keep it and lose the committed message before it.
     """
 
     def __init__(self, limit_bytes: int, interval_ms: int) -> None:
@@ -43,14 +47,19 @@ class OpBatch:
         self.interval_ms = interval_ms
         self.size_bytes = 0
         self._pending: list[bytes] = []
+        self._ends = array("q")  # parallel: the log must be flushed up to there; never decreasing
         self._first_ms = 0.0
 
-    def add(self, half_offset: int, now_ms: float) -> None:
-        """Add a decided half at the monotonic time ``now_ms``."""
+    def add(self, half_offset: int, now_ms: float, committed_end: int = 0) -> None:
+        """Add a half decided at the monotonic time ``now_ms``.
+
+        ``committed_end`` is the physical end of the last committed message, this one or an earlier.
+        """
         if not self._pending:
             self._first_ms = now_ms
         data = b"%d," % half_offset
         self._pending.append(data)
+        self._ends.append(committed_end)
         self.size_bytes += len(data)
 
     def pending(self) -> Iterator[int]:
@@ -64,13 +73,21 @@ class OpBatch:
         full = self.size_bytes >= self.limit_bytes
         return self._first_ms if full else self._first_ms + self.interval_ms
 
-    def body(self) -> tuple[bytes, int]:
-        """Return the body of the next op record and the number of halves in it."""
+    @property
+    def needs_flushed(self) -> tuple[int, int]:
+        """Physical ends up to which the log must be flushed: for the first half, and for all."""
+        return (self._ends[0], self._ends[-1]) if self._ends else (0, 0)
+
+    def body(self, flushed_end: int = INT64_MAX) -> tuple[bytes, int]:
+        """Return the body of the next op record and the number of halves in it.
+
+        It contains the first half, and following ones that need no more than ``flushed_end``.
+        """
         if not self.limit_bytes:
             return self._pending[0].rstrip(OFFSET_SEPARATOR), 1
         size = count = 0
-        for data in self._pending:
-            if count and size + len(data) > self.limit_bytes:
+        for data, end in zip(self._pending, self._ends, strict=True):
+            if count and (size + len(data) > self.limit_bytes or end > flushed_end):
                 break
             size += len(data)
             count += 1
@@ -80,6 +97,7 @@ class OpBatch:
         """Remove the first ``count`` halves: they are in the log."""
         self.size_bytes -= sum(map(len, self._pending[:count]))
         del self._pending[:count]
+        del self._ends[:count]
         self._first_ms = now_ms
 
 

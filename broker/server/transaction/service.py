@@ -90,6 +90,7 @@ class TransactionalMessageService:
         self.on_op_due: Callable[[], None] | None = None
         self.on_decided: Callable[[int], None] | None = None
         self.on_committed: Callable[[str, int], None] | None = None
+        self._committed_end = 0  # physical end of the last committed message
         self._clock = clock
         self._config = config
         self._delays = delays
@@ -122,7 +123,7 @@ class TransactionalMessageService:
                 return refusal
         self.note_undecided(half, -1)
         for offset in self.copies.decided(half.queue_offset, commit=commit):
-            self._ops.add(offset, self._clock.monotonic_ms())
+            self._ops.add(offset, self._clock.monotonic_ms(), self._committed_end)
             if self.on_decided is not None:
                 self.on_decided(offset)
         self.counts = self.counts._replace(
@@ -141,6 +142,7 @@ class TransactionalMessageService:
         result = self.bridge.put(inner)
         if result.status not in _STORED:
             return _refused(result)
+        self._committed_end = result.physical_end
         if self.on_committed is not None:
             self.on_committed(inner.topic, result.store_size)
         return None
@@ -176,16 +178,32 @@ class TransactionalMessageService:
         return self._ops.due_ms()
 
     def write_due_ops(self) -> bool:
-        """Write the op records that are due; False if the store refused one."""
+        """Write the op records that are due and flushed; False if the store refused one."""
         due_ms = self._ops.due_ms()
         while due_ms is not None and due_ms <= self._clock.monotonic_ms():
+            if self.unflushed_end():
+                return True
             if not self._write_op():
                 return False
             due_ms = self._ops.due_ms()
         return True
 
+    def unflushed_end(self) -> int:
+        """Return up to where the log must be flushed before an op record; 0 if it is already.
+
+        Java writes op records without a flush: after a power cut it can lose a message whose half
+        counts as committed.
+        """
+        first, last = self._ops.needs_flushed
+        return last if first > self.bridge.store.flushed_where else 0
+
     def write_all_ops(self) -> bool:
-        """Write all pending op records, as a stop does; False if the store refused one."""
+        """Write all pending op records, as a stop does; False if the store refused one.
+
+        If the log cannot be flushed, none: the next start checks the halves again.
+        """
+        if self.unflushed_end() and not self.bridge.store.flush():
+            return False
         while self._ops.due_ms() is not None:
             if not self._write_op():
                 return False
@@ -201,7 +219,7 @@ class TransactionalMessageService:
             self.on_op_due()
 
     def _write_op(self) -> bool:
-        body, count = self._ops.body()
+        body, count = self._ops.body(self.bridge.store.flushed_where)
         result = self.bridge.put_op(body)
         if result.status not in _STORED:
             log.error("op message of %d half messages not written: %s", count, result.remark)

@@ -189,7 +189,7 @@ def shape_of(data: bytes, known: int) -> int:
     found = 0 if len(data) < HEADER_SIZE else probe_slot_count(data)
     if found or known:
         return found or known
-    if len(data) < HEADER_SIZE:
+    if len(data) < HEADER_SIZE or not any(data[:HEADER_SIZE]):
         return 0
     header = IndexHeader._make(HEADER_STRUCT.unpack_from(data))
     wanted = header.begin_physical_offset.to_bytes(8, "big", signed=True)

@@ -27,6 +27,7 @@ from broker.store.format.indexfile import (
 from mqadmin.inspector.damage import NOTICE, WARNING
 from mqadmin.inspector.directory import StoreDirectory
 from mqadmin.inspector.files import open_bytes
+from mqadmin.inspector.index import is_blank
 from mqadmin.inspector.verify.index_chains import Entries, chain_problems, shape_of
 from mqadmin.inspector.verify.report import Findings
 
@@ -268,6 +269,8 @@ class IndexChecks:
                 with open_bytes(path) as file:
                     if live and not any(file.data[: HEADER_SIZE + 1]):
                         continue  # the broker is creating it
+                    if is_blank(file):
+                        continue  # a power cut before the first entry; Java reads no entries
                     slots = shape_of(file.data, shapes.get(len(file), 0))
                     check = IndexFileCheck(path, self.findings, slots)
                     if not check.read(file.data):

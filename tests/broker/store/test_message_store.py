@@ -208,3 +208,13 @@ def test_a_batch_topic_counts_the_messages_within(stores, inner):
     store = stores.reopen(store)
     assert (store.get_min_offset("Bulk", 0), store.get_max_offset("Bulk", 0)) == (0, 7)
     assert (stores.root / "batchconsumequeue" / "Bulk" / "0").is_dir()
+
+
+def test_a_directory_named_abort_is_refused_with_its_path(stores):
+    (stores.root / "abort").mkdir(parents=True)
+    with pytest.raises(StoreError, match=r"/store/abort: is a directory") as caught:
+        stores.load()
+    assert caught.value.hint == "move the directory away"
+    assert (stores.root / "abort").is_dir()
+    assert not (stores.root / "commitlog").exists()
+    (stores.root / "abort").rmdir()

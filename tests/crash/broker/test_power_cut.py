@@ -21,6 +21,7 @@ from tests.support.recording import Recording
 from tests.support.simulated_broker import DELAY_LEVELS_MS, SimBroker
 from tests.support.simulated_disk import SimDisk
 from tests.support.traffic import LIGHT_QUEUES, Handled, Plan, Traffic
+from tests.support.transactional import COMMIT
 
 RUNS = int(os.environ.get("TORTURE_RUNS", "1"))
 STEPS = int(os.environ.get("TORTURE_STEPS", "40"))
@@ -208,3 +209,24 @@ def test_consumer_progress_is_written_after_sent_back_messages(
     recording = Recording(rng, flush)
     recording.live(script)
     check_everywhere(recording)
+
+
+@both_flushes
+def test_an_op_record_is_written_after_its_committed_message_is_flushed(
+    rng: random.Random, flush: str
+) -> None:
+    """A cut may keep the op record and lose the message before it: the half would be lost."""
+
+    def script(traffic: Traffic) -> None:
+        broker, transactions = traffic.broker, traffic.transactions
+        number = broker.run(transactions.begin(wait=True, body=bytes(1_500)))
+        broker.pass_ms(11_000)
+        transactions.decisions[number] = COMMIT
+        traffic.mark("decided", (number, COMMIT))
+        broker.run(transactions._end(number, COMMIT))
+        broker.pass_ms(1_500)
+
+    recording = Recording(rng, flush)
+    recording.live(script)
+    for image in recording.last_images(power_cuts=6):
+        image.check()

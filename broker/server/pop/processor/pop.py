@@ -9,9 +9,10 @@
 **Source:** RocketMQ PopMessageProcessor.
 """
 
+import asyncio
 import logging
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -43,6 +44,7 @@ from broker.server.pop.processor.checks import check_broker, check_reader
 from broker.server.pop.processor.collector import PopCollector, message_offsets
 from broker.server.pop.processor.flushed_replies import FlushedReplies
 from broker.server.pop.service import PopService
+from broker.server.slices import collect_in_slices
 from broker.store.results import GetMessageResult, GetMessageStatus
 
 if TYPE_CHECKING:
@@ -51,7 +53,9 @@ if TYPE_CHECKING:
 log = logging.getLogger("broker.server")
 
 Answer = RemotingCommand | bytes | None
+Reply = Answer | Awaitable[Answer]
 
+QUEUES_AT_ONCE: Final = 512  # of one topic, about 5 ms; more of them are popped in slices
 MAX_MESSAGES: Final = 32
 MAX_SUSPEND_MS: Final = 120_000  # a longer suspension would hit the idle timeout of the connection
 
@@ -75,10 +79,11 @@ class PopMessageProcessor:
         self._pop = pop
         self._flushed = FlushedReplies(lambda: context.durability, context.soon)
         self._woken: list[SuspendedPop] = []
+        self._tasks: set[asyncio.Future[None]] = set()
         self.draw: Callable[[], int] = _draw
         pop.wake = self.arrived
 
-    def pop(self, connection: "Connection", request: RemotingCommand) -> Answer:
+    def pop(self, connection: "Connection", request: RemotingCommand) -> Reply:
         """POP_MESSAGE, first execution."""
         return self._execute(connection, request)
 
@@ -109,12 +114,27 @@ class PopMessageProcessor:
                 log.error("suspended pop of group %s failed", pop.group, exc_info=error)
                 remark = f"{type(error).__name__}: {error}"
                 answer = response(pop.request, ResponseCode.SYSTEM_ERROR, remark)
-            if answer is not None and not pop.request.is_oneway:
+            if isinstance(answer, Awaitable):
+                task = asyncio.ensure_future(self._send_later(pop, answer))
+                self._tasks.add(task)
+                task.add_done_callback(self._tasks.discard)
+            elif answer is not None and not pop.request.is_oneway:
                 connection.send(answer)
+
+    async def _send_later(self, pop: SuspendedPop, pending: Awaitable[Answer]) -> None:
+        """Send the response of a suspended pop that is executed in slices."""
+        try:
+            answer = await pending
+        except Exception as error:  # the client still gets a response
+            log.error("suspended pop of group %s failed", pop.group, exc_info=error)
+            remark = f"{type(error).__name__}: {error}"
+            answer = response(pop.request, ResponseCode.SYSTEM_ERROR, remark)
+        if isinstance(answer, RemotingCommand) and not pop.request.is_oneway:
+            pop.connection.send(answer)
 
     # ---- one execution
 
-    def _execute(self, connection: "Connection", request: RemotingCommand) -> Answer:
+    def _execute(self, connection: "Connection", request: RemotingCommand) -> Reply:
         context, pop = self._context, self._pop
         now_ms = context.now_ms()
         header = decode_header_fields(PopMessageRequestHeader, request.ext_fields)
@@ -136,11 +156,52 @@ class PopMessageProcessor:
             revive_queue_id,
             (max(1, header.max_msg_nums), limit_bytes),
         )
-        drawn = self.draw()
-        for name, queue_id, flag in self._walk(header, topic, collector, drawn):
+        steps = self._steps(header, topic, collector, matcher)
+        if header.queue_id < 0 and topic.read_queue_nums > QUEUES_AT_ONCE:
+            return self._execute_in_slices(connection, request, (header, collector, matcher), steps)
+        for _ in steps:
+            pass
+        return self._conclude(connection, request, header, collector, matcher)
+
+    async def _execute_in_slices(
+        self,
+        connection: "Connection",
+        request: RemotingCommand,
+        parts: tuple[PopMessageRequestHeader, PopCollector, Matcher],
+        steps: Iterator[None],
+    ) -> Answer:
+        """Pop from a topic with many queues; other requests are served between the slices."""
+        begin = self._context.store.max_physical_offset
+        await collect_in_slices(steps, QUEUES_AT_ONCE)
+        if self._context.store.max_physical_offset != begin:
+            # Perhaps for a queue that was looked at before: a suspended pop would not see it.
+            parts[1].moved = True
+        return self._conclude(connection, request, *parts)
+
+    def _steps(
+        self,
+        header: PopMessageRequestHeader,
+        topic: TopicConfig,
+        collector: PopCollector,
+        matcher: Matcher,
+    ) -> Iterator[None]:
+        """Pop from one queue per step."""
+        for name, queue_id, flag in self._walk(header, topic, collector, self.draw()):
             self._pop_queue(
                 collector, header, (name, header.consumer_group, queue_id), flag, matcher
             )
+            yield
+
+    def _conclude(
+        self,
+        connection: "Connection",
+        request: RemotingCommand,
+        header: PopMessageRequestHeader,
+        collector: PopCollector,
+        matcher: Matcher,
+    ) -> Answer:
+        """Answer with the collected messages, or suspend the pop."""
+        pop = self._pop
         status = GetMessageStatus.FOUND if collector.count else GetMessageStatus.NO_MESSAGE_IN_QUEUE
         if collector.count:
             if collector.rest > 0:

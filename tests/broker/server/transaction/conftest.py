@@ -103,6 +103,7 @@ class Ledger:
     def write_ops(self) -> None:
         """Let the op batch interval pass and write the op records."""
         self.desk.clock.advance(self.desk.context.config.transaction_op_batch_interval)
+        assert self.desk.store.flush()
         assert self.service.write_due_ops()
 
     def check(self, after_ms: int = 0) -> CheckRound:

@@ -190,6 +190,7 @@ def test_the_slot_count_of_another_file_of_the_same_length_is_used(data: bytearr
     assert shape_of(noise, 0) == 0
     assert shape_of(noise, SLOTS) == SLOTS
     assert shape_of(b"short", 0) == 0
+    assert shape_of(bytes(40 + SLOTS * 4 + 20 * 20), 0) == 0
 
 
 def test_the_slot_count_of_a_damaged_file_follows_from_its_first_entry(tmp_path: Path) -> None:

@@ -223,3 +223,13 @@ def test_an_unused_file_is_sound(sound: MadeStore, check) -> None:
 def test_keys_become_columns_in_their_order() -> None:
     assert plain_columns([(1, 2, 3), (4, 5, 6)]) == ([1, 4], [2, 5], [3, 6])
     assert plain_columns([]) == ([], [], [])
+
+
+def test_a_file_of_zeros_is_read_as_one_without_entries(sound: MadeStore, check) -> None:
+    """As Java reads it: the keys that it does not hold are reported, the file is not."""
+    path = sound.root / THIRD
+    path.write_bytes(bytes(path.stat().st_size))
+    report = check(sound.root)
+    assert not [row for row in report.result.findings if row.kind == "index"]
+    assert report.result.summary.index_files == 3
+    assert report.result.summary.index_entries == 48

@@ -1,11 +1,14 @@
 """POP_MESSAGE: checks, delivery, redelivery, filters, init mode, resets, long polling."""
 
+import asyncio
+
 import pytest
 
 from broker.common.group import SubscriptionGroupConfig
 from broker.common.topic import PERM_WRITE
 from broker.message.check_point import REVIVE_GROUP, decode_check_point
 from broker.remoting.protocol.codes import RequestCode, ResponseCode
+from broker.server.pop.processor import pop as pop_module
 
 REVIVE_TOPIC = "rmq_sys_REVIVE_LOG_DefaultCluster"
 
@@ -493,3 +496,22 @@ class TestLongPolling:
         if answer is None:
             (answer,) = desk.connection.commands
         assert bodies(client.messages(answer)) == [b"a"]
+
+
+def test_a_topic_with_many_queues_is_popped_in_slices(desk, pop_client, monkeypatch) -> None:
+    """Other requests are served between the slices; the last queue is reached all the same."""
+    monkeypatch.setattr(pop_module, "QUEUES_AT_ONCE", 10)
+    desk.topic("Wide", queues=95)
+    desk.send("Wide", b"last", queue_id=94)
+    slept = []
+    sleep = asyncio.sleep
+
+    async def counted(seconds: float) -> None:
+        slept.append(seconds)
+        await sleep(seconds)
+
+    monkeypatch.setattr("broker.server.slices.asyncio.sleep", counted)
+    client = pop_client(desk, "Wide")
+    assert bodies(client.pop(maxMsgNums=32)) == [b"last"]
+    assert len(slept) == 9
+    assert client.pop_raw(pollTime=0).code == ResponseCode.POLLING_TIMEOUT
