@@ -21,8 +21,8 @@ from broker.message.message import MessageExt
 from broker.message.message_id import parse_offset_msg_id
 from broker.message.transaction import REMOVE_TAG, decode_op_body
 from broker.remoting.protocol.codes import RequestCode, ResponseCode
-from broker.remoting.rpc.pull_consumer import PullConsumer
 from mqadmin.admin.failure import describe
+from mqadmin.admin.queues.reader import QueueReader
 from mqadmin.admin.result import Listing, TargetError
 from mqadmin.admin.session import AdminSession
 from mqadmin.admin.topology import Target
@@ -44,7 +44,7 @@ class ResumeItem(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     error: TargetError | None = None
 
 
-class _BrokerReader(PullConsumer):
+class _BrokerReader(QueueReader):
     """Reads the queues of one broker; 4.9 brokers register no route for the op topic."""
 
     def __init__(self, admin: AdminSession, address: str) -> None:
@@ -158,7 +158,7 @@ class TransactionAdmin:
         return int(reply.command.ext_fields.get("offset") or 0)
 
 
-def _scan(reader: PullConsumer, target: Target, topic: str, begin: int) -> Iterator[MessageExt]:
+def _scan(reader: QueueReader, target: Target, topic: str, begin: int) -> Iterator[MessageExt]:
     """Yield the messages of queue 0 of a topic; none if the broker does not have the topic."""
     queue = MessageQueue(topic, target.broker_name or "", 0)
     try:
