@@ -2,15 +2,15 @@
 
 import pytest
 
-from mqadmin.command.framework.id_values import message_id
+from mqadmin.command.message import checked_id
 
 UNIQ_KEY = "7F00000100002A9F0000000000000123"
 
 
 def test_a_valid_id_is_returned_unchanged() -> None:
-    assert message_id(UNIQ_KEY) == UNIQ_KEY
+    assert checked_id(UNIQ_KEY) == UNIQ_KEY
 
 
 def test_an_invalid_id_has_a_reason() -> None:
     with pytest.raises(ValueError, match="neither an offsetMsgId nor a uniqKey"):
-        message_id("xyz")
+        checked_id("xyz")
