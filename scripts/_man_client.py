@@ -79,12 +79,15 @@ def _default(value: object) -> str:
     return "none" if value in ("", (), None) else str(value)
 
 
+OWN_PACKAGES = ("broker.client", "broker.remoting.rpc")
+
+
 def client_sections(roff: Callable[[str], str]) -> Iterator[str]:
     """The page after its opening; ``roff`` escapes text."""
     yield ".SH CLASSES"
     for name in broker.client.__all__:
         found = getattr(broker.client, name)
-        if inspect.isclass(found) and found.__module__.startswith("broker.client"):
+        if inspect.isclass(found) and found.__module__.startswith(OWN_PACKAGES):
             first = next(_paragraphs(found.__doc__ or ""), "")
             yield from (".TP", f".B {roff(name)}", roff(first))
     yield ".SH SETTINGS"

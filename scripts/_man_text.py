@@ -29,6 +29,12 @@ PROSE = {
     the first unfinished one, so that a crash delivers messages again and never loses one. Sends are
     repeated on other brokers within their timeout. Messages and bytes in flight are bounded.
 
+    A push consumer with client_rebalance=False takes the queues that 5.x brokers assign, and pops
+    instead of pulling while its group has the mode POP for the topic: the broker keeps the offsets,
+    consumed messages are acknowledged, failed ones stay invisible for 10 s to 2 h by the number of
+    deliveries. A running consumer follows a change of the mode. Orderly listeners are never popped;
+    with context.auto_commit = False they commit by COMMIT and take back by ROLLBACK.
+
     Brokers that fail or answer slowly are avoided if send_latency_enable is set; print the
     attribute faults of a producer to see the table. Metrics for Prometheus are in
     broker.client.hooks.metrics, message trace is the class MessageTrace.

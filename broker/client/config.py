@@ -86,10 +86,12 @@ class ProducerConfig(SendRules, frozen=True, kw_only=True):
     one attempt: None leaves a third of the remaining time for another broker if there is one, 0
     lets one attempt use all of it (Java's default, with which a broker that hangs uses it up).
     ``retry_times`` and ``retry_times_async`` count attempts after the first. ``retry_codes``
-    response codes that are retried besides Java's.
+    response codes that are retried besides Java's. ``compress_over`` bodies of at least this size
+    are compressed with ``compress_type`` (zlib, lz4, zstd); batches never. ``create_topic_key``
+    template of topics created by a first send.
     ``send_latency_enable`` avoids slow and failed brokers by the rules of ``fault_rule``;
     ``start_detector_enable`` probes failed ones. ``back_pressure_count`` and ``_bytes`` bound
-    asynchronous sends in flight. Inherited settings: see :class:`SendRules`.
+    asynchronous sends in flight.
 
     **Source:** RocketMQ ``DefaultMQProducer``.
     """
@@ -124,7 +126,7 @@ class ConsumerConfig(msgspec.Struct, frozen=True, kw_only=True):
     unlimited for orderly listeners. ``consume_timeout_ms`` a listener that runs longer has its
     message sent back. ``await_termination_ms`` how long a stop waits for listeners (Java: 0).
     ``client_rebalance`` False lets 5.x brokers assign the queues of concurrent, clustering
-    consumers, in PULL or POP mode (``mqadmin setConsumeMode``); the ``pop_...`` settings apply to
+    consumers, in PULL or POP mode (``mqadmin consumer mode``); the ``pop_...`` settings apply to
     the latter: how long a popped message stays invisible, messages of one pop, and messages not
     acknowledged per queue before popping pauses.
     ``offset_dir`` directory of broadcasting offsets, by default ``~/.rocketmq_offsets``.

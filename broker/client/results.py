@@ -26,7 +26,7 @@ class ConsumeConcurrentlyStatus(Enum):
 
 
 class ConsumeOrderlyStatus(Enum):
-    """The result of an orderly listener.
+    """The result of an orderly listener: SUCCESS, or the queue waits a moment.
 
     With ``context.auto_commit = False`` SUCCESS commits nothing: COMMIT commits everything since
     the last commit, ROLLBACK delivers it again. With automatic commit the two count as SUCCESS.

@@ -405,8 +405,8 @@ class OurServers:
     def __init__(self) -> None:
         self.running: list[Daemon] = []
 
-    def namesrv(self, work: Path) -> str:
-        port = free_port()
+    def namesrv(self, work: Path, port: int | None = None) -> str:
+        port = port or free_port()
         work.mkdir(parents=True, exist_ok=True)
         conf = work / "our-namesrv.conf"
         conf.write_text(

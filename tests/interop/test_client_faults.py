@@ -1,6 +1,7 @@
 """Our client while brokers and name servers die, hang and come back: real processes."""
 
 import queue
+import resource
 import signal
 import threading
 import time
@@ -22,7 +23,7 @@ from broker.client import (
     ProducerConfig,
     PushConsumer,
 )
-from tests.interop.conftest import OurServers, close_all
+from tests.interop.conftest import OurServers, await_registered, close_all
 
 NAMES = ("broker-a", "broker-b")
 
@@ -48,6 +49,13 @@ class Pair:
             brokerName=name,
             listenPort=port,
         )
+
+    def restart_namesrv(self, number: int) -> None:
+        """Start a name server again at its port; returns once both brokers are registered there."""
+        port = int(self.namesrvs[number].rpartition(":")[2])
+        self.servers.namesrv(self.work / f"ns{number}", port)
+        for name in NAMES:
+            await_registered(self.namesrvs[number], name)
 
     def client(self) -> ClientConfig:
         return ClientConfig(namesrv=self.namesrvs)
@@ -93,8 +101,9 @@ def topic(pair: Pair, make_topic: Callable[..., None], until: Callable[..., Any]
 class Sending(threading.Thread):
     """Sends one message after the other until it is stopped; counts successes and failures."""
 
-    def __init__(self, producer: Producer, topic: str) -> None:
+    def __init__(self, producer: Producer, topic: str, padding: bytes = b"") -> None:
         super().__init__(daemon=True)
+        self.padding = padding
         self.producer, self.topic = producer, topic
         self.sent: dict[bytes, str] = {}
         self.failures: list[BaseException] = []
@@ -108,7 +117,7 @@ class Sending(threading.Thread):
             body = b"%d" % number
             began = time.monotonic()
             try:
-                result = self.producer.send(Message(self.topic, body))
+                result = self.producer.send(Message(self.topic, body + self.padding))
                 self.sent[body] = result.message_queue.broker_name
             except Exception as error:
                 self.failures.append(error)
@@ -142,6 +151,59 @@ def test_every_send_succeeds_while_one_of_two_brokers_is_sick(
             pair.send_signal("broker-b", signal.SIGCONT)
 
 
+def test_every_send_succeeds_while_the_disk_of_one_broker_is_full(
+    pair: Pair, topic: str, until: Callable[..., Any]
+) -> None:
+    """New files may not have more than 1 MiB: the next log file of 32 MiB cannot be created."""
+    pid = pair.brokers["broker-b"].process.pid
+    hard = resource.prlimit(pid, resource.RLIMIT_FSIZE)[1]
+    with Producer("faults", pair.client(), avoiding(compress_over=1 << 30)) as producer:
+        resource.prlimit(pid, resource.RLIMIT_FSIZE, (1 << 20, hard))
+        sending = Sending(producer, topic, padding=b"x" * 500_000)
+        sending.start()
+        until(lambda: "broker-b" in str(producer.faults), "broker-b has refused a message")
+        before = len(sending.sent)
+        until(lambda: len(sending.sent) > before + 50, "50 more sends")
+        latest = list(sending.sent.values())[before + 1 :]
+        resource.prlimit(pid, resource.RLIMIT_FSIZE, (hard, hard))
+        count = len(sending.sent)
+        until(
+            lambda: "broker-b" in list(sending.sent.values())[count:], "broker-b is used again", 40
+        )
+        sending.stop()
+        assert sending.failures == []
+        assert latest.count("broker-b") <= 1
+
+
+def test_every_send_succeeds_while_one_of_two_brokers_is_slow(
+    pair: Pair, topic: str, until: Callable[..., Any]
+) -> None:
+    """The slow broker runs for a tenth of the time: its answers take up to a second."""
+    over = threading.Event()
+
+    def slow_down() -> None:
+        while not over.wait(0.1):
+            pair.send_signal("broker-b", signal.SIGSTOP)
+            over.wait(0.9)
+            pair.send_signal("broker-b", signal.SIGCONT)
+
+    slowing = threading.Thread(target=slow_down, daemon=True)
+    with Producer("faults", pair.client(), avoiding()) as producer:
+        sending = Sending(producer, topic)
+        sending.start()
+        until(lambda: set(sending.sent.values()) == set(NAMES), "both brokers used")
+        slowing.start()
+        until(lambda: "broker-b" in str(producer.faults), "broker-b in the fault table")
+        before = len(sending.sent)
+        until(lambda: len(sending.sent) > before + 300, "300 more sends")
+        latest = list(sending.sent.values())[before:]
+        over.set()
+        slowing.join()
+        sending.stop()
+        assert sending.failures == []
+        assert latest.count("broker-b") < len(latest) / 4
+
+
 def test_name_servers_dying_in_turn_stop_neither_sends_nor_new_topics(
     pair: Pair, topic: str, make_topic: Callable[..., None], until: Callable[..., Any]
 ) -> None:
@@ -149,10 +211,13 @@ def test_name_servers_dying_in_turn_stop_neither_sends_nor_new_topics(
         sending = Sending(producer, topic)
         sending.start()
         until(lambda: len(sending.sent) > 50, "50 sends")
-        pair.namesrv_processes[0].process.kill()
-        for broker in pair.brokers.values():
-            make_topic(broker.address, "Later", queues=1)
-        until(lambda: _stored(producer, "Later"), "a topic created meanwhile")
+        for number in (0, 1):
+            pair.namesrv_processes[number].process.kill()
+            pair.namesrv_processes[number].process.wait()
+            for broker in pair.brokers.values():
+                make_topic(broker.address, f"Later{number}", queues=1)
+            until(lambda topic=f"Later{number}": _stored(producer, topic), "a topic made meanwhile")
+            pair.restart_namesrv(number)
         sending.stop()
         assert sending.failures == []
 

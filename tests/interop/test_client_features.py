@@ -266,3 +266,31 @@ def test_java_mqadmin_reads_our_trace(
 
     text = until(both, "trace of the send and of the consumption")
     assert "success" in text
+
+
+def test_transactions_of_our_producer_are_decided_by_javas_and_the_other_way_round(
+    cluster: Cluster, topic: str, peer_533: Any
+) -> None:
+    """The checks go to whichever producer of the group is there; the half messages stay."""
+    group, names = f"tx-{topic}", {"namesrv": cluster[0], "topic": topic, "group": f"tx-{topic}"}
+
+    def java(local: str, check: str, producer: str) -> None:
+        properties = {"local": local, "check": check}
+        peer_533.ask("transaction", **names, producer=producer, count=1, properties=properties)
+
+    consumer, got = consuming(cluster[0], topic, f"g-{topic}")
+    with consumer:
+        undecided = Decisions(dict.fromkeys((b"ours-1", b"ours-0"), UNKNOWN), {})
+        with TransactionProducer(group, cluster[0], undecided, PATIENT) as ours:
+            for body, check in ((b"ours-0", "rollback"), (b"ours-1", "commit")):
+                properties = {"local": "unknown", "check": check}
+                ours.send_in_transaction(Message(topic, body, properties=properties))
+        java("commit", "commit", f"java-{topic}")  # body-0: registers the producer
+        assert sorted(got.get(timeout=WAIT_S) for _ in range(2)) == [b"body-0", b"ours-1"]
+        java("unknown", "unknown", f"java-{topic}")
+        peer_533.ask("stopProducer", producer=f"java-{topic}")
+        decided = Decisions({b"own": COMMIT}, {b"body-0": COMMIT})
+        with TransactionProducer(group, cluster[0], decided, PATIENT) as ours:
+            ours.send_in_transaction(Message(topic, b"own"))
+            assert sorted(got.get(timeout=WAIT_S) for _ in range(2)) == [b"body-0", b"own"]
+        assert got.empty()  # neither the rolled-back message nor a second copy

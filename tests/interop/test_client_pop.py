@@ -128,3 +128,53 @@ def test_a_running_consumer_follows_the_mode_and_loses_nothing(
                     assert topic == "Switch", (name, mode)
                     if times:
                         ended.add(body)
+
+
+def test_our_member_and_a_java_one_share_a_popping_group_and_lose_nothing(
+    our_servers: Any,
+    java_servers: Any,
+    peer_533: Any,
+    make_topic: Callable[..., None],
+    until: Callable[..., Any],
+    tmp_path: Path,
+) -> None:
+    for name, servers in (("java", java_servers), ("ours", our_servers)):
+        namesrv = servers.namesrv(tmp_path / name)
+        broker = servers.broker(tmp_path / name, tmp_path / name / "store", namesrv)
+        make_topic(broker.address, "Shared", 2)
+        set_request_mode(broker.address, "Shared", "CGShared")
+        got: queue.Queue[Delivery] = queue.Queue()
+        consumer = PushConsumer("CGShared", namesrv, POPPING)
+        consumer.subscribe("Shared")
+        consumer.listen(failing_first(got))
+        peer_533.ask(
+            "consume", consumer=name, namesrv=namesrv, topic="Shared", group="CGShared",
+            pop=True, invisibleMs=10_000,
+        )  # fmt: skip
+        producer = Producer("PGShared", namesrv, ProducerConfig(send_msg_timeout_ms=20_000))
+        with producer:
+            with consumer:
+                until(lambda consumer=consumer: len(consumer.assignment()) == 1, "a queue to pop")
+                for number in range(40):
+                    producer.send(Message("Shared", b"%d" % number))
+                missing = {b"%d" % number for number in range(40)}
+                until_s = time.monotonic() + WAIT_S
+                while missing:  # a message that fails at ours may succeed at the Java member
+                    assert time.monotonic() < until_s, (name, sorted(missing))
+                    missing -= {body for _, body, times in drained(got) if times}
+                    events = drained(peer_533.consumer(name))
+                    missing -= {base64.b64decode(event["body"]) for event in events}
+                    time.sleep(0.05)
+            producer.send(Message("Shared", b"after our member left"))
+            last = None
+            while last != b"after our member left":  # messages in flight at ours come again first
+                last = base64.b64decode(peer_533.messages(name, 1)[0]["body"])
+        peer_533.ask("stop", consumer=name)
+        peer_533.ask("forget", namesrv=namesrv)
+
+
+def drained(got: "queue.Queue[Any]") -> list[Any]:
+    found = []
+    while not got.empty():
+        found.append(got.get())
+    return found

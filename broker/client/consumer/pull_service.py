@@ -148,7 +148,7 @@ class PullService:
             except RocketMQError as error:
                 log.warning("%s: pull of %s: %s", self._group, queue, error.message)
                 await self._pause_after_failure(queue)
-            except Exception:
+            except Exception:  # a defect: the queue would stall until it is recreated, 120 s
                 log.exception("%s: pull of %s failed", self._group, queue)
                 await self._pause_after_failure(queue)
 

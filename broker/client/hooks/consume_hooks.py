@@ -79,7 +79,7 @@ class ConsumeHooks:
         for hook in self._hooks:
             try:
                 hook(event)
-            except Exception:
+            except Exception:  # code of the application: anything may be raised
                 log.exception("%s: a consume hook failed", self._group)
 
 

@@ -172,7 +172,7 @@ class MQClientInstance:
                 await work()
             except RocketMQError as error:
                 log.warning("%s: %s", self.client_id, error.message)
-            except Exception:
+            except Exception:  # a defect in one task must not end the work of the others
                 log.exception("%s: periodic work failed", self.client_id)
 
     async def shutdown(self) -> None:
@@ -358,7 +358,7 @@ class MQClientInstance:
             except RocketMQError as error:
                 log.warning("rebalance of %s: %s", consumer.group, error.message)
                 balanced = False
-            except Exception:
+            except Exception:  # a defect with one group must not stop the other groups
                 log.exception("rebalance of %s failed", consumer.group)
                 balanced = False
         return balanced

@@ -15,7 +15,9 @@ isolation    30 000 ms count as latency: 600 s           10 000 ms: 10 s
 """
 
 from bisect import bisect_right
+from collections.abc import Callable
 from enum import Enum
+from functools import partial
 
 from broker.client.config import FaultRule
 from broker.client.latency.fault_tolerance import LatencyFaultTolerance
@@ -84,9 +86,7 @@ class MQFaultStrategy:
             info.reset_index()
         faults = self.faults
         for passes in (faults.is_available, faults.is_reachable):
-            queue = info.select_where(
-                lambda one, passes=passes: one != last_broker and passes(one)  # type: ignore[misc]
-            )
+            queue = info.select_where(partial(_is_other, passes, last_broker))
             if queue is not None:
                 return queue
         return info.select()
@@ -132,3 +132,8 @@ class MQFaultStrategy:
         if outcome is Outcome.REMOTING_ERROR:
             return True, not self.detector
         return True, False
+
+
+def _is_other(passes: Callable[[str], bool], last_broker: str | None, name: str) -> bool:
+    """Whether a broker passes and is not the one of the attempt before."""
+    return name != last_broker and passes(name)

@@ -14,6 +14,8 @@ from collections.abc import Awaitable, Callable
 from queue import SimpleQueue
 from typing import Generic, TypeAlias, TypeVar
 
+from broker.errors import ClientError
+
 Status = TypeVar("Status")
 Outcome: TypeAlias = Status | BaseException
 Call: TypeAlias = Callable[[], Status | Awaitable[Status]]
@@ -75,7 +77,7 @@ class ListenerPool(Generic[Status]):
                 result = asyncio.CancelledError()
             else:
                 try:
-                    result = call()  # type: ignore[assignment]  # a blocking listener: no awaitable
+                    result = _blocking_result(call())
                 except BaseException as error:
                     result = error
             self._finished.append((done, result))
@@ -151,6 +153,15 @@ def is_coroutine_listener(listener: Callable[..., object]) -> bool:
     return inspect.iscoroutinefunction(listener) or inspect.iscoroutinefunction(
         type(listener).__call__
     )
+
+
+def _blocking_result(value: Status | Awaitable[Status]) -> Outcome[Status]:
+    """Return the result of a listener that runs in a thread; an awaitable cannot be one."""
+    if not isinstance(value, Awaitable):
+        return value
+    if inspect.iscoroutine(value):
+        value.close()
+    return ClientError("the listener returned an awaitable", "define it with async def")
 
 
 async def _result_of(call: Call[Status]) -> Outcome[Status]:

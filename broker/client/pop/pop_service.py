@@ -110,6 +110,9 @@ class PopService:
             except RocketMQError as error:
                 log.warning("%s: pop of %s: %s", self._group, queue, error.message)
                 wait_ms = self._config.pull_delay_when_exception_ms
+            except Exception:  # a defect: the queue would stall until it is recreated, 120 s
+                log.exception("%s: pop of %s failed", self._group, queue)
+                wait_ms = self._config.pull_delay_when_exception_ms
             if wait_ms:
                 await asyncio.sleep(wait_ms / 1000)
 

@@ -393,7 +393,7 @@ class AsyncProducer(AsyncStartable):
         for hook in self.send_hooks:
             try:
                 hook(event)
-            except Exception:
+            except Exception:  # code of the application: anything may be raised
                 log.exception("%s: a send hook failed", self.group)
 
     async def _deliver(

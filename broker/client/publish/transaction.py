@@ -115,7 +115,7 @@ class AsyncTransactionProducer(AsyncProducer):
             try:
                 execute = self.listener.execute_local_transaction
                 state = await _decide(execute, message, argument)
-            except Exception as error:
+            except Exception as error:  # code of the application: anything may be raised
                 log.warning("%s: the local transaction raised", self.group, exc_info=error)
                 state, remark = LocalTransactionState.UNKNOWN, repr(error)
         else:
@@ -159,7 +159,7 @@ class AsyncTransactionProducer(AsyncProducer):
         try:
             async with self._check_slots:
                 state = await _decide(self.listener.check_local_transaction, message)
-        except Exception as error:
+        except Exception as error:  # code of the application: anything may be raised
             log.warning("%s: the transaction check raised", self.group, exc_info=error)
             state = LocalTransactionState.UNKNOWN
         finally:

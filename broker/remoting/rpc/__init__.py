@@ -8,15 +8,10 @@ the response, both by the RPC table; :mod:`~broker.remoting.rpc.message_encoder`
 of a send; :mod:`~broker.remoting.rpc.route_cache` derives message queues from routes.
 
 Blocking calls: the operations toolkit has one connection pool per session
-(:class:`~broker.remoting.blocking.BlockingClient`), whose deadline it shares out by phase.
-:mod:`~broker.remoting.rpc.producer` and :mod:`~broker.remoting.rpc.pull_consumer` add the selection
-of a queue and of a broker to one call. They do not run on the loop thread of ``broker.client``:
-importing its instance with asyncio takes 140 ms of CPU, this package 60 ms, and a command such as
-``mqadmin topic list`` would start in twice the time to make one call. No heartbeats are sent, so a
-pull request contains its subscription.
-
-Limits: one request in flight per producer; a pull returns the messages of one response (at most
-32 messages or 256 KiB from a broker with default settings).
+(:class:`~broker.remoting.blocking.BlockingClient`), whose deadline it shares out by phase, and a
+:class:`~broker.remoting.rpc.caller.Caller` on top. They do not run on the loop thread of
+``broker.client``: importing its instance with asyncio takes 140 ms of CPU, this package 60 ms, and
+a command such as ``mqadmin topic list`` would start in twice the time to make one call.
 
 **Source:** RocketMQ ``remoting.rpc`` (RpcClientImpl, ClientMetadata), ``MQClientAPIImpl``.
 """

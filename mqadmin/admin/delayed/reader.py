@@ -6,12 +6,12 @@ from broker.common.message_queue import MessageQueue
 from broker.errors import BrokerError, RocketMQError
 from broker.message.message import MessageExt
 from broker.remoting.protocol.codes import ResponseCode
-from broker.remoting.rpc.pull_consumer import PullConsumer
+from mqadmin.admin.queues.reader import QueueReader
 from mqadmin.admin.session import AdminSession
 from mqadmin.admin.topology import Target
 
 
-class BrokerReader(PullConsumer):
+class BrokerReader(QueueReader):
     """Reads the queues of one broker by offset; no offset is committed."""
 
     def __init__(self, admin: AdminSession, target: Target) -> None:

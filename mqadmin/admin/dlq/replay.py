@@ -23,13 +23,13 @@ from broker.common.message_queue import MessageQueue
 from broker.common.topic import check_topic_name, retry_topic
 from broker.errors import BrokerError, ClientError, ConfigError, ConnectError, RocketMQError
 from broker.message import message as names
-from broker.remoting.rpc.producer import Producer
 from broker.remoting.rpc.send_response import SEND_STATUS, read_send
 from mqadmin.admin.dlq.dead_letters import DeadLetter
 from mqadmin.admin.dlq.ledger import REFUSED, SENDING, SENT, Entry, Ledger
 from mqadmin.admin.failure import describe
 from mqadmin.admin.message import result as kinds
 from mqadmin.admin.message.query import MessageQueries
+from mqadmin.admin.queues.sender import MessageSender
 from mqadmin.admin.result import TargetError
 from mqadmin.admin.session import AdminSession
 
@@ -276,7 +276,7 @@ class Replay:
         self._plan = plan
         self._clock = clock
         self._rate = rate
-        self._producer = Producer(admin, routes=admin.routes)
+        self._producer = MessageSender(admin, routes=admin.routes)
         self._next_queue = 0
 
     def run(self) -> Iterator[ReplayItem]:

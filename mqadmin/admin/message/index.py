@@ -19,9 +19,9 @@ from broker.message.record import scan_records
 from broker.remoting.protocol.codes import RequestCode, ResponseCode
 from broker.remoting.protocol.command import RemotingCommand
 from broker.remoting.rpc.caller import Reply, build_request
-from broker.remoting.rpc.pull_consumer import wanted_tags
 from broker.remoting.rpc.route_cache import Route
 from mqadmin.admin.failure import describe
+from mqadmin.admin.queues.reader import wanted_tags
 from mqadmin.admin.result import TargetError
 from mqadmin.admin.session import AdminSession
 

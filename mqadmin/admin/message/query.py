@@ -7,7 +7,6 @@ import msgspec
 from broker.errors import BrokerError, ClientError, ProtocolError, RocketMQError
 from broker.message.record import decode_record
 from broker.remoting.protocol.codes import RequestCode, ResponseCode
-from broker.remoting.rpc.pull_consumer import PullConsumer
 from broker.remoting.rpc.route_cache import Route
 from mqadmin.admin.failure import describe
 from mqadmin.admin.message import result as kinds
@@ -23,6 +22,7 @@ from mqadmin.admin.message.read import (
 )
 from mqadmin.admin.message.record import BodyView, record_of
 from mqadmin.admin.message.result import QueryResult, failed_result, no_such_topic
+from mqadmin.admin.queues.reader import QueueReader
 from mqadmin.admin.session import AdminSession
 
 #: Default number of messages of a key query. **Source:** QueryMsgByKeySubCommand.
@@ -340,14 +340,14 @@ class MessageQueries:
         )
 
     def _oldest(self, route: Route) -> int | None:
-        consumer = PullConsumer(self._admin, routes=self._admin.routes)
+        consumer = QueueReader(self._admin, routes=self._admin.routes)
         return oldest_store_time(self._admin, consumer, route.subscribe_queues())
 
     def _scan(
         self, route: Route, question: KeyQuestion, limit: int, body: BodyView | None
     ) -> QueryResult:
         """Read the queues within the window and filter by key."""
-        consumer = PullConsumer(self._admin, routes=self._admin.routes)
+        consumer = QueueReader(self._admin, routes=self._admin.routes)
         begin_ms = question.begin_ms or None
         end_ms = None if question.end_ms == FOREVER_MS else question.end_ms + 1
         queues = chosen_queues(route, question.broker, question.queue_id)

@@ -13,12 +13,12 @@ from broker.errors import ClientError, RocketMQError
 from broker.message.message import MessageExt
 from broker.remoting.protocol.codes import RequestCode
 from broker.remoting.rpc.caller import build_request
-from broker.remoting.rpc.pull_consumer import FOUND, PullConsumer, PullResult
 from broker.remoting.rpc.route_cache import Route
 from mqadmin.admin.failure import describe
 from mqadmin.admin.message import result as kinds
 from mqadmin.admin.message.record import BodyView, record_of, unwrapped
 from mqadmin.admin.message.result import QueryResult, failed_result
+from mqadmin.admin.queues.reader import FOUND, PullResult, QueueReader
 from mqadmin.admin.result import TargetError
 from mqadmin.admin.session import AdminSession
 
@@ -63,7 +63,7 @@ def chosen_queues(
 
 
 def time_ranges(
-    consumer: PullConsumer,
+    consumer: QueueReader,
     queues: Sequence[MessageQueue],
     begin_ms: int | None,
     end_ms: int | None,
@@ -102,7 +102,7 @@ def time_ranges(
 class Reader:
     """Reads several queues; collects errors and counts messages."""
 
-    def __init__(self, consumer: PullConsumer, *, limit: int, tags: str = "*") -> None:
+    def __init__(self, consumer: QueueReader, *, limit: int, tags: str = "*") -> None:
         self.consumer = consumer
         self.limit = limit
         self.tags = tags
@@ -145,7 +145,7 @@ def query_offset(
     view: BodyView | None = None,
 ) -> QueryResult:
     """Return the message at ``queue_offset`` and the ``count - 1`` after it."""
-    consumer = PullConsumer(admin, routes=admin.routes)
+    consumer = QueueReader(admin, routes=admin.routes)
     items: list[MessageExt] = []
     errors: list[TargetError] = []
     position = queue_offset
@@ -214,7 +214,7 @@ def query_time(
 ) -> QueryResult:
     """Return messages stored in [begin, end) of several queues, in order of store time."""
     begin_ms, end_ms = window
-    consumer = PullConsumer(admin, routes=admin.routes)
+    consumer = QueueReader(admin, routes=admin.routes)
     parts, errors = time_ranges(consumer, queues, begin_ms, end_ms)
     reader = Reader(consumer, limit=2**63, tags=tags)
     low, high = begin_ms or 0, 2**63 if end_ms is None else end_ms
@@ -244,7 +244,7 @@ def query_time(
 
 def _no_results_in_window(
     admin: AdminSession,
-    consumer: PullConsumer,
+    consumer: QueueReader,
     parts: Sequence[QueueRange],
     window: tuple[int | None, int | None],
 ) -> QueryResult:
@@ -271,7 +271,7 @@ def _no_results_in_window(
 
 
 def oldest_store_time(
-    admin: AdminSession, consumer: PullConsumer, queues: Sequence[MessageQueue]
+    admin: AdminSession, consumer: QueueReader, queues: Sequence[MessageQueue]
 ) -> int | None:
     """Return the store time of the oldest message in the queues, None when all are empty."""
     answers = admin.call_all(

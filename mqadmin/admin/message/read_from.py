@@ -12,11 +12,11 @@ from broker.common.clock import Clock
 from broker.common.message_queue import MessageQueue
 from broker.errors import RocketMQError
 from broker.message.message import MessageExt
-from broker.remoting.rpc.pull_consumer import PullConsumer
 from mqadmin.admin.failure import describe
 from mqadmin.admin.message.read import chosen_queues
 from mqadmin.admin.message.tail import Follower, Report
 from mqadmin.admin.offset.progress import committed_offsets
+from mqadmin.admin.queues.reader import QueueReader
 from mqadmin.admin.session import AdminSession
 
 Position = Literal["earliest", "latest"]
@@ -45,7 +45,7 @@ def read_from(
     It never ends. ``report`` receives each broker that does not respond; ClientError for an
     unknown topic, the last error when every broker fails.
     """
-    consumer = PullConsumer(admin, routes=admin.routes)
+    consumer = QueueReader(admin, routes=admin.routes)
     route = admin.routes.get(question.topic)
     queues = chosen_queues(route, question.broker, question.queue_id)
     starts = _starts(admin, consumer, question, queues, report)
@@ -63,7 +63,7 @@ def read_from(
 
 def _starts(
     admin: AdminSession,
-    consumer: PullConsumer,
+    consumer: QueueReader,
     question: ReadFrom,
     queues: Sequence[MessageQueue],
     report: Report,
@@ -90,7 +90,7 @@ def _starts(
 
 
 def _positions(
-    consumer: PullConsumer, queues: Sequence[MessageQueue], start: Position | int
+    consumer: QueueReader, queues: Sequence[MessageQueue], start: Position | int
 ) -> list[int | RocketMQError]:
     if start == "earliest":
         return consumer.min_offsets(queues)

@@ -9,7 +9,7 @@ from broker.errors import ClientError, ConfigError, RocketMQError
 from broker.message.message import PROPERTY_DELAY, Message
 from broker.remoting.protocol.codes import RequestCode
 from broker.remoting.rpc.caller import build_request
-from broker.remoting.rpc.producer import Producer
+from mqadmin.admin.queues.sender import MessageSender
 from mqadmin.admin.session import AdminSession
 
 #: Delay levels of a broker that does not report its own.
@@ -90,7 +90,7 @@ def plan_send(admin: AdminSession, outgoing: Outgoing) -> SendPlan:
 
 def _prepared(
     admin: AdminSession, outgoing: Outgoing
-) -> tuple[Message, Producer, MessageQueue | None, Sequence[str]]:
+) -> tuple[Message, MessageSender, MessageQueue | None, Sequence[str]]:
     """Return the message, the producer, the queue if selected, and the possible brokers."""
     message = Message(
         outgoing.topic,
@@ -101,7 +101,7 @@ def _prepared(
     )
     if outgoing.delay_level:
         message.properties[PROPERTY_DELAY] = str(outgoing.delay_level)
-    producer = Producer(admin, routes=admin.routes, create=outgoing.create)
+    producer = MessageSender(admin, routes=admin.routes, create=outgoing.create)
     try:
         queues = producer.queues(message)
     except ClientError as error:

@@ -13,10 +13,10 @@ from broker.common.clock import Clock, SystemClock
 from broker.common.message_queue import MessageQueue
 from broker.errors import RocketMQError
 from broker.message.message import MessageExt
-from broker.remoting.rpc.pull_consumer import NO_NEW_MESSAGE, PULL_ACCEPTS, PullConsumer, read_pull
 from mqadmin.admin.failure import describe
 from mqadmin.admin.message.read import QueueRange, Reader, chosen_queues
 from mqadmin.admin.message.record import unwrapped
+from mqadmin.admin.queues.reader import NO_NEW_MESSAGE, PULL_ACCEPTS, QueueReader, read_pull
 from mqadmin.admin.result import TargetError
 from mqadmin.admin.session import AdminSession
 
@@ -58,7 +58,7 @@ def tail(
     ends_at = None if question.for_ms is None else clock.monotonic_ms() + question.for_ms
     route = admin.routes.get(question.topic)
     queues = chosen_queues(route, question.broker, question.queue_id)
-    consumer = PullConsumer(admin, routes=admin.routes)
+    consumer = QueueReader(admin, routes=admin.routes)
     parts = _last_parts(consumer, queues, question.last, report)
     if question.last:
         yield from _present(consumer, parts, question, report)
@@ -82,7 +82,7 @@ def _pause(clock: Clock, ends_at: float | None) -> None:
 
 
 def _last_parts(
-    consumer: PullConsumer, queues: Sequence[MessageQueue], last: int, report: Report
+    consumer: QueueReader, queues: Sequence[MessageQueue], last: int, report: Report
 ) -> list[QueueRange]:
     """Return the last messages of each queue that responds; raise the first error if none does."""
     parts: list[QueueRange] = []
@@ -109,7 +109,7 @@ def _error(value: int | RocketMQError) -> RocketMQError:
 
 
 def _present(
-    consumer: PullConsumer, parts: Sequence[QueueRange], question: TailQuestion, report: Report
+    consumer: QueueReader, parts: Sequence[QueueRange], question: TailQuestion, report: Report
 ) -> list[tuple[str, MessageExt]]:
     """Return the last messages already stored, over all queues in order of store time."""
     reader = Reader(consumer, limit=2**63, tags=question.tags)
@@ -129,7 +129,7 @@ class Follower:
 
     def __init__(
         self,
-        consumer: PullConsumer,
+        consumer: QueueReader,
         starts: dict[MessageQueue, int],
         tags: str,
         clock: Clock | None = None,

@@ -18,7 +18,6 @@ from broker.common.message_queue import MessageQueue
 from broker.errors import ClientError, RocketMQError
 from broker.remoting.protocol.codes import RequestCode
 from broker.remoting.rpc.caller import build_request
-from broker.remoting.rpc.pull_consumer import PULL_ACCEPTS, PullConsumer
 from mqadmin.admin.connections import consumer_connections
 from mqadmin.admin.failure import describe
 from mqadmin.admin.group import group_replies
@@ -50,6 +49,7 @@ from mqadmin.admin.offset.target import (
     save_offsets,
     target_offsets,
 )
+from mqadmin.admin.queues.reader import PULL_ACCEPTS, QueueReader
 from mqadmin.admin.result import Listing, TargetError
 from mqadmin.admin.session import AdminSession
 from mqadmin.admin.topology import Target
@@ -218,7 +218,7 @@ class OffsetAdmin:
         target: ResetTarget,
     ) -> tuple[list[ResetItem], list[TargetError], list[str]]:
         """Return one item per queue that responds and that the target applies to."""
-        consumer = PullConsumer(self._admin, routes=self._admin.routes)
+        consumer = QueueReader(self._admin, routes=self._admin.routes)
         lows = consumer.min_offsets(queues)
         highs = consumer.max_offsets(queues)
         committed = committed_offsets(
@@ -369,7 +369,7 @@ class OffsetAdmin:
         A broker ignores commits of a queue until the group's next pull has taken over a server-side
         reset. The group has no clients here. A failed pull shows when the removal is read back.
         """
-        consumer = PullConsumer(self._admin, group=plan.group, routes=self._admin.routes)
+        consumer = QueueReader(self._admin, group=plan.group, routes=self._admin.routes)
         requests = [
             consumer.pull_request(
                 MessageQueue(item.topic, item.broker_name, item.queue_id),

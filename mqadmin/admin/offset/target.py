@@ -21,7 +21,7 @@ from broker.common.encoding.java_json import loads
 from broker.common.message_queue import MessageQueue
 from broker.common.times import parse_duration_ms, parse_time_ms
 from broker.errors import ConfigError, RocketMQError
-from broker.remoting.rpc.pull_consumer import PullConsumer
+from mqadmin.admin.queues.reader import QueueReader
 from mqadmin.admin.session import AdminSession
 
 FILE_SCHEMA = "mqadmin.offsets/1"
@@ -120,7 +120,7 @@ def target_offsets(
     UNNAMED: no entry in the file, or a shift without a committed offset.
     """
     if target.kind == "time":
-        return PullConsumer(admin, routes=admin.routes).search_offsets(queues, target.number)
+        return QueueReader(admin, routes=admin.routes).search_offsets(queues, target.number)
     if target.kind == "file":
         return [target.offsets.get(queue, UNNAMED) for queue in queues]
     if target.kind == "shift":

@@ -1,9 +1,14 @@
 """Requests of brokers about a consumer."""
 
 import asyncio
+from collections.abc import Sequence
 from typing import Any
 
-from broker.client.consumer.broker_requests import stack_of_all_threads
+import pytest
+
+from broker.client.consumer.broker_requests import ConsumerRequests, stack_of_all_threads
+from broker.client.listener.listeners import ConsumeOrderlyContext
+from broker.client.results import ConsumeOrderlyStatus
 from broker.common.message_queue import MessageQueue
 from broker.message.message import MessageExt
 from broker.message.record import encode_record
@@ -20,6 +25,7 @@ from broker.remoting.protocol.body.consumer.running import (
 from broker.remoting.protocol.codes import RequestCode
 from broker.remoting.protocol.command import RemotingCommand, request
 from tests.support.fake_cluster import FakeCluster
+from tests.support.fake_pop import FakePop
 from tests.support.group_member import Member, wait_until
 from tests.support.virtual_time import run_virtual
 
@@ -125,6 +131,68 @@ def test_one_message_is_consumed_directly_without_a_change_of_offsets() -> None:
             assert member.consumer.offsets.table.get(QUEUE) == 10
 
         run(work, orderly=orderly)
+
+
+@pytest.mark.parametrize(
+    ("status", "result"),
+    [
+        (ConsumeOrderlyStatus.SUCCESS, "CR_SUCCESS"),
+        (ConsumeOrderlyStatus.COMMIT, "CR_COMMIT"),
+        (ConsumeOrderlyStatus.ROLLBACK, "CR_ROLLBACK"),
+        (ConsumeOrderlyStatus.SUSPEND_CURRENT_QUEUE_A_MOMENT, "CR_LATER"),
+        (None, "CR_RETURN_NULL"),
+    ],
+)
+def test_each_status_of_an_orderly_listener_has_its_direct_result(
+    status: ConsumeOrderlyStatus, result: str
+) -> None:
+    def listener(
+        messages: Sequence[MessageExt], context: ConsumeOrderlyContext
+    ) -> ConsumeOrderlyStatus:
+        context.auto_commit = False
+        return status
+
+    async def main() -> None:
+        body = encode_record(MessageExt("T", b"x"))
+        fields = {"consumerGroup": "g", "brokerName": "broker-a"}
+        command = request(RequestCode.CONSUME_MESSAGE_DIRECTLY, fields, body)
+        answer = await requests.consume_directly("127.0.0.1:10911", command)
+        found = ConsumeMessageDirectlyResult.from_bytes(answer.body_bytes())
+        assert (found.consume_result, found.order, found.auto_commit) == (result, True, False)
+
+    cluster = FakeCluster()
+    cluster.create("T")
+    member = Member(cluster, "m", orderly=True)
+    member.consumer.listen_orderly(listener)
+
+    async def started() -> None:
+        async with member.consumer:
+            await main()
+
+    requests = ConsumerRequests(member.consumer, member.instance)
+    asyncio.run(started())  # the listener runs in a thread: real time
+
+
+def test_running_info_shows_popped_queues() -> None:
+    cluster = FakeCluster()
+    cluster.create("T", queues=1)
+    pop = FakePop(cluster, cluster.brokers["broker-a"])
+    member = Member(cluster, "m", client_rebalance=False)
+    member.delay_s = 10
+
+    async def main() -> None:
+        pop.fill(b"a", b"b")
+        async with member.consumer as consumer:
+            await wait_until(cluster, lambda: consumer.cached_messages() == 2)
+            fields = {"consumerGroup": "g", "clientId": member.instance.client_id}
+            answer = await ask(member, RequestCode.GET_CONSUMER_RUNNING_INFO, **fields)
+            info = ConsumerRunningInfo.from_bytes(answer.body_bytes())
+            (popped,) = info.mq_pop_table.values()
+            assert list(info.mq_pop_table) == [MessageQueue("T", "broker-a", -1)]
+            assert (popped.wait_ack_count, popped.droped) == (2, False)
+            assert abs(popped.last_pop_timestamp - cluster.clock.now_ms()) < 20_000
+
+    run_virtual(main(), cluster.clock)
 
 
 def test_a_damaged_record_is_refused() -> None:

@@ -145,3 +145,17 @@ def test_coroutine_functions_and_objects_are_recognised() -> None:
     ]
     for listener, expected in listeners:
         assert is_coroutine_listener(listener) is expected
+
+
+def test_an_awaitable_of_a_blocking_listener_is_an_error_not_a_status() -> None:
+    async def status() -> int:
+        return 1
+
+    async def main() -> None:
+        pool: ListenerPool[int] = ListenerPool(1, name="t", coroutines=False)
+        result: asyncio.Future[object] = asyncio.get_running_loop().create_future()
+        pool.submit(lambda: status(), result.set_result)
+        assert "async def" in str(getattr(await result, "hint", ""))
+        await pool.close(1_000)
+
+    asyncio.run(main())

@@ -1,6 +1,9 @@
 """Pop loops on virtual time: waits, flow control, switches between the modes."""
 
 import asyncio
+from random import Random
+
+import pytest
 
 from broker.client.offset.start_offset import ConsumeFromWhere
 from broker.common.message_queue import MessageQueue
@@ -132,3 +135,53 @@ def test_orderly_listeners_and_clients_that_rebalance_themselves_are_never_poppe
                 assert RequestCode.QUERY_ASSIGNMENT not in pop.broker.codes()
 
         run_virtual(main(), cluster.clock)
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_random_kills_of_members_and_brokers_lose_nothing(seed: int) -> None:
+    """Every message is consumed at least once and acknowledged in the end."""
+    rng = Random(seed)
+    cluster = FakeCluster()
+    cluster.create("T", queues=3)
+    broker = cluster.brokers["broker-a"]
+    pop = FakePop(cluster, broker)
+
+    def member(name: str) -> Member:
+        made = Member(cluster, name, client_rebalance=False, pop_invisible_ms=5_000)
+        made.delay_s = rng.choice([0, 0, 0.3, 6])
+        made.fails = {b"%d" % rng.randrange(100): rng.choice([1, 2]) for _ in range(5)}
+        return made
+
+    async def main() -> None:
+        everyone = [member(f"m{number}") for number in range(3)]
+        alive = list(everyone)
+        for one in alive:
+            await one.consumer.start()
+        count = 0
+        for step in range(rng.randint(3, 6)):
+            more = rng.randint(1, 30)
+            pop.fill(*(b"%d" % number for number in range(count, count + more)))
+            count += more
+            await asyncio.sleep(rng.choice([0, 0.01, 0.2, 1, 6]))
+            action = rng.randrange(4)
+            if action == 0 and len(alive) > 1:
+                await alive.pop(rng.randrange(len(alive))).kill()
+            elif action == 1 and len(alive) > 1:
+                await alive.pop(rng.randrange(len(alive))).consumer.shutdown()
+            elif action == 2:
+                everyone.append(member(f"n{step}"))
+                alive.append(everyone[-1])
+                await alive[-1].consumer.start()
+            else:
+                broker.kill()
+                await asyncio.sleep(rng.choice([0, 0.5, 5]))
+                broker.start()
+        for one in alive:
+            one.delay_s = 0
+        bodies = {b"%d" % number for number in range(count)}
+        await wait_until(cluster, lambda: set(pop.acked) == bodies, 300)
+        assert {body for one in everyone for body in one.bodies} == bodies
+        for one in alive:
+            await one.consumer.shutdown()
+
+    run_virtual(main(), cluster.clock)

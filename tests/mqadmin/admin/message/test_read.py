@@ -4,13 +4,13 @@ import pytest
 
 from broker.common.message_queue import MessageQueue
 from broker.errors import ClientError
-from broker.remoting.rpc.pull_consumer import PullConsumer
 from mqadmin.admin.message.read import Reader, chosen_queues, oldest_store_time, time_ranges
+from mqadmin.admin.queues.reader import QueueReader
 
 
 @pytest.fixture
 def consumer(admin):
-    return PullConsumer(admin, routes=admin.routes)
+    return QueueReader(admin, routes=admin.routes)
 
 
 class TestChosenQueues:

@@ -5,13 +5,13 @@ import pytest
 from broker.common.message_queue import MessageQueue
 from broker.errors import ConnectError
 from broker.remoting.protocol.codes import RequestCode
-from broker.remoting.rpc.pull_consumer import PullConsumer
 from mqadmin.admin.message.tail import RETRY_AFTER_MS, Follower, TailQuestion, tail
+from mqadmin.admin.queues.reader import QueueReader
 
 
 @pytest.fixture
 def consumer(admin):
-    return PullConsumer(admin, routes=admin.routes)
+    return QueueReader(admin, routes=admin.routes)
 
 
 class TestFollower:

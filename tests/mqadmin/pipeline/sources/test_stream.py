@@ -332,7 +332,7 @@ def test_spark_follows_a_broker_over_restarts_rolls_and_cleaning(
     from broker.remoting.blocking import BlockingClient
     from broker.remoting.protocol.codes import RequestCode
     from broker.remoting.rpc.caller import Caller
-    from broker.remoting.rpc.producer import Producer
+    from mqadmin.admin.queues.sender import MessageSender
 
     log = tmp_path / "store" / "commitlog"
     caller = Caller([embedded.namesrv_address], BlockingClient(timeout_ms=30_000))
@@ -340,7 +340,7 @@ def test_spark_follows_a_broker_over_restarts_rolls_and_cleaning(
     sending = threading.Event()
 
     def send(count: int) -> None:
-        producer = Producer(caller, create=True)
+        producer = MessageSender(caller, create=True)
         for number in range(count):
             body = b"%d " % number + b"." * (number % 900)
             sent[producer.send(Message("Live", body)).offset_msg_id] = body

@@ -1,4 +1,4 @@
-"""Producer: sends messages synchronously, one at a time.
+"""MessageSender: sends messages synchronously, one at a time.
 
 **Source:** RocketMQ ``DefaultMQProducerImpl#sendDefaultImpl``, ``TopicPublishInfo``.
 """
@@ -26,7 +26,7 @@ from broker.remoting.rpc.uniq_key import UniqKeyGenerator, own_ip
 ATTEMPTS = 3
 
 
-class Producer:
+class MessageSender:
     """Sends messages to any topic, round-robin over its queues from a random start.
 
     ``create`` lets the broker create an unknown topic (by the route of TBW102) as Java clients do.

@@ -8,7 +8,7 @@ from broker.message.message import MessageExt
 from broker.message.properties import encode_properties
 from broker.message.record import MAGIC_V1, body_crc, encode_record
 from broker.remoting.protocol.command import response
-from broker.remoting.rpc.pull_consumer import PullConsumer, wanted_tags
+from mqadmin.admin.queues.reader import QueueReader, wanted_tags
 
 QUEUE = MessageQueue("t", "a", 1)
 
@@ -40,7 +40,7 @@ def answer(command, code=0, *, following=0, low=0, high=10, body=b"", remark=Non
 @pytest.fixture
 def consumer(scripted, caller):
     scripted.route("t", "a", "b")
-    return PullConsumer(caller)
+    return QueueReader(caller)
 
 
 def pulls(scripted):

@@ -14,7 +14,7 @@ from broker.message.properties import decode_properties
 from broker.remoting.protocol.codes import ResponseCode
 from broker.remoting.protocol.command import response
 from broker.remoting.protocol.header.send import decode_send_header
-from broker.remoting.rpc.producer import ATTEMPTS, Producer
+from mqadmin.admin.queues.sender import ATTEMPTS, MessageSender
 
 
 def ok(address, command):
@@ -32,7 +32,7 @@ def sending(scripted):
 
 @pytest.fixture
 def producer(sending, caller):
-    return Producer(caller, clock=ManualClock())
+    return MessageSender(caller, clock=ManualClock())
 
 
 def headers(scripted):
@@ -81,7 +81,7 @@ def test_each_topic_has_its_own_turn(sending, producer) -> None:
 def test_first_queue_of_a_topic_is_random(sending, caller) -> None:
     """A fixed start would put every command that sends one message into queue 0."""
     for _ in range(100):
-        Producer(caller, clock=ManualClock()).send(Message("t", b"x"))
+        MessageSender(caller, clock=ManualClock()).send(Message("t", b"x"))
     assert len(set(queues_of(sending, "t"))) > 1
 
 
@@ -170,7 +170,7 @@ def test_an_unknown_topic_is_not_created(sending, producer) -> None:
 
 def test_an_unknown_topic_is_created_when_asked(sending, caller) -> None:
     sending.route(TBW102, "a", queues=8)
-    producer = Producer(caller, create=True, clock=ManualClock())
+    producer = MessageSender(caller, create=True, clock=ManualClock())
     ids = {producer.send(Message("new", b"x")).message_queue.queue_id for _ in range(8)}
     assert ids == {0, 1, 2, 3}
     with pytest.raises(ClientError, match="does not exist"):

@@ -1,4 +1,4 @@
-"""PullConsumer: reads queues by offset, without joining a group.
+"""QueueReader: reads queues by offset, without joining a group.
 
 A pull request contains its subscription (flag SUBSCRIPTION), so no heartbeat is required, and it
 never commits an offset. The broker only checks that the group exists: TOOLS_CONSUMER exists on
@@ -54,7 +54,7 @@ class PullResult(msgspec.Struct, frozen=True, kw_only=True):
     messages: Sequence[MessageExt] = ()
 
 
-class PullConsumer:
+class QueueReader:
     """Reads queues of any topic by queue offset."""
 
     def __init__(

@@ -1,4 +1,4 @@
-"""Producer and pull consumer against our own broker, over real sockets."""
+"""MessageSender and QueueReader against our own broker, over real sockets."""
 
 import pytest
 
@@ -6,9 +6,9 @@ from broker.common.message_queue import MessageQueue
 from broker.message.message import Message
 from broker.remoting.blocking import BlockingClient
 from broker.remoting.rpc.caller import Caller
-from broker.remoting.rpc.producer import Producer
-from broker.remoting.rpc.pull_consumer import NO_NEW_MESSAGE, OFFSET_ILLEGAL, PullConsumer
 from broker.server.standalone import BlockingEmbeddedBroker
+from mqadmin.admin.queues.reader import NO_NEW_MESSAGE, OFFSET_ILLEGAL, QueueReader
+from mqadmin.admin.queues.sender import MessageSender
 
 
 @pytest.fixture(scope="module")
@@ -25,12 +25,12 @@ def caller(embedded):
 
 
 def test_sent_messages_are_pulled_in_order(caller) -> None:
-    producer = Producer(caller, create=True)
+    producer = MessageSender(caller, create=True)
     sent = [
         producer.send(Message("t", b"%d" % number, tags="AB"[number % 2])) for number in range(40)
     ]
     producer.routes.forget("t")
-    consumer = PullConsumer(caller)
+    consumer = QueueReader(caller)
     queues = consumer.routes.get("t").subscribe_queues()
     assert len(queues) == 4
     ends = consumer.max_offsets(queues)
@@ -46,9 +46,9 @@ def test_sent_messages_are_pulled_in_order(caller) -> None:
 
 
 def test_the_edges_of_a_queue(caller) -> None:
-    producer = Producer(caller, create=True)
+    producer = MessageSender(caller, create=True)
     queue = producer.send(Message("edges", b"x")).message_queue
-    consumer = PullConsumer(caller)
+    consumer = QueueReader(caller)
     assert consumer.pull(queue, 1).status == NO_NEW_MESSAGE
     beyond = consumer.pull(queue, 9)
     assert (beyond.status, beyond.next_begin_offset) == (OFFSET_ILLEGAL, 1)
@@ -58,13 +58,13 @@ def test_the_edges_of_a_queue(caller) -> None:
 
 def test_a_suspended_pull_ends_with_the_arrival(caller, embedded) -> None:
     """The broker answers as soon as a message comes, not at the end of the wait."""
-    producer = Producer(caller, create=True)
+    producer = MessageSender(caller, create=True)
     queue = producer.send(Message("held", b"first")).message_queue
-    consumer = PullConsumer(caller)
+    consumer = QueueReader(caller)
     second = Caller([embedded.namesrv_address], BlockingClient(timeout_ms=10_000))
     try:
         address, pull = consumer.pull_request(queue, 1, suspend_ms=8_000)
-        other = Producer(second, routes=producer.routes)
+        other = MessageSender(second, routes=producer.routes)
         # the suspended pull goes out first; the message after it on the same connection
         send = other.request(Message("held", b"second"), queue)
         answers = caller.call_all([(address, pull), send], accept=(0,))
