@@ -48,6 +48,7 @@ class FlushedAnswers:
         self._refuse = refuse
         self._waiting: list[tuple[Connection, int, bytes]] = []
         self._end = 0
+        self._first_end = 0
         self._joining = False
 
     def wait(
@@ -59,6 +60,7 @@ class FlushedAnswers:
         self._end = max(self._end, end)
         if not self._joining:
             self._joining = True
+            self._first_end = end
             self._context.soon(self._join_group_commit)
 
     def _join_group_commit(self) -> None:
@@ -74,4 +76,4 @@ class FlushedAnswers:
                     remark = f"the store answered {status.name}"
                     connection.send(self._refuse(opaque, code, remark))
 
-        self._context.durability.await_stored(self._end, flushed)
+        self._context.durability.await_stored(self._end, flushed, self._first_end)
