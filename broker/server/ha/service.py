@@ -20,6 +20,7 @@ from broker.remoting.protocol.rpc import Access
 from broker.remoting.security.access import AccessRules
 from broker.server.ha.config import HaConfig
 from broker.server.ha.connection import FlowControl, HAConnection
+from broker.server.ha.tls import make_context
 from broker.server.longpolling.deadline_timer import DeadlineTimer
 from broker.store.ha.acknowledgements import Acknowledgements, ReplicaCallback
 from broker.store.message_store import MessageStore
@@ -60,6 +61,7 @@ class HAService:
         self._acknowledgements = Acknowledgements()
         self._timer = DeadlineTimer(clock, self._expire)
         limit = config.max_ha_transfer_byte_in_second
+        self._tls = make_context(config, server=True)
         self._flow = FlowControl(limit) if config.ha_flow_control_enable else None
 
     async def start(self, host: str, port: int) -> None:
@@ -106,6 +108,7 @@ class HAService:
             self._flow,
             on_report=self._reported,
             on_closed=self._closed,
+            tls=self._tls,
         )
         self._connections.append(connection)
         connection.start()
