@@ -38,6 +38,7 @@ from broker.server.tables.topic_config import TopicConfigManager
 if TYPE_CHECKING:
     from broker.remoting.server import Connection, RemotingServer
     from broker.server.pop.service import PopService
+    from broker.server.role.broker_role import BrokerRole
     from broker.server.schedule import ScheduleMessageService
     from broker.server.tables.persistence import ConfigStore
     from broker.server.timer.timer_service import TimerService
@@ -108,6 +109,7 @@ class BrokerContext:
         "pop",
         "producers",
         "replication",
+        "role",
         "server",
         "settings",
         "slow_consumers",
@@ -160,6 +162,7 @@ class BrokerContext:
         self.pop: PopService | None = None
         self.server: RemotingServer | None = None
         self.replication: GroupReplication | None = None
+        self.role: BrokerRole | None = None
         # The state of replication, as GET_BROKER_HA_STATUS answers it.
         self.ha_status: Callable[[], HARuntimeInfo] = self._without_slaves
         self.on_config_change: list[Callable[[], None]] = []

@@ -41,6 +41,7 @@ class Replication:
         self._service: HAService | None = None
         self._client: HAClient | None = None
         self._synchronize: SlaveSynchronize | None = None
+        self._asked = False
         if settings.broker.is_slave:
             context.store.flags.make_replica()
             self._client = HAClient(context.store, settings.ha, clock, self._master_ha_address)
@@ -93,7 +94,29 @@ class Replication:
         if self._service is not None:
             await self._service.stop()
 
+    @property
+    def problem(self) -> str:
+        """Why this slave does not follow its master; empty while it does, and on a master."""
+        return "" if self._client is None else self._client.problem
+
+    @property
+    def diverged_at(self) -> int | None:
+        """The first physical offset that differs from the master's log; None without one."""
+        return None if self._client is None else self._client.diverged_at
+
+    async def synchronize(self) -> str:
+        """Slave: copy the master's tables now; return the problem, empty without one."""
+        synchronize, master = self._synchronize, self._registrar.master_address
+        if synchronize is None or not master:
+            return "the master is not known"
+        await synchronize.synchronize(master)
+        return synchronize.problem
+
     def _master_ha_address(self) -> str:
+        if self._asked:
+            # The master is lost, or was never found: a new one may be registered by now.
+            self._registrar.connection_lost()
+        self._asked = True
         return self._config.ha_master_address or self._registrar.master_ha_address
 
     def member_changed(self, change: NotifyMinBrokerIdChangeRequestHeader) -> None:

@@ -39,18 +39,25 @@ class Waits:
 @pytest.mark.parametrize(
     ("sync_flush", "needed", "expected"),
     [
-        (False, 1, set()),
         (True, 1, {"flush"}),
         (False, 2, {"copy"}),
         (True, 2, {"flush", "copy"}),
     ],
 )
-def test_a_send_waits_for_what_is_configured(sync_flush, needed, expected) -> None:
+def test_a_send_waits_for_the_configured_conditions(sync_flush, needed, expected) -> None:
     waits = Waits(sync_flush=sync_flush)
     durability = PutDurability(waits, waits, ReplicaPolicy(in_sync_replicas=needed))
-    assert durability.waits == bool(expected)
+    assert durability.waits
     durability.await_stored(100, [].append)
-    assert set(waits.callbacks) == (expected or {"flush"})
+    assert set(waits.callbacks) == expected
+
+
+def test_without_a_condition_a_send_need_not_wait_and_waiting_asks_the_flush() -> None:
+    waits = Waits(sync_flush=False)
+    durability = PutDurability(waits, waits, ReplicaPolicy(in_sync_replicas=1))
+    assert not durability.waits
+    durability.await_stored(100, [].append)
+    assert set(waits.callbacks) == {"flush"}
 
 
 @pytest.mark.parametrize("order", [("flush", "copy"), ("copy", "flush")])
