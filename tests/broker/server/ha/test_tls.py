@@ -1,4 +1,4 @@
-"""TLS of the HA connection: both sides verify each other; nobody else gets or sends a byte."""
+"""TLS of the HA connection: both sides verify each other; other peers get no byte."""
 
 import socket
 import subprocess
