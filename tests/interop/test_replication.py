@@ -206,9 +206,10 @@ def test_consumers_continue_at_the_slave_and_return_to_the_restarted_master(
         got.update(message.uniq_key for message in messages)
         return ConsumeConcurrentlyStatus.CONSUME_SUCCESS
 
-    config = ConsumerConfig(consume_from_where=ConsumeFromWhere.FIRST_OFFSET)
-    consumer = PushConsumer("ours", listener, ClientConfig(namesrv=[namesrv]), config)
+    first = ConsumerConfig(consume_from_where=ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET)
+    consumer = PushConsumer("ours", ClientConfig(namesrv=[namesrv]), first)
     consumer.subscribe("Moved")
+    consumer.listen(listener)
     peer_533.ask("forget", namesrv=namesrv)
     peer_533.ask("consume", consumer="java@moved", group="java", **words)
     with consumer:
