@@ -64,6 +64,10 @@ class GroupReplication(Protocol):
         """Note the lowest id of the group."""
         ...
 
+    def timer_copy(self, code: int) -> bytes | None:
+        """Return the master's last response to a request about timers; None without one."""
+        ...
+
     def ha_address(self) -> str:
         """Return the address at which this master listens for slaves."""
         ...

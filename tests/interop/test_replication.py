@@ -6,12 +6,21 @@ import re
 import signal
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from broker.client import (
+    ClientConfig,
+    ConsumeConcurrentlyContext,
+    ConsumeConcurrentlyStatus,
+    ConsumeFromWhere,
+    ConsumerConfig,
+    MessageExt,
+    PushConsumer,
+)
 from broker.errors import RemotingError
 from broker.message.batch import encode_batch
 from broker.message.message import Message
@@ -168,6 +177,51 @@ def send_request(number: int, body: bytes) -> RemotingCommand:
     fields["f"] = "4" if "TRAN_MSG" in properties else "0"
     fields["i"] = encode_properties(properties).decode()
     return request(RequestCode.SEND_MESSAGE_V2, fields, body)
+
+
+def test_consumers_continue_at_the_slave_and_return_to_the_restarted_master(
+    our_servers: Any,
+    peer_533: Any,
+    make_topic: Callable[..., None],
+    until: Callable[..., Any],
+    tmp_path: Path,
+) -> None:
+    """Both clients, Java's and ours, with consumers that are started while the master is dead."""
+    namesrv = our_servers.namesrv(tmp_path / "namesrv")
+    stores = [tmp_path / "master-store", tmp_path / "slave-store"]
+    master = our_servers.broker(tmp_path / "master", stores[0], namesrv, **SETTINGS)
+    make_topic(master.address, "Moved")
+    our_servers.broker(tmp_path / "slave", stores[1], namesrv, **SETTINGS, **SLAVE)
+    words = {"namesrv": namesrv, "topic": "Moved"}
+    sent = {one["msgId"] for one in peer_533.produce(**words, count=50)}
+    until(lambda: copied(master.address), "the copy of the whole log")
+    until(lambda: "Moved" in table(stores[1], "topics.json"), "the topic at the slave")
+    port = int(master.address.rpartition(":")[2])
+    master.kill()
+    got: set[str] = set()
+
+    def listener(
+        messages: Sequence[MessageExt], context: ConsumeConcurrentlyContext
+    ) -> ConsumeConcurrentlyStatus:
+        got.update(message.uniq_key for message in messages)
+        return ConsumeConcurrentlyStatus.CONSUME_SUCCESS
+
+    first = ConsumerConfig(consume_from_where=ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET)
+    consumer = PushConsumer("ours", ClientConfig(namesrv=[namesrv]), first)
+    consumer.subscribe("Moved")
+    consumer.listen(listener)
+    peer_533.ask("forget", namesrv=namesrv)
+    peer_533.ask("consume", consumer="java@moved", group="java", **words)
+    with consumer:
+        peer_533.messages_with("java@moved", sent)
+        until(lambda: sent <= got, "the messages from the slave")
+        settings = {**SETTINGS, "listenPort": port}
+        our_servers.broker(tmp_path / "master", stores[0], namesrv, **settings)
+        later = {one["msgId"] for one in peer_533.produce(**words, first=50, count=20)}
+        peer_533.messages_with("java@moved", later)
+        until(lambda: later <= got, "the messages after the restart")
+    peer_533.ask("stop", consumer="java@moved")
+    peer_533.ask("forget", namesrv=namesrv)
 
 
 class Sender(threading.Thread):

@@ -23,6 +23,7 @@ from broker.common.clock import Clock
 from broker.errors import RocketMQError, StoreError
 from broker.remoting.protocol.body.ha import HAClientRuntimeInfo, HARuntimeInfo
 from broker.server.ha.config import HaConfig
+from broker.server.ha.tls import make_context
 from broker.store.ha.frames import TransferDecoder, encode_report
 from broker.store.ha.overlap import DivergedError, OverlapCheck
 from broker.store.ha.received_records import ReceivedRecords
@@ -57,6 +58,7 @@ class HAClient:
         self._config = config
         self._clock = clock
         self._find_master = find_master
+        self._tls = make_context(config, server=False)
         self._task: asyncio.Task[None] | None = None
         self._writer: asyncio.StreamWriter | None = None
         self._reported = -1
@@ -138,7 +140,7 @@ class HAClient:
     async def _connect(self, master: str) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         host, port = parse_address(master)
         async with asyncio.timeout(CONNECT_TIMEOUT_S):
-            return await asyncio.open_connection(host, port, limit=RECEIVE_BYTES)
+            return await asyncio.open_connection(host, port, limit=RECEIVE_BYTES, ssl=self._tls)
 
     def _read(self, physical_offset: int, size: int) -> bytes:
         """Bytes of the own log, up to the end of a file."""

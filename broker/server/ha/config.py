@@ -42,6 +42,9 @@ class HaConfig(msgspec.Struct, frozen=True, kw_only=True):
     ha_slave_fallbehind_max: int = 0
     enable_slave_acting_master: bool = False
     cluster_members: str = ""
+    ha_tls_cert_path: str = ""
+    ha_tls_key_path: str = ""
+    ha_tls_trust_cert_path: str = ""
 
 
 SETTINGS: Final[dict[str, Setting]] = {
@@ -109,6 +112,15 @@ SETTINGS: Final[dict[str, Setting]] = {
         "enableSlaveActingMaster",
         "",
         "the slave of the lowest id acts for a master that is gone",
+    ),
+    "ha_tls_cert_path": Setting(
+        "haTlsCertPath", "", "certificate of this broker on the HA connection (PEM); empty: no TLS"
+    ),
+    "ha_tls_key_path": Setting(
+        "haTlsKeyPath", "", "private key of haTlsCertPath (PEM, not encrypted)"
+    ),
+    "ha_tls_trust_cert_path": Setting(
+        "haTlsTrustCertPath", "", "certificates that master and slave trust (PEM)"
     ),
     "cluster_members": Setting(
         "clusterMembers",

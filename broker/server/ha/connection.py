@@ -15,6 +15,7 @@ wake socket), or for the next heartbeat.
 import logging
 import select
 import socket
+import ssl
 import threading
 import time
 from collections.abc import Callable
@@ -23,6 +24,7 @@ from typing import Final
 from broker.common.address import format_address
 from broker.errors import RemoteProtocolError
 from broker.server.ha.config import HaConfig
+from broker.server.ha.tls import TlsSocket
 from broker.store.commitlog import CommitLog
 from broker.store.ha.frames import ReportDecoder, encode_transfer_header
 
@@ -67,6 +69,7 @@ class HAConnection:
         *,
         on_report: Callable[["HAConnection"], None],
         on_closed: Callable[["HAConnection"], None],
+        tls: ssl.SSLContext | None = None,
     ) -> None:
         self.address = format_address(*peer)
         # Physical offsets: the next byte to send, and the end that the slave has acknowledged.
@@ -75,7 +78,9 @@ class HAConnection:
         # Start of the transfer to a slave with an empty log, until the service has noted it.
         self.skipped_to = 0
         self.transferred_per_second = 0
-        self._sock = sock
+        self._sock: socket.socket | TlsSocket = sock
+        self._plain = sock
+        self._tls = tls
         self._log = commit_log
         self._config = config
         self._flow = flow
@@ -123,6 +128,9 @@ class HAConnection:
     def _run(self) -> None:
         reason = "closed by the slave"
         try:
+            if self._tls is not None:
+                self._sock = TlsSocket(self._plain, self._tls)
+                self._last_received = self._last_sent = time.monotonic()
             self._sock.setblocking(False)
             while not self._stopping and self._receive():
                 if self.transfer_from < 0 or not self._transfer():

@@ -32,11 +32,17 @@ _OK: Final = PutMessageStatus.PUT_OK
 class Replicas(ReplicaCounts, Protocol):
     """The part of HAService that is needed."""
 
-    def await_replicas(self, physical_end: int, needed: int, callback: ReplicaCallback) -> None:
+    def await_replicas(
+        self,
+        physical_end: int,
+        needed: int,
+        callback: ReplicaCallback,
+        first_end: int | None = None,
+    ) -> None:
         """Call ``callback(status)`` once ``needed`` replicas have the log up to there."""
         ...
 
-    def is_copied(self, physical_end: int, needed: int) -> bool:
+    def is_copied(self, physical_end: int, needed: int, first_end: int | None = None) -> bool:
         """Whether ``needed`` replicas, the master included, have the log up to there."""
         ...
 
@@ -60,18 +66,22 @@ class PutDurability:
             return None
         return PutMessageStatus.IN_SYNC_REPLICAS_NOT_ENOUGH
 
-    def is_stored(self, physical_end: int) -> bool:
-        """Whether a put that ends there needs no wait any more."""
+    def is_stored(self, physical_end: int, first_end: int | None = None) -> bool:
+        """Whether a put that ends there needs no wait any more; ``first_end`` as below."""
         if self._store.sync_flush and physical_end > self._store.flushed_where:
             return False
         replicas = self._replicas
         if replicas is None:
             return True
-        return replicas.is_copied(physical_end, self._policy.needed(replicas))
+        return replicas.is_copied(physical_end, self._policy.needed(replicas), first_end)
 
-    def await_stored(self, physical_end: int, callback: FlushCallback) -> None:
+    def await_stored(
+        self, physical_end: int, callback: FlushCallback, first_end: int | None = None
+    ) -> None:
         """Call ``callback(status)`` once everything below ``physical_end`` is flushed and copied.
 
+        ``first_end`` is the end of the first of several records that wait together: an empty slave
+        may start between them.
         ``status``: PUT_OK, FLUSH_DISK_TIMEOUT, FLUSH_SLAVE_TIMEOUT or SLAVE_NOT_AVAILABLE.
         """
         replicas = self._replicas
@@ -79,7 +89,7 @@ class PutDurability:
             self._store.await_flush(physical_end, callback)
             return
         if not self._store.sync_flush:
-            self._await_copies(replicas, physical_end, callback)
+            self._await_copies(replicas, physical_end, callback, first_end)
             return
         statuses: dict[str, PutMessageStatus] = {}
 
@@ -89,17 +99,24 @@ class PutDurability:
                 callback(statuses["copy" if statuses["copy"] is not _OK else "flush"])
 
         self._store.await_flush(physical_end, lambda status: completed("flush", status))
-        self._await_copies(replicas, physical_end, lambda status: completed("copy", status))
+        self._await_copies(
+            replicas, physical_end, lambda status: completed("copy", status), first_end
+        )
 
     def _await_copies(
-        self, replicas: Replicas, physical_end: int, callback: ReplicaCallback
+        self,
+        replicas: Replicas,
+        physical_end: int,
+        callback: ReplicaCallback,
+        first_end: int | None,
     ) -> None:
         if self._policy.without_slave(replicas):
             callback(PutMessageStatus.SLAVE_NOT_AVAILABLE)
         else:
-            replicas.await_replicas(physical_end, self._policy.needed(replicas), callback)
+            needed = self._policy.needed(replicas)
+            replicas.await_replicas(physical_end, needed, callback, first_end)
 
-    async def stored(self, physical_end: int) -> PutMessageStatus:
+    async def stored(self, physical_end: int, first_end: int | None = None) -> PutMessageStatus:
         """Wait as :meth:`await_stored` does and return its status; PUT_OK at once without waits."""
         if not self.waits:
             return _OK
@@ -114,5 +131,5 @@ class PutDurability:
             # A store without ``notify`` calls back in the flushing thread.
             loop.call_soon_threadsafe(answer, status)
 
-        self.await_stored(physical_end, called)
+        self.await_stored(physical_end, called, first_end)
         return await result

@@ -123,6 +123,10 @@ class Replication:
         """Note the lowest id of the group."""
         self.members.changed(change)
 
+    def timer_copy(self, code: int) -> bytes | None:
+        """Return the master's last response to a request about timers; None without one."""
+        return None if self._synchronize is None else self._synchronize.timer_copies.get(code)
+
     def ha_address(self) -> str:
         """Return the address at which this master listens for slaves."""
         return self._registrar.ha_address()

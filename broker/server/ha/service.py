@@ -20,6 +20,7 @@ from broker.remoting.protocol.rpc import Access
 from broker.remoting.security.access import AccessRules
 from broker.server.ha.config import HaConfig
 from broker.server.ha.connection import FlowControl, HAConnection
+from broker.server.ha.tls import make_context
 from broker.server.longpolling.deadline_timer import DeadlineTimer
 from broker.store.ha.acknowledgements import Acknowledgements, ReplicaCallback
 from broker.store.message_store import MessageStore
@@ -60,6 +61,7 @@ class HAService:
         self._acknowledgements = Acknowledgements()
         self._timer = DeadlineTimer(clock, self._expire)
         limit = config.max_ha_transfer_byte_in_second
+        self._tls = make_context(config, server=True)
         self._flow = FlowControl(limit) if config.ha_flow_control_enable else None
 
     async def start(self, host: str, port: int) -> None:
@@ -106,6 +108,7 @@ class HAService:
             self._flow,
             on_report=self._reported,
             on_closed=self._closed,
+            tls=self._tls,
         )
         self._connections.append(connection)
         connection.start()
@@ -145,22 +148,29 @@ class HAService:
             self._connections.remove(connection)
         self._acknowledgements.disconnected(connection)
 
-    def await_replicas(self, physical_end: int, needed: int, callback: ReplicaCallback) -> None:
+    def await_replicas(
+        self,
+        physical_end: int,
+        needed: int,
+        callback: ReplicaCallback,
+        first_end: int | None = None,
+    ) -> None:
         """Call ``callback(status)`` once ``needed`` replicas have the log up to ``physical_end``.
 
-        ``status`` is PUT_OK, or FLUSH_SLAVE_TIMEOUT after slaveTimeout.
+        ``first_end`` is the end of the first of several records. ``status`` is PUT_OK, or
+        FLUSH_SLAVE_TIMEOUT after slaveTimeout.
         """
         deadline = self._clock.monotonic_ms() + self._config.slave_timeout
-        if self._acknowledgements.wait(physical_end, needed, deadline, callback):
+        if self._acknowledgements.wait(physical_end, needed, deadline, callback, first_end):
             self._timer.arm(deadline)
 
     def in_sync(self, max_gap_bytes: int) -> int:
         """Return the replicas in that gap from the end of the log, the master included."""
         return self._acknowledgements.in_sync(self._store.max_physical_offset, max_gap_bytes)
 
-    def is_copied(self, physical_end: int, needed: int) -> bool:
+    def is_copied(self, physical_end: int, needed: int, first_end: int | None = None) -> bool:
         """Whether ``needed`` replicas, the master included, have the log up to there."""
-        return self._acknowledgements.is_copied(physical_end, needed)
+        return self._acknowledgements.is_copied(physical_end, needed, first_end)
 
     def _expire(self) -> None:
         self._acknowledgements.expire(self._clock.monotonic_ms())

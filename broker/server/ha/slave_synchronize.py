@@ -1,9 +1,13 @@
-"""SlaveSynchronize: copies the master's tables to a slave: topics, groups, offsets, request modes.
+"""SlaveSynchronize: copies the master's tables to a slave: topics, groups, offsets, modes, timers.
 
 Topics and groups are copied when the master's version differs from the last copied one. Consumer
 and delay offsets are merged: the slave keeps entries that the master does not have. They are
 applied only when the slave's log has reached the end that the master's log had after they were
 read: otherwise a slave that becomes the master could skip messages that it never stored.
+
+Checkpoint and metrics of the timers are kept in memory for tools that ask the slave. They are not
+written: a slave that becomes the master builds its timers from the log, and finds there which of
+them were delivered.
 
 **Source:** RocketMQ SlaveSynchronize. Java 5 copies every 60 s, 4.9 every 10 s, and applies
 offsets at once.
@@ -24,6 +28,7 @@ from broker.remoting.protocol.body.consumer.offset import (
     DelayOffsetSerializeWrapper,
 )
 from broker.remoting.protocol.body.namesrv.kv import KVTable
+from broker.remoting.protocol.body.timer import TimerCheckpoint, TimerMetrics
 from broker.remoting.protocol.body.topic import TopicConfigAndMappingSerializeWrapper
 from broker.remoting.protocol.codes import RequestCode, ResponseCode
 from broker.remoting.protocol.command import RemotingCommand, request
@@ -36,6 +41,10 @@ log = logging.getLogger("broker.server")
 PERIOD_MS: Final = 10_000
 TIMEOUT_MS: Final = 10_000
 POLL_MS: Final = 50
+_TIMER_BODIES: Final[dict[int, type[TimerCheckpoint] | type[TimerMetrics]]] = {
+    RequestCode.GET_TIMER_CHECK_POINT: TimerCheckpoint,
+    RequestCode.GET_TIMER_METRICS: TimerMetrics,
+}
 
 
 class Caller(Protocol):
@@ -60,6 +69,8 @@ class SlaveSynchronize:
         self._find_master = find_master
         self._task: asyncio.Task[None] | None = None
         self._versions: dict[int, Body | None] = {}
+        # Request code → body of the master's last response.
+        self.timer_copies: dict[int, bytes] = {}
 
     def start(self) -> None:
         """Start the periodic task."""
@@ -84,7 +95,7 @@ class SlaveSynchronize:
     async def synchronize(self, master: str) -> None:
         """Copy every table once; one that fails does not prevent the others."""
         problem = ""
-        for copy in (self._topics, self._groups, self._request_modes, self._offsets):
+        for copy in (self._topics, self._groups, self._request_modes, self._timers, self._offsets):
             try:
                 await copy(master)
             except RocketMQError as error:
@@ -138,6 +149,17 @@ class SlaveSynchronize:
             raise
         body = MessageRequestModeSerializeWrapper.from_bytes(data, RESPONSE_LIMITS)
         pop.modes.replace_all(body.message_request_mode_map)
+
+    async def _timers(self, master: str) -> None:
+        """Copy checkpoint and metrics of the timers; a master without timers has none."""
+        for code, body in _TIMER_BODIES.items():
+            try:
+                data = await self._fetch(master, code)
+            except BrokerError:
+                self.timer_copies.pop(code, None)
+                continue
+            body.from_bytes(data, RESPONSE_LIMITS)
+            self.timer_copies[code] = data
 
     async def _offsets(self, master: str) -> None:
         context = self._context

@@ -143,12 +143,21 @@ def _not_recalled(request: RemotingCommand, reason: str) -> RemotingCommand:
     return response(request, ResponseCode.SYSTEM_ERROR, f"not recalled: {reason}")
 
 
+def _copied(context: BrokerContext, request: RemotingCommand) -> RemotingCommand:
+    """Slave: return the response that its master gave; another broker has no timers."""
+    replication = context.replication
+    data = None if replication is None else replication.timer_copy(request.code)
+    if data is None:
+        return response(request, ResponseCode.SYSTEM_ERROR, "the timer wheel is not enabled")
+    return response(request, body=data)
+
+
 def checkpoint(
     context: BrokerContext, connection: "Connection", request: RemotingCommand
 ) -> RemotingCommand:
     """GET_TIMER_CHECK_POINT: how far the wheel has come, for slaves."""
     if context.timers is None:
-        return response(request, ResponseCode.SYSTEM_ERROR, "the timer wheel is not enabled")
+        return _copied(context, request)
     state = context.timers.timers.checkpoint()
     body = TimerCheckpoint(
         last_read_time_ms=state.last_read_time,
@@ -167,7 +176,7 @@ async def metrics(
 ) -> RemotingCommand:
     """GET_TIMER_METRICS: pending messages per topic."""
     if context.timers is None:
-        return response(request, ResponseCode.SYSTEM_ERROR, "the timer wheel is not enabled")
+        return _copied(context, request)
     table = context.timers.timers.metrics
     body = TimerMetrics(
         timing_count={

@@ -22,9 +22,11 @@ if TYPE_CHECKING:
     from broker.remoting.server import Connection
 
 
-async def _answer_stored(context: BrokerContext, answer: RemotingCommand) -> RemotingCommand:
-    """Return the answer when the log is flushed and copied; a timeout does not change it."""
-    await context.durability.stored(context.store.max_physical_offset)
+async def _answer_stored(
+    context: BrokerContext, answer: RemotingCommand, physical_offset: int
+) -> RemotingCommand:
+    """Return the answer when the log from there on is stored; a timeout does not change it."""
+    await context.durability.stored(context.store.max_physical_offset, physical_offset + 1)
     return answer
 
 
@@ -41,11 +43,12 @@ def end_transaction(
     lacking = context.durability.refusal()
     if lacking is not None and header.commit_or_rollback == COMMIT:
         return response(request, ResponseCode.SYSTEM_ERROR, lacking.name)
+    begin = context.store.max_physical_offset
     code, remark = context.transactions.end(header)
     answer = response(request, code, remark or None)
     if request.is_oneway or not context.durability.waits:
         return answer
-    return _answer_stored(context, answer)
+    return _answer_stored(context, answer, begin)
 
 
 def resume_check(
@@ -60,9 +63,10 @@ def resume_check(
         _, _, physical_offset = parse_offset_msg_id(header.msg_id or "")
     except RemoteProtocolError as error:
         return response(request, ResponseCode.SYSTEM_ERROR, error.message)
+    begin = context.store.max_physical_offset
     code, remark = context.transactions.resume(physical_offset)
     answer = response(request, code, remark or None)
-    return _answer_stored(context, answer) if context.durability.waits else answer
+    return _answer_stored(context, answer, begin) if context.durability.waits else answer
 
 
 HANDLERS = {

@@ -7,7 +7,7 @@ printed layouts match the bytes read and written.
 from typing import Any, Final
 
 from broker.message.batch import BATCH_ITEM_LAYOUT
-from broker.store.format import checkpoint, commitlog, consumequeue, indexfile, timer
+from broker.store.format import checkpoint, commitlog, consumequeue, ha, indexfile, timer
 from broker.store.format.table import Layout
 
 BATCH_ITEM: Final = Layout(
@@ -33,6 +33,8 @@ LAYOUTS: Final[tuple[Layout, ...]] = (
     timer.SLOT,
     timer.LOG_UNIT,
     timer.LOG_BLANK,
+    ha.REPORT,
+    ha.TRANSFER,
 )
 
 

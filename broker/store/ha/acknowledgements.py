@@ -29,13 +29,16 @@ class SlaveProgress(NamedTuple):
     sent: int
 
 
+_Waiting = tuple[int, int, int, int, float, ReplicaCallback]
+
+
 class Acknowledgements:
     """Progress of the connected slaves and the puts that wait for it; used in one thread."""
 
     def __init__(self) -> None:
         self._slaves: dict[Hashable, int] = {}
-        # (physical end, sequence, needed, deadline, callback)
-        self._waiting: list[tuple[int, int, int, float, ReplicaCallback]] = []
+        # (physical end, sequence, needed, first end, deadline, callback)
+        self._waiting: list[_Waiting] = []
         self._sequence = 0
         # Physical offsets at which slaves with an empty log have started.
         self._skips: list[int] = []
@@ -58,18 +61,22 @@ class Acknowledgements:
             return -1
         return heapq.nlargest(copies, self._slaves.values())[-1]
 
-    def is_copied(self, physical_end: int, needed: int) -> bool:
-        """Whether ``needed`` replicas, the master included, have the log up to there."""
+    def is_copied(self, physical_end: int, needed: int, first_end: int | None = None) -> bool:
+        """Whether ``needed`` replicas, the master included, have the records that end there.
+
+        ``first_end`` is the end of the first of several records, ``physical_end`` of the last.
+        """
         if needed <= 1:
             return True
-        return self.acknowledged_by(needed - 1 + self._skipped(physical_end)) >= physical_end
+        skipped = self._skipped(physical_end if first_end is None else first_end)
+        return self.acknowledged_by(needed - 1 + skipped) >= physical_end
 
     def skip(self, physical_offset: int) -> None:
         """Record that a slave starts at ``physical_offset`` without the records before it."""
         self._skips = [*self._skips, physical_offset][-MAX_SKIPS:]
         self._waiting = [
-            (end, number, needed + (end <= physical_offset), deadline, callback)
-            for end, number, needed, deadline, callback in self._waiting
+            (end, number, needed + (first <= physical_offset), first, deadline, callback)
+            for end, number, needed, first, deadline, callback in self._waiting
         ]
 
     def _skipped(self, physical_end: int) -> int:
@@ -81,18 +88,26 @@ class Acknowledgements:
         return 1 + sum(max_offset - offset < max_gap_bytes for offset in self._slaves.values())
 
     def wait(
-        self, physical_end: int, needed: int, deadline: float, callback: ReplicaCallback
+        self,
+        physical_end: int,
+        needed: int,
+        deadline: float,
+        callback: ReplicaCallback,
+        first_end: int | None = None,
     ) -> bool:
         """Call ``callback`` when ``needed`` replicas have the log up to ``physical_end``.
 
-        True if it waits, until ``deadline`` at most; False if the callback was called at once.
+        ``first_end`` as in :meth:`is_copied`. True if it waits, until ``deadline`` at most; False
+        if the callback was called at once.
         """
-        if self.is_copied(physical_end, needed):
+        if self.is_copied(physical_end, needed, first_end):
             callback(PutMessageStatus.PUT_OK)
             return False
-        needed += self._skipped(physical_end)
+        first = physical_end if first_end is None else first_end
+        needed += self._skipped(first)
         self._sequence += 1
-        heapq.heappush(self._waiting, (physical_end, self._sequence, needed, deadline, callback))
+        entry = (physical_end, self._sequence, needed, first, deadline, callback)
+        heapq.heappush(self._waiting, entry)
         return True
 
     def report(self, slave: Hashable, acknowledged: int) -> None:
@@ -109,17 +124,17 @@ class Acknowledgements:
 
     def next_deadline(self) -> float | None:
         """The earliest deadline of the waiting puts, None without any."""
-        return min((entry[3] for entry in self._waiting), default=None)
+        return min((entry[4] for entry in self._waiting), default=None)
 
     def expire(self, now: float) -> None:
         """Answer FLUSH_SLAVE_TIMEOUT to the puts whose deadline is not after ``now``."""
-        late = [entry for entry in self._waiting if entry[3] <= now]
+        late = [entry for entry in self._waiting if entry[4] <= now]
         if not late:
             return
-        self._waiting = [entry for entry in self._waiting if entry[3] > now]
+        self._waiting = [entry for entry in self._waiting if entry[4] > now]
         heapq.heapify(self._waiting)
         for entry in late:
-            entry[4](PutMessageStatus.FLUSH_SLAVE_TIMEOUT)
+            entry[5](PutMessageStatus.FLUSH_SLAVE_TIMEOUT)
 
     def _complete(self) -> None:
         """Complete waiting puts from the smallest offset on.
@@ -134,7 +149,7 @@ class Acknowledgements:
                 break
             heapq.heappop(self._waiting)
             if self.acknowledged_by(entry[2] - 1) >= entry[0]:
-                entry[4](PutMessageStatus.PUT_OK)
+                entry[5](PutMessageStatus.PUT_OK)
             else:
                 kept.append(entry)
         for entry in kept:

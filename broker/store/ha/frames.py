@@ -16,23 +16,8 @@ from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 from broker.errors import RemoteProtocolError
-from broker.store.format.table import Layout, rows
+from broker.store.format.ha import REPORT, TRANSFER
 
-REPORT: Final = Layout(
-    name="ha-report",
-    title="HA report, slave to master",
-    fields=rows(("maxOffset", "long", 8, "next physical offset of the slave, bytes")),
-    notes=("Sent after the connection is open, after each append, and every 5 s.",),
-)
-TRANSFER: Final = Layout(
-    name="ha-transfer",
-    title="HA transfer header, master to slave",
-    fields=rows(
-        ("physicalOffset", "long", 8, "physical offset of the first byte of the body"),
-        ("bodyLength", "int", 4, "bytes of the body that follows; 0 in a heartbeat"),
-    ),
-    notes=("The body is a part of the CommitLog, unchanged.",),
-)
 # Java's slave has a buffer of 4 MiB, so no master sends a longer body.
 MAX_BODY_BYTES: Final = 4 << 20
 

@@ -99,6 +99,7 @@ class Run:
         """Without faults the slave catches up, and its log equals the master's."""
         pair.stalled = pair.refusing = pair.faulty = False
         pair.delay_s = 0.0
+        pair.cut()  # the present connection may have a limit
         for disk in self.disks.values():
             disk.capacity = 1 << 40
         for _ in range(60):

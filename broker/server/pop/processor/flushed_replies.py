@@ -32,13 +32,18 @@ class FlushedReplies:
         self._soon = soon
         self._waiting: list[tuple[Connection, Reply]] = []
         self._end = 0
+        # The records of a reply were appended after those of the reply before it.
+        self._first_end = self._last_end = 0
 
     def hold(self, connection: "Connection", reply: Reply, end: int) -> Reply | None:
         """Return the reply, or None if it is sent once the log is stored up to ``end``."""
         durability = self._durability()
-        if not durability.waits or durability.is_stored(end):
+        first_end, self._last_end = self._last_end + 1, max(self._last_end, end)
+        if not durability.waits or durability.is_stored(end, min(first_end, end)):
             return reply
         first = not self._waiting
+        if first:
+            self._first_end = min(first_end, end)
         self._waiting.append((connection, reply))
         self._end = max(self._end, end)
         if first:
@@ -53,4 +58,4 @@ class FlushedReplies:
                 if not connection.closed:
                     connection.send(reply)
 
-        self._durability().await_stored(self._end, flushed)
+        self._durability().await_stored(self._end, flushed, self._first_end)

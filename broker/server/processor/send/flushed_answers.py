@@ -6,14 +6,15 @@ Only the opaque of a request is kept, because its message is in the log already.
 **Source:** RocketMQ CommitLog.GroupCommitService, SendMessageProcessor#handlePutMessageResult.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Final
 
+from broker.message import message as props
 from broker.remoting.protocol.codes import ResponseCode
 from broker.remoting.protocol.command import RemotingCommand
 from broker.remoting.protocol.framing import encode_reply_json
 from broker.server.context import BrokerContext
-from broker.store.results import PutMessageStatus
+from broker.store.results import PutMessageResult, PutMessageStatus
 
 if TYPE_CHECKING:
     from broker.remoting.server import Connection
@@ -38,6 +39,14 @@ STORED: Final = {
 }
 
 
+_NONE: Final[Mapping[str, str]] = {}
+
+
+def waits(properties: Mapping[str, str]) -> bool:
+    """Return whether the response waits for flush and copies: unless WAIT is false."""
+    return properties.get(props.PROPERTY_WAIT_STORE_MSG_OK) != "false"
+
+
 class FlushedAnswers:
     """Waiting responses; ``refuse(opaque, code, remark)`` makes the response to a failed put."""
 
@@ -48,7 +57,19 @@ class FlushedAnswers:
         self._refuse = refuse
         self._waiting: list[tuple[Connection, int, bytes]] = []
         self._end = 0
+        self._first_end = 0
         self._joining = False
+
+    def lacking_replicas(self, properties: Mapping[str, str] = _NONE) -> PutMessageResult | None:
+        """Return the refusal of a put while too few replicas are in sync, None if it may be stored.
+
+        A message whose WAIT is false needs no replica.
+        """
+        durability = self._context.durability
+        if not durability.refuses or not waits(properties):
+            return None
+        lacking = durability.refusal()
+        return None if lacking is None else PutMessageResult(lacking)
 
     def wait(
         self, connection: "Connection", request: RemotingCommand, ext_json: bytes, end: int
@@ -59,6 +80,7 @@ class FlushedAnswers:
         self._end = max(self._end, end)
         if not self._joining:
             self._joining = True
+            self._first_end = end
             self._context.soon(self._join_group_commit)
 
     def _join_group_commit(self) -> None:
@@ -74,4 +96,4 @@ class FlushedAnswers:
                     remark = f"the store answered {status.name}"
                     connection.send(self._refuse(opaque, code, remark))
 
-        self._context.durability.await_stored(self._end, flushed)
+        self._context.durability.await_stored(self._end, flushed, self._first_end)

@@ -16,7 +16,7 @@ broker properties sent by a client) takes the slow path, which decodes them into
 
 import random
 import struct
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -42,7 +42,7 @@ from broker.server.processor.send.batch_records import (
     inner_batch_record,
     item_records,
 )
-from broker.server.processor.send.flushed_answers import STATUS_CODES, FlushedAnswers
+from broker.server.processor.send.flushed_answers import STATUS_CODES, FlushedAnswers, waits
 from broker.server.processor.send.send_target import (
     BATCH,
     BORN_TIMESTAMP,
@@ -111,7 +111,6 @@ class SendMessageProcessor:
         self._targets: dict[str, Target] = {}
         self._flushed = FlushedAnswers(context, self._refusal)
         self._sync = context.durability.waits
-        self._refuses = context.durability.refuses
         self._suffix = b""
         self._id_prefix = b""
         self._uniq_keys = UniqueKeys(context.clock)
@@ -285,8 +284,7 @@ class SendMessageProcessor:
             return self._store_batch(connection, request, head, target, inners)
         if not batch.inners:
             return self._mark(illegal(request, "the batch holds no message"))
-        lacking = self._lacking_replicas(head)
-        if lacking is not None:
+        if (lacking := self._flushed.lacking_replicas(head.properties)) is not None:
             return self._mark(self._failed(request, lacking))
         stored = self._store.put_batch(batch)
         return self._answer_batch(reply, stored)
@@ -301,8 +299,7 @@ class SendMessageProcessor:
     ) -> Answer:
         if not inners:
             return self._mark(illegal(request, "the batch holds no message"))
-        lacking = self._lacking_replicas(head)
-        if lacking is not None:
+        if (lacking := self._flushed.lacking_replicas(head.properties)) is not None:
             return self._mark(self._failed(request, lacking))
         try:
             results = self._store.put_messages(inners)
@@ -319,13 +316,6 @@ class SendMessageProcessor:
         )
         return self._answer_batch(_BatchReply(connection, request, head, target), stored)
 
-    def _lacking_replicas(self, head: BatchHead) -> PutMessageResult | None:
-        """Return the refusal of a batch while too few replicas are in sync, else None."""
-        if not self._refuses or not _waits(head.properties):
-            return None
-        lacking = self._context.durability.refusal()
-        return None if lacking is None else PutMessageResult(lacking)
-
     def _answer_batch(self, reply: "_BatchReply", stored: PutBatchResult) -> Answer:
         connection, request, head, target = reply
         uniq_key = head.properties.get(props.PROPERTY_UNIQ_KEY, "")
@@ -341,7 +331,7 @@ class SendMessageProcessor:
             ext_json = b'%b,"batchUniqId":"%b"}' % (ext_json[:-1], key)
         if not uniq_key:  # old clients send a batch without a UNIQ_KEY
             ext_json = ext_json.replace(b',"transactionId":""', b"")
-        if self._sync and _waits(head.properties):
+        if self._sync and waits(head.properties):
             self._flushed.wait(connection, request, ext_json, stored.physical_end)
             return None
         return encode_reply_json(request.opaque, 0, ext_json)
@@ -433,7 +423,7 @@ class SendMessageProcessor:
         if inner.topic != target.config.topic_name:
             target = self._counting(inner.topic, target)
         inner.properties = encode_properties(properties)
-        wait = self._sync and _waits(properties)
+        wait = self._sync and waits(properties)
         store = partial(
             self._store_one,
             connection,
@@ -470,10 +460,8 @@ class SendMessageProcessor:
         handle: bytes = b"",
     ) -> Answer:
         """Store one message of either path; respond now, or with ``wait`` once it is durable."""
-        if wait and self._refuses:
-            lacking = self._context.durability.refusal()
-            if lacking is not None:
-                return self._mark(self._failed(request, PutMessageResult(lacking)))
+        if wait and (lacking := self._flushed.lacking_replicas()) is not None:
+            return self._mark(self._failed(request, lacking))
         try:
             result = self._store.put_message(inner)
         except struct.error as error:  # a number in the header does not fit its field
@@ -587,11 +575,6 @@ class SendMessageProcessor:
 def _random_queue(target: Target) -> int:
     """Return the queue for a negative queue id: as in Java, a random one."""
     return random.randrange(max(1, target.config.write_queue_nums))
-
-
-def _waits(properties: Mapping[str, str]) -> bool:
-    """Return whether the response waits for the flush: unless the message's WAIT is false."""
-    return properties.get(props.PROPERTY_WAIT_STORE_MSG_OK) != "false"
 
 
 def _in_json(text: bytes) -> bytes:

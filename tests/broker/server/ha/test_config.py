@@ -24,6 +24,9 @@ EXAMPLES = {
     "allAckInSyncStateSet": "true",
     "haSlaveFallbehindMax": "1000000",
     "enableSlaveActingMaster": "true",
+    "haTlsCertPath": "/etc/broker.pem",
+    "haTlsKeyPath": "/etc/broker.key",
+    "haTlsTrustCertPath": "/etc/trusted.pem",
     "clusterMembers": "10.0.0.0/8",
 }
 

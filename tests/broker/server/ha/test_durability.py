@@ -29,10 +29,10 @@ class Waits:
     def in_sync(self, max_gap_bytes) -> int:
         return self.replicas
 
-    def is_copied(self, physical_end, needed) -> bool:
+    def is_copied(self, physical_end, needed, first_end=None) -> bool:
         return needed <= self.replicas and physical_end <= 100
 
-    def await_replicas(self, physical_end, needed, callback) -> None:
+    def await_replicas(self, physical_end, needed, callback, first_end=None) -> None:
         self.callbacks["copy"] = callback
 
 

@@ -104,3 +104,19 @@ def test_a_master_before_5_0_without_request_modes_is_not_a_problem(desk, run) -
         assert synchronize.problem == ""
 
     run(main())
+
+
+def test_the_state_of_the_timers_is_copied_and_a_master_without_them_has_none(desk, run) -> None:
+    async def main() -> None:
+        synchronize, master = slave_of(desk)
+        await synchronize.synchronize("10.0.0.1:10911")
+        code = RequestCode.GET_TIMER_METRICS
+        expected = await asyncio.to_thread(desk.ask, code)
+        if expected.code == ResponseCode.SUCCESS:
+            assert synchronize.timer_copies[code] == expected.body_bytes()
+        master.unknown |= {RequestCode.GET_TIMER_CHECK_POINT, code}
+        await synchronize.synchronize("10.0.0.1:10911")
+        assert synchronize.timer_copies == {}
+        assert synchronize.problem == ""
+
+    run(main())

@@ -121,3 +121,13 @@ def test_a_slave_that_starts_after_a_record_is_no_copy_of_it(registered: str) ->
     assert answers == [PutMessageStatus.PUT_OK]
     table.report("other", 100)
     assert answers == [PutMessageStatus.PUT_OK] * 2
+
+
+def test_records_that_wait_together_are_copied_by_a_slave_that_has_the_first() -> None:
+    table, answers = Acknowledgements(), []
+    table.wait(150, 2, 5, answers.append, first_end=100)
+    table.skip(100)
+    table.report("empty", 150)
+    assert answers == []
+    assert not table.is_copied(150, 2, 100)
+    assert table.is_copied(150, 2, 101)

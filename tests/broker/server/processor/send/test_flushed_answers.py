@@ -20,7 +20,7 @@ class Broker:
         self.flushes: list = []
         flushes = self.flushes
         self.durability = SimpleNamespace(
-            await_stored=lambda end, done: flushes.append((end, done))
+            await_stored=lambda end, done, first_end=None: flushes.append((end, done))
         )
 
     def soon(self, call) -> None:
@@ -131,3 +131,17 @@ def test_a_failed_flush_is_answered_with_its_code(
         assert command.ext_fields["msgId"] == "X"
     else:
         assert status.name in command.remark
+
+
+def test_a_put_is_refused_while_replicas_lack_unless_it_waits_for_nothing() -> None:
+    broker = Broker()
+    status = PutMessageStatus.IN_SYNC_REPLICAS_NOT_ENOUGH
+    broker.durability = SimpleNamespace(refuses=True, refusal=lambda: status)
+    answers = FlushedAnswers(broker, None)
+    lacking = answers.lacking_replicas()
+    assert lacking is not None
+    assert lacking.status is status
+    assert STATUS_CODES[lacking.status.name] == ResponseCode.SYSTEM_ERROR
+    assert answers.lacking_replicas({"WAIT": "false"}) is None
+    broker.durability.refuses = False
+    assert answers.lacking_replicas() is None
