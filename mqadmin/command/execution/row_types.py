@@ -6,6 +6,7 @@ It imports every library, so it is loaded only when such an output is asked for.
 from typing import Any, Final
 
 from mqadmin.admin.broker import BrokerConfigRecord, BrokerStatus, ReplicationRecord
+from mqadmin.admin.checks.report import CheckRow
 from mqadmin.admin.cluster import ClusterRecord
 from mqadmin.admin.connections import ConsumerConnections
 from mqadmin.admin.consumer import ConsumerRecord, LagRecord
@@ -51,6 +52,7 @@ ROW_TYPES: Final[dict[str, Any]] = {
     "broker.ha": ReplicationRecord,
     "broker.promote": SwitchStep,
     "broker.status": BrokerStatus,
+    "check.replication": CheckRow,
     "cluster.list": ClusterRecord,
     "consumer.connections": ConsumerConnections,
     "consumer.lag": LagRecord,

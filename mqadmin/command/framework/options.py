@@ -25,13 +25,14 @@ Context = Annotated[
     ),
 ]
 Output = Annotated[
-    Literal["table", "wide", "json", "ndjson", "yaml", "csv", "schema"] | None,
+    Literal["table", "wide", "json", "ndjson", "yaml", "csv", "schema", "prometheus"] | None,
     Option(
         "-o",
         "--output",
         metavar="FORMAT",
         env="MQADMIN_OUTPUT",
-        help="table (default), wide, json, ndjson, yaml, csv; schema prints the JSON schema.",
+        help="table (default), wide, json, ndjson, yaml, csv; schema prints the JSON schema;"
+        " prometheus is for check.",
     ),
 ]
 Timeout = Annotated[
