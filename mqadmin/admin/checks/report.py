@@ -24,7 +24,7 @@ _SEVERITY = (Status.OK, Status.WARNING, Status.UNKNOWN, Status.CRITICAL)
 
 
 class Metric(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """One measured value: ``unit`` is B, s or empty; limits None without one; value None unknown."""
+    """One measured value, None if unknown; ``unit`` is B, s or empty, a limit None without one."""
 
     name: str
     value: float | None

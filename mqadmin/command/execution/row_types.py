@@ -12,6 +12,7 @@ from mqadmin.admin.connections import ConsumerConnections
 from mqadmin.admin.consumer import ConsumerRecord, LagRecord
 from mqadmin.admin.dlq.library import DlqRecord
 from mqadmin.admin.dlq.replay import ReplayItem
+from mqadmin.admin.failover.log_diff import LogDiff
 from mqadmin.admin.failover.plan import SwitchStep
 from mqadmin.admin.group import GroupRecord
 from mqadmin.admin.message.decoded_id import DecodedId
@@ -88,6 +89,7 @@ ROW_TYPES: Final[dict[str, Any]] = {
     "topic.update": ChangeRow,
     "store.config": ConfigRow,
     "store.diff": StoreDiff,
+    "store.diff.live": LogDiff,
     "store.export": MessageRow,
     "store.export.result": ExportResult,
     "store.find": FoundRow,
