@@ -16,7 +16,6 @@ import msgspec
 from broker.errors import ConfigError, StoreError
 from broker.store.format import state
 from mqadmin.inspector.directory import StoreDirectory
-from mqadmin.inspector.files import open_bytes
 from mqadmin.inspector.log import LogWalk
 from mqadmin.inspector.query import Query
 from mqadmin.inspector.verify.verifier import Progress
@@ -24,7 +23,6 @@ from mqadmin.repair.export import export
 from mqadmin.repair.files import Output
 from mqadmin.repair.plan import RepairPlan, index_shape, make_plan
 from mqadmin.repair.store_repair import (
-    DAMAGED,
     RepairResult,
     exchange,
     refuse_elsewhere,
@@ -195,13 +193,3 @@ def _copy_cut(store: StoreDirectory, found: Divergence, made: Output) -> None:
             made.take(path, name, sealed=False)
             with made.open(name) as blocks:
                 blocks.clear(found.cut_at - file.start, file.length)
-        if file is not None and file.start + file.length > found.cut_at:
-            _keep(made, path, max(file.start, found.cut_at), file.start)
-
-
-def _keep(made: Output, path: Path, begin: int, start: int) -> None:
-    """Preserve the bytes that are cut off below ``damaged/``."""
-    with open_bytes(path) as opened:
-        data = bytes(opened.data[begin - start : opened.data_end]).rstrip(b"\0")
-    if data:
-        made.write(f"{DAMAGED}/{begin}-{len(data)}.bin", data)
