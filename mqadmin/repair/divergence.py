@@ -21,7 +21,7 @@ from mqadmin.inspector.query import Query
 from mqadmin.inspector.verify.verifier import Progress
 from mqadmin.repair.export import export
 from mqadmin.repair.files import Output
-from mqadmin.repair.plan import RepairPlan, index_shape, make_plan
+from mqadmin.repair.plan import RepairPlan, index_shape, make_plan, queue_sizes
 from mqadmin.repair.store_repair import (
     RepairResult,
     exchange,
@@ -115,6 +115,7 @@ def plan_cut(
         _copy_cut(store, found, made)
         made.sync()
         plan = make_plan(StoreDirectory(str(work)), progress)
+        plan.queue_sizes = queue_sizes(store)
         for path in store.index_files():
             shape = index_shape(path)
             if shape is not None:
