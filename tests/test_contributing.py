@@ -24,7 +24,7 @@ def paths(text: str) -> list[str]:
 @pytest.mark.parametrize("title", WALKS)
 def test_every_file_of_a_walk_exists(title: str) -> None:
     named = paths(walk(title))
-    assert len(named) >= 5
+    assert len(set(named)) > 4, "a walk leads through the real files"
     assert [name for name in named if not (ROOT / name).exists()] == []
 
 

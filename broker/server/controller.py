@@ -274,6 +274,7 @@ class BrokerController:
         context.delays.on_delivered = self._delivered
         context.files.load_delays(context)
         self._pop_files.load(self._pop)
+        self._transactions.load()
         if context.timers is not None:
             self._pop_timer.attach(context.timers.timers)
         self._pop.revive.load()
@@ -326,6 +327,7 @@ class BrokerController:
             self._pop.flush_buffer()
             context.files.save_progress(context)
             self._pop_files.save_orders(self._pop)
+            self._transactions.save_metrics()
         except (StoreError, OSError) as error:
             log.error("offsets not written: %s", error)
         if context.timers is not None:
@@ -457,7 +459,8 @@ class BrokerController:
         context = self.context
         offsets = self._is_due("offsets", context.config.flush_consumer_offset_interval)
         delays = self._is_due("delays", self.store.config.flush_delay_offset_interval)
-        if offsets or delays:
+        metrics = self._is_due("metrics", context.config.transaction_metric_flush_interval)
+        if offsets or delays or metrics:
             self._save_progress(offsets=offsets, delays=delays)
         if offsets:
             context.topics.retry_write()
@@ -491,6 +494,7 @@ class BrokerController:
         jobs = [
             self.context.files.snapshot_progress(self.context, offsets=offsets, delays=delays),
             self._pop_files.snapshot_orders(self._pop),
+            self._transactions.snapshot_metrics(),
         ]
         due = [job for job in jobs if job is not None]
         if due:

@@ -18,6 +18,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from typing import TYPE_CHECKING, Final, Protocol
 
 from broker.common.address import format_address, parse_address
+from broker.common.config.settings import format_value
 from broker.common.encoding import java_json
 from broker.common.topic import TopicConfig, topic_config_to_wire
 from broker.errors import BrokerError, RocketMQError
@@ -180,11 +181,13 @@ class Registrar:
             body = self.body(topics)
         ext = {
             **self._identity(),
-            "haServerAddr": self._ha_address(),
+            "haServerAddr": self.ha_address(),
             "compressed": "false",
             # Java masks the CRC to a positive int.
             "bodyCrc32": str(zlib.crc32(body) & 0x7FFFFFFF),
-            "enableActingMaster": "false",
+            "enableActingMaster": format_value(
+                self._context.settings.ha.enable_slave_acting_master
+            ),
         }
         return lambda: request(RequestCode.REGISTER_BROKER, dict(ext), body)
 
@@ -197,7 +200,8 @@ class Registrar:
             "brokerId": str(config.broker_id),
         }
 
-    def _ha_address(self) -> str:
+    def ha_address(self) -> str:
+        """Return the registered HA address."""
         # Java always registers an HA address, also a slave's, which has no listener here.
         host, port = parse_address(self._context.address)
         return format_address(host, self.ha_port or port + 1)

@@ -31,6 +31,7 @@ from mqadmin.inspector.verify.report import VerifySummary
 from mqadmin.inspector.verify.verifier import Progress, VerifyOptions, verify
 from mqadmin.repair.derived_files.build_index import IndexWriter
 from mqadmin.repair.derived_files.build_queues import BuildTable, OldUnits
+from mqadmin.repair.derived_files.build_timers import TIMER_FILES, TimerBuilder, is_rebuilt_part
 from mqadmin.repair.derived_files.rebuild import rebuild
 from mqadmin.repair.files import Output
 from mqadmin.repair.filler import fillers
@@ -285,10 +286,11 @@ class _Repair:
                 sealed = number + 1 < len(files)
                 self.made.take(path, f"{state.INDEX_DIR}/{path.name}", sealed=sealed)
         for entry in sorted(self.root.iterdir()):
-            if entry.name in _OURS:
+            if entry.name in _OURS or (plan.rebuild_timers and entry.name in TIMER_FILES):
                 continue
             for path in [entry] if entry.is_file() else sorted(entry.rglob("*")):
-                if path.is_file():
+                rebuilt = is_rebuilt_part(path, self.root, plan.rebuild_queues)
+                if path.is_file() and not rebuilt:
                     self.made.take(path, str(path.relative_to(self.root)), sealed=False)
 
     def _config(self) -> None:
@@ -346,6 +348,9 @@ class _Repair:
             index.close()
             self.index_keys = index.keys
         self._checkpoint(newest, index)
+        if plan.rebuild_timers:
+            builder = TimerBuilder(self.made, source, plan.settings, newest)
+            builder.build(clean=plan.before.summary.state == "clean")
         return table
 
     def _fix_offsets(self, table: BuildTable) -> None:

@@ -62,6 +62,10 @@ LAZY: Final[dict[str, tuple[int, ...]]] = {
         Code.EXPORT_ROCKSDB_CONFIG_TO_JSON,
         Code.CHECK_ROCKSDB_CQ_WRITE_PROGRESS,
     ),
+    "broker.server.ha.requests": (
+        Code.NOTIFY_MIN_BROKER_ID_CHANGE,
+        Code.EXCHANGE_BROKER_HA_INFO,
+    ),
     "broker.server.role.processor": (
         Code.GET_BROKER_ROLE,
         Code.CHANGE_BROKER_ROLE,

@@ -157,6 +157,10 @@ class TimerRecovery:
                 raise _InconsistentFiles("there are no timer files")
             return 0
         end = checkpoint.last_timer_log_flush_position
+        # Slots before the read time count as delivered: a corrupt time must not skip pending ones.
+        latest = max(self._store.clock.now_ms(), self._store.log.last_store_timestamp)
+        if checkpoint.last_read_time > latest + self._wheel.precision_ms:
+            raise _InconsistentFiles(f"lastReadTimeMs {checkpoint.last_read_time} is in the future")
         self._read_time = checkpoint.last_read_time
         if end > self._log.end or (end and self._log.start > end):
             raise _InconsistentFiles(f"the timer log ends before position {end}")

@@ -26,12 +26,25 @@ class NounEntry(NamedTuple):
 
 NOUNS: Final[dict[str, NounEntry]] = {
     "topic": NounEntry("topic", "Create, inspect, change and delete topics."),
-    "msg": NounEntry("message", "Find, show, send and follow messages."),
+    "msg": NounEntry(
+        "message",
+        "Find, show, send, follow, produce, consume and trace messages.",
+        {
+            "produce": "bulk.produce",
+            "consume": "bulk.consume",
+            "track": "tracing.track",
+            "trace": "tracing.trace",
+        },
+    ),
     "group": NounEntry("group", "Create, inspect, change and delete consumer groups."),
-    "consumer": NounEntry("consumer", "Show consumers: connected clients and lag."),
+    "consumer": NounEntry(
+        "consumer", "Show consumers: connected clients and lag.", {"mode": "pop.mode"}
+    ),
     "offset": NounEntry("offset", "Show and reset consumer offsets."),
     "dlq": NounEntry("dlq", "List, show and replay dead letters."),
     "tx": NounEntry("tx.noun", "List and resume transactions that are not decided."),
+    "delay": NounEntry("delay.noun", "Show delay levels and the messages that wait in them."),
+    "timer": NounEntry("timer.noun", "List and recall timer messages that wait for their time."),
     "cluster": NounEntry("cluster", "List clusters and their brokers."),
     "broker": NounEntry(
         "broker",
@@ -68,6 +81,7 @@ NOUNS: Final[dict[str, NounEntry]] = {
         {"replication": "check.replication"},
     ),
     "pipeline": NounEntry("pipeline", "Analyse the history in store files with Spark."),
+    "bench": NounEntry("bench.noun", "Measure rates and latencies of a cluster."),
     "context": NounEntry("context", "Manage named settings for several clusters."),
 }
 

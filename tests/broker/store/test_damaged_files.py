@@ -221,7 +221,12 @@ def test_a_lost_log_file_loses_only_its_messages(stores, filled, inner, which, s
     assert found == expected(set(range(MESSAGES)) - lost)
     for number in found:
         assert number in by_key(store, number)
-    assert path.name in report_of(store) or which is first
+    report = report_of(store)
+    if which is first and spoil is Path.unlink and stop != "clean":
+        # the same as the log of a killed broker whose first file has expired
+        assert "the log started at 0, now at 4096" in report
+    else:
+        assert path.name in report
     if spoil is shorten:
         at = max(place.physical_end for place in filled if place.physical_end <= kept_to)
         assert str(at) in report_of(store)

@@ -225,11 +225,12 @@ class Tracer:
 
     def __enter__(self) -> "Tracer":
         self._disk.recording = True
+        self._before = sys.gettrace()  # of coverage.py, if it measures this run
         sys.settrace(self._call)
         return self
 
     def __exit__(self, *_: object) -> None:
-        sys.settrace(None)
+        sys.settrace(self._before)
         self._disk.capture()
 
     def _call(self, frame: FrameType, event: str, argument: Any) -> Any:

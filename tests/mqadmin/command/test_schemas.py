@@ -241,8 +241,10 @@ def forms_agree(
     one = "items" not in document
     rows = [document] if one else document["items"]
     lines = [json.loads(text) for text in mqadmin(*argv, "-o", "ndjson").out.splitlines()]
-    assert len(lines) == len(rows) or argv[:2] == ["msg", "tail"], argv
-    for row, text in zip(rows, lines, strict=False):
+    if argv[:2] == ["msg", "tail"]:  # a second call may read another number of messages
+        lines, rows = lines[: len(rows)], rows[: len(lines)]
+        assert lines, argv
+    for row, text in zip(rows, lines, strict=True):
         assert list(text) == [name for name in row if not one or name != "schema"], argv
     if any(words in " ".join(argv) for words in LINE_PER_SETTING):
         return

@@ -314,4 +314,5 @@ def test_a_stopped_walk_ends_at_its_record(made: Any) -> None:
         walk = LogWalk(StoreDirectory(made.root), stop=stop, check_crc=False, counting=counting)
         items = [item.record.physical_offset for item in walk if item.record is not None]
         assert walk.reached == stop
-        assert counting or items == all_offsets(made)[:20]
+        # counting reads plain records without yielding them
+        assert items == ([] if counting else all_offsets(made)[:20])

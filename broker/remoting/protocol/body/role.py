@@ -18,10 +18,10 @@ class BrokerRoleInfo(Body, frozen=True, kw_only=True):
     ``promised_epoch`` and ``promised_to``: the last switch that this broker has agreed to; a
     master with a promised epoch above its own is fenced. ``fenced_reason`` is empty without a
     fence; ``replaced_master`` the address of the master before this one. Of a slave:
-    ``master_address``, the end of the master's log as far as it is known (``master_end_offset``,
-    0 unknown), ``problem`` why it does not follow (empty while it does), ``diverged_at`` the first
-    offset that differs from the master's log (-1 without one). ``replication_properties``: the
-    durability settings of a master of this broker name.
+    ``master_address``, the end of the master's log as far as it is known
+    (``master_end_offset``, 0 unknown), ``problem`` why it does not follow (empty while it does),
+    ``diverged_at`` the first offset that differs from the master's log (-1 without one).
+    ``replication_properties``: the durability settings of a master of this broker name.
     """
 
     cluster_name: str = ""

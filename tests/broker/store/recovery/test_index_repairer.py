@@ -34,7 +34,8 @@ def test_entries_from_the_first_invalid_one_on_are_rebuilt(stores, index_path, n
     for key in range(KEYS):
         assert len(store.query_message("TopicA", f"k{key}", 9, 0, 1 << 62).buffers) == 1
     notes = [note for note in store.report.notes if index_path.name in note]
-    assert ([f"{number - 1} valid entries" in note for note in notes] == [True]) or number == 1
+    # without a valid entry the whole file is rebuilt, which another note reports
+    assert [f"{number - 1} valid entries" in note for note in notes] == [True] * (number > 1), notes
     stores.close(store)
     if number > 1:
         end = entry_position(KEYS, 20) + ENTRY_SIZE

@@ -56,7 +56,7 @@ def test_a_finished_row_is_taken_unchanged() -> None:
 @pytest.mark.parametrize("kind", sorted(KINDS))
 def test_every_kind_has_a_meaning_and_advice(kind: str) -> None:
     assert KINDS[kind].meaning.strip()
-    assert KINDS[kind].advice.strip() or kind == "configBackup"
+    assert KINDS[kind].advice.strip()
 
 
 def test_the_kinds_of_the_log_are_kinds() -> None:
