@@ -46,7 +46,7 @@ _REBUILT = frozenset(
 
 
 class Divergence(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """What a log has from the offset of divergence on; offsets are physical.
+    """The part of a log from the offset of divergence on; offsets are physical.
 
     ``cut_at`` is the start of the record that contains the given offset. ``records`` are stored
     from there to ``max_physical_offset``.
@@ -70,7 +70,7 @@ class DivergenceResult(msgspec.Struct, frozen=True, kw_only=True, rename="camel"
 
 
 def find_divergence(store: StoreDirectory, physical_offset: int) -> Divergence:
-    """Return what a cut at ``physical_offset`` removes.
+    """Return the part that a cut at ``physical_offset`` removes.
 
     ConfigError if the offset is not in the log; StoreError if nothing would be left.
     """
@@ -161,7 +161,7 @@ def cut(
     if not result.ok:
         raise StoreError(
             f"{target} does not verify; {root} was left as it is",
-            f"look at it with mqadmin store verify {target}",
+            f"inspect it with mqadmin store verify {target}",
             path=str(target),
         )
     if output is None:

@@ -1,6 +1,6 @@
 """Measure the replication of masters: gap in bytes and seconds, slaves in sync.
 
-The gap in bytes is what the master reports (GET_BROKER_HA_STATUS); Java brokers from 5.0 on answer
+The gap in bytes is reported by the master (GET_BROKER_HA_STATUS); Java brokers from 5.0 on answer
 it. The gap in seconds is the age of the first record that the slave has not acknowledged: it is
 read from the master at the acknowledged offset, and unknown if no record starts there (a Java slave
 acknowledges parts of records) or if the clocks of the two hosts differ.

@@ -6,8 +6,8 @@
                                   └ different → bisect to the first different byte
 
 Two logs that were written by different masters differ in every record after the divergence, so
-the bisection finds it as long as no part of the range was damaged on one side only: what was not
-read is not compared, and the result says how much was. Java brokers have no request for checksums:
+the bisection finds it as long as no part of the range was damaged on one side only: bytes that
+were not read are not compared; ``compared_bytes`` counts the others. Java brokers have no request for checksums:
 only the ends of their logs are compared.
 """
 
@@ -79,7 +79,7 @@ class _Side:
 
 
 class _Comparison:
-    """Two sides; counts what was read."""
+    """Two sides; counts the bytes read."""
 
     def __init__(self, sides: Sequence[_Side]) -> None:
         self._a, self._b = sides

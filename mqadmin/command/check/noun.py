@@ -17,7 +17,7 @@ NOUN = Noun(
 
     A check prints one line (CHECK STATUS - text | performance data) and exits with 0 ok, 1 warning,
     2 critical or 3 unknown, as Nagios and its successors expect. -o prometheus prints samples for
-    the textfile collector, -o json the rows. What cannot be measured is unknown, never ok.
+    the textfile collector, -o json the rows. A value that cannot be measured is unknown, never ok.
     """,
 )
 

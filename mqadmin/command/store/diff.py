@@ -37,8 +37,8 @@ def diff(
     equal and 1 otherwise. Brokers may be running; nothing is written.
 
     Two addresses HOST:PORT compare the logs of running brokers by checksums: the last MiB that both
-    have, samples before it, and a bisection to the first difference; comparedBytes is what was
-    read. Of a Java broker only the end of the log is known: verdict is unknown.
+    have, samples before it, and a bisection to the first difference; comparedBytes counts the
+    bytes read. Of a Java broker only the end of the log is known: verdict is unknown.
     """
     if _is_address(one) and _is_address(other):
         live = diff_logs(session.admin, one, other)

@@ -30,7 +30,7 @@ def test_a_master_that_was_replaced_while_it_was_down_is_fenced_and_not_register
             answer = await cluster.send(0)
             assert answer.code == ResponseCode.SERVICE_NOT_AVAILABLE
             assert target in (answer.remark or "")
-            assert cluster.info(0).promised_epoch == 1
+            assert cluster.info(0).voted_epoch == 1
             assert cluster.info(0).fenced_reason
             assert (await cluster.send(1)).code == 0
 

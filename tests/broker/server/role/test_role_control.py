@@ -1,4 +1,4 @@
-"""Fence, promote, demote: promises, refusals, and steps that are repeated."""
+"""Fence, promote, demote: votes, refusals, and steps that are repeated."""
 
 from pathlib import Path
 
@@ -15,30 +15,30 @@ def short_periods(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ha_client, "RECONNECT_MS", 20)
 
 
-def test_an_epoch_is_promised_to_one_target_only_and_never_below(tmp_path: Path, run) -> None:
+def test_an_epoch_is_voted_for_one_target_only_and_never_below(tmp_path: Path, run) -> None:
     async def main() -> None:
         async with SwitchCluster(tmp_path) as cluster:
             assert (await cluster.step(1, "fence", epoch=2, target="h:1")).code == 0
             assert (await cluster.step(1, "fence", epoch=2, target="h:1")).code == 0
             other = await cluster.step(1, "fence", epoch=2, target="h:2")
             assert other.code == ResponseCode.SYSTEM_ERROR
-            assert "already promised to h:1" in (other.remark or "")
+            assert "already reserved for h:1" in (other.remark or "")
             assert (await cluster.step(1, "fence", epoch=1, target="h:1")).code != 0
             assert (await cluster.step(1, "fence", epoch=3, target="h:2")).code == 0
 
     run(main())
 
 
-def test_only_the_promised_target_with_the_whole_log_is_promoted(tmp_path: Path, run) -> None:
+def test_only_the_target_of_the_vote_with_the_whole_log_is_promoted(tmp_path: Path, run) -> None:
     async def main() -> None:
         async with SwitchCluster(tmp_path) as cluster:
             assert (await cluster.send(0)).code == 0
             target = cluster.brokers[1].address
             nothing = await cluster.step(1, "promote", epoch=1)
-            assert "not promised to this broker" in (nothing.remark or "")
+            assert "not reserved for this broker" in (nothing.remark or "")
             await cluster.step(1, "fence", epoch=1, target="h:1")
             stolen = await cluster.step(1, "promote", epoch=1)
-            assert "epoch 1 is promised to h:1" in (stolen.remark or "")
+            assert "epoch 1 is reserved for h:1" in (stolen.remark or "")
             await cluster.step(1, "fence", epoch=2, target=target)
             end = cluster.info(0).max_offset
             await until(lambda: cluster.info(1).max_offset == end)

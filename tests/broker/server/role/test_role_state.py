@@ -1,4 +1,4 @@
-"""The role file: what overrides broker.conf, and what stops the start."""
+"""The role file: keys that override broker.conf, and files that stop the start."""
 
 from pathlib import Path
 
@@ -13,8 +13,8 @@ MASTER = RoleState(
     role="MASTER",
     master_role="SYNC_MASTER",
     epoch=3,
-    promised_epoch=3,
-    promised_to="10.0.0.1:10911",
+    voted_epoch=3,
+    voted_for="10.0.0.1:10911",
     had_slaves=True,
     replaced_master="10.0.0.2:10911",
     replication_properties={"inSyncReplicas": "2"},
@@ -56,4 +56,4 @@ def test_a_master_keeps_its_durability_and_a_slave_waits_for_nobody() -> None:
 
 
 def test_without_a_role_broker_conf_decides() -> None:
-    assert RoleState(promised_epoch=4, had_slaves=True).overlay() == {}
+    assert RoleState(voted_epoch=4, had_slaves=True).overlay() == {}

@@ -66,17 +66,17 @@ def test_an_unknown_end_of_the_master_is_named_not_counted_as_zero() -> None:
 
 
 def test_an_interrupted_switch_continues_in_its_epoch_and_another_target_is_refused() -> None:
-    promise = {"promised_epoch": 3, "promised_to": "s:1"}
-    fenced = msgspec.structs.replace(MASTER, fenced_reason="promised", writable=False, **promise)
+    vote = {"voted_epoch": 3, "voted_for": "s:1"}
+    fenced = msgspec.structs.replace(MASTER, fenced_reason="voted", writable=False, **vote)
     assert plan(fenced, SLAVE).epoch == 3
-    with pytest.raises(ClientError, match="epoch 3 is promised to s:1"):
+    with pytest.raises(ClientError, match="epoch 3 is reserved for s:1"):
         plan(fenced, SECOND)
     assert plan(fenced, SECOND, take_over=True).epoch == 4
 
 
 def test_naming_the_fenced_master_cancels_the_switch() -> None:
     fenced = msgspec.structs.replace(
-        MASTER, fenced_reason="promised", writable=False, promised_epoch=3, promised_to="s:1"
+        MASTER, fenced_reason="voted", writable=False, voted_epoch=3, voted_for="s:1"
     )
     made = plan(fenced, SLAVE, wanted="m:1")
     assert (made.kind, made.epoch) == ("cancel", 4)
