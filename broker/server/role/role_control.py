@@ -3,7 +3,7 @@
 ::
 
     fence(epoch, target)   vote for a target in an epoch; a master stops writes and registrations
-    promote(epoch)         only the target of the vote, only with the expected log: become the master
+    promote(epoch)         only the target of the vote with the expected log: become the master
     demote(epoch, id)      a fenced master or a slave: become a slave
 
 A switch starts with votes of all reachable brokers of the name. A broker votes in an epoch for
@@ -34,7 +34,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("broker.server")
 
-# Clients look up routes every 30 s (pollNameServerInterval): twice that, then every client has the new one.
+# Clients look up routes every 30 s (pollNameServerInterval): after twice that time every client
+# has the new address.
 RELAY_MS: Final = 60_000
 
 

@@ -7,8 +7,8 @@
 
 Two logs that were written by different masters differ in every record after the divergence, so
 the bisection finds it as long as no part of the range was damaged on one side only: bytes that
-were not read are not compared; ``compared_bytes`` counts the others. Java brokers have no request for checksums:
-only the ends of their logs are compared.
+were not read are not compared; ``compared_bytes`` counts the others. Java brokers have no request
+for checksums: only the ends of their logs are compared.
 """
 
 from collections.abc import Sequence

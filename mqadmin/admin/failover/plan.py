@@ -170,8 +170,8 @@ def _unplanned(
     known = max(ends.values())
     missing = max(0, known - target.max_offset) if known else None
     lost = (
-        f"no master of {name} answers: records that it stored after {target.max_offset} and did not copy"
-        " are not on the new master; if it returns it is fenced, and mqadmin store repair"
+        f"no master of {name} answers: records that it stored after {target.max_offset} and did not"
+        " copy are not on the new master; if it returns it is fenced, and mqadmin store repair"
         " --diverged-at writes its extra records to a file"
     )
     warnings = [lost]
