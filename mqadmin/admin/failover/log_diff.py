@@ -17,8 +17,8 @@ from typing import Final, Literal
 import msgspec
 
 from broker.common.java import parse_number
-from broker.errors import ClientError
-from broker.remoting.protocol.codes import RequestCode
+from broker.errors import BrokerError, ClientError
+from broker.remoting.protocol.codes import RequestCode, ResponseCode
 from mqadmin.admin.failover.roles import RoleClient
 from mqadmin.admin.session import AdminSession
 
@@ -148,10 +148,11 @@ def diff_logs(admin: AdminSession, address_a: str, address_b: str) -> LogDiff:
 
 
 def _has_checksums(client: RoleClient, address: str) -> bool:
+    """Whether a broker knows the request; any other error is one of the range."""
     try:
-        client.role_of(address)
-    except ClientError:
-        return False
+        client.admin.call(address, RequestCode.GET_LOG_CHECKSUM, physical_offset=0, size=1)
+    except BrokerError as error:
+        return error.code != ResponseCode.REQUEST_CODE_NOT_SUPPORTED
     return True
 
 

@@ -35,8 +35,6 @@ class FakeSession:
             return answer
         if address in self.java:
             raise BrokerError(3, "not supported", address)
-        if code == RequestCode.GET_BROKER_ROLE:
-            return answer
         part = log[fields["physical_offset"] : fields["physical_offset"] + fields["size"]]
 
         return SimpleNamespace(header=SimpleNamespace(crc=zlib.crc32(part), size=len(part)))

@@ -27,7 +27,7 @@ def test_the_first_word_is_a_noun() -> None:
 def test_the_second_word_is_a_verb() -> None:
     assert "create" in names("topic", "")
     assert names("msg", "dec") == ["decode-id"]
-    assert names("broker", "") == ["status", "config", "ha"]
+    assert names("broker", "") == ["status", "config", "ha", "promote", "demote"]
     assert names("broker", "config", "") == ["show"]
 
 
