@@ -4,6 +4,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 FORMATS = ("table", "wide", "json", "ndjson", "yaml", "csv", "markdown", "schema")
+PROMETHEUS = "prometheus"
+"""The format of ``mqadmin check`` in addition to FORMATS."""
 
 
 class View:

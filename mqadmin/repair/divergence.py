@@ -16,15 +16,13 @@ import msgspec
 from broker.errors import ConfigError, StoreError
 from broker.store.format import state
 from mqadmin.inspector.directory import StoreDirectory
-from mqadmin.inspector.files import open_bytes
 from mqadmin.inspector.log import LogWalk
 from mqadmin.inspector.query import Query
 from mqadmin.inspector.verify.verifier import Progress
 from mqadmin.repair.export import export
 from mqadmin.repair.files import Output
-from mqadmin.repair.plan import RepairPlan, index_shape, make_plan
+from mqadmin.repair.plan import RepairPlan, index_shape, make_plan, queue_sizes
 from mqadmin.repair.store_repair import (
-    DAMAGED,
     RepairResult,
     exchange,
     refuse_elsewhere,
@@ -48,7 +46,7 @@ _REBUILT = frozenset(
 
 
 class Divergence(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """What a log has from the offset of divergence on; offsets are physical.
+    """The part of a log from the offset of divergence on; offsets are physical.
 
     ``cut_at`` is the start of the record that contains the given offset. ``records`` are stored
     from there to ``max_physical_offset``.
@@ -72,7 +70,7 @@ class DivergenceResult(msgspec.Struct, frozen=True, kw_only=True, rename="camel"
 
 
 def find_divergence(store: StoreDirectory, physical_offset: int) -> Divergence:
-    """Return what a cut at ``physical_offset`` removes.
+    """Return the part that a cut at ``physical_offset`` removes.
 
     ConfigError if the offset is not in the log; StoreError if nothing would be left.
     """
@@ -117,6 +115,7 @@ def plan_cut(
         _copy_cut(store, found, made)
         made.sync()
         plan = make_plan(StoreDirectory(str(work)), progress)
+        plan.queue_sizes = queue_sizes(store)
         for path in store.index_files():
             shape = index_shape(path)
             if shape is not None:
@@ -162,7 +161,7 @@ def cut(
     if not result.ok:
         raise StoreError(
             f"{target} does not verify; {root} was left as it is",
-            f"look at it with mqadmin store verify {target}",
+            f"inspect it with mqadmin store verify {target}",
             path=str(target),
         )
     if output is None:
@@ -195,13 +194,3 @@ def _copy_cut(store: StoreDirectory, found: Divergence, made: Output) -> None:
             made.take(path, name, sealed=False)
             with made.open(name) as blocks:
                 blocks.clear(found.cut_at - file.start, file.length)
-        if file is not None and file.start + file.length > found.cut_at:
-            _keep(made, path, max(file.start, found.cut_at), file.start)
-
-
-def _keep(made: Output, path: Path, begin: int, start: int) -> None:
-    """Preserve the bytes that are cut off below ``damaged/``."""
-    with open_bytes(path) as opened:
-        data = bytes(opened.data[begin - start : opened.data_end]).rstrip(b"\0")
-    if data:
-        made.write(f"{DAMAGED}/{begin}-{len(data)}.bin", data)

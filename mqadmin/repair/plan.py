@@ -122,7 +122,7 @@ def make_plan(store: StoreDirectory, progress: Progress | None = None) -> Repair
         rebuild_queues=set(before.broken_queues),
         rebuild_index=False,
         rebuild_timers=False,
-        queue_sizes=_queue_sizes(store),
+        queue_sizes=queue_sizes(store),
         index_shape=(indexfile.SLOTS, indexfile.ENTRIES),
         configs={},
         log_end=survey.end,
@@ -518,7 +518,7 @@ def _plan_markers(plan: RepairPlan) -> None:
         )
 
 
-def _queue_sizes(store: StoreDirectory) -> tuple[int, int]:
+def queue_sizes(store: StoreDirectory) -> tuple[int, int]:
     """Return the file lengths of SimpleCQs and BatchConsumeQueues in bytes."""
     settings = read_settings(store)
     usual = usual_lengths(store)

@@ -41,11 +41,11 @@ SEND = dict.fromkeys("abcdefghijk", "0") | {
 }
 
 
-def until(found: Callable[[], T], what: str, timeout_s: float = PATIENCE_S) -> T:
+def until(found: Callable[[], T], event: str, timeout_s: float = PATIENCE_S) -> T:
     """The first true answer of ``found``."""
     deadline = time.monotonic() + timeout_s
     while not (answer := found()):
-        assert time.monotonic() < deadline, f"did not come about: {what}"
+        assert time.monotonic() < deadline, f"did not happen: {event}"
         time.sleep(0.01)
     return answer
 

@@ -2,7 +2,7 @@
 
 ::
 
-    role_state      the role, its epoch and the promises, in config/brokerRole.json
+    role_state      the role, its epoch and the votes, in config/brokerRole.json
     role_control    the decisions: fence, promote, demote; the fence of a returning master
     peer_check      the epochs of the other brokers of this name, asked before each registration
     relay           a broker that has just become a slave forwards requests to the new master

@@ -14,7 +14,7 @@ class BrokerRole(Protocol):
     changing: bool
 
     async def fence(self, epoch: int, target: str) -> None:
-        """Promise an epoch to the broker at ``target``; a master stops its writes."""
+        """Vote for an epoch of the broker at ``target``; a master stops its writes."""
         ...
 
     async def synchronize(self) -> None:

@@ -2,7 +2,7 @@
 
 A master asks before each registration. Name servers keep the last registration of a broker name
 and id, so without this check a master that was replaced while it was down would take the name back
-with a log that lacks what its successor has stored.
+with a log that lacks the records of its successor.
 """
 
 import asyncio
@@ -27,17 +27,17 @@ TIMEOUT_MS: Final = 2_000
 
 
 class Verdict(NamedTuple):
-    """What the other brokers of this name report.
+    """The answers of the other brokers of this name, combined.
 
     ``epoch``: the highest one of a role, and ``address``, the broker that is its master.
-    ``promised_epoch`` and ``promised_to``: the latest promise to another broker than this one.
+    ``voted_epoch`` and ``voted_for``: the latest vote to another broker than this one.
     ``silent``: the address of another registered master that does not answer, empty without one.
     """
 
     epoch: int = 0
     address: str = ""
-    promised_epoch: int = 0
-    promised_to: str = ""
+    voted_epoch: int = 0
+    voted_for: str = ""
     silent: str = ""
 
 
@@ -63,11 +63,11 @@ class PeerCheck:
                     verdict = verdict._replace(silent=address)
                 continue
             if answer.epoch > verdict.epoch:
-                master = address if answer.role != "SLAVE" else answer.promised_to or address
+                master = address if answer.role != "SLAVE" else answer.voted_for or address
                 verdict = verdict._replace(epoch=answer.epoch, address=master)
-            to = answer.promised_to
-            if answer.promised_epoch > verdict.promised_epoch and to != self._context.address:
-                verdict = verdict._replace(promised_epoch=answer.promised_epoch, promised_to=to)
+            to = answer.voted_for
+            if answer.voted_epoch > verdict.voted_epoch and to != self._context.address:
+                verdict = verdict._replace(voted_epoch=answer.voted_epoch, voted_for=to)
         return verdict
 
     async def _peers_at(self, name_server: str) -> dict[str, int]:

@@ -35,7 +35,7 @@ _UNCHANGEABLE: Final = (
 def get_role(
     context: BrokerContext, connection: "Connection", request: RemotingCommand
 ) -> RemotingCommand:
-    """GET_BROKER_ROLE: role, epoch, promises, fence, and the end of the log."""
+    """GET_BROKER_ROLE: role, epoch, votes, fence, and the end of the log."""
     if context.role is None:
         return response(request, ResponseCode.SYSTEM_ERROR, _UNCHANGEABLE)
     return response(request, body=context.role.info().to_bytes())

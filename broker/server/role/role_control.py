@@ -2,13 +2,13 @@
 
 ::
 
-    fence(epoch, target)   promise the epoch to a target; a master stops writes and registrations
-    promote(epoch)         only the promised target, only with the expected log: become the master
+    fence(epoch, target)   vote for a target in an epoch; a master stops writes and registrations
+    promote(epoch)         only the target of the vote with the expected log: become the master
     demote(epoch, id)      a fenced master or a slave: become a slave
 
-A switch starts with promises of all reachable brokers of the name. A broker promises an epoch to
+A switch starts with votes of all reachable brokers of the name. A broker votes in an epoch for
 one target only, and only above the epochs it knows, so of two switches at once at most one gets
-the promises of both targets. Every step is written to the role file before its answer, and may be
+the votes of both targets. Every step is written to the role file before its answer, and may be
 repeated.
 """
 
@@ -34,7 +34,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("broker.server")
 
-# Clients look up routes every 30 s (pollNameServerInterval): twice that, then nobody is left.
+# Clients look up routes every 30 s (pollNameServerInterval): after twice that time every client
+# has the new address.
 RELAY_MS: Final = 60_000
 
 
@@ -95,22 +96,22 @@ class RoleControl:
             return
         registrar.before_round = self._check_peers
         if self.fenced:
-            self._fence(self._promise_reason())
+            self._fence(self._fence_reason())
         elif self.state.had_slaves:
             # Until the first round: another broker may have been promoted meanwhile.
             self._fence("this broker has not asked the other brokers of its name yet")
 
     @property
     def fenced(self) -> bool:
-        """True for a master that has promised a later epoch."""
+        """True for a master that has voted for a later epoch."""
         state = self.state
-        return state.promised_epoch > state.epoch and not self._context.config.is_slave
+        return state.voted_epoch > state.epoch and not self._context.config.is_slave
 
-    def _promise_reason(self) -> str:
+    def _fence_reason(self) -> str:
         state = self.state
         return (
-            f"the master of this broker name changes: epoch {state.promised_epoch} is promised to"
-            f" {state.promised_to}"
+            f"the master of this broker name changes: epoch {state.voted_epoch} is reserved for"
+            f" {state.voted_for}"
         )
 
     def _fence(self, reason: str, *, replaced: bool = False) -> None:
@@ -139,9 +140,9 @@ class RoleControl:
         self._apply(verdict)
 
     async def _note_peers(self, verdict: Verdict) -> None:
-        """Keep that this master has slaves, and the latest promise of another broker."""
+        """Keep that this master has slaves, and the latest vote of another broker."""
         state = self.state
-        known = max(state.epoch, state.promised_epoch)
+        known = max(state.epoch, state.voted_epoch)
         if verdict.epoch > state.epoch:
             log.error(
                 "%s has epoch %d, this broker %d: it must not be the master any more;"
@@ -149,23 +150,23 @@ class RoleControl:
                 *(verdict.address, verdict.epoch, state.epoch),
             )
         if verdict.epoch > known:
-            promise = verdict.epoch, verdict.address
-        elif verdict.promised_epoch > known:
-            promise = verdict.promised_epoch, verdict.promised_to
+            vote = verdict.epoch, verdict.address
+        elif verdict.voted_epoch > known:
+            vote = verdict.voted_epoch, verdict.voted_for
         else:
-            promise = state.promised_epoch, state.promised_to
+            vote = state.voted_epoch, state.voted_for
         new = msgspec.structs.replace(
             state,
             had_slaves=state.had_slaves or bool(self._context.ha_status().ha_connection_info),
-            promised_epoch=promise[0],
-            promised_to=promise[1],
+            voted_epoch=vote[0],
+            voted_for=vote[1],
         )
         if new != state:
             await self._persist(new)
 
     def _apply(self, verdict: Verdict) -> None:
         if self.fenced:
-            self._fence(self._promise_reason(), replaced=verdict.epoch > self.state.epoch)
+            self._fence(self._fence_reason(), replaced=verdict.epoch > self.state.epoch)
         elif verdict.silent:
             self._fence(
                 f"{verdict.silent} is registered as the master of this broker name and does not"
@@ -180,16 +181,16 @@ class RoleControl:
     # ---- steps of a switch
 
     async def fence(self, epoch: int, target: str) -> None:
-        """Promise ``epoch`` to the broker at ``target``; RoleRefusedError, StoreError."""
+        """Vote for ``epoch`` of the broker at ``target``; RoleRefusedError, StoreError."""
         async with self._lock:
             state = self.state
             if epoch <= state.epoch:
                 raise RoleRefusedError(f"epoch {epoch} is not above this broker's {state.epoch}")
-            promise = (state.promised_epoch, state.promised_to)
-            if epoch < promise[0] or (epoch == promise[0] and target != promise[1]):
+            vote = (state.voted_epoch, state.voted_for)
+            if epoch < vote[0] or (epoch == vote[0] and target != vote[1]):
                 raise RoleRefusedError(
-                    f"epoch {promise[0]} is already promised to {promise[1]}",
-                    f"finish that switch with: mqadmin broker promote {promise[1]}",
+                    f"epoch {vote[0]} is already reserved for {vote[1]}",
+                    f"finish that switch with: mqadmin broker promote {vote[1]}",
                 )
             master = not self._context.config.is_slave
             was_fenced = self.fenced
@@ -197,7 +198,7 @@ class RoleControl:
                 self._fence(f"the master of this broker name changes to {target}")
             try:
                 changed = msgspec.structs.replace(
-                    state, promised_epoch=epoch, promised_to=target, had_slaves=True
+                    state, voted_epoch=epoch, voted_for=target, had_slaves=True
                 )
                 await self._persist(changed)
             except StoreError:
@@ -222,7 +223,7 @@ class RoleControl:
             slave = context.config.is_slave
             if not slave and state.epoch == epoch and not self.fenced:
                 return
-            self._check_promise(epoch)
+            self._check_vote(epoch)
             end = context.store.max_physical_offset
             if end < expected_offset:
                 raise RoleRefusedError(
@@ -251,18 +252,18 @@ class RoleControl:
                 self._unfence()
                 self._registrar.connection_lost()
 
-    def _check_promise(self, epoch: int) -> None:
+    def _check_vote(self, epoch: int) -> None:
         state = self.state
         if epoch <= state.epoch:
             raise RoleRefusedError(f"epoch {epoch} is not above this broker's {state.epoch}")
-        if (state.promised_epoch, state.promised_to) != (epoch, self._context.address):
-            promised = (
-                f"epoch {state.promised_epoch} is promised to {state.promised_to}"
-                if state.promised_epoch
-                else "nothing is promised"
+        if (state.voted_epoch, state.voted_for) != (epoch, self._context.address):
+            voted = (
+                f"epoch {state.voted_epoch} is reserved for {state.voted_for}"
+                if state.voted_epoch
+                else "no epoch is reserved"
             )
             raise RoleRefusedError(
-                f"epoch {epoch} is not promised to this broker: {promised}",
+                f"epoch {epoch} is not reserved for this broker: {voted}",
                 "run mqadmin broker promote again",
             )
 
@@ -279,8 +280,8 @@ class RoleControl:
                     "this broker is the master and accepts writes",
                     "promote a slave: mqadmin broker promote",
                 )
-            if epoch < max(state.epoch, state.promised_epoch):
-                raise RoleRefusedError(f"epoch {epoch} is below {state.promised_epoch}")
+            if epoch < max(state.epoch, state.voted_epoch):
+                raise RoleRefusedError(f"epoch {epoch} is below {state.voted_epoch}")
             new = msgspec.structs.replace(
                 state,
                 role="SLAVE",
@@ -331,8 +332,8 @@ class RoleControl:
             address=context.address,
             role=config.broker_role,
             epoch=state.epoch,
-            promised_epoch=state.promised_epoch,
-            promised_to=state.promised_to,
+            voted_epoch=state.voted_epoch,
+            voted_for=state.voted_for,
             fenced_reason=fence,
             replaced_master=state.replaced_master,
             writable=store.writable,

@@ -1,8 +1,8 @@
-"""RoleState: the role, the epoch and the promises of a broker, in ``config/brokerRole.json``.
+"""RoleState: the role, the epoch and the votes of a broker, in ``config/brokerRole.json``.
 
 The file exists once the broker has had a slave or has taken part in a role change. With ``role``
 it overrides brokerRole, brokerId and the replication settings of broker.conf: a promoted broker
-remains the master after a restart, whatever broker.conf says; a warning names the difference.
+remains the master after a restart, regardless of broker.conf; a warning names the difference.
 Remove the file (broker stopped) to let broker.conf decide again.
 """
 
@@ -22,7 +22,7 @@ log = logging.getLogger("broker.server")
 
 ROLE_FILE: Final = "brokerRole.json"
 
-# Settings that decide what an acknowledgement of a master means: a promoted broker takes them over.
+# Settings that define the acknowledgement of a master: a promoted broker takes them over.
 REPLICATION_KEYS: Final = (
     "inSyncReplicas",
     "minInSyncReplicas",
@@ -42,8 +42,8 @@ class RoleState(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """The content of the file.
 
     ``role``: MASTER or SLAVE, "" while broker.conf decides. ``master_role``: brokerRole as a
-    master. ``epoch``: the highest one in which this broker has had a role; ``promised_epoch`` and
-    ``promised_to`` (address): the last switch it has agreed to. ``had_slaves``: another broker may
+    master. ``epoch``: the highest one in which this broker has had a role; ``voted_epoch`` and
+    ``voted_for`` (address): the last switch it has agreed to. ``had_slaves``: another broker may
     have replaced this master while it was down. ``replaced_master``: the address of the master
     before this one.
     """
@@ -52,8 +52,8 @@ class RoleState(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     broker_id: int = 0
     master_role: str = "ASYNC_MASTER"
     epoch: int = 0
-    promised_epoch: int = 0
-    promised_to: str = ""
+    voted_epoch: int = 0
+    voted_for: str = ""
     had_slaves: bool = False
     replaced_master: str = ""
     replication_properties: Mapping[str, str] = {}
@@ -91,7 +91,7 @@ class RoleFile:
         except (OSError, msgspec.MsgspecError) as error:
             raise StoreError(
                 f"{self.path}: not a broker role: {error}",
-                "restore it from the backup beside it, or remove both to let broker.conf decide",
+                "restore it from its backup (.bak), or remove both to let broker.conf decide",
                 path=self.path,
             ) from error
 

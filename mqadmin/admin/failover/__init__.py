@@ -3,6 +3,6 @@
 ::
 
     roles     GET_BROKER_ROLE of all brokers of a name
-    plan      who becomes the master, in which epoch, what is missing, which steps
+    plan      the next master, the epoch, the missing bytes, the steps
     switch    the steps; each may be repeated, so an interrupted switch is run again
 """

@@ -1,4 +1,4 @@
-"""SwitchPlan: who becomes the master, in which epoch, what is missing, and the steps."""
+"""SwitchPlan: the next master, the epoch, the missing bytes, the steps."""
 
 from collections.abc import Sequence
 from typing import Literal
@@ -74,7 +74,7 @@ def plan_promotion(
     if target.role != "SLAVE":
         return _keep_master(name, infos, target, serving)
     if newest is not None and newest.epoch > 0 and newest.epoch < target.epoch:
-        newest = None  # an old master that has come back: it has no part in this switch
+        newest = None  # an old master that has returned: it has no part in this switch
     epoch = _epoch(infos, target, take_over=take_over)
     others = [info for info in infos if info not in (target, newest)]
     if newest is None:
@@ -94,7 +94,7 @@ def _target(name: str, infos: Sequence[BrokerRoleInfo], wanted: str) -> BrokerRo
     slaves = [info for info in infos if info.role == "SLAVE"]
     if not slaves:
         raise ClientError(
-            f"no slave of {name} answers: nobody can become the master",
+            f"no slave of {name} answers: no broker can become the master",
             "mqadmin broker ha shows the replication",
         )
     # Of equal logs the lowest broker id: consumers read from slave 1 already.
@@ -107,18 +107,18 @@ def _epoch(infos: Sequence[BrokerRoleInfo], target: BrokerRoleInfo, *, take_over
     ClientError if another switch is under way.
     """
     newest = max(info.epoch for info in infos)
-    promised = max(infos, key=lambda info: info.promised_epoch)
-    if promised.promised_epoch > newest:
-        if promised.promised_to == target.address:
-            return promised.promised_epoch
+    voted = max(infos, key=lambda info: info.voted_epoch)
+    if voted.voted_epoch > newest:
+        if voted.voted_for == target.address:
+            return voted.voted_epoch
         if not take_over:
             raise ClientError(
-                f"another switch is under way: epoch {promised.promised_epoch} is promised to"
-                f" {promised.promised_to}",
-                f"finish it with mqadmin broker promote {promised.promised_to}, or replace it with"
+                f"another switch is under way: epoch {voted.voted_epoch} is reserved for"
+                f" {voted.voted_for}",
+                f"finish it with mqadmin broker promote {voted.voted_for}, or replace it with"
                 " --take-over",
             )
-    return max(newest, promised.promised_epoch) + 1
+    return max(newest, voted.voted_epoch) + 1
 
 
 def _planned(
@@ -142,8 +142,8 @@ def _planned(
     gap = max(0, master.max_offset - target.max_offset)
     steps = _Steps(name)
     for info in (master, target, *others):
-        what = "refuse writes" if info is master else "promise"
-        steps.add("fence", info, f"{what}: epoch {epoch} for {target.address}")
+        effect = "refuse writes" if info is master else "vote"
+        steps.add("fence", info, f"{effect}: epoch {epoch} for {target.address}")
     steps.add("wait", target, f"until the log is level: {target.max_offset}, {gap} bytes to copy")
     steps.add("synchronize", target, "copy topics, groups and offsets from the master")
     steps.add("promote", target, f"brokerId {target.broker_id} -> 0, epoch {epoch}")
@@ -170,8 +170,8 @@ def _unplanned(
     known = max(ends.values())
     missing = max(0, known - target.max_offset) if known else None
     lost = (
-        f"no master of {name} answers: what it stored after {target.max_offset} and did not copy"
-        " is not on the new master; if it comes back it is fenced, and mqadmin store repair"
+        f"no master of {name} answers: records that it stored after {target.max_offset} and did not"
+        " copy are not on the new master; if it returns it is fenced, and mqadmin store repair"
         " --diverged-at writes its extra records to a file"
     )
     warnings = [lost]
@@ -180,7 +180,7 @@ def _unplanned(
     elif missing:
         warnings.append(
             f"{target.address} lacks at least {missing} bytes: its log ends at"
-            f" {target.max_offset}, and the master's was seen to end at {known}"
+            f" {target.max_offset}, and the master's was known to end at {known}"
         )
     for info in others:
         if info.role == "SLAVE" and info.max_offset > target.max_offset:
@@ -190,7 +190,7 @@ def _unplanned(
             )
     steps = _Steps(name)
     for info in (target, *others):
-        steps.add("fence", info, f"promise: epoch {epoch} for {target.address}")
+        steps.add("fence", info, f"vote: epoch {epoch} for {target.address}")
     steps.add(
         "promote",
         target,
@@ -231,9 +231,9 @@ def _keep_master(
             f"make it a slave with mqadmin broker demote {target.address}, wait until it is in"
             " sync, then promote it",
         )
-    epoch = max(max(info.epoch, info.promised_epoch) for info in infos) + 1
+    epoch = max(max(info.epoch, info.voted_epoch) for info in infos) + 1
     for info in (target, *others):
-        steps.add("fence", info, f"promise: epoch {epoch} for {target.address}")
+        steps.add("fence", info, f"vote: epoch {epoch} for {target.address}")
     steps.add("promote", target, f"accept writes again, epoch {epoch}")
     return _made("cancel", target, None, others, epoch, steps)
 

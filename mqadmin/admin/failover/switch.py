@@ -24,7 +24,7 @@ Report = Callable[[str], None]
 
 
 class SwitchResult(msgspec.Struct, frozen=True, kw_only=True):
-    """What was done: the steps with their status, and sentences about the outcome.
+    """The steps of a run with their status, and sentences about the outcome.
 
     ``interrupted_ms``: time from the fence of the old master until the new one accepted writes;
     None without one of them. ``error``: why the switch stopped; None when it is complete.
@@ -228,7 +228,7 @@ class FailoverAdmin:
                         info.address, "fence", epoch=epoch, target=plan.master.address
                     )
                 except (ConnectError, RequestTimeoutError):
-                    continue  # it was reachable before: it may be what made the switch fail
+                    continue  # it was reachable before: it may be the cause of the failure
             self._client.change(plan.master.address, "promote", epoch=epoch)
             run.notes.append(f"the switch was undone: {plan.master.address} accepts writes again")
         except RocketMQError as error:
@@ -276,7 +276,7 @@ class _Run:
             self._statuses[self._current.step] = "failed"
 
     def result(self) -> SwitchResult:
-        """Return what was done."""
+        """Return the steps with their status."""
         interrupted = None
         if self.fenced_at is not None and self.serving_at is not None:
             interrupted = int((self.serving_at - self.fenced_at) * 1000)

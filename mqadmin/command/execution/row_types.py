@@ -6,12 +6,14 @@ It imports every library, so it is loaded only when such an output is asked for.
 from typing import Any, Final
 
 from mqadmin.admin.broker import BrokerConfigRecord, BrokerStatus, ReplicationRecord
+from mqadmin.admin.checks.report import CheckRow
 from mqadmin.admin.cluster import ClusterRecord
 from mqadmin.admin.connections import ConsumerConnections
 from mqadmin.admin.consumer import ConsumerRecord, LagRecord
 from mqadmin.admin.delayed.timers import RecallItem
 from mqadmin.admin.dlq.library import DlqRecord
 from mqadmin.admin.dlq.replay import ReplayItem
+from mqadmin.admin.failover.log_diff import LogDiff
 from mqadmin.admin.failover.plan import SwitchStep
 from mqadmin.admin.group import GroupRecord
 from mqadmin.admin.message.decoded_id import DecodedId
@@ -64,6 +66,7 @@ ROW_TYPES: Final[dict[str, Any]] = {
     "broker.ha": ReplicationRecord,
     "broker.promote": SwitchStep,
     "broker.status": BrokerStatus,
+    "check.replication": CheckRow,
     "cluster.list": ClusterRecord,
     "consumer.connections": ConsumerConnections,
     "consumer.lag": LagRecord,
@@ -109,6 +112,7 @@ ROW_TYPES: Final[dict[str, Any]] = {
     "topic.update": ChangeRow,
     "store.config": ConfigRow,
     "store.diff": StoreDiff,
+    "store.diff.live": LogDiff,
     "store.export": MessageRow,
     "store.export.result": ExportResult,
     "store.find": FoundRow,

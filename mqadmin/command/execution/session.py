@@ -23,7 +23,7 @@ from mqadmin.output.stdio import (
     stdin_is_terminal,
     write_out,
 )
-from mqadmin.output.view import FORMATS, Outcome, View
+from mqadmin.output.view import FORMATS, PROMETHEUS, Outcome, View
 from mqadmin.settings import Settings, resolve
 
 if TYPE_CHECKING:
@@ -256,7 +256,7 @@ def run_verb(verb: Verb, options: dict[str, Any], values: dict[str, Any]) -> int
         try:
             _refuse_dry_run(verb, options)
             settings = resolve(options, os.environ)
-            form = _checked_form(settings)
+            form = _checked_form(settings, verb)
             if form == "schema":
                 return emit_verb_schema(verb)
             _refuse_undecodable(verb, values)
@@ -302,9 +302,10 @@ def emit_verb_schema(verb: Verb) -> int:
     return DONE
 
 
-def _checked_form(settings: Settings) -> str:
+def _checked_form(settings: Settings, verb: Verb) -> str:
     effective = settings.effective["output"]
-    if effective.value not in FORMATS:
+    is_check = verb.noun.name == "check" and effective.value == PROMETHEUS
+    if effective.value not in FORMATS and not is_check:
         raise UsageFault(
             f"output ({effective.origin}): {effective.value!r} is not an output format",
             "one of " + ", ".join(FORMATS),

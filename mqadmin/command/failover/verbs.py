@@ -55,8 +55,9 @@ def promote(
     and the tables, becomes the master, and the old master becomes its slave. Nothing is lost. If
     the slave is not level within --wait, the master accepts writes again.
 
-    Without a running master: the most advanced slave becomes the master of what it has. What it is
-    known to lack is counted before the confirmation. A master that comes back finds the newer
+    Without a running master: the most advanced slave becomes the master with the log
+    that it has. The bytes that it is known to lack are counted before the confirmation. A master
+    that returns finds the newer
     epoch, refuses writes and is not registered until it is demoted.
 
     Each step may be repeated: an interrupted switch continues when the command is run again.

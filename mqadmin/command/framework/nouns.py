@@ -75,6 +75,11 @@ NOUNS: Final[dict[str, NounEntry]] = {
             "export": "store.export",
         },
     ),
+    "check": NounEntry(
+        "check.noun",
+        "Check a cluster against thresholds, for monitoring systems.",
+        {"replication": "check.replication"},
+    ),
     "pipeline": NounEntry("pipeline", "Analyse the history in store files with Spark."),
     "bench": NounEntry("bench.noun", "Measure rates and latencies of a cluster."),
     "context": NounEntry("context", "Manage named settings for several clusters."),

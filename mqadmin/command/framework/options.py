@@ -25,14 +25,15 @@ Context = Annotated[
     ),
 ]
 Output = Annotated[
-    Literal["table", "wide", "json", "ndjson", "yaml", "csv", "markdown", "schema"] | None,
+    Literal["table", "wide", "json", "ndjson", "yaml", "csv", "markdown", "schema", "prometheus"]
+    | None,
     Option(
         "-o",
         "--output",
         metavar="FORMAT",
         env="MQADMIN_OUTPUT",
         help="table (default), wide, json, ndjson, yaml, csv, markdown; schema prints the JSON"
-        " schema.",
+        " schema; prometheus is for check.",
     ),
 ]
 Timeout = Annotated[

@@ -96,8 +96,6 @@ def test_a_cut_into_a_copy_leaves_the_store_as_it_is(tmp_path: Path) -> None:
     )
     assert {path: path.read_bytes() for path in root.rglob("*") if path.is_file()} == before
     assert verify(StoreDirectory(str(tmp_path / "copy"))).summary.records == 100
-    kept = b"".join(path.read_bytes() for path in sorted((tmp_path / "copy/damaged").iterdir()))
-    assert kept  # the bytes that were cut off
 
 
 def test_an_offset_outside_the_log_is_refused(tmp_path: Path) -> None:

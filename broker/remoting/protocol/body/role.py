@@ -15,8 +15,8 @@ class RoleProperties(Body, frozen=True, kw_only=True):
 class BrokerRoleInfo(Body, frozen=True, kw_only=True):
     """GET_BROKER_ROLE (20001), and the response to CHANGE_BROKER_ROLE; offsets are physical.
 
-    ``promised_epoch`` and ``promised_to``: the last switch that this broker has agreed to; a
-    master with a promised epoch above its own is fenced. ``fenced_reason`` is empty without a
+    ``voted_epoch`` and ``voted_for``: the last switch that this broker has agreed to; a
+    master with a voted epoch above its own is fenced. ``fenced_reason`` is empty without a
     fence; ``replaced_master`` the address of the master before this one. Of a slave:
     ``master_address``, the end of the master's log as far as it is known
     (``master_end_offset``, 0 unknown), ``problem`` why it does not follow (empty while it does),
@@ -30,8 +30,8 @@ class BrokerRoleInfo(Body, frozen=True, kw_only=True):
     address: str = ""
     role: str = ""
     epoch: int = 0
-    promised_epoch: int = 0
-    promised_to: str = ""
+    voted_epoch: int = 0
+    voted_for: str = ""
     fenced_reason: str = ""
     replaced_master: str = ""
     writable: bool = False

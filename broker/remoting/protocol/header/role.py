@@ -6,7 +6,7 @@ from broker.remoting.protocol.header.fields import Int32, Int64, RequestHeader, 
 class ChangeBrokerRoleRequestHeader(RequestHeader, frozen=True, kw_only=True, gc=False):
     """CHANGE_BROKER_ROLE (20002).
 
-    ``action``: ``fence`` promises ``epoch`` to the broker at ``target`` and stops the writes of a
+    ``action``: ``fence`` votes in ``epoch`` for the broker at ``target`` and stops the writes of a
     master; ``synchronize`` copies the master's tables to a slave; ``promote`` makes this broker
     the master of ``epoch`` if its log ends at or after ``expected_offset`` (physical);
     ``demote`` makes it the slave ``broker_id`` of the master of ``epoch``.

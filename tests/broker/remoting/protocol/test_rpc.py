@@ -81,6 +81,7 @@ SHOWS_SECRETS = {
     RequestCode.GET_CONSUMER_RUNNING_INFO,  # properties and stacks of a client
     RequestCode.GET_BROKER_CLUSTER_ACL_CONFIG,
     RequestCode.GET_CONTROLLER_CONFIG,
+    RequestCode.GET_LOG_CHECKSUM,  # reads any part of the log from the disk
 }
 BETWEEN_BROKERS = {
     RequestCode.GET_CONSUMER_STATUS_FROM_CLIENT,

@@ -1,0 +1,1 @@
+"""``mqadmin check``: a module per check; ``noun`` declares thresholds, statuses and output."""

@@ -1,0 +1,65 @@
+"""The noun ``check``: thresholds, statuses and output of monitoring plug-ins."""
+
+import re
+from collections.abc import Callable, Sequence
+
+from broker.errors import RocketMQError
+from mqadmin.admin.checks.report import CheckRow, Status, prometheus, status_line, worst
+from mqadmin.command.execution.session import Session
+from mqadmin.command.framework.declare import Noun
+from mqadmin.command.framework.values import duration_ms
+from mqadmin.output.stdio import write_out
+from mqadmin.output.view import PROMETHEUS
+
+NOUN = Noun(
+    "check",
+    """Check a cluster against thresholds, for monitoring systems.
+
+    A check prints one line (CHECK STATUS - text | performance data) and exits with 0 ok, 1 warning,
+    2 critical or 3 unknown, as Nagios and its successors expect. -o prometheus prints samples for
+    the textfile collector, -o json the rows. A value that cannot be measured is unknown, never ok.
+    """,
+)
+
+_SIZE = re.compile(r"([0-9]+(?:\.[0-9]+)?) *(B|KiB|MiB|GiB|TiB|K|M|G|T)?", re.IGNORECASE)
+_FACTORS = {"": 1, "b": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
+
+
+def gap_limits(text: str) -> tuple[int | None, float | None]:
+    """Parse ``64MiB``, ``30s`` or both with a comma; return (bytes, seconds)."""
+    size: int | None = None
+    seconds: float | None = None
+    for part in (word.strip() for word in text.split(",")):
+        found = _SIZE.fullmatch(part)
+        try:
+            if found is not None and not re.fullmatch(r"[0-9.]+m", part):
+                factor = _FACTORS[(found[2] or "").lower().removesuffix("ib") or ""]
+                size = int(float(found[1]) * factor)
+            else:
+                seconds = duration_ms(part) / 1000
+        except (ValueError, KeyError):
+            raise ValueError(f"{part!r} is not a size or a duration (example: 64MiB,30s)") from None
+    return size, seconds
+
+
+def gap_text(text: str) -> str:
+    """Check a gap and return it; ValueError names the part that is invalid."""
+    gap_limits(text)
+    return text
+
+
+def run_check(session: Session, check: str, measure: Callable[[], Sequence[CheckRow]]) -> None:
+    """Measure, print and set the status; a failed measurement is UNKNOWN."""
+    try:
+        rows = measure()
+    except RocketMQError as error:
+        rows = [CheckRow(name=check, status=Status.UNKNOWN.name, message=error.message)]
+        if error.hint:
+            session.note(f"hint: {error.hint}")
+    if session.form == PROMETHEUS:
+        write_out(prometheus(check, rows), flush=True)
+    elif session.is_table:
+        write_out(status_line(check, rows) + "\n", flush=True)
+    else:
+        session.emit(session.verb.views[0], rows, quiet=True)
+    session.status = int(worst(Status[row.status] for row in rows))
