@@ -94,21 +94,8 @@ class Stores:
     def kill(self, store: MessageStore) -> None:
         """End a store as a kill does: nothing is flushed, ``abort`` stays, the lock is free."""
         self.open.remove(store)
-        store.flusher.stop()
-        store.worker.stop()
-        if store.monitor is not None:
-            store.monitor.stop()
-        store._open = store._started = False
-        store.flags.make_shutting_down()
         # Bytes written to mappings by a killed process stay in the page cache.
-        for file in store.log.files.files:
-            file.close()
-        for queue in store.queue_table.all():
-            queue.close()
-        for index in store.index.files if store.index else ():
-            index.file.close()
-        if store._lock is not None:
-            store._lock.release()
+        store.halt()
 
 
 @pytest.fixture
