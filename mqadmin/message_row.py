@@ -4,7 +4,7 @@ The only declaration of a message's output fields; ``admin`` builds it from a br
 ``inspector`` from a store file.
 """
 
-from binascii import b2a_base64
+from binascii import a2b_base64, b2a_base64
 
 import msgspec
 
@@ -99,3 +99,14 @@ def body_text(data: bytes, form: str) -> tuple[str, str]:
     if form == "base64":
         return b2a_base64(data, newline=False).decode("ascii"), "base64"
     return data.hex(), "hex"
+
+
+def body_bytes(text: str, form: str | None) -> bytes:
+    """Return the body that :func:`body_text` encoded as ``text``; ValueError if it is not valid."""
+    if form == "base64":
+        return a2b_base64(text, strict_mode=True)
+    if form == "hex":
+        return bytes.fromhex(text)
+    if form in (None, "utf-8", "text"):
+        return text.encode("utf-8")
+    raise ValueError(f"bodyEncoding {form!r:.40} is not utf-8, hex or base64")

@@ -11,9 +11,9 @@ Theory of operation
     requests of brokers. ``publish`` selects queues (``latency`` avoids sick brokers), encodes and
     retries. ``rebalance`` allocates queues to the members of a group; ``consumer`` pulls them into
     process queues; ``listener`` calls the application and sends failed messages back; ``offset``
-    keeps the positions. ``hooks`` trace and measure. ``facade`` contains the blocking clients.
-    Decisions (allocation, flow control, commit point, fault table, retry) are pure; clock and
-    transport are constructor arguments.
+    keeps the positions; ``pop`` is consumption in POP mode. ``hooks`` trace and measure.
+    ``facade`` contains the blocking clients. Decisions (allocation, flow control, commit point,
+    fault table, retry) are pure; clock and transport are constructor arguments.
 
 Guarantees
     At least once: a message counts as consumed after its listener returned success, and the

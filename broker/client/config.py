@@ -15,6 +15,7 @@ from broker.client.offset.start_offset import ConsumeFromWhere
 from broker.common.address import parse_address
 from broker.errors import ClientError, LocalProtocolError
 from broker.remoting.limits import CONNECT_TIMEOUT_MS
+from broker.remoting.rpc.message_encoder import SendRules
 from broker.remoting.security.signing import Credentials
 
 NAMESRV_VARIABLE = "NAMESRV_ADDR"
@@ -78,18 +79,17 @@ class ClientConfig(msgspec.Struct, frozen=True, kw_only=True):
         return addresses
 
 
-class ProducerConfig(msgspec.Struct, frozen=True, kw_only=True):
+class ProducerConfig(SendRules, frozen=True, kw_only=True):
     """Settings of a producer; all times in ms, sizes in bytes.
 
     ``send_msg_timeout_ms`` bounds all attempts of one send. ``max_timeout_per_request_ms`` bounds
     one attempt: None leaves a third of the remaining time for another broker if there is one, 0
     lets one attempt use all of it (Java's default, with which a broker that hangs uses it up).
     ``retry_times`` and ``retry_times_async`` count attempts after the first. ``retry_codes``
-    response codes that are retried besides Java's. ``compress_over`` bodies of at least this size
-    are compressed with ``compress_type`` (zlib, lz4, zstd); batches never.
+    response codes that are retried besides Java's.
     ``send_latency_enable`` avoids slow and failed brokers by the rules of ``fault_rule``;
     ``start_detector_enable`` probes failed ones. ``back_pressure_count`` and ``_bytes`` bound
-    asynchronous sends in flight. ``create_topic_key`` template of topics created by a first send.
+    asynchronous sends in flight. Inherited settings: see :class:`SendRules`.
 
     **Source:** RocketMQ ``DefaultMQProducer``.
     """
@@ -100,12 +100,6 @@ class ProducerConfig(msgspec.Struct, frozen=True, kw_only=True):
     retry_times_async: int = 2
     retry_another_broker_when_not_store_ok: bool = False
     retry_codes: frozenset[int] = frozenset()
-    compress_over: int = 4_096
-    compress_level: int = 5
-    compress_type: str = "zlib"
-    max_message_size: int = 4 * 1024 * 1024
-    create_topic_key: str = "TBW102"
-    default_topic_queue_nums: int = 4
     send_latency_enable: bool = False
     start_detector_enable: bool = False
     fault_rule: FaultRule = FaultRule.V5
@@ -129,6 +123,10 @@ class ConsumerConfig(msgspec.Struct, frozen=True, kw_only=True):
     divided by the owned queues, -1 means none. ``max_reconsume_times`` -1: 16 for concurrent,
     unlimited for orderly listeners. ``consume_timeout_ms`` a listener that runs longer has its
     message sent back. ``await_termination_ms`` how long a stop waits for listeners (Java: 0).
+    ``client_rebalance`` False lets 5.x brokers assign the queues of concurrent, clustering
+    consumers, in PULL or POP mode (``mqadmin setConsumeMode``); the ``pop_...`` settings apply to
+    the latter: how long a popped message stays invisible, messages of one pop, and messages not
+    acknowledged per queue before popping pauses.
     ``offset_dir`` directory of broadcasting offsets, by default ``~/.rocketmq_offsets``.
 
     **Source:** RocketMQ ``DefaultMQPushConsumer``.
@@ -154,6 +152,10 @@ class ConsumerConfig(msgspec.Struct, frozen=True, kw_only=True):
     suspend_current_queue_ms: int = 1_000
     consume_timeout_ms: int = 15 * 60_000
     await_termination_ms: int = 10_000
+    client_rebalance: bool = True
+    pop_invisible_ms: int = 60_000
+    pop_batch_nums: int = 32
+    pop_threshold_for_queue: int = 96
     offset_dir: str = ""
 
     def check(self) -> None:
@@ -185,6 +187,8 @@ _RANGES = (
     ("pull_threshold_size_for_queue", 1, 1 << 30),
     ("pull_interval_ms", 0, 65_535),
     ("pull_batch_size", 1, 1_024),
+    ("pop_invisible_ms", 5_000, 300_000),
+    ("pop_batch_nums", 1, 32),
 )
 
 

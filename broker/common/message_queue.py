@@ -3,6 +3,7 @@
 import msgspec
 
 from broker.common.encoding import java_json
+from broker.common.encoding.java_values import FrozenObject
 from broker.errors import RemoteProtocolError
 
 MAX_KEY_BYTES = 4 * 1024
@@ -28,13 +29,13 @@ def message_queue_to_wire(queue: MessageQueue) -> dict[str, object]:
 def message_queue_from_wire(value: object) -> MessageQueue:
     """Read a queue from a decoded JSON value or map key.
 
-    Accepts a dict, a ``java_json.FrozenObject`` (an object in key position), or a string with
+    Accepts a dict, a ``FrozenObject`` (an object in key position), or a string with
     the object's JSON (which Java also accepts as a key). Missing text fields become "" and a
     missing queueId 0, as in Java's bean. Raises RemoteProtocolError for any other value.
     """
     if isinstance(value, str):
         value = java_json.loads(value, tolerant_limit_bytes=MAX_KEY_BYTES)
-    if isinstance(value, java_json.FrozenObject):
+    if isinstance(value, FrozenObject):
         value = dict(value)
     if not isinstance(value, dict):
         raise RemoteProtocolError(f"not a message queue: {value!r:.80}")

@@ -153,6 +153,19 @@ def pop_retry_topic(topic: str, group: str, *, version_2: bool = False) -> str:
     return f"{RETRY_PREFIX}{group}{'+' if version_2 else '_'}{topic}"
 
 
+def original_of_pop_retry_topic(topic: str, group: str) -> str | None:
+    """Return the topic whose POP retry topic of ``group`` (either version) this is, else None.
+
+    >>> original_of_pop_retry_topic("%RETRY%g_T", "g"), original_of_pop_retry_topic("%RETRY%g", "g")
+    ('T', None)
+    """
+    for version_2 in (False, True):
+        prefix = pop_retry_topic("", group, version_2=version_2)
+        if topic.startswith(prefix) and len(topic) > len(prefix):
+            return topic[len(prefix) :]
+    return None
+
+
 def reply_topic(cluster_name: str) -> str:
     """Return the topic for replies to request messages in a cluster."""
     return f"{cluster_name}_{REPLY_TOPIC_SUFFIX}"

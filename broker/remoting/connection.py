@@ -22,7 +22,7 @@ import asyncio
 import logging
 import time
 from collections import deque
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, Protocol, cast
 
 from broker.common.address import encode_host, format_address
 from broker.errors import (
@@ -33,20 +33,22 @@ from broker.errors import (
     SendRequestError,
     TooMuchRequestError,
 )
-from broker.remoting.lag import LAG_LIMIT_S
+from broker.remoting.budget import MemoryBudget
+from broker.remoting.lag import LAG_LIMIT_S, LoopLag
+from broker.remoting.lane import ServingShare
 from broker.remoting.limits import (
     CALL_TIMEOUT_MS,
     FLUSH_BYTES,
     JOIN_LIMIT_BYTES,
     UNSENT_COUNTED_BYTES,
+    EndpointLimits,
 )
+from broker.remoting.peer_log import PeerLog
 from broker.remoting.protocol.command import RemotingCommand, next_opaque
 from broker.remoting.protocol.framing import FrameDecoder, encode_frame_parts
 from broker.remoting.protocol.rpc import Access
 from broker.remoting.protocol.serialize import MAX_HEADER_BYTES, MAX_RESPONSE_HEADER_BYTES
-
-if TYPE_CHECKING:
-    from broker.remoting.endpoint import Endpoint
+from broker.remoting.security.access import AccessRules
 
 Buffer = bytes | bytearray | memoryview
 Frame = RemotingCommand | bytes | list[Buffer]
@@ -62,6 +64,36 @@ FLAG_ONEWAY = 2
 def now_s() -> float:
     """Return the clock (s, monotonic) by which requests are served in turn."""
     return _now_s()
+
+
+class _Endpoint(Protocol):
+    """The side of :class:`broker.remoting.endpoint.Endpoint` that a connection uses."""
+
+    access: AccessRules
+    lag: LoopLag
+    limits: EndpointLimits
+    memory: MemoryBudget[Connection]
+    peer_log: PeerLog
+    share: ServingShare
+    tick: int
+
+    @property
+    def loop(self) -> asyncio.AbstractEventLoop: ...
+    def connected(self, connection: Connection) -> None: ...
+    def disconnected(self, connection: Connection) -> None: ...
+    def answer(
+        self, connection: Connection, command: RemotingCommand
+    ) -> bytes | list[Buffer] | None: ...
+    def answer_late(
+        self, connection: Connection, command: RemotingCommand, waited_ms: float
+    ) -> bytes | list[Buffer] | None: ...
+    def defer(
+        self, connection: Connection, commands: list[RemotingCommand]
+    ) -> list[RemotingCommand]: ...
+    def slow(self, code: int, seconds: float) -> None: ...
+    def turn(self) -> None: ...
+    def flush_soon(self, connection: Connection) -> None: ...
+    def report_refused(self, address: str, text: str) -> None: ...
 
 
 class Connection(asyncio.Protocol):
@@ -102,7 +134,7 @@ class Connection(asyncio.Protocol):
         "yielding",
     )
 
-    def __init__(self, endpoint: Endpoint, dialled: str = "") -> None:
+    def __init__(self, endpoint: _Endpoint, dialled: str = "") -> None:
         self.endpoint = endpoint
         self.dialled = dialled
         self.decoder = self._new_decoder()

@@ -7,7 +7,7 @@ Tests replace three hooks: ``soon`` (run at the end of this event-loop iteration
 """
 
 from collections.abc import Awaitable, Callable, Iterable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from broker.common.address import encode_host, format_address
 from broker.common.clock import Clock
@@ -17,6 +17,7 @@ from broker.remoting.budget import MemoryBudget
 from broker.remoting.endpoint import peer_memory
 from broker.remoting.limits import ServerLimits
 from broker.remoting.protocol.body.ha import HARuntimeInfo
+from broker.remoting.protocol.header.broker import NotifyMinBrokerIdChangeRequestHeader
 from broker.remoting.server import host_address
 from broker.server.client.clients import ConsumerManager, ProducerManager
 from broker.server.client.rebalance_lock import RebalanceLockManager
@@ -27,6 +28,7 @@ from broker.server.configuration.settings import Settings
 from broker.server.filter.consumer_filter import ConsumerFilterManager
 from broker.server.filter.message_filter import MatcherCache
 from broker.server.ha.durability import PutDurability
+from broker.server.ha.replica_policy import ReplicaPolicy
 from broker.server.longpolling.long_polling import PullRequestHold, SuspendedPull
 from broker.server.stats import BrokerStats
 from broker.server.tables.consumer_offset import ConsumerOffsetManager
@@ -36,6 +38,7 @@ from broker.server.tables.topic_config import TopicConfigManager
 if TYPE_CHECKING:
     from broker.remoting.server import Connection, RemotingServer
     from broker.server.pop.service import PopService
+    from broker.server.role.broker_role import BrokerRole
     from broker.server.schedule import ScheduleMessageService
     from broker.server.tables.persistence import ConfigStore
     from broker.server.timer.timer_service import TimerService
@@ -52,6 +55,22 @@ async def _announce_nowhere(topics: Iterable[str]) -> None:
 
 def _at_once(call: Callable[[], None]) -> None:
     call()
+
+
+class GroupReplication(Protocol):
+    """The part of Replication that requests of other members of the group reach."""
+
+    def member_changed(self, change: NotifyMinBrokerIdChangeRequestHeader) -> None:
+        """Note the lowest id of the group."""
+        ...
+
+    def ha_address(self) -> str:
+        """Return the address at which this master listens for slaves."""
+        ...
+
+    def adopt_master(self, address: str, ha_address: str) -> None:
+        """Slave: follow the master at these addresses."""
+        ...
 
 
 class BrokerContext:
@@ -85,6 +104,8 @@ class BrokerContext:
         "on_wake",
         "pop",
         "producers",
+        "replication",
+        "role",
         "server",
         "settings",
         "slow_consumers",
@@ -103,7 +124,7 @@ class BrokerContext:
         self.config = config
         self.clock = clock
         self.store = store
-        self.durability = PutDurability(store, None, 1)
+        self.durability = PutDurability(store, None, ReplicaPolicy())
         self.boot_ms = clock.now_ms()
         lmq = settings.store.enable_lmq
         self.topics = TopicConfigManager(config, clock, lmq_enabled=lmq)
@@ -136,6 +157,8 @@ class BrokerContext:
         self.files: ConfigStore | None = None
         self.pop: PopService | None = None
         self.server: RemotingServer | None = None
+        self.replication: GroupReplication | None = None
+        self.role: BrokerRole | None = None
         # The state of replication, as GET_BROKER_HA_STATUS answers it.
         self.ha_status: Callable[[], HARuntimeInfo] = self._without_slaves
         self.on_config_change: list[Callable[[], None]] = []

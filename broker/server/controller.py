@@ -17,7 +17,7 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Callable, Coroutine, Sequence
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from broker.common.clock import Clock, SystemClock
 from broker.common.topic import SCHEDULE_TOPIC, TIMER_TOPIC, is_lmq_topic, is_system_topic
@@ -25,7 +25,7 @@ from broker.errors import StoreError
 from broker.remoting.client import RemotingClient
 from broker.remoting.process.daemon import shown_host
 from broker.remoting.protocol.rpc import RPC
-from broker.remoting.server import Connection, RemotingServer, ServerLimits
+from broker.remoting.server import Connection, Handler, RemotingServer, ServerLimits
 from broker.server.client.notifications import notify_members
 from broker.server.configuration import config as role
 from broker.server.configuration.config import BrokerConfig
@@ -43,6 +43,7 @@ from broker.server.pop.wheel_timer import WheelTimer
 from broker.server.processor.pull import PullMessageProcessor
 from broker.server.processor.table import make_handlers
 from broker.server.registration import Registrar
+from broker.server.role.relay import Relay
 from broker.server.schedule import MAX_WAIT_MS, ScheduleMessageService
 from broker.server.stats import SAMPLE_MS, TOPIC_PUT_NUMS, TOPIC_PUT_SIZE
 from broker.server.tables.persistence import ConfigStore
@@ -56,6 +57,9 @@ from broker.store.logfile.disk import Disk
 from broker.store.message_store import MessageStore
 from broker.store.results import RecoveryReport
 from broker.store.timer.timer_message_store import TimerMessageStore
+
+if TYPE_CHECKING:
+    from broker.server.role.role_control import RoleControl
 
 log = logging.getLogger("broker.server")
 
@@ -83,7 +87,9 @@ class BrokerController:
         clock: Clock | None = None,
         disk: Disk | None = None,
         listen: Sequence[tuple[str, int]] = (),
+        role_control: "RoleControl | None" = None,
     ) -> None:
+        """``role_control`` decides about role changes; without it they are refused."""
         self._clock = clock or SystemClock()
         self._disk = disk or Disk()
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -109,6 +115,9 @@ class BrokerController:
         self._registrar = Registrar(self.context, self._client)
         # Before the processors: it decides what their sends wait for.
         self._replication = Replication(self.context, self._clock, self._client, self._registrar)
+        self.context.role = role_control
+        if role_control is not None:
+            role_control.attach(self.context, self._client, self._registrar, self._replication)
         self._pulls = PullMessageProcessor(self.context)
         self.context.on_wake = self._pulls.arrived
         self.context.on_suspend = self._arm_pull_timer
@@ -125,11 +134,12 @@ class BrokerController:
             self.context.topics.get,
             lambda: self.context.config.broker_name,
         )
+        handlers = {
+            **make_handlers(self.context, self._pulls),
+            **pop_handlers(self.context, self._pop, routes),
+        }
         self._server = RemotingServer(
-            {
-                **make_handlers(self.context, self._pulls),
-                **pop_handlers(self.context, self._pop, routes),
-            },
+            self._relayed(role_control, handlers),
             limits=_limits(config),
             clock=self._clock,
             name="broker",
@@ -148,6 +158,18 @@ class BrokerController:
         self._background: set[asyncio.Task[None]] = set()
         self._changed_topics: set[str] = set()
         self._started = False
+
+    def _relayed(
+        self, control: "RoleControl | None", handlers: dict[int, Handler]
+    ) -> dict[int, Handler]:
+        """Forward requests to the new master if this broker was the master until just now."""
+        if control is None or not self.context.config.is_slave or not control.relay_until_ms:
+            return handlers
+        registrar = self._registrar
+        relay = Relay(
+            self.context, self._client, lambda: registrar.master_address, control.relay_until_ms
+        )
+        return relay.wrap(handlers)
 
     def _make_transactions(self) -> TransactionalMessageCheckService:
         context, clock = self.context, self._clock
@@ -252,6 +274,7 @@ class BrokerController:
         context.delays.on_delivered = self._delivered
         context.files.load_delays(context)
         self._pop_files.load(self._pop)
+        self._transactions.load()
         if context.timers is not None:
             self._pop_timer.attach(context.timers.timers)
         self._pop.revive.load()
@@ -274,8 +297,11 @@ class BrokerController:
 
     # ---- stop
 
-    async def close(self) -> None:
-        """Stop in order; safe after a failed start."""
+    async def close(self, *, unregister: bool = True) -> None:
+        """Stop in order; safe after a failed start.
+
+        Without ``unregister`` name servers keep the address until it registers in another role.
+        """
         if not self._started:
             return
         self._started = False
@@ -285,7 +311,7 @@ class BrokerController:
             self.context.timers.stop()
         if self._tick_timer is not None:
             self._tick_timer.cancel()
-        await self._registrar.stop()
+        await self._registrar.stop(unregister=unregister)
         await self._replication.stop()
         self._pulls.resume(self.context.holds.take_all())
         self._pop_timers.stop()
@@ -301,6 +327,7 @@ class BrokerController:
             self._pop.flush_buffer()
             context.files.save_progress(context)
             self._pop_files.save_orders(self._pop)
+            self._transactions.save_metrics()
         except (StoreError, OSError) as error:
             log.error("offsets not written: %s", error)
         if context.timers is not None:
@@ -432,7 +459,8 @@ class BrokerController:
         context = self.context
         offsets = self._is_due("offsets", context.config.flush_consumer_offset_interval)
         delays = self._is_due("delays", self.store.config.flush_delay_offset_interval)
-        if offsets or delays:
+        metrics = self._is_due("metrics", context.config.transaction_metric_flush_interval)
+        if offsets or delays or metrics:
             self._save_progress(offsets=offsets, delays=delays)
         if offsets:
             context.topics.retry_write()
@@ -466,6 +494,7 @@ class BrokerController:
         jobs = [
             self.context.files.snapshot_progress(self.context, offsets=offsets, delays=delays),
             self._pop_files.snapshot_orders(self._pop),
+            self._transactions.snapshot_metrics(),
         ]
         due = [job for job in jobs if job is not None]
         if due:

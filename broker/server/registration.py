@@ -14,10 +14,11 @@ import asyncio
 import contextlib
 import logging
 import zlib
-from collections.abc import Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from typing import TYPE_CHECKING, Final, Protocol
 
 from broker.common.address import format_address, parse_address
+from broker.common.config.settings import format_value
 from broker.common.encoding import java_json
 from broker.common.topic import TopicConfig, topic_config_to_wire
 from broker.errors import BrokerError, RocketMQError
@@ -68,6 +69,10 @@ class Registrar:
         self._lost = asyncio.Event()
         self._failing: set[str] = set()
         self._stopped = False
+        # A fenced master is not registered: clients would find it in place of the new one.
+        self.suspended = False
+        # Called before each round; may set ``suspended``.
+        self.before_round: Callable[[], Awaitable[None]] | None = None
         # Port of the HA listener; 0 without one.
         self.ha_port = 0
         # Slave: addresses of the master from the last response that had them, empty before.
@@ -79,12 +84,17 @@ class Registrar:
         await self.register_all()
         self._loop_task = asyncio.create_task(self._repeat())
 
-    async def stop(self) -> None:
-        """Unregister from every name server and stop all registrations."""
+    async def stop(self, *, unregister: bool = True) -> None:
+        """Stop all registrations; with ``unregister`` remove this broker from every name server.
+
+        Without it the entry stays until the same address is registered with another brokerId.
+        """
         self._stopped = True
         for task in (self._loop_task, *(entry.task for entry in self._announcements.values())):
             if task is not None:
                 task.cancel()
+        if not unregister or self.suspended:
+            return
         await self._ask_everywhere(
             lambda: request(RequestCode.UNREGISTER_BROKER, self._identity()),
             UNREGISTER_TIMEOUT_MS,
@@ -95,7 +105,7 @@ class Registrar:
 
         A late name server counts as failing: later calls do not wait for it until it responds.
         """
-        if self._stopped:
+        if self._stopped or self.suspended:
             return
         changed = set(topics)
         awaited: dict[asyncio.Task[None], str] = {}
@@ -114,6 +124,10 @@ class Registrar:
 
     async def register_all(self) -> list[str]:
         """Send the whole table everywhere; return the addresses that accepted it."""
+        if self.before_round is not None:
+            await self.before_round()
+        if self.suspended:
+            return []
         topics = list(self._context.topics.configs.values())
         return await self._register(topics)
 
@@ -150,7 +164,7 @@ class Registrar:
                 # Only this task renews the registration: one failed round must not end it.
                 registered = False
                 log.exception("registration failed, will be tried again")
-            if self._failing or not registered:
+            if self._failing or self.suspended or not registered:
                 pause_ms, retry_ms = retry_ms, min(retry_ms * 2, RETRY_MS[1])
             else:
                 pause_ms, retry_ms = period_ms, RETRY_MS[0]
@@ -167,11 +181,13 @@ class Registrar:
             body = self.body(topics)
         ext = {
             **self._identity(),
-            "haServerAddr": self._ha_address(),
+            "haServerAddr": self.ha_address(),
             "compressed": "false",
             # Java masks the CRC to a positive int.
             "bodyCrc32": str(zlib.crc32(body) & 0x7FFFFFFF),
-            "enableActingMaster": "false",
+            "enableActingMaster": format_value(
+                self._context.settings.ha.enable_slave_acting_master
+            ),
         }
         return lambda: request(RequestCode.REGISTER_BROKER, dict(ext), body)
 
@@ -184,7 +200,8 @@ class Registrar:
             "brokerId": str(config.broker_id),
         }
 
-    def _ha_address(self) -> str:
+    def ha_address(self) -> str:
+        """Return the registered HA address."""
         # Java always registers an HA address, also a slave's, which has no listener here.
         host, port = parse_address(self._context.address)
         return format_address(host, self.ha_port or port + 1)

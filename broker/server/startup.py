@@ -9,6 +9,7 @@ process.
 """
 
 import argparse
+import asyncio
 import gc
 import logging
 import os
@@ -128,19 +129,25 @@ def check_store(settings: Settings) -> int:
 
 
 def chosen_role(
-    options: argparse.Namespace, settings: Settings, listen: list[tuple[str, int]]
+    options: argparse.Namespace,
+    settings: Settings,
+    listen: list[tuple[str, int]],
+    stop: asyncio.Event,
 ) -> "Role":
-    """Return a broker, or with ``--standalone`` a broker and its name server."""
+    """Return a broker, or with ``--standalone`` a broker and its name server.
+
+    ``stop`` is set when a role change fails.
+    """
     if options.standalone:
         from broker.server.standalone import Standalone
 
         namesrv = options.namesrv_listen or format_address(daemon.LOOPBACK, 9876)
         return Standalone(settings, listen, namesrv)
-    from broker.server.controller import BrokerController
+    from broker.server.role.switchable import SwitchableBroker
 
     if not settings.broker.namesrv_addr:
         log.warning("no name server is configured: clients will not find this broker (-n ADDR)")
-    return BrokerController(settings, listen=listen)
+    return SwitchableBroker(settings, listen, on_failure=stop.set)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -173,7 +180,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     from broker.server.serving import serve_until
 
     return daemon.run(
-        lambda stop: serve_until(chosen_role(options, settings, listen), settings, stop)
+        lambda stop: serve_until(chosen_role(options, settings, listen, stop), settings, stop)
     )
 
 

@@ -8,6 +8,7 @@ from typing import Final
 
 from broker.common.clock import Clock
 from broker.common.sysflag import INNER_BATCH, TRANSACTION_COMMIT, TRANSACTION_MASK
+from broker.common.topic import TIMER_TOPIC
 from broker.errors import DiskFullError, FileNameError, StoreError
 from broker.message.properties import PROPERTIES_MAX_SIZE, set_property
 from broker.message.record import TOPIC_MAX_SIZE
@@ -336,6 +337,8 @@ class StoreWriter:
         if inner.sys_flag & TRANSACTION_MASK not in (0, TRANSACTION_COMMIT):
             return ""
         if inner.sys_flag & INNER_BATCH:
+            if inner.topic == TIMER_TOPIC:
+                return ""  # checked with its own topic, before the timer took it
             topic = self._queues.topics.get(inner.topic)
             if topic is None or not topic.batch:
                 return "inner batch, but no BatchCQ topic"
@@ -381,6 +384,8 @@ class StoreWriter:
         if kind and kind != TRANSACTION_COMMIT:
             return 0, ()
         if inner.sys_flag & INNER_BATCH:
+            if inner.topic == TIMER_TOPIC:
+                return 1, ()
             base = str(queue_offset).encode()
             inner.properties = set_property(inner.properties, b"INNER_BASE", base)
             return peek_inner_count(inner.properties) or 1, ()

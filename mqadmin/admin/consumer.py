@@ -24,6 +24,7 @@ from mqadmin.admin.offset.progress import (
     committed_offsets,
     group_progress,
 )
+from mqadmin.admin.pop.in_flight import InFlight, in_flight
 from mqadmin.admin.result import Listing, TargetError
 from mqadmin.admin.session import AdminSession
 from mqadmin.admin.topology import Target
@@ -130,10 +131,16 @@ class ConsumerAdmin:
         return lags
 
     def lag(
-        self, group: str, *, topic: str | None = None, clients: bool = False
+        self,
+        group: str,
+        *,
+        topic: str | None = None,
+        clients: bool = False,
+        pop: bool = False,
     ) -> Listing[LagRecord]:
         """Return one record per queue; ``clients`` also asks every client for its assigned queues.
 
+        With ``pop`` the messages in flight are counted from the check points of POP consumption.
         ClientError when ``topic`` has no route. No items: no broker has an offset of the group.
         """
         progress = group_progress(self._admin, group, topic)
@@ -144,6 +151,11 @@ class ConsumerAdmin:
         if clients:
             owners, failed = self._owners(group)
             errors += failed
+        popped = in_flight(self._admin, group) if pop else None
+        notes = []
+        if popped is not None:
+            errors += popped.errors
+            notes += popped.notes
         items = [
             LagRecord(
                 group=group,
@@ -154,16 +166,13 @@ class ConsumerAdmin:
                 consumer_offset=one.committed,
                 lag=one.lag,
                 lag_seconds=None if one.behind_ms is None else one.behind_ms / 1000,
-                inflight=None
-                if one.pulled is None or one.committed is None
-                else one.pulled - one.committed,
+                inflight=_inflight(one, popped),
                 last_timestamp=one.last_timestamp,
                 client_id=owners.get(one.queue),
                 state=one.state,
             )
             for one in progress.queues
         ]
-        notes = []
         if not items and not errors:
             notes.append(f"no broker has an offset of group {group}")
         return Listing(items=items, errors=errors, notes=notes)
@@ -211,6 +220,16 @@ class ConsumerAdmin:
                 continue
             owners.update(dict.fromkeys(answer.value.mq_table, client_id))
         return owners, errors
+
+
+def _inflight(one: QueueProgress, popped: InFlight | None) -> int | None:
+    """Return the messages in flight: pulled and not committed, or popped and not acknowledged."""
+    if popped is not None:
+        queue = one.queue
+        if queue.broker_name not in popped.brokers:
+            return None
+        return popped.counts[queue.broker_name, queue.topic, queue.queue_id]
+    return None if one.pulled is None or one.committed is None else one.pulled - one.committed
 
 
 def _by_target(

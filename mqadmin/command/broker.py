@@ -15,12 +15,12 @@ if TYPE_CHECKING:
 
 NOUN = Noun(
     "broker",
-    """Show the status and configuration of brokers.
+    """Show the status and configuration of brokers, and change their roles.
 
     A broker is selected by its brokerName (shared by master and slaves) or by its address
     HOST:PORT (one process). The runtime status contains rates, latencies, queue depths and disk
     use; the configuration is the effective one, including defaults; ha is the replication between
-    the brokers of one brokerName.
+    the brokers of one brokerName. promote and demote change which of them is the master.
     """,
 )
 

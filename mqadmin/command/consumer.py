@@ -85,13 +85,19 @@ def show_lag(
     clients: Annotated[
         bool, Option("--clients", "-s", help="Query each client for its assigned queues.")
     ] = False,
+    pop: Annotated[
+        bool, Option("--pop", help="Count messages in flight by the check points of POP.")
+    ] = False,
 ) -> None:
     """Show the lag of a group for each queue.
+
+    A group that consumes by POP commits the offset when messages are popped: with --pop, inflight
+    is the number of messages that were popped and are neither acknowledged nor delivered again.
 
     State 'noOffset': no offset was committed. 'ahead': the committed offset is past the end of
     the queue. 'belowMin': it is below the min offset, its messages are deleted.
     """
-    listing = consumers(session.admin).lag(group, topic=topic, clients=clients)
+    listing = consumers(session.admin).lag(group, topic=topic, clients=clients, pop=pop)
     found = session.emit_listing(
         CONSUMER_LAG,
         listing,

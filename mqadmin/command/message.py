@@ -1,9 +1,11 @@
-"""``mqadmin msg``: query, show, send, tail, decode-id."""
+"""``mqadmin msg``: query, show, send, tail, decode-id; produce and consume are in ``bulk``."""
 
 from collections.abc import Iterator
 from itertools import islice
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
+from broker.errors import ProtocolError
+from broker.message.message_id import parse_uniq_key
 from mqadmin.command.execution.failure import UsageFault, target_report
 from mqadmin.command.execution.found import (
     DEFAULT_LIMIT,
@@ -16,7 +18,6 @@ from mqadmin.command.execution.online import decoded_id, message_queries, messag
 from mqadmin.command.execution.session import Session
 from mqadmin.command.execution.window import Begin, End, Time, window
 from mqadmin.command.framework.declare import Argument, Noun, Option
-from mqadmin.command.framework.id_values import message_id as checked_id
 from mqadmin.command.framework.values import count, pair, whole
 from mqadmin.output.stdio import read_input
 from mqadmin.output.view import Outcome, View
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 
 NOUN = Noun(
     "msg",
-    """Find, show, send and follow messages.
+    """Find, show, send, follow, produce and consume messages.
 
     A message is identified by its offsetMsgId (store address and physical offset, assigned by the
     broker), by its uniqKey (assigned by the producer), by a business key in its KEYS property, or
@@ -78,7 +79,17 @@ BodyForm = Annotated[Body, Option("--body", help="Show the body in this form.")]
 Raw = Annotated[bool, Option("--raw", help="Show the stored bytes of the body, not decompressed.")]
 
 
-def _one_topic(verb: str, place: str | None, option: str | None) -> str:
+def checked_id(text: str) -> str:
+    """Check an offsetMsgId or a uniqKey."""
+    try:
+        parse_uniq_key(text.strip())
+    except ProtocolError as error:
+        hint = error.hint or "an id has 32 or 56 hexadecimal digits"
+        raise ValueError(f"{text!r:.80} is neither an offsetMsgId nor a uniqKey: {hint}") from error
+    return text
+
+
+def one_topic(verb: str, place: str | None, option: str | None) -> str:
     """Return the topic from the argument or ``--topic``; UsageFault if both differ or none is."""
     if place and option and place != option:
         raise UsageFault(f"{verb}: one topic at a time, not both {place} and {option}")
@@ -313,7 +324,7 @@ def send(
 
     Sending does not ask for confirmation; --dry-run checks the message and shows its target.
     """
-    topic = _one_topic("msg send", place, topic)
+    topic = one_topic("msg send", place, topic)
     if (body is None) == (body_file is None):
         raise UsageFault("msg send needs --body or --body-file, one of them")
     data = body.encode("utf-8", "surrogateescape") if body is not None else _read(body_file or "-")
@@ -386,7 +397,7 @@ def tail(
             f"msg tail: {session.form} is one document, which would not end",
             "use -o ndjson, or stop it with --limit, --timeout or --no-follow",
         )
-    topic = _one_topic("msg tail", place, topic)
+    topic = one_topic("msg tail", place, topic)
     failed: list[TargetError] = []
 
     def report(error: "TargetError") -> None:

@@ -22,6 +22,9 @@ class DamageKind(NamedTuple):
 
 
 REPAIR: Final = "mqadmin store repair rebuilds it from the log, in a copy"
+_TIMERS_AGAIN: Final = (
+    "mqadmin store repair builds the timer files again from rmq_sys_wheel_timer, in a copy"
+)
 _REPLICA: Final = "restore the message from a replica; recovery of a broker truncates the log here"
 _COPY_AGAIN: Final = "copy the file again; a broker does not start with a file of another length"
 _LOST_PAGES: Final = "pages were lost: compare the file with a replica"
@@ -141,6 +144,29 @@ KINDS: Final[dict[str, DamageKind]] = {
     "delayOffset": DamageKind(
         "delayOffset.json is past the end of its queue: delayed messages are not delivered",
         "set the offset of the level to the end of the queue, or restore the file",
+    ),
+    "timerCheck": DamageKind(
+        "config/timercheck is missing, unreadable or ahead of timer log and timer queue",
+        _TIMERS_AGAIN,
+    ),
+    "timerWheel": DamageKind(
+        "the timer wheel is missing, of another length, or a slot does not lead to its units",
+        _TIMERS_AGAIN,
+    ),
+    "timerLog": DamageKind("a part of the timer log that contains no units", _TIMERS_AGAIN),
+    "timerRecord": DamageKind(
+        "a unit of the timer log that does not point to its timer message", _TIMERS_AGAIN
+    ),
+    "timerMissing": DamageKind(
+        "pending timer messages without a slot: they are not delivered", _TIMERS_AGAIN
+    ),
+    "extUnit": DamageKind(
+        "a ConsumeQueue extension unit that is damaged or differs from its record",
+        "mqadmin store repair replaces the addresses by tags codes, in a copy: filters then work",
+    ),
+    "checkPoint": DamageKind(
+        "a record of a revive topic that is not a check point or acknowledgement",
+        "brokers skip it: the messages it names may be delivered once more, or never revived",
     ),
     "transaction": DamageKind(
         "a commit or op record that does not point to its half message",

@@ -19,8 +19,16 @@ INDEX: Final = "index"
 CHECKPOINT: Final = "checkpoint"
 CONFIG: Final = "config"
 STATE: Final = "state"
+TIMERWHEEL: Final = "timerwheel"
+TIMERLOG: Final = "timerlog"
+EXT: Final = "ext"
+POP: Final = "pop"
+TRANSACTION: Final = "transaction"
 AUTO: Final = "auto"
-KINDS: Final = (AUTO, COMMITLOG, CONSUMEQUEUE, INDEX, CHECKPOINT, CONFIG, STATE)
+KINDS: Final = (
+    *(AUTO, COMMITLOG, CONSUMEQUEUE, INDEX, CHECKPOINT, CONFIG, STATE),
+    *(TIMERWHEEL, TIMERLOG, EXT, POP, TRANSACTION),
+)
 
 # Any of these makes a folder the root of a store.
 _PARTS: Final = (
@@ -101,7 +109,7 @@ class StoreDirectory:
             return
         for depth, folder in enumerate((path, path.parent, path.parent.parent)):
             kind = _FOLDERS.get(folder.name)
-            if kind is not None and (depth == 0 or kind == CONSUMEQUEUE):
+            if kind is not None and (depth == 0 or kind in (CONSUMEQUEUE, EXT)):
                 self.kind, self.root = kind, folder.parent
                 return
         if self._numbered(path):
@@ -111,10 +119,10 @@ class StoreDirectory:
         path = self.path
         self.kind = self._kind_of_file(path)
         parents = path.resolve().parents
-        depth = 3 if self.kind == CONSUMEQUEUE else 1
+        depth = 3 if self.kind in (CONSUMEQUEUE, EXT) else 1
         if len(parents) > depth and _FOLDERS.get(parents[depth - 1].name) == self.kind:
             self.root = parents[depth]
-        elif self.kind in (CHECKPOINT, STATE):
+        elif self.kind in (CHECKPOINT, STATE, TIMERWHEEL):
             self.root = path.parent
 
     def _kind_of_file(self, path: Path) -> str:
@@ -124,10 +132,13 @@ class StoreDirectory:
             return CHECKPOINT
         if path.name in (state.ABORT, state.LOCK):
             return STATE
-        if folders and folders[0] in (state.COMMITLOG_DIR, state.INDEX_DIR, state.CONFIG_DIR):
+        if path.name == TIMERWHEEL:
+            return TIMERWHEEL
+        flat = (state.COMMITLOG_DIR, state.INDEX_DIR, state.CONFIG_DIR, TIMERLOG)
+        if folders and folders[0] in flat:
             return _FOLDERS[folders[0]]
-        if len(folders) > 2 and _FOLDERS.get(folders[2]) == CONSUMEQUEUE:
-            return CONSUMEQUEUE
+        if len(folders) > 2 and _FOLDERS.get(folders[2]) in (CONSUMEQUEUE, EXT):
+            return _FOLDERS[folders[2]]
         with open_bytes(path) as file:
             return _kind_of_bytes(file.data)
 
@@ -307,6 +318,8 @@ _FOLDERS: Final = {
     state.BATCH_CONSUMEQUEUE_DIR: CONSUMEQUEUE,
     state.INDEX_DIR: INDEX,
     state.CONFIG_DIR: CONFIG,
+    TIMERLOG: TIMERLOG,
+    "consumequeue_ext": EXT,
 }
 
 

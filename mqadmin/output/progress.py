@@ -34,14 +34,38 @@ class Progress:
         if self._drawn:
             write_err("\r\x1b[K")
 
+    @property
+    def seconds(self) -> float:
+        """Seconds since the start."""
+        return time.monotonic() - self._began
+
     def show(self, what: str, done: int, total: int) -> None:
-        """Draw the progress; ``total`` 0 means that the total is unknown."""
+        """Draw the progress in bytes; ``total`` 0 means that the total is unknown."""
+        if self._due():
+            write_err("\r\x1b[K" + progress_line(what, done, total, self.seconds))
+
+    def show_part(self, what: str, done: float, total: float) -> None:
+        """Draw the progress in any unit; ``total`` 0 means that the total is unknown."""
+        if self._due():
+            write_err("\r\x1b[K" + part_line(what, done, total, self.seconds))
+
+    def _due(self) -> bool:
         now = time.monotonic()
         if not self._on or now - self._last < PAUSE_S or now - self._began < PATIENCE_S:
-            return
+            return False
         self._last = now
         self._drawn = True
-        write_err("\r\x1b[K" + progress_line(what, done, total, now - self._began))
+        return True
+
+
+def part_line(what: str, done: float, total: float, seconds: float) -> str:
+    """Format one line: a bar, the percentage, the time left."""
+    if total <= 0:
+        return what
+    part = min(done / total, 1.0)
+    cells = round(part * WIDTH)
+    left = seconds * (1 - part) / part if part else 0.0
+    return f"{what} [{'#' * cells}{'.' * (WIDTH - cells)}] {part:4.0%}  {left:.0f} s left"
 
 
 def progress_line(what: str, done: int, total: int, seconds: float) -> str:

@@ -5,6 +5,7 @@ import sys
 
 TYPE_CHECKING = False  # importing typing would take most of the time of `mqadmin --version`
 if TYPE_CHECKING:
+    from io import BufferedIOBase
     from typing import TextIO
 
 
@@ -107,6 +108,14 @@ def read_answer(question: str) -> str:
 def read_input() -> bytes:
     """Read all of stdin as bytes."""
     return sys.stdin.buffer.read()
+
+
+def input_stream() -> "BufferedIOBase":
+    """Return stdin as a stream of bytes; an empty one if it is closed."""
+    buffer = getattr(sys.stdin, "buffer", None)
+    if buffer is None:
+        return open(os.devnull, "rb")
+    return buffer  # type: ignore[no-any-return]
 
 
 def silence_closed_pipe() -> None:

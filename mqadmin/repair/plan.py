@@ -1,5 +1,6 @@
 """Plan a repair: list its steps without writing."""
 
+from pathlib import Path
 from struct import Struct
 from typing import Any, Final
 
@@ -7,18 +8,21 @@ import msgspec
 
 from broker.common.encoding.java_json import loads
 from broker.common.sysflag import BORNHOST_V6, TRANSACTION_PREPARED
+from broker.common.topic import TIMER_TOPIC
 from broker.errors import RemoteProtocolError, StoreError, StorePathError
 from broker.store.format import config, indexfile, state
 from broker.store.format.commitlog import RECORD, LogRecord, read_record
 from broker.store.format.consumequeue import BATCH_FILE_SIZE, FILE_SIZE, UNIT_SIZE, UNIT_STRUCT
 from mqadmin.inspector.configs import BACKUP
 from mqadmin.inspector.damage import NOTICE
+from mqadmin.inspector.delayed.timer_files import TimerFiles
 from mqadmin.inspector.directory import StoreDirectory
 from mqadmin.inspector.files import open_bytes, read_all
 from mqadmin.inspector.log import LogReader
 from mqadmin.inspector.rows import DamageRow
 from mqadmin.inspector.store_manifest import read_queue_ends
 from mqadmin.inspector.verify.config_checks import Settings, read_settings
+from mqadmin.inspector.verify.derived.timer_checks import TIMER_KINDS
 from mqadmin.inspector.verify.index_chains import shape_of
 from mqadmin.inspector.verify.queue_checks import usual_lengths
 from mqadmin.inspector.verify.verdict import Mismatch
@@ -68,6 +72,7 @@ class RepairPlan(msgspec.Struct, kw_only=True):
     gaps: list[int]  # starts of missing files
     rebuild_queues: set[tuple[str, int]]
     rebuild_index: bool
+    rebuild_timers: bool
     queue_sizes: tuple[int, int]
     index_shape: tuple[int, int]
     configs: dict[str, str]  # file of config/ -> "keep", "restore", "drop" or "topics"
@@ -116,6 +121,7 @@ def make_plan(store: StoreDirectory, progress: Progress | None = None) -> Repair
         gaps=[],
         rebuild_queues=set(before.broken_queues),
         rebuild_index=False,
+        rebuild_timers=False,
         queue_sizes=_queue_sizes(store),
         index_shape=(indexfile.SLOTS, indexfile.ENTRIES),
         configs={},
@@ -128,6 +134,7 @@ def make_plan(store: StoreDirectory, progress: Progress | None = None) -> Repair
     _plan_losses(plan)
     _plan_queues(plan)
     _plan_index(plan)
+    _plan_timers(plan)
     _plan_configs(plan)
     _plan_markers(plan)
     return plan
@@ -372,6 +379,15 @@ def _plan_queues(plan: RepairPlan) -> None:
         _add_step(plan, "rebuildQueue", f"{topic}/{queue_id}", why)
 
 
+def index_shape(path: Path) -> tuple[int, int] | None:
+    """Return slots and entries of an IndexFile, None if its header names no slots; StoreError."""
+    with open_bytes(path) as file:
+        slots = shape_of(file.data, 0)
+        if not slots:
+            return None
+        return slots, (len(file) - indexfile.file_size(slots, 0)) // indexfile.ENTRY_SIZE
+
+
 def _plan_index(plan: RepairPlan) -> None:
     paths = plan.store.index_files()
     for path in paths:
@@ -380,13 +396,11 @@ def _plan_index(plan: RepairPlan) -> None:
     shapes: list[tuple[int, int]] = []
     for path in paths:
         try:
-            with open_bytes(path) as file:
-                slots = shape_of(file.data, 0)
-                if slots:
-                    room = len(file) - indexfile.file_size(slots, 0)
-                    shapes.append((slots, room // indexfile.ENTRY_SIZE))
+            shape = index_shape(path)
         except StoreError:
             continue
+        if shape is not None:
+            shapes.append(shape)
     settings = plan.settings
     if shapes:
         plan.index_shape = max(shapes, key=shapes.count)
@@ -419,6 +433,17 @@ def _plan_index(plan: RepairPlan) -> None:
             f"{why}: {plan.before.summary.keys} keys, files of {plan.index_shape[0]} slots and"
             f" {plan.index_shape[1]} entries",
         )
+
+
+def _plan_timers(plan: RepairPlan) -> None:
+    """Plan to build wheel, timer log and checkpoint from the timer queue."""
+    wrong = sorted({row.kind for row in plan.findings} & TIMER_KINDS)
+    with TimerFiles(plan.store) as files:
+        used = files.exist or bool(files.log_files)
+    plan.rebuild_timers = bool(wrong) or (used and _log_changes(plan))
+    if plan.rebuild_timers:
+        why = ", ".join(wrong) or "the log was repaired"
+        _add_step(plan, "rebuildTimers", "timerwheel", f"{why}: from the queue of {TIMER_TOPIC}")
 
 
 def _plan_configs(plan: RepairPlan) -> None:

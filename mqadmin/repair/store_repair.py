@@ -31,6 +31,7 @@ from mqadmin.inspector.verify.report import VerifySummary
 from mqadmin.inspector.verify.verifier import Progress, VerifyOptions, verify
 from mqadmin.repair.derived_files.build_index import IndexWriter
 from mqadmin.repair.derived_files.build_queues import BuildTable, OldUnits
+from mqadmin.repair.derived_files.build_timers import TIMER_FILES, TimerBuilder, is_rebuilt_part
 from mqadmin.repair.derived_files.rebuild import rebuild
 from mqadmin.repair.files import Output
 from mqadmin.repair.filler import fillers
@@ -88,7 +89,7 @@ def repair(
     Raises StoreLockedError while a broker runs on the store, ConfigError if ``output`` is not empty
     or cannot be written, DiskFullError if the disk is full; the incomplete output is removed.
     """
-    _refuse_running(plan.store)
+    refuse_running(plan.store)
     root = plan.store.root
     assert root is not None
     if output.resolve().is_relative_to(root.resolve()):
@@ -114,7 +115,7 @@ def repair_in_place(
     root = root.resolve()
     if backup.exists():
         raise ConfigError(f"{backup} exists", "name a backup that does not exist")
-    _refuse_elsewhere(root, backup)
+    refuse_elsewhere(root, backup)
     beside = root.with_name(root.name + ".repairing")
     result = repair(plan, beside, links=links, progress=progress)
     if not result.ok:
@@ -123,6 +124,16 @@ def repair_in_place(
             f"look at it with mqadmin store verify {beside}",
             path=str(beside),
         )
+    exchange(root, beside, backup)
+    checkpoint = result.summary.checkpoint
+    if checkpoint is not None:
+        checkpoint = msgspec.structs.replace(checkpoint, path=str(root / state.CHECKPOINT))
+    summary = msgspec.structs.replace(result.summary, path=str(root), checkpoint=checkpoint)
+    return msgspec.structs.replace(result, output=str(root), backup=str(backup), summary=summary)
+
+
+def exchange(root: Path, beside: Path, backup: Path) -> None:
+    """Rename ``root`` to ``backup`` and ``beside`` to ``root``; StoreError leaves both."""
     try:
         root.rename(backup)
         try:
@@ -136,14 +147,9 @@ def repair_in_place(
             f"{root} is as it was; {beside} is whole: rename both by hand",
             path=str(root),
         ) from error
-    checkpoint = result.summary.checkpoint
-    if checkpoint is not None:
-        checkpoint = msgspec.structs.replace(checkpoint, path=str(root / state.CHECKPOINT))
-    summary = msgspec.structs.replace(result.summary, path=str(root), checkpoint=checkpoint)
-    return msgspec.structs.replace(result, output=str(root), backup=str(backup), summary=summary)
 
 
-def _refuse_elsewhere(root: Path, backup: Path) -> None:
+def refuse_elsewhere(root: Path, backup: Path) -> None:
     """Refuse a backup on another file system: the exchange consists of two renames."""
     parent = backup.absolute().parent
     try:
@@ -159,7 +165,7 @@ def _refuse_elsewhere(root: Path, backup: Path) -> None:
         )
 
 
-def _refuse_running(store: StoreDirectory) -> None:
+def refuse_running(store: StoreDirectory) -> None:
     holder = store.state().held_by
     if holder:
         raise StoreLockedError(
@@ -280,10 +286,11 @@ class _Repair:
                 sealed = number + 1 < len(files)
                 self.made.take(path, f"{state.INDEX_DIR}/{path.name}", sealed=sealed)
         for entry in sorted(self.root.iterdir()):
-            if entry.name in _OURS:
+            if entry.name in _OURS or (plan.rebuild_timers and entry.name in TIMER_FILES):
                 continue
             for path in [entry] if entry.is_file() else sorted(entry.rglob("*")):
-                if path.is_file():
+                rebuilt = is_rebuilt_part(path, self.root, plan.rebuild_queues)
+                if path.is_file() and not rebuilt:
                     self.made.take(path, str(path.relative_to(self.root)), sealed=False)
 
     def _config(self) -> None:
@@ -341,6 +348,9 @@ class _Repair:
             index.close()
             self.index_keys = index.keys
         self._checkpoint(newest, index)
+        if plan.rebuild_timers:
+            builder = TimerBuilder(self.made, source, plan.settings, newest)
+            builder.build(clean=plan.before.summary.state == "clean")
         return table
 
     def _fix_offsets(self, table: BuildTable) -> None:

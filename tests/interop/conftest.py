@@ -11,7 +11,6 @@ import os
 import queue
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import threading
@@ -25,6 +24,7 @@ import pytest
 from broker.remoting.blocking import BlockingClient
 from broker.remoting.protocol.codes import RequestCode
 from broker.remoting.protocol.command import request
+from tests.support.ports import free_port
 
 HERE = Path(__file__).parent / "peers"
 HOME = Path(os.environ.get("MQ_TEST_PEERS_HOME") or Path.home() / ".cache" / "mqadmin-test-peers")
@@ -147,22 +147,6 @@ def java_home(version: str) -> Path:
             shutil.copy(java / quiet, work / "classes" / quiet)
 
     return fetch(f"java-{version}", [java / "pom.xml", java / "Peer.java"], build)
-
-
-def free_port() -> int:
-    """A port whose neighbours are free too: a broker also takes port-2 and port+1."""
-    for _ in range(200):
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            port = probe.getsockname()[1]
-        try:
-            for candidate in (port - 2, port, port + 1):
-                with socket.socket() as probe:
-                    probe.bind(("127.0.0.1", candidate))
-        except OSError:
-            continue
-        return int(port)
-    raise RuntimeError("no three free ports in a row")
 
 
 class Peer:

@@ -1,7 +1,6 @@
 """POP beside the real broker: the same requests, a Java consumer in POP mode, exchanged stores."""
 
 import base64
-import json
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -15,9 +14,9 @@ from broker.message.message import MessageExt
 from broker.message.receipt_handle import decode_handle
 from broker.message.record import scan_records
 from broker.remoting.blocking import BlockingClient
-from broker.remoting.protocol.body.consumer.lock import SetMessageRequestModeRequestBody
 from broker.remoting.protocol.codes import RequestCode
 from broker.remoting.protocol.command import RemotingCommand, request
+from tests.support.pop_mode import set_request_mode
 
 QUICK = {"flushConsumerOffsetInterval": "1000"}
 LATE_MS = 3_000
@@ -287,34 +286,12 @@ def test_the_same_requests_have_the_same_outcome_on_both_brokers(
     assert all(late <= LATE_MS for late in peer_times[broker])
 
 
-def set_pop_mode(broker: str, topic: str, group: str) -> None:
-    body = SetMessageRequestModeRequestBody(topic=topic, consumer_group=group, mode="POP")
-    group_config = {
-        "groupName": group, "consumeEnable": True, "consumeFromMinEnable": True,
-        "retryQueueNums": 1, "retryMaxTimes": 16,
-    }  # fmt: skip
-    with BlockingClient(timeout_ms=20_000) as client:
-        made = client.call(
-            broker,
-            request(
-                RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP,
-                {},
-                json.dumps(group_config).encode(),
-            ),
-        )
-        assert made.code == 0, made.remark
-        answer = client.call(
-            broker, request(RequestCode.SET_MESSAGE_REQUEST_MODE, {}, body.to_bytes())
-        )
-    assert answer.code == 0, answer.remark
-
-
 def consumed(
     peer: Any, namesrv: str, broker: str, make_topic: Callable[..., None], until: Callable[..., Any]
 ) -> list[Any]:
     """Deliveries to a Java push consumer in POP mode: each message fails once, then succeeds."""
     make_topic(broker, "PopPush", 2)
-    set_pop_mode(broker, "PopPush", "CGPopPush")
+    set_request_mode(broker, "PopPush", "CGPopPush")
     peer.produce(namesrv=namesrv, topic="PopPush", count=8, tags="A")
     name = f"popper-{namesrv}"
     peer.ask(

@@ -1,8 +1,11 @@
 """Master and slave as processes, ours and Java's in every pairing: same bytes, reads, kills."""
 
+import os
 import random
 import re
+import signal
 import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,10 +13,13 @@ from typing import Any
 import pytest
 
 from broker.errors import RemotingError
+from broker.message.batch import encode_batch
+from broker.message.message import Message
+from broker.message.properties import encode_properties
 from broker.remoting.blocking import BlockingClient
 from broker.remoting.protocol.body.ha import HARuntimeInfo
 from broker.remoting.protocol.codes import RequestCode
-from broker.remoting.protocol.command import request
+from broker.remoting.protocol.command import RemotingCommand, request
 
 FILE = 1024 * 1024
 SETTINGS = {
@@ -30,7 +36,16 @@ SEND = dict.fromkeys("abcdefghijk", "0") | {
     "i": "",
     "k": "false",
 }
-KILLS = 6
+KILLS = int(os.environ.get("HA_KILLS", "6"))
+STOPPED_S = (0.05, 0.4, 1.5)  # shorter and longer than slaveTimeout
+# Properties of the messages that are sent in turn.
+KINDS = (
+    {},
+    {"DELAY": "1"},
+    {"TIMER_DELAY_MS": "1500"},
+    {"TRAN_MSG": "true", "PGROUP": "P"},
+    {"KEYS": "k", "TAGS": "A"},
+)
 
 
 def ha_status(broker: str) -> HARuntimeInfo | None:
@@ -142,6 +157,19 @@ def test_a_java_slave_follows_our_master(
     peer_533.ask("forget", namesrv=namesrv)
 
 
+def send_request(number: int, body: bytes) -> RemotingCommand:
+    """A send of the kind that is the number's turn: the last one is a batch."""
+    kind = number % (len(KINDS) + 1)
+    fields = {**SEND, "b": "Fire", "e": str(number % 4)}
+    if kind == len(KINDS):
+        batch = encode_batch([Message(topic="Fire", body=body), Message(topic="Fire", body=b"2")])
+        return request(RequestCode.SEND_BATCH_MESSAGE, {**fields, "m": "true"}, batch)
+    properties = {"UNIQ_KEY": f"{number:032X}", **KINDS[kind]}
+    fields["f"] = "4" if "TRAN_MSG" in properties else "0"
+    fields["i"] = encode_properties(properties).decode()
+    return request(RequestCode.SEND_MESSAGE_V2, fields, body)
+
+
 class Sender(threading.Thread):
     """Send numbered bodies until it is stopped; keeps those that were acknowledged as stored."""
 
@@ -159,16 +187,16 @@ class Sender(threading.Thread):
                     while not self.stopping.is_set():
                         number += 1
                         body = b"<%08d>" % number + b"x" * (number % 900)
-                        fields = {**SEND, "b": "Fire", "e": str(number % 4)}
-                        command = request(RequestCode.SEND_MESSAGE_V2, fields, body)
+                        command = send_request(number, body)
                         if client.call(self.broker, command).code == 0:
                             self.acknowledged.append(body[:10])
             except RemotingError:
                 self.stopping.wait(0.05)
 
 
-@pytest.mark.parametrize("seed", [13])
-def test_what_is_acknowledged_with_two_replicas_survives_kills_on_both(
+@pytest.mark.timeout(180 + 10 * KILLS)
+@pytest.mark.parametrize("seed", [int(os.environ.get("HA_FAULT_SEED", "13"))])
+def test_what_is_acknowledged_with_two_replicas_survives_kills_and_stops_of_both(
     our_servers: Any,
     make_topic: Callable[..., None],
     until: Callable[..., Any],
@@ -199,6 +227,11 @@ def test_what_is_acknowledged_with_two_replicas_survives_kills_on_both(
         wanted = before + chance.randrange(20, 400)
         until(lambda wanted=wanted: len(sender.acknowledged) >= wanted, "acknowledged sends")
         name = chance.choice(list(roles))
+        if chance.random() < 0.4:
+            running[name].process.send_signal(signal.SIGSTOP)
+            time.sleep(chance.choice(STOPPED_S))  # the length of the stop is the fault
+            running[name].process.send_signal(signal.SIGCONT)
+            continue
         running[name].kill()
         running[name] = start(name)
     before = len(sender.acknowledged)

@@ -31,6 +31,7 @@ from broker.remoting.protocol.codes import RequestCode
 from broker.remoting.protocol.command import RemotingCommand, request
 from broker.remoting.protocol.framing import FrameDecoder, encode_frame
 from broker.remoting.protocol.serialize import MAX_RESPONSE_HEADER_BYTES
+from tests.support.ports import free_port
 
 START_TIMEOUT_S = 60
 STOP_TIMEOUT_S = 60
@@ -46,19 +47,6 @@ SMALL_STORE = {
     # A machine that runs many tests at once may keep a send waiting for more than 200 ms.
     "waitTimeMillsInSendQueue": "60000",
 }
-
-
-def free_port() -> int:
-    """A free port of 127.0.0.1 whose VIP neighbour (-2) is free too."""
-    while True:
-        with socket.socket() as first, socket.socket() as second:
-            first.bind(("127.0.0.1", 0))
-            port = int(first.getsockname()[1])
-            try:
-                second.bind(("127.0.0.1", port - 2))
-            except OSError:
-                continue
-            return port
 
 
 class BrokerProcess:

@@ -96,10 +96,11 @@ class Member:
     def _tasks(self) -> set[asyncio.Task[Any]]:
         parts = self.consumer._parts
         assert parts is not None
-        return {*parts.pulls._loops.values(), *parts.service._tasks, *parts.service._pool._tasks}
+        pops = () if parts.pop is None else parts.pop.pops._loops.values()
+        return {*parts.pulls._loops.values(), *pops, *parts.service.runner.tasks()}
 
 
-async def settle(cluster: FakeCluster, condition: Any, limit_s: float = 120) -> None:
+async def wait_until(cluster: FakeCluster, condition: Any, limit_s: float = 120) -> None:
     """Let virtual time pass until the condition holds."""
     end_s = cluster.now_s() + limit_s
     while not condition():

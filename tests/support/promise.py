@@ -12,6 +12,7 @@ from typing import Any
 
 import msgspec
 
+from broker.message.batch import unwrap_inner_batch
 from broker.message.message import MessageExt
 from broker.message.properties import decode_properties
 from broker.message.record import decode_record
@@ -19,19 +20,25 @@ from broker.store.config import MessageStoreConfig
 from broker.store.format import config as config_files
 from broker.store.format.checkpoint import decode_checkpoint
 from broker.store.message_store import GetMessageStatus, MessageStore
+from tests.support import popping
+from tests.support.popping import PopPromise
 from tests.support.simulated_broker import DELAY_LEVELS_MS, ROOT, SimBroker
 from tests.support.simulated_disk import SimDisk
 from tests.support.traffic import (
+    BULK_TOPIC,
     LIGHT_QUEUES,
     SCHEDULE_TOPIC,
     TIMER_TOPIC,
     TOPICS,
     Handled,
     Stored,
+    numbers_in,
 )
 from tests.support.transactional import OP_QUEUE, ROUNDS_MS, Half, Producer, check_transactions
 
 Queue = tuple[str, int]
+# Their offsets are committed by the broker, not by a client.
+BROKER_GROUPS = ("CID_RMQ_SYS_TRANS", "CID_RMQ_SYS_REVIVE_GROUP", popping.GROUP)
 
 
 class Promise:
@@ -39,9 +46,12 @@ class Promise:
 
     def __init__(self, marks: Iterable[tuple[Any, ...]], *, killed: bool) -> None:
         self.killed = killed
-        self.stored: dict[tuple[str, int, int], Stored] = {}
+        self.stored: dict[tuple[str, int, int, int], Stored] = {}
         self.halves: dict[int, Half] = {}
         self.decisions: dict[int, int] = {}
+        self.pops = PopPromise()
+        self.recalling: set[int] = set()
+        self.recalled: dict[int, tuple[int, bool]] = {}  # end of the log, flushed
         self.flushed = 0
         self.topics: dict[str, int] = {}
         self.groups: dict[str, int] = {}
@@ -66,13 +76,25 @@ class Promise:
         self.now_ms = now_ms
 
     def _stored(self, stored: Stored) -> None:
-        self.stored[stored.place] = stored
+        self.stored[*stored.place, stored.number] = stored
 
     def _half(self, half: Half) -> None:
         self.halves[half.number] = half
 
     def _decided(self, decided: tuple[int, int]) -> None:
         self.decisions[decided[0]] = decided[1]
+
+    def _acking(self, number: int) -> None:
+        self.pops.acking.add(number)
+
+    def _acked(self, acked: tuple[int, int, int, bool]) -> None:
+        self.pops.note_acked(*acked)
+
+    def _recalling(self, number: int) -> None:
+        self.recalling.add(number)
+
+    def _recalled(self, recalled: tuple[int, int, bool]) -> None:
+        self.recalled[recalled[0]] = recalled[1:]
 
     def _flushed(self, where: int) -> None:
         self.flushed = where
@@ -108,8 +130,14 @@ class Promise:
         self.crashes += 1
         self.serving = False
         if not killed:
-            self.stored = {s.place: s for s in self.stored.values() if self._is_durable(s)}
+            self.stored = {k: s for k, s in self.stored.items() if self._is_durable(s)}
             self.halves = self.durable_halves()
+            self.recalled = dict.fromkeys(self._durable_recalls(), (0, True))
+            self.pops.acked = {
+                number: (at_ms, 0)
+                for number, (at_ms, end) in self.pops.acked.items()
+                if end <= self.flushed
+            }
             # Messages present after a power cut were on the disk.
             self.flushed = 1 << 62
 
@@ -127,6 +155,14 @@ class Promise:
     def durable(self) -> list[Stored]:
         """Every message that must be there."""
         return [stored for stored in self.stored.values() if self._is_durable(stored)]
+
+    def _durable_recalls(self) -> set[int]:
+        """Every timer message that must never be delivered."""
+        return {
+            number
+            for number, (end, flushed) in self.recalled.items()
+            if self.killed or flushed or end <= self.flushed
+        }
 
     def durable_halves(self) -> dict[int, Half]:
         """Every half message that must be there."""
@@ -147,8 +183,8 @@ class Promise:
                     f"consumerOffset.json: {key} queue {queue_id} is at {offset}, the queue ends"
                     f" at {end}"
                 )
-                if group == "CID_RMQ_SYS_TRANS":
-                    continue  # check rounds commit it, no client does
+                if group in BROKER_GROUPS:
+                    continue
                 asked = max(self.committed.get((group, topic, queue_id), 0), 0)
                 known = self.handled.get((group, topic, queue_id), {})
                 assert offset <= max([asked, *(place + 1 for place in known)]), (key, offset)
@@ -205,21 +241,34 @@ class Promise:
         self._check_sent_back(broker, found)
         self._check_lights(found)
         check_transactions(broker, self.durable_halves(), self.decisions, found)
+        self._check_popped(broker)
+
+    def _check_popped(self, broker: SimBroker) -> None:
+        """Unacknowledged messages are popped again, acknowledged ones are not."""
+        here = [s for s in self.durable() if popping.TOPIC in (s.topic, *(s.target or ())[:1])]
+        sent = {s.number for s in here} - self.recalling
+        once = {s.number for s in here if s.target is None}
+        durable_end = 1 << 62 if self.killed else self.flushed
+        self.pops.check(broker, sent, once, durable_end, self.now_ms)
 
     def _check_stored(self, store: MessageStore, stored: Stored) -> None:
         found = store.get_message(stored.topic, stored.queue_id, stored.queue_offset, 1)
         assert found.status is GetMessageStatus.FOUND, f"{found.status}: {stored}"
         message = decode_record(found.buffers[0], check_crc=True)
+        if "INNER_NUM" in message.properties:
+            items = {int(item.body[:6]): item for item in unwrap_inner_batch(message)}
+            message = items[stored.number]
+            if stored.target is not None:  # one unit in the timer queue
+                message.queue_offset = stored.queue_offset
         assert (message.queue_offset, message.body, message.physical_offset) == (
             stored.queue_offset,
             stored.body,
             stored.physical_offset,
         ), f"other message at {stored}"
         assert store.get_record_at(stored.physical_offset) is not None, stored
-        key = f"k{stored.number}"
-        hits = store.query_message(stored.topic, key, 64, 0, 1 << 62).buffers
-        bodies = [decode_record(hit).body for hit in hits]
-        assert stored.body in bodies, f"not in the index under {key}: {stored}"
+        hits = store.query_message(stored.topic, stored.key, 64, 0, 1 << 62).buffers
+        numbers = [number for hit in hits for number in numbers_in(decode_record(hit))]
+        assert stored.number in numbers, f"not in the index under {stored.key}: {stored}"
 
     def _check_tables(self, broker: SimBroker) -> None:
         """Topics and groups whose creation was acknowledged, and those with messages."""
@@ -262,33 +311,48 @@ class Promise:
     def _check_delivered(self, found: "dict[Queue, list[MessageExt]]") -> None:
         numbers: dict[str, Counter[int]] = defaultdict(Counter)
         for (topic, _), messages in found.items():
-            numbers[topic].update(int(message.body[:6]) for message in messages)
+            for message in messages:
+                numbers[topic].update(numbers_in(message))
+        recalled = self._durable_recalls()
         for stored in self.durable():
             if stored.target is not None:
                 times = numbers[stored.target[0]][stored.number]
-                assert times, f"delayed message never delivered: {stored}"
+                if stored.number in recalled:
+                    assert not times, f"delivered {times} times after its recall: {stored}"
+                    continue
+                delivered = times or stored.number in self.recalling
+                assert delivered, f"delayed message never delivered: {stored}"
                 assert times <= 1 + self.crashes, f"delivered {times} times: {stored}"
-        for topic in TOPICS:
+                self._check_not_early(stored, found[stored.target] if times else [])
+        for topic in (*TOPICS, BULK_TOPIC):
             delayed = {s.number for s in self.stored.values() if s.target is not None}
             twice = [n for n, times in numbers[topic].items() if times > 1 and n not in delayed]
             # A delayed message whose response was lost in a power cut is not recorded here.
             assert self.crashes > 1 or not twice or self._may_be_delayed(found, twice), twice
 
+    def _check_not_early(self, stored: Stored, messages: list[MessageExt]) -> None:
+        for message in messages:
+            if stored.number in numbers_in(message):
+                early_ms = stored.due_ms - message.store_timestamp
+                assert early_ms <= 0, f"delivered {early_ms} ms early: {stored}"
+
     def _may_be_delayed(self, found: "dict[Queue, list[MessageExt]]", numbers: list[int]) -> bool:
         suspended = {
-            int(message.body[:6])
+            number
             for (topic, _), messages in found.items()
             if topic in (SCHEDULE_TOPIC, TIMER_TOPIC)
             for message in messages
+            for number in numbers_in(message)
         }
         return suspended >= set(numbers)
 
     def _check_sent_back(self, broker: SimBroker, found: "dict[Queue, list[MessageExt]]") -> None:
         """A message below the committed offset that was sent back has its copy."""
         copies = {
-            (topic, int(message.body[:6]), message.reconsume_times)
+            (topic, number, message.reconsume_times)
             for (topic, _), messages in found.items()
             for message in messages
+            for number in numbers_in(message)
         }
         for key, handled in self.handled.items():
             end = broker.context.offsets.query(*key)
@@ -306,6 +370,8 @@ class Promise:
                 if light in stored.lights:
                     topic = stored.target[0] if stored.target else stored.topic
                     times = numbers[topic, stored.number]
+                    if stored.number in self.recalling:
+                        continue
                     limit = 1 if stored.target is None else 1 + self.crashes
                     assert 1 <= times <= limit, f"{times} times in {light}: {stored}"
 
@@ -376,6 +442,8 @@ def check_units(store: MessageStore) -> None:
                     own = int(properties["INNER_MULTI_QUEUE_OFFSET"].split(",")[names.index(topic)])
                 else:
                     assert (message.topic, message.queue_id) == (topic, queue_id), (unit, message)
+                if topic == BULK_TOPIC:
+                    own += len(numbers_in(message)) - 1
                 # In a hole left by a power cut, units refer to the record after it.
                 assert own >= offset, (topic, queue_id, offset, own)
 

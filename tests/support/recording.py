@@ -57,6 +57,7 @@ class Image:
         """A recording that begins on this disk, with the same traffic."""
         recording = self._recording
         following = Recording(recording.rng, recording.properties["flushDiskType"])
+        following.properties = recording.properties
         following.disk = self.disk
         following.base = self.disk.copy()
         following.marks = [*self.marks, ("crash", False)]
@@ -72,7 +73,8 @@ class Recording:
 
     def __init__(self, rng: random.Random, flush: str) -> None:
         self.rng = rng
-        self.properties = {"flushDiskType": flush}
+        merge = "true" if rng.random() < 0.5 else "false"
+        self.properties = {"flushDiskType": flush, "enablePopBufferMerge": merge}
         self.disk = SimDisk()
         self.base = SimDisk()
         self.marks: Marks = []

@@ -52,6 +52,8 @@ PROPERTIES = {
     "diskMaxUsedSpaceRatio": "95",
     "enableMultiDispatch": "true",
     "mappedFileSizeTimerLog": str(52 * 8 + 16),
+    "timerRollWindowSlot": "8",
+    "reviveQueueNum": "2",
     "transactionTimeOut": "1000",
     "transactionCheckInterval": "3000",
     "transactionOpBatchInterval": "1000",

@@ -13,6 +13,9 @@ group      (name, retryMaxTimes), answered
 time       the wall clock, ms
 serving    the broker answers; until ``stopping``
 half, decided  see :mod:`tests.support.transactional`
+acking, acked  see :mod:`tests.support.popping`
+recalling  number of a timer message, before the recall is sent
+recalled   (number, end of the log, whether a flush was promised), answered
 stopped    the broker stopped cleanly; whether the offsets must be written
 crash      end of a life of the broker; whether its process was killed, or power cut
 found      the committed offsets after the restart; whether they are durable
@@ -26,12 +29,14 @@ from collections.abc import Awaitable, Callable
 
 import msgspec
 
-from broker.message.batch import encode_batch
+from broker.message.batch import encode_batch, unwrap_inner_batch
 from broker.message.message import Message, MessageExt
 from broker.message.properties import encode_properties
 from broker.message.record import scan_records
 from broker.remoting.protocol.codes import RequestCode, ResponseCode
 from broker.remoting.protocol.command import RemotingCommand, request
+from tests.support import popping
+from tests.support.popping import Pops
 from tests.support.simulated_broker import DELAY_LEVELS_MS, SimBroker
 from tests.support.transactional import Transactions
 
@@ -40,8 +45,11 @@ GROUPS = ("G0", "G1")
 LIGHT_QUEUES = ("%LMQ%a", "%LMQ%b")
 SCHEDULE_TOPIC = "SCHEDULE_TOPIC_XXXX"
 TIMER_TOPIC = "rmq_sys_wheel_timer"
-TIMER_DELAYS_MS = (300, 1_500, 6_100)
+# With the window of the simulated broker (8 slots of a second) the last three are rolled.
+TIMER_DELAYS_MS = (300, 1_500, 6_100, 9_000, 20_000, 25_500)
+BULK_TOPIC = "B0"  # its queues hold whole batches
 QUEUES = 2
+POP_REVIVE_MS = 15_000  # from a pop to the revival of its messages, at most
 FIRST_RETRY_MAX_TIMES = 16
 
 
@@ -49,7 +57,8 @@ class Stored(msgspec.Struct, frozen=True, kw_only=True):
     """An acknowledged message: its place, and its target.
 
     ``waited``: the answer promised a flush. ``target`` is the topic and queue id of a delayed
-    message. ``lights`` are the further queues it was dispatched to.
+    message, which is never delivered before ``due_ms``. ``lights`` are the further queues it was
+    dispatched to. ``key`` leads to its record by the index. ``handle`` recalls it.
     """
 
     number: int
@@ -62,6 +71,8 @@ class Stored(msgspec.Struct, frozen=True, kw_only=True):
     target: tuple[str, int] | None = None
     due_ms: int = 0
     lights: tuple[str, ...] = ()
+    key: str
+    handle: str = ""
 
     @property
     def place(self) -> tuple[str, int, int]:
@@ -90,7 +101,13 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     wait: bool
     level: int = 0
     timer_ms: int = 0
+    timer_property: str = "TIMER_DELAY_MS"
     lights: tuple[str, ...] = ()
+
+    @property
+    def inner_batch(self) -> bool:
+        """Whether the messages become one record."""
+        return self.topic == BULK_TOPIC and len(self.numbers) > 1
 
 
 class Traffic:
@@ -108,6 +125,7 @@ class Traffic:
         self._versions: Counter[str] = Counter()
         self._flushed = -1
         self.transactions = Transactions(self, rng)
+        self.pops = Pops(self, rng)
 
     @property
     def broker(self) -> SimBroker:
@@ -133,6 +151,7 @@ class Traffic:
         broker.disk.mark("found", found, not self.disk_fails)
         self.mark("serving")
         self.transactions.attach(broker)
+        self.pops.attach(broker)
 
     def mark(self, *what: object) -> None:
         """Add a mark, after one with the flushed end of the log."""
@@ -151,11 +170,15 @@ class Traffic:
     def step(self) -> None:
         """One thing that clients do, or several at once."""
         roll = self.rng.random()
-        if roll < 0.38:
+        if roll < 0.34:
             self._burst()
-        elif roll < 0.5:
+        elif roll < 0.44:
             self.transactions.step()
-        elif roll < 0.72:
+        elif roll < 0.56:
+            self.pops.step()
+        elif roll < 0.6:
+            self.broker.run(self._recall())
+        elif roll < 0.74:
             self.broker.run(self._consume())
         elif roll < 0.86:
             self._count("time passes")
@@ -203,15 +226,17 @@ class Traffic:
         first = self.number
         self.number += count
         delayed = count == 1 and rng.random() < 0.35
-        timer = count == 1 and not delayed and rng.random() < 0.25
+        timer = not delayed and rng.random() < 0.25
         light = rng.random() < 0.25 and not timer
+        bulk = count > 1 and rng.random() < 0.5
         return Plan(
-            topic=rng.choice(TOPICS),
+            topic=BULK_TOPIC if bulk else rng.choice((*TOPICS, popping.TOPIC)),
             queue_id=rng.randrange(QUEUES),
             numbers=range(first, first + count),
             wait=rng.random() < 0.6,
             level=rng.choice(list(DELAY_LEVELS_MS)) if delayed else 0,
             timer_ms=rng.choice(TIMER_DELAYS_MS) if timer else 0,
+            timer_property=rng.choice(("TIMER_DELAY_SEC", "TIMER_DELAY_MS", "TIMER_DELIVER_MS")),
             lights=rng.choice((LIGHT_QUEUES, LIGHT_QUEUES[:1])) if light and count == 1 else (),
         )
 
@@ -222,23 +247,31 @@ class Traffic:
             + ("" if plan.wait else " WAIT=false")
             + (" multi-dispatch" if plan.lights else "")
         )
+        if plan.inner_batch:
+            await self._ensure_bulk_topic()
         bodies = [self._body(number) for number in plan.numbers]
-        command = send_request(plan, bodies, self.broker.clock.now_ms())
-        answer = await self._ask(command, lambda answer: self._note_stored(plan, bodies, answer))
+        now_ms = self.broker.clock.now_ms()
+        answer = await self._ask(
+            send_request(plan, bodies, now_ms),
+            lambda answer: self._note_stored(plan, bodies, answer, now_ms),
+        )
         return answer.code == ResponseCode.SUCCESS
 
     def _body(self, number: int) -> bytes:
         return b"%06d" % number + bytes([7]) * self.rng.choice((0, 20, 300, 900))
 
-    def _note_stored(self, plan: Plan, bodies: list[bytes], answer: RemotingCommand) -> None:
+    def _note_stored(
+        self, plan: Plan, bodies: list[bytes], answer: RemotingCommand, sent_ms: int
+    ) -> None:
         if answer.code != ResponseCode.SUCCESS:
             self.refused[answer.code] += 1
             return
         ids = answer.ext_fields["msgId"].split(",")
         first = int(answer.ext_fields["queueOffset"])
-        now_ms = self.broker.clock.now_ms()
+        inner = len(ids) < len(bodies)
+        assert inner == plan.inner_batch
         for place, (number, body) in enumerate(zip(plan.numbers, bodies, strict=True)):
-            topic, queue_id, delay_ms = plan.topic, plan.queue_id, plan.timer_ms
+            topic, queue_id, delay_ms = plan.topic, plan.queue_id, whole_ms(plan)
             if plan.level:
                 topic, queue_id = SCHEDULE_TOPIC, plan.level - 1
                 delay_ms = DELAY_LEVELS_MS[plan.level]
@@ -249,12 +282,14 @@ class Traffic:
                 body=body,
                 topic=topic,
                 queue_id=queue_id,
-                queue_offset=first + place,
-                physical_offset=int(ids[place][16:], 16),
+                queue_offset=first + (0 if inner and plan.timer_ms else place),
+                physical_offset=int(ids[0 if inner else place][16:], 16),
                 waited=plan.wait and self.sync,
                 target=(plan.topic, plan.queue_id) if delay_ms else None,
-                due_ms=now_ms + delay_ms if delay_ms else 0,
+                due_ms=sent_ms + delay_ms if delay_ms else 0,
                 lights=plan.lights,
+                key=f"U{plan.numbers[0]:08d}" if inner else f"k{number}",
+                handle=answer.ext_fields.get("recallHandle", ""),
             )
             self.stored[number] = stored
             self.mark("stored", stored)
@@ -264,6 +299,36 @@ class Traffic:
     ) -> Awaitable[RemotingCommand]:
         """Send a request; ``note`` sees its answer at the moment it leaves the broker."""
         return self.broker.peer.call(command, note)
+
+    async def _ensure_bulk_topic(self) -> None:
+        """UPDATE_AND_CREATE_TOPIC of the topic whose queues hold whole batches."""
+        if BULK_TOPIC not in self.broker.context.topics:
+            fields = topic_fields(BULK_TOPIC, QUEUES, attributes="+queue.type=BatchCQ")
+            command = request(RequestCode.UPDATE_AND_CREATE_TOPIC, fields)
+            await self._make(lambda: command, "topic", (BULK_TOPIC, QUEUES))
+
+    async def _recall(self) -> None:
+        """RECALL_MESSAGE of a timer message that is pending, as far as the client knows."""
+        now_ms = self.broker.clock.now_ms()
+        pending = [s for s in self.stored.values() if s.handle and s.due_ms > now_ms]
+        if not pending:
+            return
+        stored = self.rng.choice(pending)
+        assert stored.target is not None
+        self._count("recall")
+        self.mark("recalling", stored.number)
+        fields = {
+            "producerGroup": "P",
+            "topic": stored.target[0],
+            "recallHandle": stored.handle,
+        }
+
+        def note(answer: RemotingCommand) -> None:
+            if answer.code == ResponseCode.SUCCESS:
+                end = self.broker.store.max_physical_offset
+                self.mark("recalled", (stored.number, end, self.sync))
+
+        await self._ask(request(RequestCode.RECALL_MESSAGE, fields), note)
 
     # ---- consuming
 
@@ -355,16 +420,7 @@ class Traffic:
         self._count("topic")
         self._versions[name] += 1
         queues = self._versions[name]
-        fields = {
-            "topic": name,
-            "defaultTopic": "TBW102",
-            "readQueueNums": str(queues),
-            "writeQueueNums": str(queues),
-            "perm": "6",
-            "topicFilterType": "SINGLE_TAG",
-            "topicSysFlag": "0",
-            "order": "false",
-        }
+        fields = topic_fields(name, queues)
         await self._make(
             lambda: request(RequestCode.UPDATE_AND_CREATE_TOPIC, fields), "topic", (name, queues)
         )
@@ -410,7 +466,7 @@ class Traffic:
         SYNC_FLUSH: at once; ASYNC_FLUSH: within flushCommitLogThoroughInterval. Then the progress
         files follow within the interval they are written at.
         """
-        self.transactions.settle()  # checks of open ones append copies for ever
+        self.transactions.wait_until()  # checks of open ones append copies for ever
         store = self.broker.store
         interval_ms = 1_000 if self.sync else 11_000
         end = store.max_physical_offset
@@ -420,7 +476,10 @@ class Traffic:
         missing = end - store.reput.offset
         assert missing <= 0, f"{missing} bytes of the log are not dispatched"
         # The longest delay, the flush of delivered messages, two rounds of the progress timer.
-        self.broker.pass_ms(max(DELAY_LEVELS_MS.values()) + interval_ms + 11_000)
+        now_ms = self.broker.clock.now_ms()
+        timers_ms = max((s.due_ms - now_ms for s in self.stored.values()), default=0)
+        longest_ms = max(*DELAY_LEVELS_MS.values(), timers_ms + 1_000, POP_REVIVE_MS)
+        self.broker.pass_ms(longest_ms + interval_ms + 11_000)
         missing = store.max_physical_offset - store.flushed_where
         assert not missing, f"{missing} bytes of delivered messages are not flushed"
         self.mark("quiet")
@@ -429,8 +488,37 @@ class Traffic:
 def kind_of(plan: Plan) -> str:
     """The kind of traffic, for the count of what was sent."""
     if len(plan.numbers) > 1:
-        return "batch"
-    return "delayed" if plan.level else "timer" if plan.timer_ms else "plain"
+        return "inner batch" if plan.inner_batch else "batch"
+    return "delayed" if plan.level else plan.timer_property if plan.timer_ms else "plain"
+
+
+def whole_ms(plan: Plan) -> int:
+    """The delay of a timer message, in whole seconds if its property can only name these."""
+    if plan.timer_ms and plan.timer_property == "TIMER_DELAY_SEC":
+        return max(1, plan.timer_ms // 1_000) * 1_000
+    return plan.timer_ms
+
+
+def numbers_in(message: MessageExt) -> list[int]:
+    """The numbers of the messages in a record; none in the broker's own records."""
+    if "INNER_NUM" in message.properties:
+        return [int(item.body[:6]) for item in unwrap_inner_batch(message)]
+    return [int(message.body[:6])] if message.body[:6].isdigit() and message.body[5:6] else []
+
+
+def topic_fields(name: str, queues: int, **more: str) -> dict[str, str]:
+    """The fields of UPDATE_AND_CREATE_TOPIC."""
+    return {
+        "topic": name,
+        "defaultTopic": "TBW102",
+        "readQueueNums": str(queues),
+        "writeQueueNums": str(queues),
+        "perm": "6",
+        "topicFilterType": "SINGLE_TAG",
+        "topicSysFlag": "0",
+        "order": "false",
+        **more,
+    }
 
 
 def send_request(plan: Plan, bodies: list[bytes], now_ms: int) -> RemotingCommand:
@@ -442,7 +530,13 @@ def send_request(plan: Plan, bodies: list[bytes], now_ms: int) -> RemotingComman
     if plan.level:
         properties["DELAY"] = str(plan.level)
     if plan.timer_ms:
-        properties["TIMER_DELAY_MS"] = str(plan.timer_ms)
+        delay_ms = whole_ms(plan)
+        numbers = {
+            "TIMER_DELAY_SEC": delay_ms // 1_000,
+            "TIMER_DELAY_MS": delay_ms,
+            "TIMER_DELIVER_MS": now_ms + delay_ms,
+        }
+        properties[plan.timer_property] = str(numbers[plan.timer_property])
     if plan.lights:
         properties["INNER_MULTI_DISPATCH"] = ",".join(plan.lights)
     fields = {

@@ -196,7 +196,7 @@ class Transactions:
         }
         return await self._traffic.broker.peer.call(request(RequestCode.END_TRANSACTION, fields))
 
-    def settle(self) -> None:
+    def wait_until(self) -> None:
         """Decide every open transaction: afterwards no check appends anything."""
         broker = self._traffic.broker
         for number in [each for each in self.halves if each not in self.decisions]:

@@ -18,8 +18,8 @@ import logging
 import sys
 import threading
 import traceback
-from collections.abc import Mapping
-from typing import Protocol
+from collections.abc import Callable, Mapping, Sequence
+from typing import Protocol, TypeVar
 
 from broker.client.config import ClientConfig, ConsumerConfig
 from broker.client.consumer.messages import read_messages, restore_topic
@@ -31,6 +31,7 @@ from broker.client.listener.listeners import ConsumeConcurrentlyContext, Consume
 from broker.client.listener.orderly import ConsumeOrderlyService
 from broker.client.listener.stats import ConsumerStats
 from broker.client.offset.offset_store import OffsetStore
+from broker.client.pop.pop_process_queue import PopProcessQueue
 from broker.client.results import ConsumeConcurrentlyStatus, ConsumeOrderlyStatus
 from broker.common.clock import Clock
 from broker.common.group import CONSUME_PASSIVELY
@@ -46,6 +47,7 @@ from broker.remoting.protocol.body.consumer.offset import (
 from broker.remoting.protocol.body.consumer.running import (
     ConsumeMessageDirectlyResult,
     ConsumerRunningInfo,
+    PopProcessQueueInfo,
     ProcessQueueInfo,
 )
 from broker.remoting.protocol.codes import VERSION, RequestCode, ResponseCode, version_name
@@ -58,6 +60,8 @@ from broker.remoting.protocol.header.consumer.offset import ResetOffsetRequestHe
 from broker.remoting.protocol.header.fields import decode_header_fields
 
 log = logging.getLogger("broker.client")
+
+Context = TypeVar("Context", ConsumeConcurrentlyContext, ConsumeOrderlyContext)
 
 MIB = 1024 * 1024
 MAX_JSTACK_CHARS = 1_000_000
@@ -72,7 +76,11 @@ class RunningConsumer(Protocol):
     clock: Clock
     stats: ConsumerStats
     started_at_ms: int
-    subscriptions: dict[str, SubscriptionData]
+
+    @property
+    def subscriptions(self) -> dict[str, SubscriptionData]:
+        """The subscriptions by topic."""
+        ...
 
     @property
     def service(self) -> ConsumeConcurrentlyService | ConsumeOrderlyService:
@@ -87,6 +95,11 @@ class RunningConsumer(Protocol):
     @property
     def process_queues(self) -> dict[MessageQueue, ProcessQueue]:
         """The owned queues."""
+        ...
+
+    @property
+    def pop_queues(self) -> dict[MessageQueue, PopProcessQueue]:
+        """The popped queues."""
         ...
 
     async def reset_offsets(self, offsets: Mapping[MessageQueue, int]) -> None:
@@ -134,6 +147,7 @@ class ConsumerRequests:
         header = decode_header_fields(GetConsumerRunningInfoRequestHeader, command.ext_fields)
         consumer = self._consumer
         clock = consumer.clock
+        shift_ms = clock.now_ms() - clock.monotonic_ms()
         info = ConsumerRunningInfo(
             properties={
                 "PROP_CONSUME_TYPE": CONSUME_PASSIVELY,
@@ -149,6 +163,14 @@ class ConsumerRequests:
             mq_table={
                 queue: _queue_info(process, consumer.offsets.table.get(queue), clock)
                 for queue, process in consumer.process_queues.items()
+            },
+            mq_pop_table={
+                queue: PopProcessQueueInfo(
+                    wait_ack_count=process.wait_ack_count,
+                    droped=process.dropped,
+                    last_pop_timestamp=int(shift_ms + process.last_pop_ms),
+                )
+                for queue, process in consumer.pop_queues.items()
             },
             status_table={topic: consumer.stats.status(topic) for topic in consumer.subscriptions},
             jstack=stack_of_all_threads() if header.jstack_enable else None,
@@ -168,45 +190,55 @@ class ConsumerRequests:
         message = messages[0]
         queue = MessageQueue(message.topic, header.broker_name or "", message.queue_id)
         began_ms = self._consumer.clock.monotonic_ms()
-        result, remark = await self._call_listener(message, queue)
+        service = self._consumer.service
+        auto_commit = True
+        if isinstance(service, ConsumeConcurrentlyService):
+            context = ConsumeConcurrentlyContext(message_queue=queue)
+            result, remark = await _call_listener(service.runner.listener, message, context)
+        else:
+            orderly = ConsumeOrderlyContext(message_queue=queue)
+            result, remark = await _call_listener(service.runner.listener, message, orderly)
+            auto_commit = orderly.auto_commit
         took_ms = int(self._consumer.clock.monotonic_ms() - began_ms)
         body = ConsumeMessageDirectlyResult(
-            order=self._consumer.service.orderly,
-            auto_commit=True,
+            order=service.orderly,
+            auto_commit=auto_commit,
             consume_result=result,
             remark=remark,
             spent_time_mills=took_ms,
         )
         return response(command, body=body.to_bytes())
 
-    async def _call_listener(
-        self, message: MessageExt, queue: MessageQueue
-    ) -> tuple[str, str | None]:
-        service = self._consumer.service
-        try:
-            status: object
-            if isinstance(service, ConsumeConcurrentlyService):
-                listener, context = (
-                    service.listener,
-                    ConsumeConcurrentlyContext(message_queue=queue),
-                )
-                if is_coroutine_listener(listener):
-                    status = listener([message], context)
-                else:
-                    status = await asyncio.to_thread(listener, [message], context)
-            else:
-                orderly, waits = service.listener, ConsumeOrderlyContext(message_queue=queue)
-                if is_coroutine_listener(orderly):
-                    status = orderly([message], waits)
-                else:
-                    status = await asyncio.to_thread(orderly, [message], waits)
-            if inspect.isawaitable(status):
-                status = await status
-        except Exception as error:
-            return "CR_THROW_EXCEPTION", "".join(traceback.format_exception_only(error)).strip()
-        if status in (ConsumeConcurrentlyStatus.CONSUME_SUCCESS, ConsumeOrderlyStatus.SUCCESS):
-            return "CR_SUCCESS", None
-        return ("CR_RETURN_NULL" if status is None else "CR_LATER"), None
+
+DIRECT_RESULTS = {
+    ConsumeConcurrentlyStatus.CONSUME_SUCCESS: "CR_SUCCESS",
+    ConsumeOrderlyStatus.SUCCESS: "CR_SUCCESS",
+    ConsumeOrderlyStatus.COMMIT: "CR_COMMIT",
+    ConsumeOrderlyStatus.ROLLBACK: "CR_ROLLBACK",
+}
+"""Statuses of listeners as CMResult; others are CR_LATER, none at all is CR_RETURN_NULL."""
+
+
+async def _call_listener(
+    listener: Callable[[Sequence[MessageExt], Context], object],
+    message: MessageExt,
+    context: Context,
+) -> tuple[str, str | None]:
+    """Call a listener once; returns its result as CMResult, and the error if it raised one."""
+    try:
+        if is_coroutine_listener(listener):
+            status = listener([message], context)
+        else:
+            status = await asyncio.to_thread(listener, [message], context)
+        if inspect.isawaitable(status):
+            status = await status
+    except Exception as error:  # code of the application: its error is the result
+        return "CR_THROW_EXCEPTION", "".join(traceback.format_exception_only(error)).strip()
+    if status is None:
+        return "CR_RETURN_NULL", None
+    if isinstance(status, ConsumeConcurrentlyStatus | ConsumeOrderlyStatus):
+        return DIRECT_RESULTS.get(status, "CR_LATER"), None
+    return "CR_LATER", None
 
 
 def _read_offsets(body: bytes) -> dict[MessageQueue, int]:

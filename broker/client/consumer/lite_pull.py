@@ -7,42 +7,41 @@
 """
 
 import asyncio
-import logging
 from collections import deque
 from collections.abc import Iterable, Sequence
-from types import TracebackType
-from typing import Self
+
+import msgspec
 
 from broker.client.config import ClientConfig, ConsumerConfig
+from broker.client.consumer.membership import check_consumer_start, join_instance
 from broker.client.consumer.messages import restore_topic
+from broker.client.consumer.position import (
+    move_offset,
+    notify_queues_changed,
+    resume_offset,
+)
 from broker.client.consumer.process_queue import ProcessQueue
 from broker.client.consumer.pull_service import PullService
+from broker.client.consumer.subscription_table import SubscriptionTable
 from broker.client.instance.client_instance import MQClientInstance
-from broker.client.instance.registry import acquire_instance, release_instance
+from broker.client.instance.registry import release_instance
+from broker.client.lifecycle import AsyncStartable
 from broker.client.listener.stats import ConsumerStats
 from broker.client.namespace import wrap_namespace
 from broker.client.offset.offset_store import RemoteBrokerOffsetStore
-from broker.client.offset.start_query import query_start
 from broker.client.rebalance.rebalancer import QueuesChanged, Rebalancer
 from broker.client.rebalance.strategies import AllocateAveragely, AllocateStrategy
 from broker.client.state import ServiceState
 from broker.common.clock import Clock, SystemClock
-from broker.common.group import CONSUME_ACTIVELY, check_group_name
+from broker.common.group import CONSUME_ACTIVELY
 from broker.common.message_queue import MessageQueue
-from broker.common.subscription import (
-    EXPRESSION_SQL92,
-    EXPRESSION_TAG,
-    SubscriptionData,
-    build_subscription,
-)
-from broker.errors import ClientError, RemoteProtocolError
+from broker.common.subscription import SubscriptionData
+from broker.errors import ClientError
 from broker.message.message import MessageExt
 from broker.remoting.protocol.body.consumer.heartbeat import ConsumerData
 
-log = logging.getLogger("broker.client")
 
-
-class AsyncLitePullConsumer:
+class AsyncLitePullConsumer(AsyncStartable):
     """Poll messages of subscribed or assigned queues, seek, pause, commit.
 
     ``auto_commit`` commits polled messages with the next ``poll`` and every 5 s, otherwise
@@ -69,8 +68,7 @@ class AsyncLitePullConsumer:
         self.stats = ConsumerStats(self.clock)
         self.on_queues_changed: list[QueuesChanged] = []
         self.paused = False  # of all queues; see ``pause`` for single ones
-        self._subscriptions: dict[str, SubscriptionData] = {}
-        self._announced: dict[str, SubscriptionData] = {}
+        self._table = SubscriptionTable(self.client, self.clock)
         self._assigned: set[MessageQueue] | None = None
         self._paused_queues: set[MessageQueue] = set()
         self._seeks: dict[MessageQueue, int] = {}
@@ -88,22 +86,13 @@ class AsyncLitePullConsumer:
         """Subscribe to a topic: the group's members share its queues."""
         if self._assigned is not None:
             raise ClientError("subscribe() and assign() exclude each other")
-        wire_topic = wrap_namespace(self.client.namespace, topic)
-        try:
-            self._subscriptions[wire_topic] = build_subscription(
-                wire_topic,
-                tags if sql is None else sql,
-                EXPRESSION_TAG if sql is None else EXPRESSION_SQL92,
-                self.clock.now_ms(),
-            )
-        except RemoteProtocolError as error:
-            raise ClientError(f"subscription of {topic}: {error.message}", error.hint) from error
+        self._table.subscribe(topic, tags, sql)
         if self._parts is not None:
             self._parts.instance.rebalance_now()
 
     async def assign(self, queues: Iterable[MessageQueue]) -> None:
         """Consume exactly these queues, independent of other members."""
-        if self._subscriptions and self._assigned is None:
+        if self._table.by_topic and self._assigned is None:
             raise ClientError("subscribe() and assign() exclude each other")
         self._assigned = {
             MessageQueue(
@@ -112,11 +101,9 @@ class AsyncLitePullConsumer:
             for one in queues
         }
         for topic in {queue.topic for queue in self._assigned}:
-            self._subscriptions.setdefault(
-                topic, build_subscription(topic, "*", sub_version=self.clock.now_ms())
-            )
+            self._table.add_all_messages(topic)
         if self._parts is not None:
-            await self._parts.instance.routes.refresh_all(self._subscriptions)
+            await self._parts.instance.routes.refresh_all(self._table.by_topic)
             await self.announce()
             await self.rebalance()
 
@@ -124,33 +111,23 @@ class AsyncLitePullConsumer:
 
     async def start(self) -> None:
         """Join the group and start pulling."""
-        if self.state is not ServiceState.CREATE_JUST:
-            raise ClientError(f"consumer {self.group} is {self.state.value}: it starts once")
-        reason = check_group_name(self.group)
-        if reason is not None:
-            raise ClientError(f"consumer group {self.group!r:.200}: {reason}")
+        check_consumer_start(self.group, self.state)
         self.config.check()
         self.state = ServiceState.START_FAILED
-        instance = self._given or acquire_instance(self.client, self.clock)
-        if self._given is not None:
-            instance.users += 1
-        try:
-            self._parts = self._build(instance)
-            instance.register_consumer(self)
-            await instance.start()
-            await instance.routes.refresh_all(self._subscriptions)
-            self.state = ServiceState.RUNNING
-            self._started_ms = self.clock.now_ms()
-            await self.announce()
-            if self._assigned is None:
-                instance.rebalance_now()
-            else:
-                await self.rebalance()
-        except BaseException:
-            if instance.consumers.get(self.group) is self:
-                del instance.consumers[self.group]
-            await release_instance(instance)
-            raise
+        await join_instance(self, self._begin, self.client, self.clock, given=self._given)
+
+    async def _begin(self, instance: MQClientInstance) -> None:
+        self._parts = self._build(instance)
+        instance.register_consumer(self)
+        await instance.start()
+        await instance.routes.refresh_all(self._table.by_topic)
+        self.state = ServiceState.RUNNING
+        self._started_ms = self.clock.now_ms()
+        await self.announce()
+        if self._assigned is None:
+            instance.rebalance_now()
+        else:
+            await self.rebalance()
 
     def _build(self, instance: MQClientInstance) -> "_Parts":
         offsets = RemoteBrokerOffsetStore(instance, self.group)
@@ -184,18 +161,6 @@ class AsyncLitePullConsumer:
         await parts.instance.unregister(consumer_group=self.group)
         await release_instance(parts.instance)
         self._arrived.set()
-
-    async def __aenter__(self) -> Self:
-        await self.start()
-        return self
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        await self.shutdown()
 
     def _running(self) -> "_Parts":
         if self._parts is None:
@@ -333,25 +298,18 @@ class AsyncLitePullConsumer:
 
     def subscribed_topics(self) -> Iterable[str]:
         """Return the subscribed topics (names on the wire)."""
-        return list(self._subscriptions)
+        return list(self._table.by_topic)
 
     def heartbeat(self) -> ConsumerData:
         """Return this group's part of a heartbeat."""
-        return ConsumerData(
-            group_name=self.group,
-            consume_type=CONSUME_ACTIVELY,
-            message_model=self.config.message_model.value,
-            consume_from_where=self.config.consume_from_where.value,
-            subscription_data_set=[self._subscriptions[one] for one in sorted(self._subscriptions)],
-            unit_mode=self.client.unit_mode,
-        )
+        return self._table.consumer_data(self.group, CONSUME_ACTIVELY, self.config)
 
     async def rebalance(self) -> bool:
         """Rebalance once: by the group, or to the assigned queues."""
         if self.state is not ServiceState.RUNNING:
             return True
         return await self._running().rebalancer.rebalance(
-            sorted(self._subscriptions), fixed=self._assigned
+            sorted(self._table.by_topic), fixed=self._assigned
         )
 
     async def persist_offsets(self) -> None:
@@ -373,16 +331,8 @@ class AsyncLitePullConsumer:
         if sought is not None:
             parts.offsets.table.update(queue, sought)
             return sought
-        parts.offsets.table.remove(queue)
-        stored = await parts.offsets.read(queue)
-        if stored is not None:
-            return stored
-        return await query_start(
-            parts.instance,
-            queue,
-            self.config.consume_from_where,
-            timestamp_ms=self.config.consume_timestamp_ms,
-            started_ms=self._started_ms,
+        return await resume_offset(
+            parts.instance, parts.offsets, self.config, queue, self._started_ms
         )
 
     def begin(self, queue: MessageQueue, process: ProcessQueue, offset: int) -> None:
@@ -402,23 +352,19 @@ class AsyncLitePullConsumer:
     ) -> None:
         """Announce the change to the application (MessageQueueListener)."""
         await self.announce()
-        for notify in self.on_queues_changed:
-            try:
-                notify(topic, queues, own)
-            except Exception:
-                log.exception("%s: a queue listener failed", self.group)
+        notify_queues_changed(self.on_queues_changed, topic, queues, own)
 
     async def announce(self) -> None:
         """Send the subscriptions to the brokers."""
-        subscriptions = dict(self._subscriptions)
+        sent = self._table.snapshot()
         await self._running().instance.heartbeat()
-        self._announced = subscriptions
+        self._table.announced(sent)
 
     # ---- for the pull service (PullOwner)
 
     def subscription(self, topic: str) -> SubscriptionData | None:
         """Return the subscription of a topic that the brokers know."""
-        return self._announced.get(topic)
+        return self._table.known_to_brokers(topic)
 
     def deliver(
         self, messages: list[MessageExt], process: ProcessQueue, queue: MessageQueue
@@ -431,29 +377,13 @@ class AsyncLitePullConsumer:
     async def offset_moved(self, queue: MessageQueue, offset: int) -> None:
         """Continue a queue at another offset."""
         parts = self._running()
-        process = parts.rebalancer.process_queues.get(queue)
-        if process is not None:
-            process.dropped = True
-        parts.offsets.table.update_and_freeze(queue, offset)
-        await parts.offsets.persist([queue], wait=True)
-        await parts.rebalancer.remove(queue)
-        parts.instance.rebalance_now()
+        await move_offset(parts.instance, parts.offsets, parts.rebalancer, queue, offset)
 
 
-class _Parts:
+class _Parts(msgspec.Struct, frozen=True, kw_only=True):
     """The parts of a started consumer."""
 
-    __slots__ = ("instance", "offsets", "pulls", "rebalancer")
-
-    def __init__(
-        self,
-        *,
-        instance: MQClientInstance,
-        offsets: RemoteBrokerOffsetStore,
-        rebalancer: Rebalancer,
-        pulls: PullService,
-    ) -> None:
-        self.instance = instance
-        self.offsets = offsets
-        self.rebalancer = rebalancer
-        self.pulls = pulls
+    instance: MQClientInstance
+    offsets: RemoteBrokerOffsetStore
+    rebalancer: Rebalancer
+    pulls: PullService

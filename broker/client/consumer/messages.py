@@ -12,7 +12,7 @@ from broker.client.namespace import without_namespace
 from broker.client.results import PullStatus
 from broker.common import sysflag
 from broker.common.subscription import SubscriptionData, is_tag_type
-from broker.common.topic import retry_topic
+from broker.common.topic import original_of_pop_retry_topic, retry_topic
 from broker.message.batch import unwrap_inner_batch
 from broker.message.message import (
     PROPERTY_MAX_OFFSET,
@@ -69,10 +69,15 @@ def add_offset_bounds(messages: Iterable[MessageExt], min_offset: int, max_offse
 
 
 def restore_topic(messages: Iterable[MessageExt], group: str, namespace: str) -> None:
-    """Give a retried message its original topic back, and remove the namespace."""
+    """Give a retried message its original topic back, and remove the namespace.
+
+    Java leaves a message that is pulled from a POP retry topic the name of that topic.
+    """
     own_retry_topic = retry_topic(group)
     for message in messages:
         if message.topic == own_retry_topic:
             message.topic = message.properties.get(PROPERTY_RETRY_TOPIC, message.topic)
+        if message.topic.startswith(own_retry_topic):
+            message.topic = original_of_pop_retry_topic(message.topic, group) or message.topic
         if namespace:
             message.topic = without_namespace(namespace, message.topic)

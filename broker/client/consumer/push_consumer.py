@@ -6,46 +6,35 @@
 import asyncio
 import logging
 from collections.abc import Iterable, Mapping, Sequence
-from types import TracebackType
-from typing import Self
-
-import msgspec
 
 from broker.client.config import ClientConfig, ConsumerConfig, MessageModel
 from broker.client.consumer.broker_requests import ConsumerRequests
+from broker.client.consumer.membership import check_consumer_start, join_instance
 from broker.client.consumer.messages import restore_topic
+from broker.client.consumer.position import move_offset, notify_queues_changed, resume_offset
 from broker.client.consumer.process_queue import ProcessQueue
-from broker.client.consumer.pull_service import PullService
+from broker.client.consumer.push_parts import ConsumeService, PopParts, PushParts, build_parts
+from broker.client.consumer.subscription_table import SubscriptionTable
 from broker.client.hooks.events import ConsumeHook
 from broker.client.instance.client_instance import MQClientInstance
-from broker.client.instance.registry import acquire_instance, release_instance
-from broker.client.listener.concurrently import ConsumeConcurrentlyService
+from broker.client.instance.registry import release_instance
+from broker.client.lifecycle import AsyncStartable
 from broker.client.listener.listeners import ConcurrentListener, OrderlyListener
 from broker.client.listener.orderly import ConsumeOrderlyService
-from broker.client.listener.send_back import UNLIMITED, SendBack
+from broker.client.listener.send_back import UNLIMITED
 from broker.client.listener.stats import ConsumerStats
 from broker.client.namespace import wrap_namespace
-from broker.client.offset.offset_store import (
-    LocalFileOffsetStore,
-    OffsetStore,
-    RemoteBrokerOffsetStore,
-)
-from broker.client.offset.start_query import query_start
-from broker.client.rebalance.broker_locks import BrokerLocks
-from broker.client.rebalance.rebalancer import QueuesChanged, Rebalancer
+from broker.client.offset.offset_store import OffsetStore
+from broker.client.pop.pop_process_queue import PopProcessQueue
+from broker.client.rebalance.rebalancer import QueuesChanged
 from broker.client.rebalance.strategies import AllocateAveragely, AllocateStrategy
 from broker.client.state import ServiceState
 from broker.common.clock import Clock, SystemClock
-from broker.common.group import CONSUME_PASSIVELY, check_group_name
+from broker.common.group import CONSUME_PASSIVELY
 from broker.common.message_queue import MessageQueue
-from broker.common.subscription import (
-    EXPRESSION_SQL92,
-    EXPRESSION_TAG,
-    SubscriptionData,
-    build_subscription,
-)
-from broker.common.topic import check_topic_name, retry_topic
-from broker.errors import ClientError, RemoteProtocolError, RocketMQError
+from broker.common.subscription import SubscriptionData
+from broker.common.topic import pop_retry_topic, retry_topic
+from broker.errors import ClientError, RocketMQError
 from broker.message.message import MessageExt
 from broker.remoting.protocol.body.consumer.heartbeat import ConsumerData
 
@@ -58,10 +47,8 @@ MAX_UNLOCK_TRIES = 40
 """Rounds after which a queue whose listener does not end is given up (Java: 20 s)."""
 DEFAULT_MAX_RECONSUME_TIMES = 16
 
-ConsumeService = ConsumeConcurrentlyService | ConsumeOrderlyService
 
-
-class AsyncPushConsumer:
+class AsyncPushConsumer(AsyncStartable):
     """Subscribe, set a listener, start.
 
     >>> import asyncio
@@ -104,13 +91,12 @@ class AsyncPushConsumer:
         self.stats = ConsumerStats(self.clock)
         self.on_queues_changed: list[QueuesChanged] = []
         self.consume_hooks: list[ConsumeHook] = []
-        self.subscriptions: dict[str, SubscriptionData] = {}
-        self._announced: dict[str, SubscriptionData] = {}
+        self.strategy = strategy or AllocateAveragely()
+        self._table = SubscriptionTable(self.client, self.clock)
         self._listener: ConcurrentListener | None = None
         self._orderly: OrderlyListener | None = None
-        self._strategy = strategy or AllocateAveragely()
         self._given = instance
-        self._parts: _Parts | None = None
+        self._parts: PushParts | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         self.unlock_delay_s = DELAYED_UNLOCK_S
 
@@ -136,25 +122,13 @@ class AsyncPushConsumer:
         All members of a group must subscribe to the same. A change after the start is sent to the
         brokers with the next rebalance, which it triggers.
         """
-        wire_topic = wrap_namespace(self.client.namespace, topic)
-        reason = check_topic_name(wire_topic)
-        if reason is not None:
-            raise ClientError(f"topic {topic!r:.200}: {reason}")
-        try:
-            self.subscriptions[wire_topic] = build_subscription(
-                wire_topic,
-                tags if sql is None else sql,
-                EXPRESSION_TAG if sql is None else EXPRESSION_SQL92,
-                self.clock.now_ms(),
-            )
-        except RemoteProtocolError as error:
-            raise ClientError(f"subscription of {topic}: {error.message}", error.hint) from error
+        self._table.subscribe(topic, tags, sql)
         if self._parts is not None:
             self._parts.instance.rebalance_now()
 
     def unsubscribe(self, topic: str) -> None:
         """Remove a topic; its queues are given up with the next rebalance."""
-        self.subscriptions.pop(wrap_namespace(self.client.namespace, topic), None)
+        self._table.unsubscribe(topic)
         if self._parts is not None:
             self._parts.instance.rebalance_now()
 
@@ -165,104 +139,18 @@ class AsyncPushConsumer:
 
         Raises ClientError for an invalid setting, a missing listener or a refused subscription.
         """
-        self._check_not_started()
-        self._check()
-        self.state = ServiceState.START_FAILED
-        broadcasting = self.config.message_model is MessageModel.BROADCASTING
-        instance = self._given or acquire_instance(
-            self.client, self.clock, broadcasting=broadcasting
-        )
-        if self._given is not None:
-            instance.users += 1
-        try:
-            if not broadcasting:
-                topic = retry_topic(self.group)
-                self.subscriptions[topic] = build_subscription(
-                    topic, "*", sub_version=self.clock.now_ms()
-                )
-            self._parts = self._build(instance)
-            instance.register_consumer(self)
-            ConsumerRequests(self, instance).register()
-            await self._begin(self._parts)
-        except BaseException:
-            if instance.consumers.get(self.group) is self:
-                del instance.consumers[self.group]
-            await release_instance(instance)
-            raise
-
-    def _check(self) -> None:
-        reason = check_group_name(self.group)
-        if reason is None and self.group == "DEFAULT_CONSUMER":
-            reason = "DEFAULT_CONSUMER is reserved"
-        if reason is not None:
-            raise ClientError(f"consumer group {self.group!r:.200}: {reason}")
+        check_consumer_start(self.group, self.state)
         self.config.check()
         if self._listener is None and self._orderly is None:
             raise ClientError(f"consumer {self.group} has no listener", "call listen() first")
-
-    def _build(self, instance: MQClientInstance) -> "_Parts":
-        offsets: OffsetStore
-        if self.config.message_model is MessageModel.BROADCASTING:
-            local = LocalFileOffsetStore(self.config.offset_dir, instance.client_id, self.group)
-            local.load()
-            offsets = local
-        else:
-            offsets = RemoteBrokerOffsetStore(instance, self.group)
-        send_back = SendBack(instance, self.group, self.max_reconsume_times)
-        locks = BrokerLocks(instance, self.group)
-        orderly = self._orderly is not None
-        return _Parts(
-            instance=instance,
-            offsets=offsets,
-            locks=locks,
-            service=self._service(instance, offsets, send_back, locks),
-            rebalancer=Rebalancer(
-                instance, self.group, self._strategy, self.config.message_model, self
-            ),
-            pulls=PullService(
-                instance,
-                self.group,
-                self.config,
-                self,
-                offsets=offsets,
-                stats=self.stats,
-                orderly=orderly,
-            ),
-        )
-
-    def _service(
-        self,
-        instance: MQClientInstance,
-        offsets: OffsetStore,
-        send_back: SendBack,
-        locks: BrokerLocks,
-    ) -> ConsumeService:
-        if self._orderly is not None:
-
-            async def lock(queue: MessageQueue) -> bool:
-                return queue in await locks.lock([queue], self.process_queues)
-
-            return ConsumeOrderlyService(
-                self._orderly,
-                self.config,
-                group=self.group,
-                clock=self.clock,
-                offsets=offsets,
-                send_back=send_back,
-                stats=self.stats,
-                lock=lock,
-                hooks=self.consume_hooks,
-            )
-        assert self._listener is not None, "checked at the start"
-        return ConsumeConcurrentlyService(
-            self._listener,
-            self.config,
-            group=self.group,
-            clock=self.clock,
-            offsets=offsets,
-            send_back=send_back,
-            stats=self.stats,
-            hooks=self.consume_hooks,
+        self.state = ServiceState.START_FAILED
+        await join_instance(
+            self,
+            self._begin,
+            self.client,
+            self.clock,
+            given=self._given,
+            broadcasting=not self._is_clustering,
         )
 
     @property
@@ -272,8 +160,12 @@ class AsyncPushConsumer:
             return self.config.max_reconsume_times
         return UNLIMITED if self._orderly is not None else DEFAULT_MAX_RECONSUME_TIMES
 
-    async def _begin(self, parts: "_Parts") -> None:
-        instance = parts.instance
+    async def _begin(self, instance: MQClientInstance) -> None:
+        if self._is_clustering:
+            self._table.add_all_messages(retry_topic(self.group))
+        self._parts = build_parts(self, instance, self._listener, self._orderly, self._lock)
+        instance.register_consumer(self)
+        ConsumerRequests(self, instance).register()
         await instance.start()
         await instance.routes.refresh_all(self.subscriptions)
         for subscription in self.subscriptions.values():
@@ -293,6 +185,8 @@ class AsyncPushConsumer:
         self.state = ServiceState.SHUTDOWN_ALREADY
         parts = self._parts
         await parts.pulls.close()
+        if parts.pop is not None:
+            await parts.pop.pops.close()
         await parts.service.close(self.config.await_termination_ms)
         await parts.offsets.persist(list(self.process_queues), wait=True)
         self.unlock_delay_s = 0.0
@@ -301,18 +195,6 @@ class AsyncPushConsumer:
         for task in self._tasks:
             task.cancel()
         await release_instance(parts.instance)
-
-    async def __aenter__(self) -> Self:
-        await self.start()
-        return self
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        await self.shutdown()
 
     # ---- while running
 
@@ -326,9 +208,19 @@ class AsyncPushConsumer:
         self._running().instance.rebalance_now()
 
     @property
+    def subscriptions(self) -> dict[str, SubscriptionData]:
+        """The subscriptions by topic (names on the wire)."""
+        return self._table.by_topic
+
+    @property
     def process_queues(self) -> dict[MessageQueue, ProcessQueue]:
         """The owned queues."""
         return self._running().rebalancer.process_queues
+
+    @property
+    def pop_queues(self) -> dict[MessageQueue, PopProcessQueue]:
+        """The queues that are popped (POP mode); queue id -1 is any queue of the broker."""
+        return self._running().rebalancer.pop_queues
 
     @property
     def offsets(self) -> OffsetStore:
@@ -341,8 +233,10 @@ class AsyncPushConsumer:
         return self._running().service
 
     def cached_messages(self) -> int:
-        """Return how many pulled messages are not finished."""
-        return sum(process.count for process in self.process_queues.values())
+        """Return how many pulled and popped messages are not finished."""
+        return sum(process.count for process in self.process_queues.values()) + sum(
+            process.wait_ack_count for process in self.pop_queues.values()
+        )
 
     def lag(self) -> int:
         """Return how many messages of the owned queues follow the next one to be committed."""
@@ -356,13 +250,12 @@ class AsyncPushConsumer:
     def assignment(self) -> list[MessageQueue]:
         """Return the queues that this member owns now, without those of the retry topic."""
         own_retry_topic = retry_topic(self.group)
+        pulled = (one for one, process in self.process_queues.items() if not process.dropped)
         return sorted(
-            queue
-            for queue, process in self.process_queues.items()
-            if not process.dropped and queue.topic != own_retry_topic
+            queue for queue in (*pulled, *self.pop_queues) if queue.topic != own_retry_topic
         )
 
-    def _running(self) -> "_Parts":
+    def _running(self) -> PushParts:
         if self._parts is None:
             raise ClientError(f"consumer {self.group} has not been started")
         return self._parts
@@ -379,14 +272,7 @@ class AsyncPushConsumer:
 
     def heartbeat(self) -> ConsumerData:
         """Return this group's part of a heartbeat."""
-        return ConsumerData(
-            group_name=self.group,
-            consume_type=CONSUME_PASSIVELY,
-            message_model=self.config.message_model.value,
-            consume_from_where=self.config.consume_from_where.value,
-            subscription_data_set=[self.subscriptions[one] for one in sorted(self.subscriptions)],
-            unit_mode=self.client.unit_mode,
-        )
+        return self._table.consumer_data(self.group, CONSUME_PASSIVELY, self.config)
 
     async def rebalance(self) -> bool:
         """Rebalance once, unless suspended."""
@@ -409,18 +295,8 @@ class AsyncPushConsumer:
     async def start_offset(self, queue: MessageQueue) -> int:
         """Return where to start: the stored offset, else by ``consume_from_where``."""
         parts = self._running()
-        if self._is_clustering:
-            parts.offsets.table.remove(queue)  # what another member has committed since counts
-        stored = await parts.offsets.read(queue)
-        if stored is not None:
-            parts.offsets.table.update(queue, stored)
-            return stored
-        return await query_start(
-            parts.instance,
-            queue,
-            self.config.consume_from_where,
-            timestamp_ms=self.config.consume_timestamp_ms,
-            started_ms=self.started_at_ms,
+        return await resume_offset(
+            parts.instance, parts.offsets, self.config, queue, self.started_at_ms
         )
 
     def begin(self, queue: MessageQueue, process: ProcessQueue, offset: int) -> None:
@@ -429,6 +305,37 @@ class AsyncPushConsumer:
             process.locked = True
             process.last_lock_ms = self.clock.monotonic_ms()
         self._running().pulls.start(queue, process, offset)
+
+    def begin_pop(self, queue: MessageQueue, process: PopProcessQueue) -> None:
+        """Start popping a queue."""
+        self._pop.pops.start(queue, process)
+
+    def release_pop(self, process: PopProcessQueue) -> None:
+        """Stop popping a queue; results of its messages no longer count."""
+        self._pop.pops.stop(process)
+
+    @property
+    def _pop(self) -> PopParts:
+        pop = self._running().pop
+        assert pop is not None, "queues are popped only if brokers may assign them"
+        return pop
+
+    async def assigned(self, topic: str, *, pop: bool) -> None:
+        """Follow the mode of a topic: while it is pulled, the group's POP retry topics are too.
+
+        They hold the failed messages from the time in POP mode. Java 5.3.3 knows only the name of
+        version 1; a topic of version 2 is subscribed if it exists.
+        """
+        routes = self._running().instance.routes
+        for name in (
+            pop_retry_topic(topic, self.group),
+            pop_retry_topic(topic, self.group, version_2=True),
+        ):
+            if pop:
+                self.subscriptions.pop(name, None)
+            elif name not in self.subscriptions and await routes.get(name) is not None:
+                self._table.add_all_messages(name)
+                self._running().instance.rebalance_now()
 
     async def release(self, queue: MessageQueue, process: ProcessQueue) -> bool:
         """Commit and give up a queue; False while an orderly listener still runs on it."""
@@ -478,33 +385,22 @@ class AsyncPushConsumer:
     ) -> None:
         """Announce the change: new version of the subscription, heartbeat, listeners."""
         parts = self._running()
-        subscription = self.subscriptions.get(topic)
-        if subscription is not None:
-            self.subscriptions[topic] = msgspec.structs.replace(
-                subscription, sub_version=self.clock.now_ms()
-            )
+        self._table.renew(topic)
         parts.pulls.set_topic_limits(topic, len(own))
         await self.announce()
-        for notify in self.on_queues_changed:
-            try:
-                notify(topic, queues, own)
-            except Exception:
-                log.exception("%s: a queue listener failed", self.group)
+        notify_queues_changed(self.on_queues_changed, topic, queues, own)
 
     async def announce(self) -> None:
-        """Send the subscriptions to the brokers; pulls use their version from then on.
-
-        A broker refuses a pull whose version is newer than that of the last heartbeat.
-        """
-        subscriptions = dict(self.subscriptions)
+        """Send the subscriptions to the brokers; pulls use their version from then on."""
+        sent = self._table.snapshot()
         await self._running().instance.heartbeat()
-        self._announced = subscriptions
+        self._table.announced(sent)
 
     # ---- for the pull service (PullOwner)
 
     def subscription(self, topic: str) -> SubscriptionData | None:
         """Return the subscription of a topic that the brokers know."""
-        return self._announced.get(topic) if topic in self.subscriptions else None
+        return self._table.known_to_brokers(topic)
 
     def deliver(
         self, messages: list[MessageExt], process: ProcessQueue, queue: MessageQueue
@@ -513,16 +409,17 @@ class AsyncPushConsumer:
         restore_topic(messages, self.group, self.client.namespace)
         self._running().service.dispatch(messages, process, queue)
 
+    def deliver_popped(
+        self, messages: list[MessageExt], process: PopProcessQueue, queue: MessageQueue
+    ) -> None:
+        """Pass popped messages to the listener."""
+        restore_topic(messages, self.group, self.client.namespace)
+        self._pop.service.dispatch(messages, process, queue)
+
     async def offset_moved(self, queue: MessageQueue, offset: int) -> None:
         """Continue a queue at another offset: commit it and take the queue over again."""
         parts = self._running()
-        process = self.process_queues.get(queue)
-        if process is not None:
-            process.dropped = True
-        parts.offsets.table.update_and_freeze(queue, offset)
-        await parts.offsets.persist([queue], wait=True)
-        await parts.rebalancer.remove(queue)
-        parts.instance.rebalance_now()
+        await move_offset(parts.instance, parts.offsets, parts.rebalancer, queue, offset)
 
     async def reset_offsets(self, offsets: Mapping[MessageQueue, int]) -> None:
         """Continue owned queues at other offsets; results of cached messages no longer count.
@@ -541,7 +438,11 @@ class AsyncPushConsumer:
             await parts.rebalancer.remove(queue)
         parts.instance.rebalance_now()
 
-    # ---- periodic
+    # ---- locks and periodic work
+
+    async def _lock(self, queue: MessageQueue) -> bool:
+        """Lock one owned queue at its broker."""
+        return queue in await self._running().locks.lock([queue], self.process_queues)
 
     async def _renew_locks(self) -> None:
         queues = [queue for queue, one in self.process_queues.items() if not one.dropped]
@@ -553,26 +454,3 @@ class AsyncPushConsumer:
                 await self.service.clean_expired(process, queue)
             except RocketMQError as error:
                 log.warning("%s: expired messages of %s: %s", self.group, queue, error.message)
-
-
-class _Parts:
-    """The parts of a started consumer."""
-
-    __slots__ = ("instance", "locks", "offsets", "pulls", "rebalancer", "service")
-
-    def __init__(
-        self,
-        *,
-        instance: MQClientInstance,
-        offsets: OffsetStore,
-        locks: BrokerLocks,
-        service: ConsumeService,
-        rebalancer: Rebalancer,
-        pulls: PullService,
-    ) -> None:
-        self.instance = instance
-        self.offsets = offsets
-        self.locks = locks
-        self.service = service
-        self.rebalancer = rebalancer
-        self.pulls = pulls

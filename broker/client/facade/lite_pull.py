@@ -4,18 +4,17 @@
 """
 
 from collections.abc import Iterable
-from types import TracebackType
-from typing import Self
 
 from broker.client.config import ClientConfig, ConsumerConfig
 from broker.client.consumer.lite_pull import AsyncLitePullConsumer
+from broker.client.facade.blocking_client import BlockingClient
 from broker.client.facade.loop_thread import SHARED
 from broker.client.rebalance.strategies import AllocateStrategy
 from broker.common.message_queue import MessageQueue
 from broker.message.message import MessageExt
 
 
-class LitePullConsumer:
+class LitePullConsumer(BlockingClient):
     """Polls messages that the client pulls ahead.
 
     >>> from broker.client.facade.producer import Producer
@@ -42,6 +41,7 @@ class LitePullConsumer:
         self._consumer = AsyncLitePullConsumer(
             group, client, config, auto_commit=auto_commit, strategy=strategy
         )
+        super().__init__(self._consumer)
 
     def subscribe(self, topic: str, tags: str = "*", *, sql: str | None = None) -> None:
         """Subscribe to a topic: the group's members share its queues."""
@@ -54,34 +54,6 @@ class LitePullConsumer:
             SHARED.run(self._consumer.assign(queues))
         finally:
             SHARED.release()
-
-    def start(self) -> None:
-        """Join the group and start pulling."""
-        SHARED.acquire()
-        try:
-            SHARED.run(self._consumer.start())
-        except BaseException:
-            SHARED.release()
-            raise
-
-    def shutdown(self) -> None:
-        """Commit polled messages (with ``auto_commit``) and leave the group."""
-        try:
-            SHARED.run(self._consumer.shutdown())
-        finally:
-            SHARED.release()
-
-    def __enter__(self) -> Self:
-        self.start()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.shutdown()
 
     def poll(self, timeout_ms: int = 5_000) -> list[MessageExt]:
         """Return the next batch of messages, an empty list if none comes in time."""

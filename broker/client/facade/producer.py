@@ -7,10 +7,9 @@ import asyncio
 from collections import deque
 from collections.abc import Sequence
 from concurrent.futures import Future, wait
-from types import TracebackType
-from typing import Self
 
 from broker.client.config import ClientConfig, ProducerConfig
+from broker.client.facade.blocking_client import BlockingClient
 from broker.client.facade.loop_thread import SHARED
 from broker.client.hooks.events import SendHook
 from broker.client.latency.fault_tolerance import LatencyFaultTolerance
@@ -23,7 +22,7 @@ MAX_STARTING = 256
 """Asynchronous sends handed to the event loop ahead of its back-pressure."""
 
 
-class Producer:
+class Producer(BlockingClient):
     """Sends messages to any topic, from any thread.
 
     >>> with Producer("orders", namesrv) as producer:
@@ -35,35 +34,8 @@ class Producer:
         self, group: str, client: ClientConfig | str, config: ProducerConfig | None = None
     ) -> None:
         self._producer = AsyncProducer(group, client, config)
+        super().__init__(self._producer)
         self._starting: deque[Future[None]] = deque()
-
-    def start(self) -> None:
-        """Register the group and start the shared work."""
-        SHARED.acquire()
-        try:
-            SHARED.run(self._producer.start())
-        except BaseException:
-            SHARED.release()
-            raise
-
-    def shutdown(self) -> None:
-        """Wait for sends in flight and unregister the group."""
-        try:
-            SHARED.run(self._producer.shutdown())
-        finally:
-            SHARED.release()
-
-    def __enter__(self) -> Self:
-        self.start()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.shutdown()
 
     @property
     def faults(self) -> LatencyFaultTolerance:

@@ -3,11 +3,9 @@
 **Source:** RocketMQ ``DefaultMQPushConsumer``.
 """
 
-from types import TracebackType
-from typing import Self
-
 from broker.client.config import ClientConfig, ConsumerConfig
 from broker.client.consumer.push_consumer import AsyncPushConsumer
+from broker.client.facade.blocking_client import BlockingClient
 from broker.client.facade.loop_thread import SHARED
 from broker.client.hooks.events import ConsumeHook
 from broker.client.listener.listeners import ConcurrentListener, OrderlyListener
@@ -15,7 +13,7 @@ from broker.client.rebalance.strategies import AllocateStrategy
 from broker.common.message_queue import MessageQueue
 
 
-class PushConsumer:
+class PushConsumer(BlockingClient):
     """Subscribe, set a listener, start; the listener is called in threads of the client.
 
     >>> import queue
@@ -45,6 +43,7 @@ class PushConsumer:
         strategy: AllocateStrategy | None = None,
     ) -> None:
         self._consumer = AsyncPushConsumer(group, client, config, strategy=strategy)
+        super().__init__(self._consumer)
 
     def listen(self, listener: ConcurrentListener) -> None:
         """Set a concurrent listener."""
@@ -67,22 +66,6 @@ class PushConsumer:
         """The hooks called before and after each listener call, on the event loop."""
         return self._consumer.consume_hooks
 
-    def start(self) -> None:
-        """Join the group and start pulling."""
-        SHARED.acquire()
-        try:
-            SHARED.run(self._consumer.start())
-        except BaseException:
-            SHARED.release()
-            raise
-
-    def shutdown(self) -> None:
-        """Leave the group: wait for listeners, commit, unregister."""
-        try:
-            SHARED.run(self._consumer.shutdown())
-        finally:
-            SHARED.release()
-
     def suspend(self) -> None:
         """Pull nothing more until :meth:`resume`."""
         self._consumer.suspend()
@@ -94,15 +77,3 @@ class PushConsumer:
     def assignment(self) -> list[MessageQueue]:
         """Return the queues that this member owns now."""
         return SHARED.call(self._consumer.assignment)
-
-    def __enter__(self) -> Self:
-        self.start()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.shutdown()

@@ -3,24 +3,23 @@
 **Source:** RocketMQ 5.x ``SimpleConsumer``.
 """
 
-from types import TracebackType
-from typing import Self
-
 from broker.client.config import ClientConfig
 from broker.client.consumer.simple_consumer import (
     DEFAULT_INVISIBLE_MS,
     DEFAULT_WAIT_MS,
     AsyncSimpleConsumer,
 )
+from broker.client.facade.blocking_client import BlockingClient
 from broker.client.facade.loop_thread import SHARED
 from broker.message.message import MessageExt
 
 
-class SimpleConsumer:
+class SimpleConsumer(BlockingClient):
     """Receives on request; needs a 5.x broker."""
 
     def __init__(self, group: str, client: ClientConfig | str) -> None:
         self._consumer = AsyncSimpleConsumer(group, client)
+        super().__init__(self._consumer)
 
     def subscribe(self, topic: str, tags: str = "*", *, sql: str | None = None) -> None:
         """Subscribe to a topic by tags or by an SQL92 expression."""
@@ -29,34 +28,6 @@ class SimpleConsumer:
     def unsubscribe(self, topic: str) -> None:
         """Remove a topic."""
         self._consumer.unsubscribe(topic)
-
-    def start(self) -> None:
-        """Register the group at the brokers."""
-        SHARED.acquire()
-        try:
-            SHARED.run(self._consumer.start())
-        except BaseException:
-            SHARED.release()
-            raise
-
-    def shutdown(self) -> None:
-        """Unregister; messages not acknowledged are delivered again after their time."""
-        try:
-            SHARED.run(self._consumer.shutdown())
-        finally:
-            SHARED.release()
-
-    def __enter__(self) -> Self:
-        self.start()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.shutdown()
 
     def receive(
         self,

@@ -26,7 +26,7 @@ class TransactionProducer(Producer):
     ) -> None:
         super().__init__(group, client, config)
         self._transactions = AsyncTransactionProducer(group, client, listener, config)
-        self._producer = self._transactions
+        self._producer = self._startable = self._transactions
 
     def send_in_transaction(
         self, message: Message, argument: object = None

@@ -14,11 +14,11 @@ from collections import deque
 from broker.client.config import ClientConfig, ProducerConfig
 from broker.client.hooks.events import ConsumeEvent, SendEvent
 from broker.client.hooks.trace_format import encode_consume, encode_publish, keys_of
-from broker.client.instance.client_instance import own_ip
 from broker.client.publish.async_producer import AsyncProducer
 from broker.common.topic import TRACE_TOPIC
 from broker.errors import RocketMQError
 from broker.message.message import Message
+from broker.remoting.rpc.uniq_key import own_ip
 
 log = logging.getLogger("broker.client")
 

@@ -20,7 +20,6 @@ import asyncio
 import logging
 import os
 import random
-import socket
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from typing import Any, Protocol
@@ -48,6 +47,7 @@ from broker.remoting.protocol.body.consumer.heartbeat import (
 )
 from broker.remoting.protocol.codes import RequestCode, ResponseCode
 from broker.remoting.protocol.command import RemotingCommand, response
+from broker.remoting.rpc.uniq_key import own_ip
 
 log = logging.getLogger("broker.client")
 
@@ -398,12 +398,9 @@ class MQClientInstance:
 
     async def consumer_ids(self, topic: str, group: str) -> list[str] | None:
         """Return the members of a group, from a random broker of the topic; None if not known."""
-        route = self.routes.known(topic)
-        names = route.broker_names() if route is not None else []
-        addresses = [one for name in names if (one := self._any_address(name)) is not None]
-        if not addresses:
+        address = self.random_broker(topic)
+        if address is None:
             return None
-        address = random.choice(addresses)
         try:
             return await self.api.consumer_ids(address, group)
         except BrokerError as error:
@@ -413,6 +410,13 @@ class MQClientInstance:
         except RocketMQError as error:
             log.warning("members of %s: %s", group, error.message)
             return None
+
+    def random_broker(self, topic: str) -> str | None:
+        """Return the address of a random broker of a topic; None if none is known."""
+        route = self.routes.known(topic)
+        names = route.broker_names() if route is not None else []
+        addresses = [one for name in names if (one := self._any_address(name)) is not None]
+        return random.choice(addresses) if addresses else None
 
     def _any_address(self, broker_name: str) -> str | None:
         found = self.routes.reader(broker_name, 0)
@@ -440,13 +444,3 @@ def make_client_id(config: ClientConfig, ip: str) -> str:
         name = f"{os.getpid()}#{time.monotonic_ns()}"
     unit = f"@{config.unit_name}" if config.unit_name else ""
     return f"{ip}@{name}{unit}"
-
-
-def own_ip() -> str:
-    """Return this host's address on the default route; no packet is sent."""
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-        try:
-            probe.connect(("192.0.2.1", 9))
-        except OSError:
-            return "127.0.0.1"
-        return str(probe.getsockname()[0])

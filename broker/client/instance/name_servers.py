@@ -9,8 +9,8 @@ The first is chosen at random, so that clients spread; the following ones in tur
 import asyncio
 import logging
 import random
-import urllib.request
 from collections.abc import Callable, Sequence
+from importlib import import_module
 
 from broker.client.config import ClientConfig, parse_namesrv
 from broker.client.instance.transport import Transport
@@ -19,10 +19,6 @@ from broker.errors import ClientError, RemotingError
 from broker.remoting.protocol.command import RemotingCommand, next_opaque
 
 log = logging.getLogger("broker.client")
-
-FETCH_TIMEOUT_S = 3.0
-MAX_LIST_BYTES = 64 * 1024
-"""Longest address list read over HTTP."""
 
 Fetch = Callable[[str], str]
 
@@ -42,7 +38,7 @@ class NameServers:
         self._url = _discovery_url(config)
         self._transport = transport
         self._clock = clock
-        self._fetch = fetch or fetch_text
+        self._fetch = fetch
         self._current = random.randrange(max(1, len(self.addresses)))
         self.discovers = bool(self._url) and not self.addresses
 
@@ -58,6 +54,8 @@ class NameServers:
 
     async def discover(self) -> bool:
         """Read the list over HTTP; returns whether it changed. Errors are logged, the list kept."""
+        if self._fetch is None:  # HTTP costs 50 ms to import, and few clients discover addresses
+            self._fetch = import_module("broker.client.instance.address_server").fetch_text
         try:
             text = await asyncio.get_running_loop().run_in_executor(None, self._fetch, self._url)
             addresses = parse_namesrv(text.strip())
@@ -99,12 +97,3 @@ def _discovery_url(config: ClientConfig) -> str:
     if config.namesrv_url and config.unit_name:
         return f"{config.namesrv_url}-{config.unit_name}?nofix=1"
     return config.namesrv_url
-
-
-def fetch_text(url: str) -> str:
-    """Read a URL with GET; raises OSError or ValueError."""
-    if not url.startswith(("http://", "https://")):
-        raise ValueError(f"not an HTTP address: {url!r:.100}")
-    with urllib.request.urlopen(url, timeout=FETCH_TIMEOUT_S) as answer:
-        text: str = answer.read(MAX_LIST_BYTES).decode("utf-8", "replace")
-    return text

@@ -7,8 +7,9 @@ import asyncio
 from weakref import WeakKeyDictionary
 
 from broker.client.config import DEFAULT_INSTANCE, ClientConfig
-from broker.client.instance.client_instance import MQClientInstance, make_client_id, own_ip
+from broker.client.instance.client_instance import MQClientInstance, make_client_id
 from broker.common.clock import Clock
+from broker.remoting.rpc.uniq_key import own_ip
 
 _instances: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[str, MQClientInstance]] = (
     WeakKeyDictionary()

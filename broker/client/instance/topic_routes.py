@@ -8,12 +8,10 @@ import asyncio
 import logging
 from collections.abc import Callable, Iterable
 
-import msgspec
-
 from broker.client.instance.api import MQClientAPI
 from broker.client.publish.publish_info import TopicPublishInfo
 from broker.errors import BrokerError, ClientError, RemotingError, RocketMQError
-from broker.remoting.rpc.route_cache import MASTER_ID, Route
+from broker.remoting.rpc.route_cache import MASTER_ID, Route, template_of
 
 log = logging.getLogger("broker.client")
 
@@ -98,7 +96,7 @@ class TopicRoutes:
             raise ClientError(
                 f"topic {topic} does not exist", "create it: mqadmin topic create TOPIC"
             )
-        return self._derive(topic, _as_template(topic, template, create_queues))
+        return self._derive(topic, template_of(topic, template, create_queues))
 
     def _derive(
         self, topic: str, route: Route, *, before: TopicPublishInfo | None = None
@@ -152,17 +150,3 @@ class TopicRoutes:
                 for broker_id, address in route.addresses(broker_name).items():
                     found[address] = found.get(address, False) or broker_id == MASTER_ID
         return found
-
-
-def _as_template(topic: str, template: Route, queues: int) -> Route:
-    """Return the route that a topic will have once the template's brokers have created it."""
-    data = template.data
-    datas = [
-        msgspec.structs.replace(
-            one,
-            read_queue_nums=min(queues, one.read_queue_nums),
-            write_queue_nums=min(queues, one.read_queue_nums),
-        )
-        for one in data.queue_datas
-    ]
-    return Route(topic, msgspec.structs.replace(data, queue_datas=datas))

@@ -7,23 +7,19 @@ A failed message is sent back and delivered again later; the others are not held
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Coroutine, Sequence
+from collections.abc import Sequence
 from functools import partial
-from typing import Any
+from typing import NamedTuple
 
 from broker.client.config import ConsumerConfig, MessageModel
 from broker.client.consumer.process_queue import ProcessQueue, StartMark
-from broker.client.hooks.consume_hooks import ConsumeHooks, code_of
-from broker.client.hooks.events import ConsumeHook
-from broker.client.listener.listener_pool import ListenerPool, is_coroutine_listener
-from broker.client.listener.listeners import ConcurrentListener, ConsumeConcurrentlyContext
+from broker.client.listener.listener_runner import ListenerRunner
+from broker.client.listener.listeners import ConsumeConcurrentlyContext
 from broker.client.listener.send_back import FIRST_RETRY_LEVEL, SendBack
-from broker.client.listener.stats import ConsumerStats
 from broker.client.offset.offset_store import OffsetStore
 from broker.client.results import ConsumeConcurrentlyStatus
-from broker.common.clock import Clock
 from broker.common.message_queue import MessageQueue
-from broker.message.message import PROPERTY_CONSUME_START_TIMESTAMP, MessageExt
+from broker.message.message import MessageExt
 
 log = logging.getLogger("broker.client")
 
@@ -33,6 +29,29 @@ AGAIN_LATER_S = 5.0
 MAX_EXPIRED_PER_SCAN = 16
 
 
+ConcurrentRunner = ListenerRunner[ConsumeConcurrentlyStatus, ConsumeConcurrentlyContext]
+
+
+def consumed_count(
+    messages: Sequence[MessageExt],
+    context: ConsumeConcurrentlyContext,
+    result: ConsumeConcurrentlyStatus | BaseException,
+) -> int:
+    """Return how many messages, from the first on, a call has consumed."""
+    if result is ConsumeConcurrentlyStatus.CONSUME_SUCCESS:
+        return max(0, min(len(messages), context.ack_index + 1))
+    return 0
+
+
+class _Submitted(NamedTuple):
+    """One call of the listener."""
+
+    messages: Sequence[MessageExt]
+    process: ProcessQueue
+    context: ConsumeConcurrentlyContext
+    mark: StartMark
+
+
 class ConsumeConcurrentlyService:
     """Calls the listener with pulled messages and turns results into commits and send-backs."""
 
@@ -40,30 +59,18 @@ class ConsumeConcurrentlyService:
 
     def __init__(
         self,
-        listener: ConcurrentListener,
+        runner: ConcurrentRunner,
         config: ConsumerConfig,
         *,
-        group: str,
-        clock: Clock,
         offsets: OffsetStore,
         send_back: SendBack,
-        stats: ConsumerStats,
-        hooks: list[ConsumeHook] | None = None,
     ) -> None:
-        self.listener = listener
+        self.runner = runner
         self._config = config
-        self._group = group
-        self._clock = clock
+        self._group = runner.group
+        self._clock = runner.clock
         self._offsets = offsets
         self._send_back = send_back
-        self._stats = stats
-        self._pool: ListenerPool[ConsumeConcurrentlyStatus] = ListenerPool(
-            config.consume_threads,
-            name=f"ConsumeMessageThread_{group}",
-            coroutines=is_coroutine_listener(listener),
-        )
-        self._tasks: set[asyncio.Task[None]] = set()
-        self._hooks = ConsumeHooks(group, clock, [] if hooks is None else hooks)
 
     def dispatch(
         self, messages: Sequence[MessageExt], process: ProcessQueue, queue: MessageQueue
@@ -79,81 +86,40 @@ class ConsumeConcurrentlyService:
         context = ConsumeConcurrentlyContext(message_queue=queue)
         mark = StartMark()
         process.begin(messages, mark)
-        self._pool.submit(
-            partial(self._call, messages, context, mark),
-            partial(self._done, messages, process, context, mark),
-        )
+        ended = partial(self._ended, _Submitted(messages, process, context, mark))
+        self.runner.submit(messages, context, mark, ended)
 
-    def _call(
+    def _ended(
         self,
-        messages: Sequence[MessageExt],
-        context: ConsumeConcurrentlyContext,
-        mark: StartMark,
-    ) -> "ConsumeConcurrentlyStatus | Awaitable[ConsumeConcurrentlyStatus]":
-        mark.ms = self._clock.monotonic_ms()
-        started = str(self._clock.now_ms())
-        for message in messages:
-            message.properties[PROPERTY_CONSUME_START_TIMESTAMP] = started
-        mark.request_id = self._hooks.before(messages, context.message_queue)
-        return self.listener(messages, context)
-
-    def _done(
-        self,
-        messages: Sequence[MessageExt],
-        process: ProcessQueue,
-        context: ConsumeConcurrentlyContext,
-        mark: StartMark,
+        submitted: "_Submitted",
         result: ConsumeConcurrentlyStatus | BaseException,
+        took_ms: float,
     ) -> None:
         if isinstance(result, asyncio.CancelledError):
             return  # the consumer stops: the message stays unfinished and is delivered again
-        now_ms = self._clock.monotonic_ms()
-        process.last_consume_ms = now_ms
-        consumed = self._consumed_count(messages, context, result)
-        failed = len(messages) - consumed
-        took_ms = 0.0 if mark.ms is None else now_ms - mark.ms
-        self._stats.consumed(context.message_queue.topic, consumed, failed, took_ms)
-        self._hooks.after(
-            mark.request_id,
+        messages, process, context, mark = submitted
+        queue = context.message_queue
+        process.last_consume_ms = self._clock.monotonic_ms()
+        consumed = consumed_count(messages, context, result)
+        self.runner.report(
             messages,
-            context.message_queue,
-            cost_ms=took_ms,
-            code=code_of(
-                result,
-                ConsumeConcurrentlyStatus.CONSUME_SUCCESS,
-                cost_ms=took_ms,
-                timeout_ms=self._config.consume_timeout_ms,
-            ),
+            queue,
+            mark,
+            result,
+            consumed=consumed,
+            took_ms=took_ms,
+            timeout_ms=self._config.consume_timeout_ms,
         )
         if process.dropped:
             return  # another member owns the queue now and gets these messages
-        if not failed:
-            self._finish(messages, process, context.message_queue)
+        if consumed == len(messages):
+            self._finish(messages, process, queue)
         elif self._config.message_model is MessageModel.BROADCASTING:
             for message in messages[consumed:]:
                 log.warning("%s: dropped after a failure: %s", self._group, message)
-            self._finish(messages, process, context.message_queue)
+            self._finish(messages, process, queue)
         else:
-            self._spawn(self._return(messages, consumed, process, context))
-
-    def _consumed_count(
-        self,
-        messages: Sequence[MessageExt],
-        context: ConsumeConcurrentlyContext,
-        result: object,
-    ) -> int:
-        if result is ConsumeConcurrentlyStatus.CONSUME_SUCCESS:
-            return max(0, min(len(messages), context.ack_index + 1))
-        if isinstance(result, BaseException):
-            log.warning("%s: the listener raised an error", self._group, exc_info=result)
-        elif result is not ConsumeConcurrentlyStatus.RECONSUME_LATER:
-            log.warning(
-                "%s: the listener returned %r, not a ConsumeConcurrentlyStatus: the messages are "
-                "delivered again",
-                self._group,
-                result,
-            )
-        return 0
+            self.runner.spawn(self._return(messages, consumed, process, context))
 
     async def _return(
         self,
@@ -201,17 +167,6 @@ class ConsumeConcurrentlyService:
             if process.min_offset == message.queue_offset:
                 self._finish([message], process, queue)
 
-    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.get_running_loop().create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-
     async def close(self, wait_ms: float) -> bool:
         """Wait for running listeners and send-backs; returns whether all have ended."""
-        ended = await self._pool.close(wait_ms)
-        if self._tasks:
-            _, late = await asyncio.wait(self._tasks, timeout=wait_ms / 1000)
-            for task in late:
-                task.cancel()
-            ended = ended and not late
-        return ended
+        return await self.runner.close(wait_ms)

@@ -121,6 +121,10 @@ class ListenerPool(Generic[Status]):
             self._idle.set()
         done(result)
 
+    def tasks(self) -> set[asyncio.Task[None]]:
+        """Return the running coroutine listeners."""
+        return set(self._tasks)
+
     # ---- closing
 
     async def close(self, wait_ms: float) -> bool:

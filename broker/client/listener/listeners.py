@@ -27,9 +27,14 @@ class ConsumeConcurrentlyContext(msgspec.Struct, kw_only=True):
 
 
 class ConsumeOrderlyContext(msgspec.Struct, kw_only=True):
-    """Passed to each call; ``suspend_current_queue_ms`` -1 means the consumer's setting."""
+    """Passed to each call; a listener may set the two decisions.
+
+    ``suspend_current_queue_ms`` -1 means the consumer's setting. ``auto_commit`` False: messages
+    stay uncommitted until a call returns COMMIT or ROLLBACK.
+    """
 
     message_queue: MessageQueue
+    auto_commit: bool = True
     suspend_current_queue_ms: int = -1
 
 

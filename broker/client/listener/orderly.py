@@ -8,27 +8,17 @@ message is delivered again before any later one; the queue waits meanwhile.
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
-from functools import partial
-from typing import Any
+from collections.abc import Awaitable, Callable, Sequence
 
 from broker.client.config import ConsumerConfig, MessageModel
-from broker.client.consumer.process_queue import ProcessQueue
-from broker.client.hooks.consume_hooks import ConsumeHooks, code_of
-from broker.client.hooks.events import ConsumeHook
-from broker.client.listener.listener_pool import ListenerPool, is_coroutine_listener
-from broker.client.listener.listeners import ConsumeOrderlyContext, OrderlyListener
+from broker.client.consumer.process_queue import ProcessQueue, StartMark
+from broker.client.listener.listener_runner import ListenerRunner
+from broker.client.listener.listeners import ConsumeOrderlyContext
 from broker.client.listener.send_back import UNLIMITED, SendBack
-from broker.client.listener.stats import ConsumerStats
 from broker.client.offset.offset_store import OffsetStore
 from broker.client.results import ConsumeOrderlyStatus
-from broker.common.clock import Clock
 from broker.common.message_queue import MessageQueue
-from broker.message.message import (
-    PROPERTY_CONSUME_START_TIMESTAMP,
-    PROPERTY_RECONSUME_TIME,
-    MessageExt,
-)
+from broker.message.message import PROPERTY_RECONSUME_TIME, MessageExt
 
 log = logging.getLogger("broker.client")
 
@@ -36,6 +26,8 @@ RELOCK_S = 0.01
 RELOCK_FAILED_S = 3.0
 MIN_SUSPEND_MS = 10
 MAX_SUSPEND_MS = 30_000
+FOLLOW_MS = 100
+"""How long a stop waits for the loops of the queues after the last listener has ended."""
 
 Lock = Callable[[MessageQueue], Awaitable[bool]]
 
@@ -47,34 +39,22 @@ class ConsumeOrderlyService:
 
     def __init__(
         self,
-        listener: OrderlyListener,
+        runner: "ListenerRunner[ConsumeOrderlyStatus, ConsumeOrderlyContext]",
         config: ConsumerConfig,
         *,
-        group: str,
-        clock: Clock,
         offsets: OffsetStore,
         send_back: SendBack,
-        stats: ConsumerStats,
         lock: Lock,
-        hooks: list[ConsumeHook] | None = None,
     ) -> None:
-        self.listener = listener
+        self.runner = runner
         self._config = config
-        self._group = group
-        self._clock = clock
+        self._group = runner.group
+        self._clock = runner.clock
         self._offsets = offsets
         self._send_back = send_back
-        self._stats = stats
         self._lock = lock
-        self._pool: ListenerPool[ConsumeOrderlyStatus] = ListenerPool(
-            config.consume_threads,
-            name=f"ConsumeMessageThread_{group}",
-            coroutines=is_coroutine_listener(listener),
-        )
-        self._tasks: set[asyncio.Task[None]] = set()
         self._locks: dict[ProcessQueue, asyncio.Lock] = {}
         self._closing = False
-        self._hooks = ConsumeHooks(group, clock, [] if hooks is None else hooks)
 
     def dispatch(
         self, messages: Sequence[MessageExt], process: ProcessQueue, queue: MessageQueue
@@ -83,7 +63,7 @@ class ConsumeOrderlyService:
         if process.consuming or self._closing or not process.messages:
             return
         process.consuming = True
-        self._spawn(self._consume(process, queue))
+        self.runner.spawn(self._consume(process, queue))
 
     def consume_lock(self, process: ProcessQueue) -> asyncio.Lock:
         """The lock that is held during listener calls: a rebalance waits for it."""
@@ -132,39 +112,32 @@ class ConsumeOrderlyService:
     async def _call(
         self, batch: Sequence[MessageExt], context: ConsumeOrderlyContext
     ) -> ConsumeOrderlyStatus | BaseException:
-        future: asyncio.Future[ConsumeOrderlyStatus | BaseException] = (
+        future: asyncio.Future[tuple[ConsumeOrderlyStatus | BaseException, float]] = (
             asyncio.get_running_loop().create_future()
         )
-        if self._pool.closed:
+        if self.runner.pool.closed:
             return asyncio.CancelledError()
-        began_ms = self._clock.monotonic_ms()
-        request_id = self._hooks.before(batch, context.message_queue)
-        self._pool.submit(partial(self._listen, batch, context), partial(_settle, future))
-        result = await future
-        ok = len(batch) if result is ConsumeOrderlyStatus.SUCCESS else 0
-        took_ms = self._clock.monotonic_ms() - began_ms
-        self._stats.consumed(context.message_queue.topic, ok, len(batch) - ok, took_ms)
-        self._hooks.after(
-            request_id,
+        mark = StartMark()
+
+        def ended(result: ConsumeOrderlyStatus | BaseException, took_ms: float) -> None:
+            if not future.done():
+                future.set_result((result, took_ms))
+
+        self.runner.submit(batch, context, mark, ended)
+        result, took_ms = await future
+        if isinstance(result, asyncio.CancelledError):
+            return result
+        failed = _failed(result, context)
+        self.runner.report(
             batch,
             context.message_queue,
-            cost_ms=took_ms,
-            code=code_of(
-                result,
-                ConsumeOrderlyStatus.SUCCESS,
-                cost_ms=took_ms,
-                timeout_ms=self._config.consume_timeout_ms,
-            ),
+            mark,
+            result if failed else ConsumeOrderlyStatus.SUCCESS,
+            consumed=0 if failed else len(batch),
+            took_ms=took_ms,
+            timeout_ms=self._config.consume_timeout_ms,
         )
         return result
-
-    def _listen(
-        self, batch: Sequence[MessageExt], context: ConsumeOrderlyContext
-    ) -> "ConsumeOrderlyStatus | Awaitable[ConsumeOrderlyStatus]":
-        started = str(self._clock.now_ms())
-        for message in batch:
-            message.properties[PROPERTY_CONSUME_START_TIMESTAMP] = started
-        return self.listener(batch, context)
 
     async def _process(
         self,
@@ -173,26 +146,31 @@ class ConsumeOrderlyService:
         context: ConsumeOrderlyContext,
         result: ConsumeOrderlyStatus | BaseException,
     ) -> int:
-        """Commit or put back; returns how long the queue waits now, in ms."""
-        queue = context.message_queue
-        if result is not ConsumeOrderlyStatus.SUCCESS:
-            self._log_failure(result)
+        """Commit or put back; returns how long the queue waits now, in ms.
+
+        **Source:** RocketMQ ``ConsumeMessageOrderlyService#processConsumeResult``.
+        """
+        if _failed(result, context):
+            if result is ConsumeOrderlyStatus.ROLLBACK:
+                process.rollback()
+                return self._suspend_ms(context)
             if await self._try_again(batch):
                 process.put_back(batch)
-                wait_ms = context.suspend_current_queue_ms
-                if wait_ms < 0:
-                    wait_ms = self._config.suspend_current_queue_ms
-                return min(MAX_SUSPEND_MS, max(MIN_SUSPEND_MS, wait_ms))
+                return self._suspend_ms(context)
+        elif context.auto_commit and result is not ConsumeOrderlyStatus.SUCCESS:
+            log.warning("%s: %s counts as SUCCESS with automatic commit", self._group, result)
+        if not context.auto_commit and result is not ConsumeOrderlyStatus.COMMIT:
+            return 0  # taken, or sent to the retry topic: committed with the next COMMIT
         offset = process.commit()
         if offset >= 0 and not process.dropped:
-            self._offsets.table.update(queue, offset)
+            self._offsets.table.update(context.message_queue, offset)
         return 0
 
-    def _log_failure(self, result: ConsumeOrderlyStatus | BaseException) -> None:
-        if isinstance(result, BaseException):
-            log.warning("%s: the listener raised an error", self._group, exc_info=result)
-        elif result is not ConsumeOrderlyStatus.SUSPEND_CURRENT_QUEUE_A_MOMENT:
-            log.warning("%s: the listener returned %r", self._group, result)
+    def _suspend_ms(self, context: ConsumeOrderlyContext) -> int:
+        wait_ms = context.suspend_current_queue_ms
+        if wait_ms < 0:
+            wait_ms = self._config.suspend_current_queue_ms
+        return min(MAX_SUSPEND_MS, max(MIN_SUSPEND_MS, wait_ms))
 
     async def _try_again(self, batch: Sequence[MessageExt]) -> bool:
         """Count one more failure of each message; False if all go to the retry topic instead.
@@ -211,29 +189,17 @@ class ConsumeOrderlyService:
             message.reconsume_times += 1
         return again
 
-    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.get_running_loop().create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-
     async def clean_expired(self, process: ProcessQueue, queue: MessageQueue) -> None:
         """Do nothing: an orderly listener may run as long as it needs."""
 
     async def close(self, wait_ms: float) -> bool:
         """Wait for running listeners; returns whether all have ended."""
         self._closing = True
-        ended = await self._pool.close(wait_ms)
-        if self._tasks:
-            _, late = await asyncio.wait(self._tasks, timeout=0.1)
-            for task in late:
-                task.cancel()
-            await asyncio.gather(*late, return_exceptions=True)
-        return ended
+        return await self.runner.close(wait_ms, follow_ms=FOLLOW_MS)
 
 
-def _settle(
-    future: "asyncio.Future[ConsumeOrderlyStatus | BaseException]",
-    result: ConsumeOrderlyStatus | BaseException,
-) -> None:
-    if not future.done():
-        future.set_result(result)
+def _failed(result: ConsumeOrderlyStatus | BaseException, context: ConsumeOrderlyContext) -> bool:
+    """Whether messages are delivered again; a result that is not a status counts as failure."""
+    if result is ConsumeOrderlyStatus.ROLLBACK:
+        return not context.auto_commit
+    return result not in (ConsumeOrderlyStatus.SUCCESS, ConsumeOrderlyStatus.COMMIT)

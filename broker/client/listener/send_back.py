@@ -9,10 +9,7 @@ itself.
 
 import logging
 
-from broker.client.config import ProducerConfig
 from broker.client.instance.client_instance import MQClientInstance
-from broker.client.publish.message_encoder import encode_message, send_request
-from broker.client.publish.uniq_key import UniqKeyGenerator
 from broker.common.group import CLIENT_INNER_PRODUCER_GROUP
 from broker.common.message_queue import MessageQueue
 from broker.common.topic import retry_topic
@@ -28,20 +25,16 @@ from broker.message.message import (
     Message,
     MessageExt,
 )
-from broker.remoting.protocol.codes import RequestCode, ResponseCode
+from broker.remoting.protocol.codes import RequestCode
+from broker.remoting.rpc.message_encoder import SendRules, encode_message, send_request
+from broker.remoting.rpc.send_response import SEND_STATUS
+from broker.remoting.rpc.uniq_key import UniqKeyGenerator
 
 log = logging.getLogger("broker.client")
 
 SEND_BACK_TIMEOUT_MS = 5_000
 FIRST_RETRY_LEVEL = 3
 UNLIMITED = 2**31 - 1
-
-_STORED = (
-    ResponseCode.SUCCESS,
-    ResponseCode.FLUSH_DISK_TIMEOUT,
-    ResponseCode.FLUSH_SLAVE_TIMEOUT,
-    ResponseCode.SLAVE_NOT_AVAILABLE,
-)
 
 
 class SendBack:
@@ -51,7 +44,7 @@ class SendBack:
         self._instance = instance
         self._group = group
         self.max_reconsume_times = max_reconsume_times
-        self._config = ProducerConfig(compress_over=1 << 30)
+        self._config = SendRules(compress_over=1 << 30)
         self._keys = UniqKeyGenerator(instance.clock, instance.ip)
 
     async def send(self, message: MessageExt, queue: MessageQueue, delay_level: int) -> bool:
@@ -111,7 +104,7 @@ class SendBack:
                 if address is None:
                     raise ClientError(f"broker {queue.broker_name} has no master")
                 await self._instance.api.send(
-                    address, command, accept=_STORED, timeout_ms=SEND_BACK_TIMEOUT_MS
+                    address, command, accept=SEND_STATUS, timeout_ms=SEND_BACK_TIMEOUT_MS
                 )
             except RocketMQError as error:
                 last = error

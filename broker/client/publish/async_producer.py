@@ -7,8 +7,6 @@ import asyncio
 import base64
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from types import TracebackType
-from typing import Self
 
 from broker.client.config import ClientConfig, ProducerConfig
 from broker.client.hooks.events import (
@@ -21,19 +19,13 @@ from broker.client.hooks.events import (
 from broker.client.instance.client_instance import MQClientInstance
 from broker.client.instance.registry import acquire_instance, release_instance
 from broker.client.latency.fault_strategy import MQFaultStrategy, Outcome, outcome_of
+from broker.client.lifecycle import AsyncStartable
 from broker.client.namespace import wrap_namespace
 from broker.client.publish.back_pressure import BackPressure
-from broker.client.publish.message_encoder import (
-    EncodedMessage,
-    encode_batch_message,
-    encode_message,
-    send_request,
-)
 from broker.client.publish.publish_info import TopicPublishInfo
 from broker.client.publish.request_reply import replies_of
 from broker.client.publish.retry import RetryPolicy
-from broker.client.publish.uniq_key import UniqKeyGenerator
-from broker.client.results import SendResult, SendStatus
+from broker.client.results import SendResult
 from broker.client.state import ServiceState
 from broker.common.clock import Clock, SystemClock
 from broker.common.group import check_group_name
@@ -48,24 +40,26 @@ from broker.message.message import (
     MessageExt,
 )
 from broker.message.properties import decode_properties
-from broker.remoting.protocol.codes import RequestCode, ResponseCode
+from broker.remoting.protocol.codes import RequestCode
+from broker.remoting.rpc.message_encoder import (
+    EncodedMessage,
+    encode_batch_message,
+    encode_message,
+    send_request,
+)
+from broker.remoting.rpc.send_response import SEND_STATUS, read_send
+from broker.remoting.rpc.uniq_key import UniqKeyGenerator
 
 log = logging.getLogger("broker.client")
 
 QueueSelector = Callable[[Sequence[MessageQueue]], MessageQueue]
 """Chooses the queue of an ordered message from all queues of the topic."""
 
-SEND_STATUS = {
-    ResponseCode.SUCCESS: SendStatus.SEND_OK,
-    ResponseCode.FLUSH_DISK_TIMEOUT: SendStatus.FLUSH_DISK_TIMEOUT,
-    ResponseCode.FLUSH_SLAVE_TIMEOUT: SendStatus.FLUSH_SLAVE_TIMEOUT,
-    ResponseCode.SLAVE_NOT_AVAILABLE: SendStatus.SLAVE_NOT_AVAILABLE,
-}
 DETECT_INTERVAL_MS = 3_000
 DETECT_TIMEOUT_MS = 200
 
 
-class AsyncProducer:
+class AsyncProducer(AsyncStartable):
     """Sends messages to any topic; start it, or use it as a context manager.
 
     >>> import asyncio
@@ -148,18 +142,6 @@ class AsyncProducer:
             await asyncio.wait(set(self._sending))
         await self.instance.unregister(producer_group=self.group)
         await release_instance(self.instance)
-
-    async def __aenter__(self) -> Self:
-        await self.start()
-        return self
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        await self.shutdown()
 
     def in_flight(self) -> tuple[int, int]:
         """Return (number, bytes) of asynchronous sends in flight."""
@@ -493,24 +475,13 @@ class AsyncProducer:
             reply = await self.instance.api.send(
                 address, command, accept=SEND_STATUS, timeout_ms=timeout_ms
             )
-            header = reply.header
         except BaseException as error:
             outcome = outcome_of(error)
             raise
         finally:
             took_ms = self.clock.monotonic_ms() - began_ms
             self.faults.update(queue.broker_name, took_ms, outcome)
-        return SendResult(
-            send_status=SEND_STATUS[reply.code],
-            msg_id=header.batch_uniq_id or encoded.msg_id,
-            offset_msg_id=header.msg_id,
-            message_queue=MessageQueue(encoded.topic, queue.broker_name, header.queue_id),
-            queue_offset=header.queue_offset,
-            transaction_id=header.transaction_id,
-            recall_handle=header.recall_handle,
-            region_id=header.msg_region,
-            trace_on=header.trace_on != "false",
-        )
+        return read_send(reply, queue, encoded.msg_id)
 
     async def _address(self, queue: MessageQueue, info: TopicPublishInfo) -> str:
         """Return the master of a queue's broker; ClientError if it has none."""

@@ -13,7 +13,6 @@ import uuid
 from weakref import WeakKeyDictionary
 
 from broker.client.instance.client_instance import MQClientInstance
-from broker.client.publish.message_encoder import REPLY_TYPE
 from broker.common.address import encode_address
 from broker.common.topic import reply_topic
 from broker.errors import ClientError, LocalProtocolError, RequestTimeoutError
@@ -31,6 +30,7 @@ from broker.remoting.protocol.codes import RequestCode
 from broker.remoting.protocol.command import RemotingCommand, response
 from broker.remoting.protocol.header.fields import decode_header_fields
 from broker.remoting.protocol.header.send import ReplyMessageRequestHeader
+from broker.remoting.rpc.message_encoder import REPLY_TYPE
 
 log = logging.getLogger("broker.client")
 

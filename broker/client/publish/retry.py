@@ -6,23 +6,7 @@
 from broker.client.config import ProducerConfig
 from broker.client.results import SendStatus
 from broker.errors import BrokerError, ClientError, RemotingError
-from broker.remoting.protocol.codes import ResponseCode
-
-RETRIED_CODES = frozenset(
-    {
-        ResponseCode.SYSTEM_ERROR,
-        ResponseCode.SYSTEM_BUSY,
-        ResponseCode.SERVICE_NOT_AVAILABLE,
-        ResponseCode.NO_PERMISSION,
-        ResponseCode.TOPIC_NOT_EXIST,
-        ResponseCode.NO_BUYER_ID,
-        ResponseCode.NOT_IN_CURRENT_UNIT,
-        ResponseCode.GO_AWAY,
-    }
-)
-"""Response codes after which a synchronous send tries another broker.
-
-SYSTEM_BUSY since 5.3.0, GO_AWAY since 5.3.1. **Source:** DefaultMQProducer#retryResponseCodes."""
+from broker.remoting.rpc.send_response import RETRIED_CODES
 
 
 class RetryPolicy:

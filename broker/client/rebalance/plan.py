@@ -4,11 +4,21 @@
 """
 
 from collections.abc import Collection, Mapping
+from typing import Protocol
 
 import msgspec
 
-from broker.client.consumer.process_queue import ProcessQueue
 from broker.common.message_queue import MessageQueue
+
+
+class OwnedQueue(Protocol):
+    """The part of a pulled or popped queue that decides about its removal."""
+
+    dropped: bool
+
+    def is_pull_expired(self, now_ms: float) -> bool:
+        """Whether the loop of the queue has stalled."""
+        ...
 
 
 class RebalancePlan(msgspec.Struct, frozen=True, kw_only=True):
@@ -26,7 +36,7 @@ class RebalancePlan(msgspec.Struct, frozen=True, kw_only=True):
 
 def plan_rebalance(
     topic: str,
-    owned: Mapping[MessageQueue, ProcessQueue],
+    owned: Mapping[MessageQueue, OwnedQueue],
     allocated: Collection[MessageQueue],
     now_ms: float,
 ) -> RebalancePlan:

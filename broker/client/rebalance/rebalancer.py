@@ -8,9 +8,13 @@ import logging
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from typing import Protocol
 
+import msgspec
+
 from broker.client.config import MessageModel
 from broker.client.consumer.process_queue import ProcessQueue
 from broker.client.instance.client_instance import MQClientInstance
+from broker.client.pop.pop_process_queue import PopProcessQueue
+from broker.client.rebalance.assignment import BrokerAssignments
 from broker.client.rebalance.plan import plan_rebalance
 from broker.client.rebalance.strategies import AllocateStrategy
 from broker.common.message_queue import MessageQueue
@@ -49,8 +53,35 @@ class QueueOwner(Protocol):
         ...
 
 
+class PopQueueOwner(Protocol):
+    """The part of a consumer in POP mode that its rebalancer uses."""
+
+    def begin_pop(self, queue: MessageQueue, process: PopProcessQueue) -> None:
+        """Start popping a queue."""
+        ...
+
+    def release_pop(self, process: PopProcessQueue) -> None:
+        """Stop popping a queue."""
+        ...
+
+    async def assigned(self, topic: str, *, pop: bool) -> None:
+        """React to the mode that a broker has assigned for a topic."""
+        ...
+
+
+class Allocation(msgspec.Struct, frozen=True, kw_only=True):
+    """All queues of a topic, and the own ones to pull and to pop."""
+
+    queues: list[MessageQueue]
+    own: list[MessageQueue]
+    pop: list[MessageQueue] = []
+
+
 class Rebalancer:
-    """The owned queues of one consumer: ``process_queues``."""
+    """The owned queues of one consumer: ``process_queues``, and ``pop_queues`` in POP mode.
+
+    With ``pop_owner`` brokers are asked for the assignment and its mode.
+    """
 
     def __init__(
         self,
@@ -59,13 +90,18 @@ class Rebalancer:
         strategy: AllocateStrategy,
         model: MessageModel,
         owner: QueueOwner,
+        *,
+        pop_owner: PopQueueOwner | None = None,
     ) -> None:
         self.process_queues: dict[MessageQueue, ProcessQueue] = {}
+        self.pop_queues: dict[MessageQueue, PopProcessQueue] = {}
         self.strategy = strategy
         self._instance = instance
         self._group = group
         self._model = model
         self._owner = owner
+        self._pop_owner = pop_owner
+        self._assignments = BrokerAssignments(instance, group, strategy.name, model)
         self._lock = asyncio.Lock()
         self._fixed: Collection[MessageQueue] | None = None
 
@@ -95,6 +131,7 @@ class Rebalancer:
                 process.dropped = True
             if work is not None:
                 await work()
+            self._remove_popped(list(self.pop_queues))
             await self._remove(list(self.process_queues))
 
     async def remove(self, queue: MessageQueue) -> None:
@@ -112,8 +149,8 @@ class Rebalancer:
             if queue.topic == topic and not process.dropped
         )
 
-    async def allocation(self, topic: str) -> tuple[list[MessageQueue], list[MessageQueue]] | None:
-        """Return (all queues, own queues) of a topic; None while either list is unknown.
+    async def allocation(self, topic: str) -> Allocation | None:
+        """Return all queues and own queues of a topic; None while either list is unknown.
 
         The present state is kept then: a name server or broker that does not answer must not make
         a member give up its queues.
@@ -125,31 +162,39 @@ class Rebalancer:
             return None
         queues = sorted(route.subscribe_queues())
         if self._fixed is not None:
-            return queues, [one for one in queues if one in self._fixed]
+            own = [one for one in queues if one in self._fixed]
+            return Allocation(queues=queues, own=own)
         if self._model is MessageModel.BROADCASTING:
-            return queues, queues
+            return Allocation(queues=queues, own=queues)
+        if self._pop_owner is not None:
+            assigned = await self._assignments.query(topic)
+            if assigned is not None:
+                if not is_retry_topic(topic) and (assigned.pop or assigned.pull):
+                    await self._pop_owner.assigned(topic, pop=not assigned.pull)
+                return Allocation(queues=queues, own=assigned.pull, pop=assigned.pop)
         ids = await self._instance.consumer_ids(topic, self._group)
         if not ids or not queues:
             return None
         own = self.strategy.allocate(self._group, self._instance.client_id, queues, sorted(ids))
-        return queues, own
+        return Allocation(queues=queues, own=own)
 
     async def _rebalance_topic(self, topic: str) -> bool:
         found = await self.allocation(topic)
         if found is None:
             return is_retry_topic(topic) and self._instance.routes.known(topic) is None
-        queues, own = found
+        queues, own = found.queues, found.own
         now_ms = self._instance.clock.monotonic_ms()
         plan = plan_rebalance(topic, self.process_queues, own, now_ms)
         for queue in (*plan.remove, *plan.stalled):
             self.process_queues[queue].dropped = True
         removed = await self._remove([*plan.remove, *plan.stalled])
         added = await self._add([one for one in plan.add if one not in self.process_queues])
-        if removed or added:
+        moved = self._apply_popped(topic, found.pop, now_ms)
+        if removed or added or moved:
             log.info(
                 "%s: %s: %d of %d queues", self._group, topic, len(self.owned(topic)), len(queues)
             )
-            await self._owner.changed(topic, queues, self.owned(topic))
+            await self._owner.changed(topic, queues, self.owned(topic) + found.pop)
         return set(self.owned(topic)) == set(own) and not any(
             process.dropped
             for queue, process in self.process_queues.items()
@@ -184,7 +229,25 @@ class Rebalancer:
             added += 1
         return added
 
+    def _apply_popped(self, topic: str, assigned: Sequence[MessageQueue], now_ms: float) -> int:
+        """Bring the popped queues of a topic in line; returns the number of changes."""
+        plan = plan_rebalance(topic, self.pop_queues, assigned, now_ms)
+        self._remove_popped([*plan.remove, *plan.stalled])
+        for queue in plan.add:
+            assert self._pop_owner is not None, "only its assignment has queues to pop"
+            self.pop_queues[queue] = PopProcessQueue(now_ms)
+            self._pop_owner.begin_pop(queue, self.pop_queues[queue])
+        return len(plan.remove) + len(plan.add)
+
+    def _remove_popped(self, queues: Sequence[MessageQueue]) -> None:
+        for queue in queues:
+            assert self._pop_owner is not None, "only its assignment has queues to pop"
+            process = self.pop_queues.pop(queue)
+            process.dropped = True
+            self._pop_owner.release_pop(process)
+
     async def _drop_unsubscribed(self, topics: set[str]) -> None:
+        self._remove_popped([queue for queue in self.pop_queues if queue.topic not in topics])
         gone = [queue for queue in self.process_queues if queue.topic not in topics]
         for queue in gone:
             self.process_queues[queue].dropped = True

@@ -17,7 +17,7 @@ between                 // and /* */ comments, extra commas
 import re
 from collections.abc import Hashable
 
-from broker.common.encoding.java_json import MAX_DEPTH, MAX_REF_NODES, FrozenObject, freeze
+from broker.common.encoding.java_values import MAX_DEPTH, MAX_REF_NODES, FrozenObject, freeze
 from broker.errors import RemoteProtocolError
 
 _MAX_DIGITS = 1000  # per integer; Java's longest type has 19

@@ -171,6 +171,11 @@ class RequestCode:
     AUTH_DELETE_ACL: Final = 3008
     AUTH_GET_ACL: Final = 3009
     AUTH_LIST_ACL: Final = 3010
+    # Of this project, not of RocketMQ: no Java broker knows them. They fit the 16 bits that the
+    # ROCKETMQ header form has for a code.
+    GET_BROKER_ROLE: Final = 20_001
+    CHANGE_BROKER_ROLE: Final = 20_002
+    GET_LOG_CHECKSUM: Final = 20_003
     POP_MESSAGE: Final = 200050
     ACK_MESSAGE: Final = 200051
     PEEK_MESSAGE: Final = 200052

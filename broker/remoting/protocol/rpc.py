@@ -292,6 +292,10 @@ _ROWS: Final = (
     _rpc(RequestCode.RESET_MASTER_FLUSH_OFFSET, "B", "admin", "member", ext="broker:ResetMasterFlushOffsetRequestHeader", since="5.0"),
     _rpc(RequestCode.GET_BROKER_EPOCH_CACHE, "B", "admin", "public", reply_body="ha:EpochEntryCache", since="5.0"),
     _rpc(RequestCode.NOTIFY_BROKER_ROLE_CHANGED, "B", "admin", "member", ext="broker:NotifyBrokerRoleChangedRequestHeader", body="ha:SyncStateSet", since="5.0"),
+    # --- role changes; not of RocketMQ
+    _rpc(RequestCode.GET_BROKER_ROLE, "B", "admin", "public", reply_body="role:BrokerRoleInfo"),
+    _rpc(RequestCode.CHANGE_BROKER_ROLE, "B", "admin", "administrator", ext="role:ChangeBrokerRoleRequestHeader", body="role:RoleProperties", reply_body="role:BrokerRoleInfo"),
+    _rpc(RequestCode.GET_LOG_CHECKSUM, "B", "admin", "administrator", ext="role:GetLogChecksumRequestHeader", reply_ext="role:GetLogChecksumResponseHeader"),
     # --- users and access rules
     _rpc(RequestCode.UPDATE_AND_CREATE_ACL_CONFIG, "B", "admin", "administrator", ext="auth:CreateAccessConfigRequestHeader", until="5.3.2"),
     _rpc(RequestCode.DELETE_ACL_CONFIG, "B", "admin", "administrator", ext="auth:DeleteAccessConfigRequestHeader", until="5.3.2"),

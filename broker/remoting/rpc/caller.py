@@ -4,7 +4,7 @@ The RPC table (:data:`broker.remoting.protocol.rpc.RPC`) defines the header and 
 request code; only the types of the codes in use are imported.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -141,7 +141,7 @@ class Caller:
         code: int,
         body: bytes = b"",
         *,
-        accept: Sequence[int] = _SUCCESS_ONLY,
+        accept: Collection[int] = _SUCCESS_ONLY,
         **fields: Any,
     ) -> Reply:
         """Call one peer; ``fields`` are the typed header's, in snake_case.
@@ -155,7 +155,7 @@ class Caller:
         address: str,
         command: RemotingCommand,
         *,
-        accept: Sequence[int] = _SUCCESS_ONLY,
+        accept: Collection[int] = _SUCCESS_ONLY,
     ) -> Reply:
         """Send a request built by ``build_request``; otherwise as :meth:`call`."""
         return self._check(address, command.code, self._ask(address, command), accept)
@@ -164,7 +164,7 @@ class Caller:
         self,
         requests: Sequence[tuple[str, RemotingCommand]],
         *,
-        accept: Sequence[int] = _SUCCESS_ONLY,
+        accept: Collection[int] = _SUCCESS_ONLY,
     ) -> list[Reply | RocketMQError]:
         """Call many peers at once; result i is the reply or the error of request i.
 
@@ -186,7 +186,7 @@ class Caller:
         return answers
 
     def ask_namesrv(
-        self, code: int, *, accept: Sequence[int] = _SUCCESS_ONLY, **fields: Any
+        self, code: int, *, accept: Collection[int] = _SUCCESS_ONLY, **fields: Any
     ) -> Reply:
         """Call the name servers in turn until one responds; the next call starts with that one.
 
@@ -224,7 +224,7 @@ class Caller:
         return min(NAMESRV_TIMEOUT_MS, self.timeout_ms // count)
 
     def ask_every_namesrv(
-        self, code: int, *, accept: Sequence[int] = _SUCCESS_ONLY, **fields: Any
+        self, code: int, *, accept: Collection[int] = _SUCCESS_ONLY, **fields: Any
     ) -> list[Reply | RocketMQError]:
         """Call every name server: they share no state, so their responses may differ."""
         return self.call_all(
@@ -249,7 +249,7 @@ class Caller:
         return answers
 
     def _check(
-        self, address: str, code: int, answer: RemotingCommand, accept: Sequence[int]
+        self, address: str, code: int, answer: RemotingCommand, accept: Collection[int]
     ) -> Reply:
         if answer.code not in accept:
             raise self.refusal(address, code, answer)

@@ -3,72 +3,27 @@
 **Source:** RocketMQ ``DefaultMQProducerImpl#sendDefaultImpl``, ``TopicPublishInfo``.
 """
 
-import os
 import random
-import socket
-import time
 
-import msgspec
-
-from broker.common import sysflag
 from broker.common.clock import Clock, SystemClock
 from broker.common.message_queue import MessageQueue
-from broker.common.topic import TBW102, check_topic_name, is_not_allowed_send_topic
+from broker.common.topic import TBW102
 from broker.errors import BrokerError, ClientError, RemotingError
-from broker.message import compression
 from broker.message.message import PROPERTY_UNIQ_KEY, Message
-from broker.message.message_id import compose_uniq_key
-from broker.message.properties import encode_properties
-from broker.remoting.protocol.codes import RequestCode, ResponseCode
 from broker.remoting.protocol.command import RemotingCommand
-from broker.remoting.rpc.caller import Caller, Reply, build_request
-from broker.remoting.rpc.route_cache import Route, RouteCache
+from broker.remoting.rpc.caller import Caller
+from broker.remoting.rpc.message_encoder import (
+    SendRules,
+    check_message,
+    encode_message,
+    send_request,
+)
+from broker.remoting.rpc.route_cache import Route, RouteCache, template_of
+from broker.remoting.rpc.send_response import RETRIED_CODES, SEND_STATUS, SendResult, read_send
+from broker.remoting.rpc.uniq_key import UniqKeyGenerator, own_ip
 
 #: Attempts of one send. **Source:** DefaultMQProducer#retryTimesWhenSendFailed (2) + 1.
 ATTEMPTS = 3
-
-#: Bodies of at least this size are compressed. **Source:** compressMsgBodyOverHowmuch.
-COMPRESS_OVER_BYTES = 4_096
-COMPRESS_LEVEL = 5
-
-#: Largest body, after compression. **Source:** DefaultMQProducer#maxMessageSize.
-MAX_BODY_BYTES = 4 * 1024 * 1024
-
-#: Number of queues of a topic that the broker creates on the first send.
-DEFAULT_TOPIC_QUEUE_NUMS = 4
-
-_SEND_STATUS = {
-    ResponseCode.SUCCESS: "SEND_OK",
-    ResponseCode.FLUSH_DISK_TIMEOUT: "FLUSH_DISK_TIMEOUT",
-    ResponseCode.FLUSH_SLAVE_TIMEOUT: "FLUSH_SLAVE_TIMEOUT",
-    ResponseCode.SLAVE_NOT_AVAILABLE: "SLAVE_NOT_AVAILABLE",
-}
-SEND_ACCEPTS = tuple(_SEND_STATUS)
-
-#: Response codes after which the send is retried on another broker.
-#: **Source:** DefaultMQProducer#retryResponseCodes.
-_RETRIED = frozenset(
-    {
-        ResponseCode.TOPIC_NOT_EXIST,
-        ResponseCode.SERVICE_NOT_AVAILABLE,
-        ResponseCode.SYSTEM_ERROR,
-        ResponseCode.SYSTEM_BUSY,
-        ResponseCode.NO_PERMISSION,
-        ResponseCode.NO_BUYER_ID,
-        ResponseCode.NOT_IN_CURRENT_UNIT,
-        ResponseCode.GO_AWAY,
-    }
-)
-
-
-class SendResult(msgspec.Struct, frozen=True, kw_only=True):
-    """Where a message was stored. Statuses other than SEND_OK: stored, but with less durability."""
-
-    send_status: str
-    queue: MessageQueue
-    queue_offset: int
-    offset_msg_id: str
-    uniq_key: str
 
 
 class Producer:
@@ -93,7 +48,8 @@ class Producer:
         self._create = create
         # topic -> position of the next queue. **Source:** TopicPublishInfo#sendWhichQueue.
         self._turns: dict[str, int] = {}
-        self._counter = 0
+        self._rules = SendRules()
+        self._keys = UniqKeyGenerator(self._clock, own_ip())
 
     def send(self, message: Message, queue: MessageQueue | None = None) -> SendResult:
         """Send and wait for the response; one attempt with ``queue``, else up to ``ATTEMPTS``.
@@ -103,7 +59,7 @@ class Producer:
         """
         if queue is not None:
             return self._attempt(message, queue)
-        self._check(message)
+        check_message(message, self._rules, message.topic)
         queues = self._queues(message.topic)
         failed: set[str] = set()
         for attempt in range(ATTEMPTS):
@@ -111,7 +67,7 @@ class Producer:
             try:
                 return self._attempt(message, chosen)
             except (BrokerError, RemotingError) as error:
-                final = isinstance(error, BrokerError) and error.code not in _RETRIED
+                final = isinstance(error, BrokerError) and error.code not in RETRIED_CODES
                 if final or attempt == ATTEMPTS - 1 or self._is_over():
                     raise
                 failed.add(chosen.broker_name)
@@ -119,8 +75,7 @@ class Producer:
 
     def queues(self, message: Message) -> list[MessageQueue]:
         """Return the queues from which :meth:`send` selects; same ClientErrors, sends nothing."""
-        self._check(message)
-        self._stored_body(message.body)
+        check_message(message, self._rules, message.topic)
         return self._queues(message.topic)
 
     def _is_over(self) -> bool:
@@ -136,45 +91,17 @@ class Producer:
         Adds a unique key to the message if it has none. ``born_timestamp_ms`` is for messages that
         are sent again; None means now. Raises ClientError as :meth:`send`.
         """
-        self._check(message)
-        message.properties.setdefault(PROPERTY_UNIQ_KEY, self._uniq_key())
-        body, flag = self._stored_body(message.body)
-        fields = {
-            "producer_group": self._group,
-            "topic": queue.topic,
-            "default_topic": TBW102,
-            "default_topic_queue_nums": DEFAULT_TOPIC_QUEUE_NUMS,
-            "queue_id": queue.queue_id,
-            "sys_flag": flag,
-            "born_timestamp": born_timestamp_ms or self._clock.now_ms(),
-            "flag": message.flag,
-            "properties": encode_properties(message.properties).decode("utf-8"),
-            "reconsume_times": 0,
-            "unit_mode": False,
-            "batch": False,
-        }
-        return self._master(queue), build_request(RequestCode.SEND_MESSAGE_V2, fields, body)
-
-    def _check(self, message: Message) -> None:
-        reason = check_topic_name(message.topic)
-        if reason is not None:
-            raise ClientError(f"topic {message.topic!r}: {reason}")
-        if is_not_allowed_send_topic(message.topic):
-            raise ClientError(f"topic {message.topic} is reserved for the broker")
-        if not message.body:
-            raise ClientError("a message needs a body", "brokers refuse an empty one")
-
-    def _stored_body(self, body: bytes) -> tuple[bytes, int]:
-        flag = 0
-        if len(body) >= COMPRESS_OVER_BYTES:
-            packed = compression.compress(body, "zlib", COMPRESS_LEVEL)
-            body, flag = packed, sysflag.COMPRESSED | sysflag.COMPRESSION_ZLIB
-        if len(body) > MAX_BODY_BYTES:
-            raise ClientError(
-                f"the body has {len(body)} bytes, the limit is {MAX_BODY_BYTES}",
-                "split it, or store it elsewhere and send its address",
-            )
-        return body, flag
+        encoded = encode_message(
+            message, self._rules, topic=message.topic, new_key=self._keys.create()
+        )
+        command = send_request(
+            encoded,
+            queue,
+            self._group,
+            self._rules,
+            born_timestamp_ms=born_timestamp_ms or self._clock.now_ms(),
+        )
+        return self._master(queue), command
 
     def _queues(self, topic: str) -> list[MessageQueue]:
         route = self.routes.find(topic)
@@ -192,16 +119,7 @@ class Producer:
         template = self.routes.find(TBW102)
         if template is None:
             return None
-        data = template.data
-        queues = [
-            msgspec.structs.replace(
-                queue,
-                read_queue_nums=min(DEFAULT_TOPIC_QUEUE_NUMS, queue.read_queue_nums),
-                write_queue_nums=min(DEFAULT_TOPIC_QUEUE_NUMS, queue.read_queue_nums),
-            )
-            for queue in data.queue_datas
-        ]
-        return Route(topic, msgspec.structs.replace(data, queue_datas=queues))
+        return template_of(topic, template, self._rules.default_topic_queue_nums)
 
     def _pick(self, topic: str, queues: list[MessageQueue], failed: set[str]) -> MessageQueue:
         turn = self._turns.get(topic)
@@ -227,40 +145,5 @@ class Producer:
 
     def _attempt(self, message: Message, queue: MessageQueue) -> SendResult:
         address, command = self.request(message, queue)
-        reply = self._caller.send(address, command, accept=SEND_ACCEPTS)
+        reply = self._caller.send(address, command, accept=SEND_STATUS)
         return read_send(reply, queue, message.properties[PROPERTY_UNIQ_KEY])
-
-    def _uniq_key(self) -> str:
-        """Create a unique key. **Source:** RocketMQ ``MessageClientIDSetter#createUniqID``."""
-        self._counter += 1
-        now_ms = self._clock.now_ms()
-        since_ms = now_ms - _month_start_ms(now_ms)
-        return compose_uniq_key(_own_ip(), os.getpid(), id(self), since_ms, self._counter)
-
-
-def _month_start_ms(now_ms: int) -> int:
-    """Return the start of the month of ``now_ms`` in the local zone, epoch ms."""
-    now = time.localtime(now_ms / 1000)
-    return int(time.mktime((now.tm_year, now.tm_mon, 1, 0, 0, 0, 0, 0, -1))) * 1000
-
-
-def _own_ip() -> str:
-    """Return this host's address on the default route; no packet is sent."""
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-        try:
-            probe.connect(("192.0.2.1", 9))
-        except OSError:
-            return "127.0.0.1"
-        return str(probe.getsockname()[0])
-
-
-def read_send(reply: Reply, queue: MessageQueue, uniq_key: str) -> SendResult:
-    """Decode the response of a send."""
-    header = reply.header
-    return SendResult(
-        send_status=_SEND_STATUS[reply.code],
-        queue=MessageQueue(queue.topic, queue.broker_name, header.queue_id),
-        queue_offset=header.queue_offset,
-        offset_msg_id=header.msg_id,
-        uniq_key=uniq_key,
-    )

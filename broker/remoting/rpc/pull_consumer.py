@@ -99,9 +99,13 @@ class PullConsumer:
         *,
         max_messages: int = PULL_BATCH,
         tags: str = "*",
+        sql: str | None = None,
         suspend_ms: int = 0,
     ) -> tuple[str, Any]:
-        """Return address and request of a pull, for reading many queues at once."""
+        """Return address and request of a pull, for reading many queues at once.
+
+        ``sql`` is an SQL92 expression and replaces ``tags``.
+        """
         flag = sysflag.PULL_SUBSCRIPTION | (sysflag.PULL_SUSPEND if suspend_ms else 0)
         fields = {
             "consumer_group": self._group,
@@ -112,9 +116,9 @@ class PullConsumer:
             "sys_flag": flag,
             "commit_offset": 0,
             "suspend_timeout_millis": suspend_ms,
-            "subscription": tags,
+            "subscription": tags if sql is None else sql,
             "sub_version": 0,
-            "expression_type": "TAG",
+            "expression_type": "TAG" if sql is None else "SQL92",
         }
         return self.address(queue), build_request(RequestCode.PULL_MESSAGE, fields)
 

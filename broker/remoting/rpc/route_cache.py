@@ -6,6 +6,8 @@
 
 from typing import Any
 
+import msgspec
+
 from broker.common.clock import Clock, SystemClock
 from broker.common.message_queue import MessageQueue
 from broker.common.topic import is_readable, is_writable
@@ -74,6 +76,23 @@ class Route:
             if is_readable(queue.perm)
             for queue_id in range(queue.read_queue_nums)
         ]
+
+
+def template_of(topic: str, template: Route, queues: int) -> Route:
+    """Return the route that a topic will have once the template's brokers have created it.
+
+    **Source:** RocketMQ ``MQClientInstance#updateTopicRouteInfoFromNameServer``.
+    """
+    data = template.data
+    datas = [
+        msgspec.structs.replace(
+            one,
+            read_queue_nums=min(queues, one.read_queue_nums),
+            write_queue_nums=min(queues, one.read_queue_nums),
+        )
+        for one in data.queue_datas
+    ]
+    return Route(topic, msgspec.structs.replace(data, queue_datas=datas))
 
 
 class RouteCache:

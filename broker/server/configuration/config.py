@@ -69,6 +69,7 @@ class BrokerConfig(msgspec.Struct, frozen=True, kw_only=True):
     transaction_check_interval: int = 30_000
     transaction_op_msg_max_size: int = 4_096
     transaction_op_batch_interval: int = 3_000
+    transaction_metric_flush_interval: int = 3_000
     start_accept_send_request_time_stamp: int = 0
     recall_message_enable: bool = False
     allow_recall_when_broker_not_writeable: bool = True
@@ -262,6 +263,13 @@ SETTINGS: Final[dict[str, Setting]] = {
         "wait before an op message that is not full is written",
         live=True,
         bounds=(0, HOUR_MS),
+    ),
+    "transaction_metric_flush_interval": Setting(
+        "transactionMetricFlushInterval",
+        "ms",
+        "between two writes of transactionMetrics, the half messages of each topic",
+        live=True,
+        bounds=(100, DAY_MS),
     ),
     "start_accept_send_request_time_stamp": Setting(
         "startAcceptSendRequestTimeStamp",

@@ -105,6 +105,26 @@ class Settings:
         if origin:
             self.origins.update(bindAddress=origin, listenPort=origin)
 
+    def with_role(self, overlay: Mapping[str, str], origin: str) -> "Settings":
+        """Return a copy in which ``overlay`` replaces keys; ``origin`` names its source.
+
+        ConfigError if the keys contradict the others.
+        """
+        copy = Settings(
+            {**self.properties, **overlay},
+            origins={**self.origins, **dict.fromkeys(overlay, origin)},
+            path=self.path,
+        )
+        config = self.broker
+        copy.broker = msgspec.structs.replace(
+            copy.broker,
+            bind_address=config.bind_address,
+            listen_port=config.listen_port,
+            namesrv_addr=config.namesrv_addr,
+        )
+        copy.store = engine.from_properties(self.properties, self.store)
+        return copy
+
     def set_name_server(self, address: str) -> None:
         """Register with the name server of this process (``--standalone``)."""
         self.broker = msgspec.structs.replace(self.broker, namesrv_addr=address)

@@ -22,10 +22,12 @@ UNSERVED_KEYS: Final = (
     *UNSERVED_TLS,
     unserved("enableDLegerCommitLog", ["false"], _REPLICAS),
     unserved("enableControllerMode", ["false"], _REPLICAS),
-    unserved("minInSyncReplicas", ["1", "0"], _REPLICAS),
     unserved("totalReplicas", ["1", "0"], _REPLICAS),
-    unserved("allAckInSyncStateSet", ["false"], _REPLICAS),
-    unserved("enableSlaveActingMaster", ["false"], _REPLICAS),
+    unserved(
+        "enableRemoteEscape",
+        ["false"],
+        "an acting master does not send delayed messages and timers to other brokers",
+    ),
     unserved("duplicationEnable", ["false"], _REPLICAS),
     unserved("storeType", ["default"], "ConsumeQueues in RocksDB are not read or written"),
     unserved(

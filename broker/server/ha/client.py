@@ -20,13 +20,14 @@ from typing import Final
 
 from broker.common.address import parse_address
 from broker.common.clock import Clock
-from broker.errors import RocketMQError
+from broker.errors import RocketMQError, StoreError
 from broker.remoting.protocol.body.ha import HAClientRuntimeInfo, HARuntimeInfo
 from broker.server.ha.config import HaConfig
 from broker.store.ha.frames import TransferDecoder, encode_report
 from broker.store.ha.overlap import DivergedError, OverlapCheck
 from broker.store.ha.received_records import ReceivedRecords
 from broker.store.message_store import MessageStore
+from broker.store.results import PutMessageStatus
 
 log = logging.getLogger("broker.server")
 
@@ -66,6 +67,7 @@ class HAClient:
         self._rate_bytes = 0
         self._rate_from_ms = 0.0
         self._master_end = 0
+        self._blank_end = 0
 
     def start(self) -> None:
         """Start the task."""
@@ -101,6 +103,7 @@ class HAClient:
     async def _follow(self, master: str) -> None:
         """Find out whether the logs agree, then copy until the connection ends."""
         store = self._store
+        await self._flushed()
         overlap = OverlapCheck(self._read, store.min_physical_offset, store.max_physical_offset)
         while True:
             reader, writer = await self._connect(master)
@@ -115,6 +118,22 @@ class HAClient:
                 writer.transport.abort()
                 with contextlib.suppress(OSError):
                     await writer.wait_closed()
+
+    async def _flushed(self) -> None:
+        """With SYNC_FLUSH wait for the flush: the first report counts as an acknowledgement."""
+        store = self._store
+        if not store.sync_flush or store.log.flushed_where >= store.max_physical_offset:
+            return
+        loop = asyncio.get_running_loop()
+        flushed = asyncio.Event()
+
+        def done(_status: PutMessageStatus) -> None:
+            loop.call_soon_threadsafe(flushed.set)
+
+        store.await_flush(store.max_physical_offset, done)
+        await flushed.wait()
+        if store.log.flushed_where < store.max_physical_offset:
+            raise StoreError("this slave's log cannot be flushed")
 
     async def _connect(self, master: str) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         host, port = parse_address(master)
@@ -163,7 +182,9 @@ class HAClient:
         self.problem = ""
         self.diverged_at = None
         log.info("master %s: followed from %d", self._master, store.max_physical_offset)
-        return ReceivedRecords(store.max_physical_offset, store.log.file_size, MAX_RECORD_BYTES)
+        return ReceivedRecords(
+            store.max_physical_offset, store.log.file_size, MAX_RECORD_BYTES, self._blank_end
+        )
 
     async def _receive(self, reader: asyncio.StreamReader) -> bytes:
         """Return received bytes, b"" at the end; reports every heartbeat interval meanwhile.
@@ -196,6 +217,7 @@ class HAClient:
             self._store.writer.append_replica(
                 valid.data, valid.physical_offset, valid.store_timestamp
             )
+            self._blank_end = received.blank_end
 
     @property
     def _acknowledged(self) -> int:

@@ -14,6 +14,7 @@ from broker.common.config.settings import (
     HOUR_MS,
     Setting,
     check_bounds,
+    format_value,
     read_settings,
     write_settings,
 )
@@ -35,6 +36,11 @@ class HaConfig(msgspec.Struct, frozen=True, kw_only=True):
     max_ha_transfer_byte_in_second: int = 100 << 20
     slave_timeout: int = 3_000
     in_sync_replicas: int = 1
+    min_in_sync_replicas: int = 1
+    enable_auto_in_sync_replicas: bool = False
+    all_ack_in_sync_state_set: bool = False
+    ha_slave_fallbehind_max: int = 0
+    enable_slave_acting_master: bool = False
     cluster_members: str = ""
 
 
@@ -79,6 +85,31 @@ SETTINGS: Final[dict[str, Setting]] = {
         "copies that SYNC_MASTER waits for, the master's own included",
         bounds=(1, 16),
     ),
+    "min_in_sync_replicas": Setting(
+        "minInSyncReplicas",
+        "replicas",
+        "SYNC_MASTER: refuse sends while fewer are in sync, the master included",
+        bounds=(0, 16),
+    ),
+    "enable_auto_in_sync_replicas": Setting(
+        "enableAutoInSyncReplicas",
+        "",
+        "SYNC_MASTER: wait for the replicas in sync if they are fewer than inSyncReplicas",
+    ),
+    "all_ack_in_sync_state_set": Setting(
+        "allAckInSyncStateSet", "", "SYNC_MASTER: wait for all replicas in sync"
+    ),
+    "ha_slave_fallbehind_max": Setting(
+        "haSlaveFallbehindMax",
+        "bytes",
+        "SYNC_MASTER as in RocketMQ 4: SLAVE_NOT_AVAILABLE without a slave in this gap; 0: off",
+        bounds=(0, 1 << 50),
+    ),
+    "enable_slave_acting_master": Setting(
+        "enableSlaveActingMaster",
+        "",
+        "the slave of the lowest id acts for a master that is gone",
+    ),
     "cluster_members": Setting(
         "clusterMembers",
         "",
@@ -109,12 +140,24 @@ def to_properties(config: HaConfig) -> dict[str, str]:
 
 def check_roles(broker: BrokerConfig, config: HaConfig) -> None:
     """ConfigError if role, broker id and copies contradict each other."""
-    if config.in_sync_replicas > 1 and broker.broker_role != "SYNC_MASTER":
-        raise ConfigError(
-            f"inSyncReplicas={config.in_sync_replicas}: with brokerRole={broker.broker_role} sends"
-            " would not wait for copies",
-            "set brokerRole=SYNC_MASTER, or inSyncReplicas=1",
-        )
+    if broker.broker_role == "SYNC_MASTER":
+        return
+    for field in ("in_sync_replicas", "min_in_sync_replicas"):
+        value, key = getattr(config, field), SETTINGS[field].key
+        if value > 1:
+            raise ConfigError(
+                f"{key}={value}: with brokerRole={broker.broker_role} sends would not wait for"
+                " copies",
+                f"set brokerRole=SYNC_MASTER, or {key}=1",
+            )
+    for field in ("all_ack_in_sync_state_set", "ha_slave_fallbehind_max"):
+        value, key = getattr(config, field), SETTINGS[field].key
+        if value:
+            raise ConfigError(
+                f"{key}={format_value(value)}: with brokerRole={broker.broker_role} sends would"
+                " not wait for copies",
+                f"set brokerRole=SYNC_MASTER, or {key}={format_value(getattr(DEFAULTS, field))}",
+            )
 
 
 def access_rules(broker: BrokerConfig, config: HaConfig) -> AccessRules:

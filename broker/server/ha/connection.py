@@ -72,6 +72,8 @@ class HAConnection:
         # Physical offsets: the next byte to send, and the end that the slave has acknowledged.
         self.transfer_from = -1
         self.acknowledged = -1
+        # Start of the transfer to a slave with an empty log, until the service has noted it.
+        self.skipped_to = 0
         self.transferred_per_second = 0
         self._sock = sock
         self._log = commit_log
@@ -180,7 +182,9 @@ class HAConnection:
                 " start it with an empty store directory",
                 *(self.address, offset, end),
             )
-        return offset or end - end % self._log.file_size
+        if not offset:
+            offset = self.skipped_to = end - end % self._log.file_size
+        return offset
 
     # ---- transfer
 

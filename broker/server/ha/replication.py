@@ -12,9 +12,12 @@ from typing import TYPE_CHECKING
 from broker.common.clock import Clock
 from broker.errors import StoreError
 from broker.remoting.protocol.body.ha import HARuntimeInfo
+from broker.remoting.protocol.header.broker import NotifyMinBrokerIdChangeRequestHeader
 from broker.server.ha.client import HAClient
 from broker.server.ha.config import access_rules
 from broker.server.ha.durability import PutDurability
+from broker.server.ha.member_group import MemberGroup
+from broker.server.ha.replica_policy import policy_of
 from broker.server.ha.service import HAService
 from broker.server.ha.slave_synchronize import Caller, SlaveSynchronize
 
@@ -38,6 +41,7 @@ class Replication:
         self._service: HAService | None = None
         self._client: HAClient | None = None
         self._synchronize: SlaveSynchronize | None = None
+        self._asked = False
         if settings.broker.is_slave:
             context.store.flags.make_replica()
             self._client = HAClient(context.store, settings.ha, clock, self._master_ha_address)
@@ -46,8 +50,12 @@ class Replication:
             rules = access_rules(settings.broker, settings.ha)
             self._service = HAService(context.store, settings.ha, clock, rules)
             context.durability = PutDurability(
-                context.store, self._service, settings.ha.in_sync_replicas
+                context.store,
+                self._service,
+                policy_of(settings.ha, sync_master=settings.broker.broker_role == "SYNC_MASTER"),
             )
+        self.members = MemberGroup(context, client, registrar)
+        context.replication = self
         context.ha_status = self.runtime_info
 
     async def listen(self, host: str, port: int) -> None:
@@ -67,15 +75,18 @@ class Replication:
             log.info("%s; another port is used for slaves", error.message)
             await self._service.start(host, 0)
         self._registrar.ha_port = self._service.port
+        await self.members.copy_back()
 
     def follow(self) -> None:
-        """Slave: start following the master."""
+        """Slave: start following the master; with an acting master watch the group."""
+        self.members.start()
         if self._client is not None and self._synchronize is not None:
             self._client.start()
             self._synchronize.start()
 
     async def stop(self) -> None:
         """Stop everything; safe before the start."""
+        await self.members.stop()
         if self._synchronize is not None:
             await self._synchronize.stop()
         if self._client is not None:
@@ -83,8 +94,43 @@ class Replication:
         if self._service is not None:
             await self._service.stop()
 
+    @property
+    def problem(self) -> str:
+        """Why this slave does not follow its master; empty while it does, and on a master."""
+        return "" if self._client is None else self._client.problem
+
+    @property
+    def diverged_at(self) -> int | None:
+        """The first physical offset that differs from the master's log; None without one."""
+        return None if self._client is None else self._client.diverged_at
+
+    async def synchronize(self) -> str:
+        """Slave: copy the master's tables now; return the problem, empty without one."""
+        synchronize, master = self._synchronize, self._registrar.master_address
+        if synchronize is None or not master:
+            return "the master is not known"
+        await synchronize.synchronize(master)
+        return synchronize.problem
+
     def _master_ha_address(self) -> str:
+        if self._asked:
+            # The master is lost, or was never found: a new one may be registered by now.
+            self._registrar.connection_lost()
+        self._asked = True
         return self._config.ha_master_address or self._registrar.master_ha_address
+
+    def member_changed(self, change: NotifyMinBrokerIdChangeRequestHeader) -> None:
+        """Note the lowest id of the group."""
+        self.members.changed(change)
+
+    def ha_address(self) -> str:
+        """Return the address at which this master listens for slaves."""
+        return self._registrar.ha_address()
+
+    def adopt_master(self, address: str, ha_address: str) -> None:
+        """Slave: follow the master at these addresses from the next connection on."""
+        self._registrar.master_address = address or self._registrar.master_address
+        self._registrar.master_ha_address = ha_address
 
     def runtime_info(self) -> HARuntimeInfo:
         """Return the state of replication."""

@@ -135,6 +135,9 @@ class HAService:
 
     def _acknowledged(self, connection: HAConnection) -> None:
         if connection in self._connections:
+            if connection.skipped_to:
+                self._acknowledgements.skip(connection.skipped_to)
+                connection.skipped_to = 0
             self._acknowledgements.report(connection, connection.acknowledged)
 
     def _forget(self, connection: HAConnection) -> None:
@@ -150,6 +153,14 @@ class HAService:
         deadline = self._clock.monotonic_ms() + self._config.slave_timeout
         if self._acknowledgements.wait(physical_end, needed, deadline, callback):
             self._timer.arm(deadline)
+
+    def in_sync(self, max_gap_bytes: int) -> int:
+        """Return the replicas in that gap from the end of the log, the master included."""
+        return self._acknowledgements.in_sync(self._store.max_physical_offset, max_gap_bytes)
+
+    def is_copied(self, physical_end: int, needed: int) -> bool:
+        """Whether ``needed`` replicas, the master included, have the log up to there."""
+        return self._acknowledgements.is_copied(physical_end, needed)
 
     def _expire(self) -> None:
         self._acknowledgements.expire(self._clock.monotonic_ms())

@@ -17,7 +17,7 @@ from typing import Any, Final
 
 import msgspec
 
-from broker.common.encoding.java_json import Lines
+from broker.common.encoding.java_values import Lines
 from broker.errors import RemoteProtocolError
 
 CLEAN_AFTER_MS: Final = 24 * 3_600_000

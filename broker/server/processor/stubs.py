@@ -3,8 +3,8 @@
 Tools query replication state and RocksDB of every broker; "not supported" would make the whole
 command fail.
 
-**Source:** RocketMQ AdminBrokerProcessor (getBrokerHaStatus, getBrokerEpochCache,
-setCommitLogReadaheadMode, exportRocksDBConfigToJson).
+**Source:** RocketMQ AdminBrokerProcessor (getBrokerHaStatus, setCommitLogReadaheadMode,
+ exportRocksDBConfigToJson).
 """
 
 from typing import TYPE_CHECKING
@@ -23,13 +23,6 @@ def ha_status(
 ) -> RemotingCommand:
     """GET_BROKER_HA_STATUS: the slaves of a master, or the state of a slave."""
     return response(request, body=context.ha_status().to_bytes())
-
-
-def epoch_cache(
-    context: BrokerContext, connection: "Connection", request: RemotingCommand
-) -> RemotingCommand:
-    """GET_BROKER_EPOCH_CACHE: only brokers in controller mode have one."""
-    return response(request, ResponseCode.SYSTEM_ERROR, "this request only for controllerMode ")
 
 
 def read_ahead_mode(
@@ -62,7 +55,6 @@ def no_rocksdb_queue(
 
 HANDLERS = {
     RequestCode.GET_BROKER_HA_STATUS: ha_status,
-    RequestCode.GET_BROKER_EPOCH_CACHE: epoch_cache,
     RequestCode.SET_COMMITLOG_READ_MODE: read_ahead_mode,
     RequestCode.EXPORT_ROCKSDB_CONFIG_TO_JSON: no_rocksdb_export,
     RequestCode.CHECK_ROCKSDB_CQ_WRITE_PROGRESS: no_rocksdb_queue,

@@ -58,10 +58,19 @@ LAZY: Final[dict[str, tuple[int, ...]]] = {
     "lock": (Code.LOCK_BATCH_MQ, Code.UNLOCK_BATCH_MQ),
     "stubs": (
         Code.GET_BROKER_HA_STATUS,
-        Code.GET_BROKER_EPOCH_CACHE,
         Code.SET_COMMITLOG_READ_MODE,
         Code.EXPORT_ROCKSDB_CONFIG_TO_JSON,
         Code.CHECK_ROCKSDB_CQ_WRITE_PROGRESS,
+    ),
+    "broker.server.ha.requests": (
+        Code.NOTIFY_MIN_BROKER_ID_CHANGE,
+        Code.EXCHANGE_BROKER_HA_INFO,
+    ),
+    "broker.server.role.processor": (
+        Code.GET_BROKER_ROLE,
+        Code.CHANGE_BROKER_ROLE,
+        Code.GET_BROKER_EPOCH_CACHE,
+        Code.GET_LOG_CHECKSUM,
     ),
     "client_forwarding": (Code.GET_CONSUMER_RUNNING_INFO, Code.CONSUME_MESSAGE_DIRECTLY),
     "broker.server.processor.admin.reset": (

@@ -3,7 +3,6 @@
 **Source:** RocketMQ ReplyMessageProcessor, Broker2Client#callClient.
 """
 
-import asyncio
 import random
 import struct
 from typing import TYPE_CHECKING, Final
@@ -151,12 +150,15 @@ async def _store(
     header: SendMessageRequestHeader,
     place: tuple[int, bytes],
 ) -> PutMessageResult:
-    """Store the reply (``place``: queue id and body); with SYNC_FLUSH return after the flush.
+    """Store the reply (``place``: queue id and body); return once it is flushed and copied.
 
     Java stores the body of a compressed reply without the flag that marks it as compressed; the
     flags are kept here, so that a consumer of the reply topic can read it.
     """
     queue_id, body = place
+    lacking = context.durability.refusal()
+    if lacking is not None:
+        return PutMessageResult(lacking)
     result = context.store.put_message(
         MessageExtBrokerInner(
             header.topic,
@@ -171,15 +173,8 @@ async def _store(
             reconsume_times=header.reconsume_times or 0,
         )
     )
-    if result.status is PutMessageStatus.PUT_OK and context.store.sync_flush:
-        flushed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-
-        def done(status: PutMessageStatus) -> None:
-            if not flushed.done():
-                flushed.set_result(None)
-
-        context.store.await_flush(result.physical_end, done)
-        await flushed
+    if result.status is PutMessageStatus.PUT_OK:
+        await context.durability.stored(result.physical_end)
     return result
 
 

@@ -9,7 +9,7 @@ offsets are written on a timer. Each file keeps its format (4.9 or 5.x) and its 
 import logging
 import os
 from collections.abc import Callable
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 import msgspec
 
@@ -29,11 +29,27 @@ from broker.store.format import config as files
 from broker.store.logfile.disk import Disk
 
 if TYPE_CHECKING:
-    from broker.server.context import BrokerContext
+    from broker.server.filter.consumer_filter import ConsumerFilterManager
+    from broker.server.schedule import ScheduleMessageService
+    from broker.server.tables.consumer_offset import ConsumerOffsetManager
+    from broker.server.tables.subscription_group import SubscriptionGroupManager
+    from broker.server.tables.topic_config import TopicConfigManager
+    from broker.store.message_store import MessageStore
 
 log = logging.getLogger("broker.server")
 
 Content = TypeVar("Content")
+
+
+class PersistentTables(Protocol):
+    """The tables that ``config/`` contains, and the store whose log they refer to."""
+
+    topics: "TopicConfigManager"
+    groups: "SubscriptionGroupManager"
+    offsets: "ConsumerOffsetManager"
+    filters: "ConsumerFilterManager"
+    delays: "ScheduleMessageService | None"
+    store: "MessageStore"
 
 
 class ConfigStore:
@@ -70,7 +86,7 @@ class ConfigStore:
         self._call_soon = soon
         self._run = run
 
-    def load(self, context: "BrokerContext") -> None:
+    def load(self, tables: PersistentTables) -> None:
         """Fill the tables and write them from now on whenever they change.
 
         ConfigError when a file and its backup are both unreadable.
@@ -78,35 +94,35 @@ class ConfigStore:
         topics = _load(self._topics, files.decode_topics)
         if topics is not None:
             self._topics_seen = topics
-            context.topics.load(topics.topics, topics.data_version)
+            tables.topics.load(topics.topics, topics.data_version)
         groups = _load(self._groups, files.decode_subscription_group)
         if groups is not None:
             self._groups_seen = groups
-            context.groups.load(groups.groups, groups.forbidden, groups.data_version)
+            tables.groups.load(groups.groups, groups.forbidden, groups.data_version)
         offsets = _load(self._offsets, files.decode_consumer_offset)
         if offsets is None and self._lmq_enabled:
             offsets = _load(self._plain_offsets, files.decode_consumer_offset)
         if offsets is not None:
             self._offsets_seen = offsets
             light = {key: {0: offset} for key, offset in (offsets.lmq_offsets or {}).items()}
-            context.offsets.load({**offsets.offsets, **light}, offsets.data_version)
+            tables.offsets.load({**offsets.offsets, **light}, offsets.data_version)
         filters = _load(self._filters, _decode_filters)
         if filters is not None:
-            context.filters.load(filters)
-        self.attach(context)
+            tables.filters.load(filters)
+        self.attach(tables)
 
-    def attach(self, context: "BrokerContext") -> None:
-        """Write the tables of ``context`` from now on whenever they change."""
-        topics = context.topics.writer = TableWriter[TopicConfig | None](
-            lambda: self._topics_job(context),
-            context.topics.restore,
+    def attach(self, tables: PersistentTables) -> None:
+        """Write topics and groups from now on whenever they change."""
+        topics = tables.topics.writer = TableWriter[TopicConfig | None](
+            lambda: self._topics_job(tables),
+            tables.topics.restore,
             lambda error: log.error("%s: not written: %s", self._topics.path, error),
             soon=self._call_soon,
             run=self._run,
         )
-        groups = context.groups.writer = TableWriter[GroupEntry](
-            lambda: self._groups_job(context),
-            context.groups.restore,
+        groups = tables.groups.writer = TableWriter[GroupEntry](
+            lambda: self._groups_job(tables),
+            tables.groups.restore,
             lambda error: log.error("%s: not written: %s", self._groups.path, error),
             soon=self._call_soon,
             run=self._run,
@@ -128,22 +144,22 @@ class ConfigStore:
         _load(self._delays, files.decode_delay_offset, tell=False)
         _load(self._filters, _decode_filters, tell=False)
 
-    def load_delays(self, context: "BrokerContext") -> None:
+    def load_delays(self, tables: PersistentTables) -> None:
         """Fill the delay offsets; called after the store is open, because its queues bound them."""
         delays = _load(self._delays, files.decode_delay_offset)
-        if delays is not None and context.delays is not None:
+        if delays is not None and tables.delays is not None:
             self._delays_seen = delays
-            context.delays.load(delays.offsets, delays.data_version)
+            tables.delays.load(delays.offsets, delays.data_version)
 
-    def _topics_job(self, context: "BrokerContext") -> Job:
-        table = context.topics
+    def _topics_job(self, tables: PersistentTables) -> Job:
+        table = tables.topics
         content = msgspec.structs.replace(
             self._topics_seen, data_version=table.data_version.to_file(), topics=dict(table.configs)
         )
         return lambda: self._topics.persist(files.encode_topics(content))
 
-    def _groups_job(self, context: "BrokerContext") -> Job:
-        table = context.groups
+    def _groups_job(self, tables: PersistentTables) -> Job:
+        table = tables.groups
         content = msgspec.structs.replace(
             self._groups_seen,
             data_version=table.data_version.to_file(),
@@ -152,16 +168,16 @@ class ConfigStore:
         )
         return lambda: self._groups.persist(files.encode_subscription_group(content))
 
-    def save_progress(self, context: "BrokerContext") -> bool:
+    def save_progress(self, tables: PersistentTables) -> bool:
         """Write consumerOffset.json and delayOffset.json if they changed; True if any did."""
-        job = self.snapshot_progress(context)
+        job = self.snapshot_progress(tables)
         if job is None:
             return False
         job()
         return True
 
     def snapshot_progress(
-        self, context: "BrokerContext", *, offsets: bool = True, delays: bool = True
+        self, tables: PersistentTables, *, offsets: bool = True, delays: bool = True
     ) -> Job | None:
         """Return the job of :meth:`save_progress` for another thread; None if nothing changed.
 
@@ -170,20 +186,20 @@ class ConfigStore:
         to its end at this call (:class:`FlushBarrier`). If the job fails, its tables are marked as
         changed again.
         """
-        tables = (
-            context.offsets if offsets else None,
-            context.delays if delays else None,
-            context.filters if offsets else None,
+        written = (
+            tables.offsets if offsets else None,
+            tables.delays if delays else None,
+            tables.filters if offsets else None,
         )
-        changed = [table for table in tables if table is not None and table.changed]
+        changed = [table for table in written if table is not None and table.changed]
         jobs = [
-            self._offsets_job(context) if offsets else None,
-            self._delays_job(context) if delays else None,
-            self._filters_job(context) if offsets else None,
+            self._offsets_job(tables) if offsets else None,
+            self._delays_job(tables) if delays else None,
+            self._filters_job(tables) if offsets else None,
         ]
         if not changed:
             return None
-        write = context.store.flush_barrier.before(
+        write = tables.store.flush_barrier.before(
             lambda: [job() for job in jobs if job is not None]
         )
 
@@ -197,8 +213,8 @@ class ConfigStore:
 
         return run
 
-    def _offsets_job(self, context: "BrokerContext") -> Job | None:
-        offsets = context.offsets
+    def _offsets_job(self, tables: PersistentTables) -> Job | None:
+        offsets = tables.offsets
         if not offsets.changed:
             return None
         offsets.changed = False
@@ -219,8 +235,8 @@ class ConfigStore:
         )
         return lambda: self._offsets.persist(files.encode_consumer_offset(content))
 
-    def _delays_job(self, context: "BrokerContext") -> Job | None:
-        delays = context.delays
+    def _delays_job(self, tables: PersistentTables) -> Job | None:
+        delays = tables.delays
         if delays is None or not delays.changed:
             return None
         delays.changed = False
@@ -233,8 +249,8 @@ class ConfigStore:
         )
         return lambda: self._delays.persist(files.encode_delay_offset(content))
 
-    def _filters_job(self, context: "BrokerContext") -> Job | None:
-        filters = context.filters
+    def _filters_job(self, tables: PersistentTables) -> Job | None:
+        filters = tables.filters
         if not filters.changed:
             return None
         content = filters.to_file()

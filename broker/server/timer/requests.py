@@ -6,7 +6,6 @@ A recall is itself a timer message in the slot of the message that it recalls.
 #getTimerMetrics.
 """
 
-import asyncio
 from typing import TYPE_CHECKING, Final
 
 from broker.common import topic as names
@@ -60,6 +59,9 @@ async def _recall(
     refused = context.timers.timers.intercept(inner, properties) if context.timers else None
     if context.timers is None or refused is not None or inner.topic != names.TIMER_TOPIC:
         return _not_recalled(request, refused.remark if refused else "timerWheelEnable is false")
+    lacking = context.durability.refusal()
+    if lacking is not None:
+        return _not_recalled(request, lacking.name)
     inner.properties = encode_properties(properties)
     result = context.store.put_message(inner)
     if result.status is not PutMessageStatus.PUT_OK:
@@ -68,8 +70,8 @@ async def _recall(
     stats.counter(counted.TOPIC_PUT_NUMS, inner.topic).add(1)
     stats.counter(counted.TOPIC_PUT_SIZE, inner.topic).add(result.store_size)
     stats.put.add(1)
-    if context.store.sync_flush:
-        await _flushed(context, result.physical_end)
+    # A timeout leaves the recall stored: the answer is the same, as in Java.
+    await context.durability.stored(result.physical_end)
     return response(request, ext={"msgId": handle.uniq_key})
 
 
@@ -139,19 +141,6 @@ def _recall_message(
 
 def _not_recalled(request: RemotingCommand, reason: str) -> RemotingCommand:
     return response(request, ResponseCode.SYSTEM_ERROR, f"not recalled: {reason}")
-
-
-async def _flushed(context: BrokerContext, physical_end: int) -> None:
-    """Wait for the flush of the recall, as a send does; a timeout leaves it stored."""
-    loop = asyncio.get_running_loop()
-    done = asyncio.Event()
-
-    def answer(_: PutMessageStatus) -> None:
-        # A store without ``notify`` calls back in the flushing thread.
-        loop.call_soon_threadsafe(done.set)
-
-    context.store.await_flush(physical_end, answer)
-    await done.wait()
 
 
 def checkpoint(

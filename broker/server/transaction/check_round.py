@@ -171,6 +171,7 @@ class CheckRound:
         if not self._put(discard(half)):
             return False
         self.discarded += 1
+        self._service.note_undecided(half, -1)
         if self.discarded <= MAX_LOGGED:
             log.warning(
                 "half message %s of group %s: checked %s times without an answer: moved to %s",

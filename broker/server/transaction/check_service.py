@@ -55,6 +55,20 @@ class TransactionalMessageCheckService:
         self._steps: Iterator[int] = iter(())
         self._running = False
 
+    def load(self) -> None:
+        """Read the counts of undecided half messages."""
+        self._service.metrics.load()
+
+    def snapshot_metrics(self) -> Callable[[], None] | None:
+        """Return the job that writes these counts, None if they have not changed."""
+        return self._service.metrics.snapshot()
+
+    def save_metrics(self) -> None:
+        """Write these counts now if they have changed; StoreError or OSError if that fails."""
+        job = self._service.metrics.snapshot()
+        if job is not None:
+            job()
+
     def start(self) -> None:
         """Start the timers; the first round runs after one transactionCheckInterval, as in Java."""
         self._running = True

@@ -3,6 +3,7 @@
 **Source:** RocketMQ EndTransactionProcessor, AdminBrokerProcessor#resumeCheckHalfMessage.
 """
 
+from collections.abc import Awaitable
 from typing import TYPE_CHECKING
 
 from broker.errors import RemoteProtocolError
@@ -15,15 +16,21 @@ from broker.remoting.protocol.header.transaction import (
     ResumeCheckHalfMessageRequestHeader,
 )
 from broker.server.context import BrokerContext
-from broker.server.transaction.end import is_decision
+from broker.server.transaction.end import COMMIT, is_decision
 
 if TYPE_CHECKING:
     from broker.remoting.server import Connection
 
 
+async def _answer_stored(context: BrokerContext, answer: RemotingCommand) -> RemotingCommand:
+    """Return the answer when the log is flushed and copied; a timeout does not change it."""
+    await context.durability.stored(context.store.max_physical_offset)
+    return answer
+
+
 def end_transaction(
     context: BrokerContext, connection: "Connection", request: RemotingCommand
-) -> RemotingCommand | None:
+) -> RemotingCommand | Awaitable[RemotingCommand] | None:
     """END_TRANSACTION: commit or roll back; no response at all to any other decision."""
     header = decode_header_fields(EndTransactionRequestHeader, request.ext_fields)
     if context.transactions is None or context.config.broker_id != 0:
@@ -31,13 +38,19 @@ def end_transaction(
         return response(request, ResponseCode.SLAVE_NOT_AVAILABLE, remark)
     if not is_decision(header):
         return None
+    lacking = context.durability.refusal()
+    if lacking is not None and header.commit_or_rollback == COMMIT:
+        return response(request, ResponseCode.SYSTEM_ERROR, lacking.name)
     code, remark = context.transactions.end(header)
-    return response(request, code, remark or None)
+    answer = response(request, code, remark or None)
+    if request.is_oneway or not context.durability.waits:
+        return answer
+    return _answer_stored(context, answer)
 
 
 def resume_check(
     context: BrokerContext, connection: "Connection", request: RemotingCommand
-) -> RemotingCommand:
+) -> RemotingCommand | Awaitable[RemotingCommand]:
     """RESUME_CHECK_HALF_MESSAGE: put a discarded half message back, its checks counted from 0."""
     header = decode_header_fields(ResumeCheckHalfMessageRequestHeader, request.ext_fields)
     if context.transactions is None:
@@ -48,7 +61,8 @@ def resume_check(
     except RemoteProtocolError as error:
         return response(request, ResponseCode.SYSTEM_ERROR, error.message)
     code, remark = context.transactions.resume(physical_offset)
-    return response(request, code, remark or None)
+    answer = response(request, code, remark or None)
+    return _answer_stored(context, answer) if context.durability.waits else answer
 
 
 HANDLERS = {

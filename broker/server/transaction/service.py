@@ -21,6 +21,7 @@ from broker.server.transaction.bridge import TransactionalMessageBridge
 from broker.server.transaction.copies import CopyChains
 from broker.server.transaction.end import COMMIT, NOT_FOUND, Refusal, check_end, committed
 from broker.server.transaction.half import resume
+from broker.server.transaction.metrics import TransactionMetrics
 from broker.server.transaction.ops import OpBatch
 from broker.store.results import MessageExtBrokerInner, PutMessageResult, PutMessageStatus
 
@@ -85,6 +86,7 @@ class TransactionalMessageService:
         self.bridge = bridge
         self.copies = CopyChains()
         self.counts = Counts()
+        self.metrics = TransactionMetrics(bridge.store, clock)
         self.on_op_due: Callable[[], None] | None = None
         self.on_decided: Callable[[int], None] | None = None
         self.on_committed: Callable[[str, int], None] | None = None
@@ -118,6 +120,7 @@ class TransactionalMessageService:
             refusal = self._commit(half)
             if refusal is not None:
                 return refusal
+        self.note_undecided(half, -1)
         for offset in self.copies.decided(half.queue_offset, commit=commit):
             self._ops.add(offset, self._clock.monotonic_ms())
             if self.on_decided is not None:
@@ -155,6 +158,12 @@ class TransactionalMessageService:
             return _refused(refused)
         inner.properties = encode_properties(properties)
         return None
+
+    def note_undecided(self, half: MessageExt, number: int) -> None:
+        """Count a half message of its real topic that is begun (1), decided or discarded (-1)."""
+        place = real_place(half)
+        if place is not None:
+            self.metrics.add(place[0], number)
 
     # ---- op records
 

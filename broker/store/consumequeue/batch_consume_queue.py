@@ -117,6 +117,11 @@ class BatchConsumeQueue(ConsumeQueue):
         found = self._unit_at(self._number_of(queue_offset))
         return found[:3] if found is not None else None
 
+    def unit_base(self, queue_offset: int) -> int:
+        """Base offset of the unit that contains ``queue_offset``."""
+        unit = self._unit_at(self._number_of(queue_offset))
+        return unit[_BASE] if unit is not None else queue_offset
+
     def next_file_offset(self, queue_offset: int) -> int:
         """Base offset of the first unit in the next file, or the queue's end."""
         per_file = self._size // BATCH_UNIT_SIZE

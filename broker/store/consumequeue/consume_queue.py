@@ -252,6 +252,10 @@ class ConsumeQueue:
             return self.ext.resolve([unit])[0]
         return unit
 
+    def unit_base(self, queue_offset: int) -> int:
+        """First queue offset of the unit that contains ``queue_offset``: here each has its own."""
+        return queue_offset
+
     def next_file_offset(self, queue_offset: int) -> int:
         """Queue offset of the first unit of the file after the one that contains ``queue_offset``.
 

@@ -10,6 +10,7 @@
     DISPATCH_FAILED    an error while dispatching   never
     SHUTTING_DOWN      shutdown()                   started()
     REPLICA            brokerRole=SLAVE             never: only replicated bytes are appended
+    FENCED             fence()                      unfence(): no other broker is the master
     DISK_FULL          an allocation that failed    disk_has_space()
     DISK_OVER_LIMIT    the cleaning round           disk_below_limit()
 
@@ -34,6 +35,7 @@ class Cause(enum.Enum):
     SHUTTING_DOWN = enum.auto()
     NOT_STARTED = enum.auto()
     REPLICA = enum.auto()
+    FENCED = enum.auto()
     DISK_FULL = enum.auto()
     DISK_OVER_LIMIT = enum.auto()
 
@@ -93,6 +95,14 @@ class RunningFlags:
     def make_replica(self) -> None:
         """The broker is a slave: its log is a copy of the master's."""
         self._set(Cause.REPLICA, "this broker is a slave; send to its master")
+
+    def fence(self, reason: str) -> None:
+        """Another broker is or becomes the master of this broker name."""
+        self._set(Cause.FENCED, reason)
+
+    def unfence(self) -> None:
+        """This broker is the master of its name."""
+        self._clear(Cause.FENCED)
 
     def make_disk_full(self, reason: str) -> None:
         """The space of a store file could not be allocated."""

@@ -19,7 +19,8 @@ from typing import Any, Final
 
 import msgspec
 
-from broker.common.encoding.java_json import Lines, dumps, loads
+from broker.common.encoding.java_json import dumps, loads
+from broker.common.encoding.java_values import Lines
 from broker.common.group import (
     SubscriptionGroupConfig,
     group_config_from_wire,

@@ -3,14 +3,21 @@
 A put waits for ``needed`` copies including the master's own. It is complete when that many
 replicas, the master among them, have its last byte.
 
+A slave with an empty log gets the master's last file only. Its acknowledgements do not cover
+records before that file: a put of such a record needs one more copy (``skip``). Java counts that
+slave, and answers SEND_OK for a message that only the master has.
+
 **Source:** RocketMQ GroupTransferService, DefaultHAService#inSyncReplicasNums.
 """
 
 import heapq
 from collections.abc import Callable, Hashable
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from broker.store.results import PutMessageStatus
+
+MAX_SKIPS: Final = 64
+"""Remembered starts of empty slaves; puts wait much shorter than so many connections take."""
 
 ReplicaCallback = Callable[[PutMessageStatus], None]
 
@@ -30,6 +37,8 @@ class Acknowledgements:
         # (physical end, sequence, needed, deadline, callback)
         self._waiting: list[tuple[int, int, int, float, ReplicaCallback]] = []
         self._sequence = 0
+        # Physical offsets at which slaves with an empty log have started.
+        self._skips: list[int] = []
 
     @property
     def slaves(self) -> int:
@@ -49,6 +58,24 @@ class Acknowledgements:
             return -1
         return heapq.nlargest(copies, self._slaves.values())[-1]
 
+    def is_copied(self, physical_end: int, needed: int) -> bool:
+        """Whether ``needed`` replicas, the master included, have the log up to there."""
+        if needed <= 1:
+            return True
+        return self.acknowledged_by(needed - 1 + self._skipped(physical_end)) >= physical_end
+
+    def skip(self, physical_offset: int) -> None:
+        """Record that a slave starts at ``physical_offset`` without the records before it."""
+        self._skips = [*self._skips, physical_offset][-MAX_SKIPS:]
+        self._waiting = [
+            (end, number, needed + (end <= physical_offset), deadline, callback)
+            for end, number, needed, deadline, callback in self._waiting
+        ]
+
+    def _skipped(self, physical_end: int) -> int:
+        """Return the number of slaves that may have acknowledged this offset without the record."""
+        return sum(physical_end <= start for start in self._skips) if self._skips else 0
+
     def in_sync(self, max_offset: int, max_gap_bytes: int) -> int:
         """Replicas, the master included, that are less than ``max_gap_bytes`` from its end."""
         return 1 + sum(max_offset - offset < max_gap_bytes for offset in self._slaves.values())
@@ -60,9 +87,10 @@ class Acknowledgements:
 
         True if it waits, until ``deadline`` at most; False if the callback was called at once.
         """
-        if needed <= 1 or self.acknowledged_by(needed - 1) >= physical_end:
+        if self.is_copied(physical_end, needed):
             callback(PutMessageStatus.PUT_OK)
             return False
+        needed += self._skipped(physical_end)
         self._sequence += 1
         heapq.heappush(self._waiting, (physical_end, self._sequence, needed, deadline, callback))
         return True

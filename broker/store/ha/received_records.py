@@ -2,7 +2,10 @@
 
 Transfers may end in the middle of a record. Only whole records whose magic, lengths, body CRC and
 own physical offset are valid are released for appending, so that the slave's log always ends with
-a record and an acknowledged offset means valid records.
+a record and an acknowledged offset means valid records. The blank part at the end of a file is
+released as a whole, too: the next connection, or a slave that becomes the master, could not
+distinguish its rest from records. Only a blank part longer than the longest record, which repairs
+write, is released in parts; ``blank_end`` resumes it.
 
 **Source:** no Java counterpart; DefaultHAClient#dispatchReadRequest appends without a check.
 """
@@ -40,16 +43,19 @@ class ReceivedRecords:
     """The bytes after the slave's last record, until they form whole records.
 
     ``physical_offset`` is the next offset to append at, ``file_size`` the length of a CommitLog
-    file and ``max_record_size`` the longest record accepted, both in bytes.
+    file and ``max_record_size`` the longest record accepted, both in bytes. ``blank_end`` is the
+    end of a blank part that earlier connections have released a part of.
     """
 
-    def __init__(self, physical_offset: int, file_size: int, max_record_size: int) -> None:
+    def __init__(
+        self, physical_offset: int, file_size: int, max_record_size: int, blank_end: int = 0
+    ) -> None:
         self._start = physical_offset
         self._file_size = file_size
         self._max_record_size = max_record_size
         self._pending = b""
-        # End of the blank part that is being received; 0 outside of one.
-        self._blank_end = 0
+        # End of the long blank part that is being received; 0 outside of one.
+        self.blank_end = blank_end if blank_end > physical_offset else 0
 
     @property
     def next_offset(self) -> int:
@@ -94,12 +100,12 @@ class ReceivedRecords:
         while True:
             offset = self._start + position
             left = len(data) - position
-            if self._blank_end:
-                taken = min(left, self._blank_end - offset)
+            if self.blank_end:
+                taken = min(left, self.blank_end - offset)
                 position += taken
-                if offset + taken < self._blank_end:
+                if offset + taken < self.blank_end:
                     return position, timestamp
-                self._blank_end = 0
+                self.blank_end = 0
                 continue
             if left < BLANK_SIZE:
                 return position, timestamp
@@ -108,7 +114,12 @@ class ReceivedRecords:
             if size == BLANK_HERE:
                 if decode_blank(data, position) != rest_of_file:
                     raise self._invalid(offset, "a blank record of a wrong length")
-                self._blank_end = offset + rest_of_file
+                if rest_of_file > self._max_record_size:
+                    self.blank_end = offset + rest_of_file
+                    continue
+                if left < rest_of_file:
+                    return position, timestamp
+                position += rest_of_file
                 continue
             if size == TRUNCATED:
                 size = peek_record_size(data, position)

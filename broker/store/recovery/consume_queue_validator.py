@@ -58,10 +58,11 @@ class ConsumeQueueValidator:
                 queue.scan_end()
             end = queue.max_offset
             while end > 0:
-                unit = queue.unit(end - 1)
-                if unit is None or self._replaces(queue, end - 1, unit):
+                base = queue.unit_base(end - 1)  # a unit of a BatchCQ queue has several offsets
+                unit = queue.unit(base)
+                if unit is None or self._replaces(queue, base, unit):
                     break
-                end -= 1
+                end = base
             if end < queue.max_offset:
                 self._notes.append(
                     f"{queue.topic.name}/{queue.queue_id}: {queue.max_offset - end} units past"

@@ -1,4 +1,6 @@
-"""TimerMetrics: the number of pending timer messages of each topic.
+"""TimerMetrics: the number of pending messages of each topic.
+
+The same table counts undecided half messages (``config/transactionMetrics``).
 
 **Source:** RocketMQ TimerMetrics.
 """
@@ -24,9 +26,10 @@ class TopicCount(msgspec.Struct):
 
 
 class TimerMetrics:
-    """The counts by topic, with the version that slaves and tools compare."""
+    """The counts by topic, with the version that slaves and tools compare; ``name`` of the file."""
 
-    def __init__(self) -> None:
+    def __init__(self, name: str = TIMER_METRICS) -> None:
+        self._name = name
         self.topics: dict[str, TopicCount] = {}
         self.counter = 0
         self.timestamp = 0
@@ -65,7 +68,7 @@ class TimerMetrics:
         if not self.changed:
             return None
         self.changed = False
-        copy = TimerMetrics()
+        copy = TimerMetrics(self._name)
         copy.counter, copy.timestamp = self.counter, self.timestamp
         copy.topics = {
             topic: TopicCount(entry.count, entry.time_stamp) for topic, entry in self.topics.items()
@@ -73,23 +76,24 @@ class TimerMetrics:
         return copy
 
     def encode(self) -> str:
-        """The text of ``config/timermetrics``."""
+        """The text of the file."""
         table = {
             topic: {"count": entry.count, "timeStamp": entry.time_stamp}
             for topic, entry in sorted(self.topics.items())
         }
         version = DataVersion(counter=self.counter, timestamp=self.timestamp)
-        return encode_config(ConfigFile(name=TIMER_METRICS, data_version=version, table=table))
+        return encode_config(ConfigFile(name=self._name, data_version=version, table=table))
 
     def decode(self, text: str) -> None:
         """Take over the text of a file; RemoteProtocolError if it is malformed."""
-        file = decode_config(TIMER_METRICS, text)
+        file = decode_config(self._name, text)
         topics = {}
         for topic, entry in file.table.items():
             if not isinstance(entry, dict):
-                raise RemoteProtocolError(f"timingCount: {topic!r:.80}: an object is expected")
+                raise RemoteProtocolError(f"{self._name}: {topic!r:.80}: an object is expected")
             topics[str(topic)] = TopicCount(
-                _number(entry.get("count", 0)), _number(entry.get("timeStamp", 0))
+                _number(self._name, entry.get("count", 0)),
+                _number(self._name, entry.get("timeStamp", 0)),
             )
         self.topics = topics
         if file.data_version is not None:
@@ -97,7 +101,7 @@ class TimerMetrics:
             self.timestamp = file.data_version.timestamp
 
 
-def _number(value: object) -> int:
+def _number(name: str, value: object) -> int:
     if isinstance(value, int) and INT64_MIN <= value <= INT64_MAX:
         return int(value)
-    raise RemoteProtocolError(f"timermetrics: a number is expected, not {str(value)[:40]!r}")
+    raise RemoteProtocolError(f"{name}: a number is expected, not {str(value)[:40]!r}")

@@ -23,7 +23,8 @@ from broker.common.message_queue import MessageQueue
 from broker.common.topic import check_topic_name, retry_topic
 from broker.errors import BrokerError, ClientError, ConfigError, ConnectError, RocketMQError
 from broker.message import message as names
-from broker.remoting.rpc.producer import SEND_ACCEPTS, Producer, read_send
+from broker.remoting.rpc.producer import Producer
+from broker.remoting.rpc.send_response import SEND_STATUS, read_send
 from mqadmin.admin.dlq.dead_letters import DeadLetter
 from mqadmin.admin.dlq.ledger import REFUSED, SENDING, SENT, Entry, Ledger
 from mqadmin.admin.failure import describe
@@ -352,7 +353,7 @@ class Replay:
             )
             ledger.write(entry)
             try:
-                reply = self._admin.send(address, command, accept=SEND_ACCEPTS)
+                reply = self._admin.send(address, command, accept=SEND_STATUS)
             except (BrokerError, ConnectError) as error:
                 # The message was certainly not stored, so another broker can be tried.
                 ledger.write(msgspec.structs.replace(entry, state=REFUSED))
@@ -363,7 +364,7 @@ class Replay:
                 entry,
                 state=SENT,
                 broker_name=queue.broker_name,
-                queue_id=result.queue.queue_id,
+                queue_id=result.message_queue.queue_id,
                 queue_offset=result.queue_offset,
                 offset_msg_id=result.offset_msg_id,
             )

@@ -62,11 +62,11 @@ def send(admin: AdminSession, outgoing: Outgoing) -> SendRecord:
     sent = producer.send(message, queue)
     return SendRecord(
         topic=outgoing.topic,
-        broker_name=sent.queue.broker_name,
-        queue_id=sent.queue.queue_id,
+        broker_name=sent.message_queue.broker_name,
+        queue_id=sent.message_queue.queue_id,
         queue_offset=sent.queue_offset,
         offset_msg_id=sent.offset_msg_id,
-        uniq_key=sent.uniq_key,
+        uniq_key=sent.msg_id,
         send_status=sent.send_status,
     )
 

@@ -133,12 +133,15 @@ class Follower:
         starts: dict[MessageQueue, int],
         tags: str,
         clock: Clock | None = None,
+        *,
+        sql: str | None = None,
     ) -> None:
         self._consumer = consumer
         self._caller = consumer.caller
         self._clock = clock or SystemClock()
         self._positions = starts
         self._tags = tags
+        self._sql = sql
         self._retry_at: dict[MessageQueue, float] = {}
         self._failing: set[str] = set()  # broker names that were reported
         self.errors: list[RocketMQError] = []
@@ -154,7 +157,9 @@ class Follower:
         now = self._clock.monotonic_ms()
         queues = [queue for queue in self._positions if self._retry_at.get(queue, 0) <= now]
         requests = [
-            self._consumer.pull_request(queue, self._positions[queue], tags=self._tags)
+            self._consumer.pull_request(
+                queue, self._positions[queue], tags=self._tags, sql=self._sql
+            )
             for queue in queues
         ]
         arrived: list[tuple[str, MessageExt]] = []

@@ -10,18 +10,16 @@ import msgspec
 
 from broker.common.clock import Clock, SystemClock
 from broker.common.group import SYS_TRANS_GROUP
-from broker.common.message_queue import MessageQueue
 from broker.common.topic import (
     TRANS_CHECK_MAX_TIME_TOPIC,
     TRANS_HALF_TOPIC,
     TRANS_OP_HALF_TOPIC,
 )
-from broker.errors import BrokerError, ClientError, RocketMQError
-from broker.message.message import MessageExt
+from broker.errors import ClientError, RocketMQError
 from broker.message.message_id import parse_offset_msg_id
 from broker.message.transaction import REMOVE_TAG, decode_op_body
 from broker.remoting.protocol.codes import RequestCode, ResponseCode
-from broker.remoting.rpc.pull_consumer import PullConsumer
+from mqadmin.admin.delayed.reader import BrokerReader
 from mqadmin.admin.failure import describe
 from mqadmin.admin.result import Listing, TargetError
 from mqadmin.admin.session import AdminSession
@@ -42,17 +40,6 @@ class ResumeItem(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     status: str
     note: str = ""
     error: TargetError | None = None
-
-
-class _BrokerReader(PullConsumer):
-    """Reads the queues of one broker; 4.9 brokers register no route for the op topic."""
-
-    def __init__(self, admin: AdminSession, address: str) -> None:
-        super().__init__(admin)
-        self._address = address
-
-    def address(self, queue: MessageQueue) -> str:
-        return self._address
 
 
 class TransactionAdmin:
@@ -124,10 +111,11 @@ class TransactionAdmin:
 
     def _rows(self, target: Target) -> Iterator[TransactionRow]:
         now_ms = self._clock.now_ms()
-        reader = _BrokerReader(self._admin, target.address)
+        reader = BrokerReader(self._admin, target)
         first = self._committed(target, TRANS_HALF_TOPIC)
         settled: set[int] = set()
-        for message in _scan(reader, target, TRANS_OP_HALF_TOPIC, self._op_offset(target)):
+        ops = reader.queue(TRANS_OP_HALF_TOPIC, 0)
+        for message in reader.messages(ops, self._op_offset(target)):
             if message.tags == REMOVE_TAG:
                 settled.update(at for at in decode_op_body(message.body) if at >= first)
             if len(settled) > MAX_SETTLED:
@@ -135,10 +123,10 @@ class TransactionAdmin:
                     f"{target.label}: over {MAX_SETTLED} settled transactions are not yet passed",
                     "the check rounds of this broker lag; mqadmin tx list --store reads its files",
                 )
-        for message in _scan(reader, target, TRANS_HALF_TOPIC, first):
+        for message in reader.messages(reader.queue(TRANS_HALF_TOPIC, 0), first):
             if message.queue_offset not in settled:
                 yield transaction_row(message, target.broker_name, OPEN, now_ms)
-        for message in _scan(reader, target, TRANS_CHECK_MAX_TIME_TOPIC, 0):
+        for message in reader.messages(reader.queue(TRANS_CHECK_MAX_TIME_TOPIC, 0), 0):
             yield transaction_row(message, target.broker_name, DISCARDED, now_ms)
 
     def _op_offset(self, target: Target) -> int:
@@ -156,13 +144,3 @@ class TransactionAdmin:
             set_zero_if_not_found=False,
         )
         return int(reply.command.ext_fields.get("offset") or 0)
-
-
-def _scan(reader: PullConsumer, target: Target, topic: str, begin: int) -> Iterator[MessageExt]:
-    """Yield the messages of queue 0 of a topic; none if the broker does not have the topic."""
-    queue = MessageQueue(topic, target.broker_name or "", 0)
-    try:
-        yield from reader.scan(queue, begin)
-    except BrokerError as error:
-        if error.code != ResponseCode.TOPIC_NOT_EXIST:
-            raise

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from mqadmin.admin.session import AdminSession
     from mqadmin.admin.topic import TopicAdmin
     from mqadmin.message_row import MessageRow
+    from mqadmin.traffic.library import TrafficLibrary
 
 Trace = Callable[[str, int | None, str, float], None]
 
@@ -62,21 +63,49 @@ def _access(
     settings: Settings,
 ) -> "tuple[Signer | None, ssl.SSLContext | None]":
     """Return the signer and the TLS context of the settings, None for each that is not set."""
-    access_key = settings.text("access-key")
-    files = {word: settings.text(f"tls-{word}") for word in ("ca", "cert", "key")}
-    wants_tls = settings.flag("tls") or any(files.values())
-    if not access_key and not wants_tls:
+    access_key, secret = _account(settings)
+    files = _tls_files(settings)
+    if not access_key and files is None:
         return None, None
     from mqadmin.admin.connect.access import signer, tls_context
 
+    sign = signer(access_key, secret) if access_key and secret else None
+    return sign, None if files is None else tls_context(**files)
+
+
+def _account(settings: Settings) -> "tuple[str | None, str | None]":
+    """Return access key and secret; UsageFault for a key without a secret."""
+    access_key = settings.text("access-key")
     secret = settings.secret() if access_key else None
     if access_key and not secret:
         raise UsageFault(
             f"access key {access_key!r} is given, but no secret",
             "set MQADMIN_SECRET_KEY or name a file with --secret-key-file",
         )
-    sign = signer(access_key, secret) if access_key and secret else None
-    return sign, tls_context(**files) if wants_tls else None
+    return access_key, secret
+
+
+def _tls_files(settings: Settings) -> "dict[str, str | None] | None":
+    """Return the files of a TLS connection (ca, cert, key), None without TLS."""
+    files = {word: settings.text(f"tls-{word}") for word in ("ca", "cert", "key")}
+    return files if settings.flag("tls") or any(files.values()) else None
+
+
+def traffic(settings: Settings) -> "TrafficLibrary":
+    """Return the library of messages in bulk, which uses the client."""
+    from mqadmin.traffic.library import TrafficLibrary, client_config
+
+    check_namesrv(settings, settings.namesrv)
+    access_key, secret = _account(settings)
+    client = client_config(
+        settings.namesrv,
+        timeout_ms=settings.timeout_ms,
+        address_map=settings.address_map,
+        access_key=access_key,
+        secret_key=secret,
+        tls_files=_tls_files(settings),
+    )
+    return TrafficLibrary(client, timeout_ms=settings.timeout_ms)
 
 
 def check_namesrv(settings: Settings, addresses: list[str]) -> None:

@@ -9,17 +9,22 @@ from mqadmin.admin.broker import BrokerConfigRecord, BrokerStatus, ReplicationRe
 from mqadmin.admin.cluster import ClusterRecord
 from mqadmin.admin.connections import ConsumerConnections
 from mqadmin.admin.consumer import ConsumerRecord, LagRecord
+from mqadmin.admin.delayed.timers import RecallItem
 from mqadmin.admin.dlq.library import DlqRecord
 from mqadmin.admin.dlq.replay import ReplayItem
+from mqadmin.admin.failover.plan import SwitchStep
 from mqadmin.admin.group import GroupRecord
 from mqadmin.admin.message.decoded_id import DecodedId
 from mqadmin.admin.message.send import SendRecord
 from mqadmin.admin.offset.library import OffsetRecord
 from mqadmin.admin.offset.reset import ResetItem
+from mqadmin.admin.pop.modes import AssignmentRecord, ModeRecord
 from mqadmin.admin.topic import TopicRecord, TopicRoute, TopicStatus
+from mqadmin.admin.tracing.track import TrackRecord
 from mqadmin.admin.transaction.library import ResumeItem
 from mqadmin.command.execution.rows import ChangeRow, ContextRow, LayoutRow, SettingRow
 from mqadmin.inspector.compare.logs import StoreDiff
+from mqadmin.inspector.delayed.unit_rows import ExtUnitRow, TimerLogRow, TimerSlotRow
 from mqadmin.inspector.queries.growth import Growth, TopicGrowth
 from mqadmin.inspector.queries.timeline import FoundRow, PlaceRow
 from mqadmin.inspector.rows import (
@@ -37,15 +42,27 @@ from mqadmin.output.view import View
 from mqadmin.pipeline.catalog import JOBS, JobPage, JobRow
 from mqadmin.pipeline.job import WrittenTable, output_name, row_class
 from mqadmin.pipeline.spark.archive import Archive
+from mqadmin.repair.divergence import Divergence, DivergenceResult
 from mqadmin.repair.export import ExportResult
 from mqadmin.repair.new_store import NewStore, NewStorePlan
 from mqadmin.repair.plan import Step
 from mqadmin.repair.store_repair import RepairResult
+from mqadmin.system_topics.check_points import CheckPointRow
+from mqadmin.system_topics.delay_levels import DelayedRow, DelayLevelRow
+from mqadmin.system_topics.timers import TimerRow
+from mqadmin.system_topics.trace import TraceRow
+from mqadmin.traffic.bench.result import BenchResult
+from mqadmin.traffic.produce import LineSent, ProduceReport
 from mqadmin.transaction_row import TransactionRow
 
 ROW_TYPES: Final[dict[str, Any]] = {
+    "bench.consume": BenchResult,
+    "bench.produce": BenchResult,
+    "bench.roundtrip": BenchResult,
     "broker.config.show": BrokerConfigRecord,
+    "broker.demote": SwitchStep,
     "broker.ha": ReplicationRecord,
+    "broker.promote": SwitchStep,
     "broker.status": BrokerStatus,
     "cluster.list": ClusterRecord,
     "consumer.connections": ConsumerConnections,
@@ -53,6 +70,11 @@ ROW_TYPES: Final[dict[str, Any]] = {
     "consumer.list": ConsumerRecord,
     "context.list": ContextRow,
     "context.show": SettingRow,
+    "consumer.mode": ModeRecord,
+    "consumer.mode.assignments": AssignmentRecord,
+    "consumer.mode.set": ChangeRow,
+    "delay.levels": DelayLevelRow,
+    "delay.pending": DelayedRow,
     "dlq.list": DlqRecord,
     "dlq.replay": ReplayItem,
     "dlq.show": MessageRow,
@@ -61,11 +83,16 @@ ROW_TYPES: Final[dict[str, Any]] = {
     "group.list": GroupRecord,
     "group.show": GroupRecord,
     "group.update": ChangeRow,
+    "msg.consume": MessageRow,
     "msg.decode-id": DecodedId,
+    "msg.produce": ProduceReport,
+    "msg.produce.results": LineSent,
     "msg.query": MessageRow,
     "msg.send": SendRecord,
     "msg.show": MessageRow,
     "msg.tail": MessageRow,
+    "msg.trace": TraceRow,
+    "msg.track": TrackRecord,
     "offset.reset": ResetItem,
     "offset.show": OffsetRecord,
     "pipeline.list": JobRow,
@@ -90,6 +117,11 @@ ROW_TYPES: Final[dict[str, Any]] = {
     "store.inspect.checkpoint": CheckpointRow,
     "store.inspect.config": ConfigRow,
     "store.inspect.consumequeue": QueueUnitRow,
+    "store.inspect.ext": ExtUnitRow,
+    "store.inspect.pop": CheckPointRow,
+    "store.inspect.timerlog": TimerLogRow,
+    "store.inspect.timerwheel": TimerSlotRow,
+    "store.inspect.transaction": TransactionRow,
     "store.inspect.index": IndexRow,
     "store.inspect.state": StateRow,
     "store.inspect.summary": Summary,
@@ -99,6 +131,8 @@ ROW_TYPES: Final[dict[str, Any]] = {
     "store.recover.plan": NewStorePlan,
     "store.recover.result": NewStore,
     "store.repair": Step,
+    "store.repair.cut": DivergenceResult,
+    "store.repair.divergence": Divergence,
     "store.repair.result": RepairResult,
     "store.verify": VerifyReport,
     "store.verify.summary": VerifySummary,
@@ -109,6 +143,8 @@ ROW_TYPES: Final[dict[str, Any]] = {
         for job in JOBS.values()
         for table in job.tables
     },
+    "timer.list": TimerRow,
+    "timer.recall": RecallItem,
     "tx.list": TransactionRow,
     "tx.resume": ResumeItem,
     "tx.show": TransactionRow,

@@ -26,14 +26,37 @@ class NounEntry(NamedTuple):
 
 NOUNS: Final[dict[str, NounEntry]] = {
     "topic": NounEntry("topic", "Create, inspect, change and delete topics."),
-    "msg": NounEntry("message", "Find, show, send and follow messages."),
+    "msg": NounEntry(
+        "message",
+        "Find, show, send, follow, produce, consume and trace messages.",
+        {
+            "produce": "bulk.produce",
+            "consume": "bulk.consume",
+            "track": "tracing.track",
+            "trace": "tracing.trace",
+        },
+    ),
     "group": NounEntry("group", "Create, inspect, change and delete consumer groups."),
-    "consumer": NounEntry("consumer", "Show consumers: connected clients and lag."),
+    "consumer": NounEntry(
+        "consumer", "Show consumers: connected clients and lag.", {"mode": "pop.mode"}
+    ),
     "offset": NounEntry("offset", "Show and reset consumer offsets."),
     "dlq": NounEntry("dlq", "List, show and replay dead letters."),
     "tx": NounEntry("tx.noun", "List and resume transactions that are not decided."),
+    "delay": NounEntry("delay.noun", "Show delay levels and the messages that wait in them."),
+    "timer": NounEntry("timer.noun", "List and recall timer messages that wait for their time."),
     "cluster": NounEntry("cluster", "List clusters and their brokers."),
-    "broker": NounEntry("broker", "Show the status and configuration of brokers."),
+    "broker": NounEntry(
+        "broker",
+        "Show the status and configuration of brokers, and change their roles.",
+        {
+            "status": "broker",
+            "config": "broker",
+            "ha": "broker",
+            "promote": "failover.verbs",
+            "demote": "failover.verbs",
+        },
+    ),
     "store": NounEntry(
         "store.noun",
         "Inspect, verify and repair store files offline.",
@@ -53,6 +76,7 @@ NOUNS: Final[dict[str, NounEntry]] = {
         },
     ),
     "pipeline": NounEntry("pipeline", "Analyse the history in store files with Spark."),
+    "bench": NounEntry("bench.noun", "Measure rates and latencies of a cluster."),
     "context": NounEntry("context", "Manage named settings for several clusters."),
 }
 

@@ -6,6 +6,7 @@ as long as the interpreter itself, and completion needs only the declarations.
 
 import time
 from collections.abc import Callable
+from typing import Literal
 
 from broker.common.times import parse_duration_ms, parse_time_ms, parse_time_range
 from broker.errors import RocketMQError
@@ -44,18 +45,35 @@ def time_range(text: str) -> str:
     return text
 
 
+def _perm_functions() -> tuple[Callable[[str], int], Callable[[int], str]]:
+    from broker.common.topic import parse_perm, perm_text
+
+    return parse_perm, perm_text
+
+
 def perm(text: str) -> int:
     """Read a permission (``rw``, ``r``, ``w`` or 2, 4, 6) as its bit sum."""
-    from broker.common.topic import parse_perm
-
-    return _reasoned(parse_perm, text)
+    return _reasoned(_perm_functions()[0], text)
 
 
 def perm_text(value: int) -> str:
     """Format a permission for a table: 6 as ``RW-``."""
-    from broker.common import topic
+    return _perm_functions()[1](value)
 
-    return topic.perm_text(value)
+
+def start_position(text: str) -> Literal["earliest", "latest"] | int:
+    """Read a start: ``earliest``, ``latest``, or a time as epoch milliseconds."""
+    if text == "earliest":
+        return "earliest"
+    if text == "latest":
+        return "latest"
+    return time_ms(text)
+
+
+def start_word(text: str) -> str:
+    """Check a start; times are resolved later."""
+    start_position(text)
+    return text
 
 
 def _integer(text: str, base: int) -> int:
@@ -71,6 +89,15 @@ def count(text: str) -> int:
     if number <= 0:
         raise ValueError(f"must be greater than 0, not {text}")
     return number
+
+
+def byte_size(text: str) -> int:
+    """Read a number of bytes greater than 0: ``100``, ``1k`` (1024), ``2m``."""
+    factor = {"k": 1 << 10, "m": 1 << 20}.get(text[-1:].lower(), 1)
+    size = count(text[:-1] if factor > 1 else text) * factor
+    if size > 1 << 30:
+        raise ValueError(f"{text} is more than 1024m")
+    return size
 
 
 def per_second(text: str) -> float:

@@ -10,6 +10,7 @@ from mqadmin.command.execution.window import Begin, End, Time, window
 from mqadmin.command.framework.declare import Option
 from mqadmin.command.framework.values import whole
 from mqadmin.command.store.damage_report import DamageReport
+from mqadmin.command.store.delayed import VIEWS, delayed_rows
 from mqadmin.command.store.noun import NOUN, BodyForm, Limit, Path, Queue, Raw, Topic, stored_id
 from mqadmin.inspector.configs import config_rows
 from mqadmin.inspector.damage import checkpoint_damage
@@ -70,6 +71,20 @@ _CONFIG_COLUMNS = ("name", "table", "key", "value")
 CONFIG_LINES = View("store.inspect.config", _CONFIG_COLUMNS, wide=_CONFIG_COLUMNS, keep=("value",))
 INSPECT_SUMMARY = View("store.inspect.summary", single=True)
 
+Kind = Literal[
+    "auto",
+    "commitlog",
+    "consumequeue",
+    "index",
+    "checkpoint",
+    "config",
+    "state",
+    "timerwheel",
+    "timerlog",
+    "ext",
+    "pop",
+    "transaction",
+]
 Crc = Annotated[bool | None, Option("--crc/--no-crc", help="Verify the checksum of each body.")]
 
 
@@ -83,6 +98,7 @@ Crc = Annotated[bool | None, Option("--crc/--no-crc", help="Verify the checksum 
         INSPECT_CONFIG,
         INSPECT_STATE,
         INSPECT_SUMMARY,
+        *VIEWS,
     ),
     examples=[
         "mqadmin store inspect /data/store --summary",
@@ -90,13 +106,14 @@ Crc = Annotated[bool | None, Option("--crc/--no-crc", help="Verify the checksum 
         "mqadmin store inspect /data/store --kind consumequeue --topic orders --queue 3",
         "mqadmin store inspect /data/store/commitlog/00000000000000000000 --from 4096 --limit 5",
         "mqadmin store inspect /data/store --kind config -o json",
+        "mqadmin store inspect /data/store --kind pop --key GROUP",
     ],
 )
 def inspect(
     session: Session,
     path: Path,
     kind: Annotated[
-        Literal["auto", "commitlog", "consumequeue", "index", "checkpoint", "config", "state"],
+        Kind,
         Option("--kind", help="Kind of file; auto detects it by path, name and content."),
     ] = "auto",
     topic: Topic = None,
@@ -144,6 +161,9 @@ def inspect(
     For a store directory the messages of its CommitLog are listed in physical order. Damaged
     regions are reported on stderr with file, physical offset and length (in JSON also in errors),
     and the scan resumes at the next record. Nothing is written.
+
+    Kinds that are contained in other files: pop lists the check points that are not revived yet
+    (--key selects the group), transaction the half messages that are not decided.
     """
     store = StoreDirectory(path, kind)
     if summary:
@@ -174,9 +194,11 @@ def inspect(
         view, rows = INSPECT_INDEX, index_rows(store, query)
     elif store.kind == "config":
         view, rows = _config(session, config_rows(store, query))
-    else:
+    elif store.kind in ("checkpoint", "state"):
         _one(session, store)
         return
+    else:
+        view, rows = delayed_rows(store, query)
     show(session, view, rows, limit, nothing)
 
 

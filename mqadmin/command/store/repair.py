@@ -20,6 +20,7 @@ from mqadmin.output.errors import ErrorReport, emit_error
 from mqadmin.output.progress import Progress
 from mqadmin.output.view import Outcome, View
 from mqadmin.repair import store_repair
+from mqadmin.repair.divergence import cut, find_divergence
 from mqadmin.repair.new_store import plan_store, recover_store
 from mqadmin.repair.recover import SalvagedRows
 
@@ -34,6 +35,8 @@ RECOVERED = View(
 )
 NEW_STORE = View("store.recover.result", single=True)
 
+DIVERGENCE = View("store.repair.divergence", single=True)
+CUT = View("store.repair.cut", single=True)
 NEW_STORE_PLAN = View("store.recover.plan", single=True)
 
 Store = Annotated[str, Argument("DIR", help="A store directory.", complete="file")]
@@ -45,12 +48,13 @@ Output = Annotated[
 
 @NOUN.verb(
     "repair",
-    view=(REPAIR_PLAN, REPAIRED),
+    view=(REPAIR_PLAN, REPAIRED, DIVERGENCE, CUT),
     changes=True,
     examples=[
         "mqadmin store repair /data/store",
         "mqadmin store repair /data/store --out /data/store.repaired",
         "mqadmin store repair /data/store --in-place --yes",
+        "mqadmin store repair /data/store --diverged-at 1234567 --in-place --yes",
     ],
 )
 def repair(
@@ -77,6 +81,24 @@ def repair(
             help="Hard-link files no longer written, or copy all.",
         ),
     ] = True,
+    diverged_at: Annotated[
+        int | None,
+        Option(
+            "--diverged-at",
+            metavar="OFFSET",
+            help="Cut the log at this physical offset; its records are kept in a file.",
+            parse=whole,
+        ),
+    ] = None,
+    records: Annotated[
+        str | None,
+        Option(
+            "--records",
+            metavar="FILE",
+            help="With --diverged-at: the file for the records; default: beside the store.",
+            complete="file",
+        ),
+    ] = None,
 ) -> None:
     """Repair a store into a copy; without --out and --in-place only the plan is printed.
 
@@ -87,6 +109,11 @@ def repair(
     message, so that consumers continue; lost messages are counted by topic and queue. Messages of
     deleted topics are not restored. The copy is verified; a broker opens it as after a clean stop.
     A store in use by a broker is refused.
+
+    --diverged-at is for the store of a former master whose log differs from the new master's from
+    that offset on (mqadmin broker demote and store diff name it). The records from there on are
+    written to a file, as store export --body base64 writes them, and the log is cut, so that the
+    broker can follow the new master.
     """
     if output is not None and in_place:
         raise UsageFault("--out and --in-place exclude each other")
@@ -95,6 +122,12 @@ def repair(
             "--in-place needs --yes; nothing was changed",
             "--out DIR writes a copy and does not change the store",
         )
+    if diverged_at is not None:
+        places = (output, backup, records)
+        _cut(session, path, diverged_at, *places, in_place=in_place)
+        return
+    if records is not None:
+        raise UsageFault("--records requires --diverged-at")
     with Progress() as progress:
         plan = store_repair.make_plan(StoreDirectory(path), progress.show)
     if session.dry_run or (output is None and not in_place):
@@ -113,6 +146,42 @@ def repair(
                 plan, FilePath(output or ""), links=links, progress=progress.show
             )
     _show_result(session, result)
+
+
+def _cut(
+    session: Session,
+    path: str,
+    diverged_at: int,
+    output: str | None,
+    backup: str | None,
+    records: str | None,
+    *,
+    in_place: bool,
+) -> None:
+    """Cut the log of a former master; without --out and --in-place only the plan is printed."""
+    store = StoreDirectory(path)
+    found = find_divergence(store, diverged_at)
+    if session.dry_run or (output is None and not in_place):
+        session.emit_one(DIVERGENCE, found)
+        if session.dry_run:
+            session.end_dry_run()
+        else:
+            session.note("this is the plan; --in-place or --out DIR applies it")
+        return
+    stem = os.path.realpath(output or path)
+    with Progress() as progress:
+        result = cut(
+            store,
+            found,
+            output=FilePath(output) if output is not None else None,
+            backup=FilePath(backup or _backup_name(path)),
+            records_path=FilePath(records or f"{stem}.diverged-{found.cut_at}.ndjson"),
+            progress=progress.show,
+        )
+    session.emit_one(CUT, result)
+    session.note(
+        f"{found.records} records are in {result.records_path}; the log ends at {found.cut_at}"
+    )
 
 
 def _backup_name(path: str) -> str:

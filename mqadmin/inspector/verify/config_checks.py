@@ -28,10 +28,8 @@ from mqadmin.inspector.store_manifest import StoreManifest
 from mqadmin.inspector.verify.record_checks import RecordChecks
 from mqadmin.inspector.verify.report import Findings
 from mqadmin.inspector.verify.verdict import Verdict, fresh_unit
+from mqadmin.system_topics.delay_levels import DELAY_LEVELS, parse_levels
 
-# Default of messageDelayLevel.
-DELAY_LEVELS: Final = "1s 5s 10s 30s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 2h"
-_UNITS: Final = {"s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 _CONF_BYTES: Final = 1 << 20
 
 
@@ -70,15 +68,6 @@ def read_settings(store: StoreDirectory) -> Settings:
                 dict(values),
             )
     return Settings()
-
-
-def parse_levels(text: str) -> list[int]:
-    """Return the delays of the levels in ms, level 1 first; an invalid word counts as 0."""
-    found = []
-    for word in text.split():
-        number, unit = word[:-1], word[-1:]
-        found.append(int(number) * _UNITS[unit] if number.isdigit() and unit in _UNITS else 0)
-    return found
 
 
 class ConfigChecks:

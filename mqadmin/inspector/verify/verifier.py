@@ -51,7 +51,10 @@ from mqadmin.inspector.verify.config_checks import (
     check_queue_ends,
     check_state,
     count_losses,
+    queue_ends,
 )
+from mqadmin.inspector.verify.derived.ext_checks import check_extensions
+from mqadmin.inspector.verify.derived.timer_checks import check_timers
 from mqadmin.inspector.verify.index_checks import IndexChecks, plain_columns
 from mqadmin.inspector.verify.log_walk import ColumnWalk, has_columns
 from mqadmin.inspector.verify.queue_checks import OpenFiles, QueueTable
@@ -197,6 +200,7 @@ class _Run:
             if not self.alone:
                 verdict.run(self._queue_progress)
                 count_losses(verdict, self.log_damages, moving=running or self.start > 0)
+                self._derived(verdict, log)
         if config is not None:
             self._finish_index(index, config, bounds)
             config.compare(verdict, records)
@@ -224,6 +228,20 @@ class _Run:
             losses=summary.lost,
             deleted=verdict.recreated.deleted,
         )
+
+    def _derived(self, verdict: Verdict, log: LogReader) -> None:
+        """Check extension files and, unless a topic is selected, the timer files."""
+        bounds = verdict.bounds
+        check_extensions(self.store, log, self.findings, self.topic)
+        if self.topic is None:
+            check_timers(
+                self.store,
+                log,
+                self.findings,
+                queue_ends(verdict),
+                running=bounds.running,
+                clean=bounds.clean_stop,
+            )
 
     def _checkpoint(self) -> CheckpointRow | None:
         store = self.store

@@ -17,12 +17,12 @@ from mqadmin.inspector.directory import StoreDirectory
 from mqadmin.inspector.files import FileBytes
 from mqadmin.inspector.log import LogReader
 from mqadmin.inspector.store_manifest import DeletedTopics
-from mqadmin.inspector.verify.config_checks import DELAY_LEVELS, parse_levels
 from mqadmin.inspector.verify.log_walk import Selection, messages_in
 from mqadmin.inspector.verify.queue_checks import MissingQueue, OpenFiles, Queue
 from mqadmin.inspector.verify.record_checks import RecordChecks, tags_code
 from mqadmin.inspector.verify.report import Findings
 from mqadmin.repair.files import Blocks, Output
+from mqadmin.system_topics.delay_levels import DELAY_LEVELS, parse_levels
 
 OPEN_QUEUES: Final = 256
 PART_KEYS: Final = 8192

@@ -1,6 +1,7 @@
 import pytest
 
-from broker.common.encoding.java_json import FrozenObject, dumps, loads
+from broker.common.encoding.java_json import dumps, loads
+from broker.common.encoding.java_values import FrozenObject
 from broker.common.message_queue import (
     MessageQueue,
     message_queue_from_wire,

@@ -8,15 +8,10 @@ then, and while acknowledgements are merged in memory, a crash may bring it back
 import os
 import random
 from collections import Counter
-from typing import Any
 
 import pytest
 
-from broker.message.properties import encode_properties
-from broker.message.receipt_handle import real_topic
-from broker.message.record import scan_records
-from broker.remoting.protocol.codes import RequestCode
-from broker.remoting.protocol.command import RemotingCommand, request
+from tests.support.popping import PopClient
 from tests.support.simulated_broker import START_MS, SimBroker
 from tests.support.simulated_disk import Cutter, SimDisk
 
@@ -30,65 +25,6 @@ PERSISTED_MS = 2_000  # after so long the offset of a pop is in its file
 MAX_DELIVERIES = 3
 
 pytestmark = [pytest.mark.crash, pytest.mark.timeout(180 + 120 * RUNS)]
-
-
-class PopClient:
-    """One popping client of a simulated broker; ``held`` are its unacknowledged messages."""
-
-    def __init__(self, broker: SimBroker) -> None:
-        self.broker = broker
-        self.held: list[tuple[int, dict[str, Any], int]] = []
-
-    async def call(self, code: int, fields: dict[str, Any], body: bytes = b"") -> RemotingCommand:
-        text = {name: str(value) for name, value in fields.items()}
-        return await self.broker.peer.call(request(code, text, body))
-
-    async def send(self, number: int) -> bool:
-        properties = encode_properties({"UNIQ_KEY": f"{number:032X}", "WAIT": "true"})
-        fields = {
-            "a": "P", "b": "Pop", "c": "TBW102", "d": 2, "e": number % 2, "f": 0,
-            "g": self.broker.clock.now_ms(), "h": 0, "i": properties.decode(), "j": 0,
-            "k": "false", "m": "false",
-        }  # fmt: skip
-        answer = await self.call(RequestCode.SEND_MESSAGE_V2, fields, b"%06d" % number)
-        return answer.code == 0
-
-    async def pop(self, invisible_ms: int) -> list[int]:
-        fields = {
-            "consumerGroup": "G", "topic": "Pop", "queueId": -1, "maxMsgNums": 8,
-            "invisibleTime": invisible_ms, "pollTime": 0, "bornTime": self.broker.clock.now_ms(),
-            "initMode": 0,
-        }  # fmt: skip
-        answer = await self.call(RequestCode.POP_MESSAGE, fields)
-        if answer.code != 0:
-            return []
-        ext = answer.ext_fields
-        starts = {tuple(item.split(" ")[:2]): item for item in ext["startOffsetInfo"].split(";")}
-        numbers = []
-        for message in scan_records(answer.body_bytes()):
-            handle = message.get_property("POP_CK")
-            if handle is None:
-                start = starts["0", str(message.queue_id)].split(" ")[2]
-                handle = (
-                    f"{start} {ext['popTime']} {ext['invisibleTime']} {ext['reviveQid']} 0 "
-                    f"broker-a {message.queue_id} {message.queue_offset}"
-                )
-            number = int(message.body)
-            about = {
-                "consumerGroup": "G",
-                "topic": real_topic("Pop", "G", handle.split(" ")[4]),
-                "queueId": message.queue_id,
-                "offset": message.queue_offset,
-                "extraInfo": handle,
-            }
-            self.held.append((number, about, int(ext["popTime"]) + invisible_ms))
-            numbers.append(number)
-        return numbers
-
-    async def ack(self, entry: tuple[int, dict[str, Any], int]) -> bool:
-        self.held.remove(entry)
-        answer = await self.call(RequestCode.ACK_MESSAGE, entry[1])
-        return answer.code == 0
 
 
 def script(disk: SimDisk, rng: random.Random, properties: dict[str, str]) -> int:
@@ -112,9 +48,9 @@ def script(disk: SimDisk, rng: random.Random, properties: dict[str, str]) -> int
                 broker.run(client.pop(INVISIBLE_MS))
             elif roll < 0.85 and client.held:
                 entry = rng.choice(client.held)
-                in_time = broker.clock.now_ms() < entry[2]
+                in_time = broker.clock.now_ms() < entry.visible_ms
                 if broker.run(client.ack(entry)) and in_time:
-                    promise("acked", entry[0])
+                    promise("acked", entry.number)
             elif roll < 0.9:
                 broker.stop()
                 broker.start()

@@ -66,7 +66,7 @@ class AckMessageProcessor:
     def __init__(self, context: BrokerContext, pop: PopService) -> None:
         self._context = context
         self._pop = pop
-        self._flushed = FlushedReplies(context.store, context.soon)
+        self._flushed = FlushedReplies(lambda: context.durability, context.soon)
 
     # ---- acknowledgements
 

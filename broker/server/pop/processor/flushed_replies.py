@@ -1,6 +1,6 @@
-"""SYNC_FLUSH: replies that wait until the check points and acks they report are flushed.
+"""Replies that wait until the check points and acks they report are flushed and copied.
 
-All replies of one event-loop iteration wait for one group commit. A failed flush does not change
+All replies of one event-loop iteration wait for one group commit. A failed wait does not change
 them, as in Java: the record is in the log, and a lost one only repeats a delivery.
 """
 
@@ -12,23 +12,31 @@ from broker.store.results import PutMessageStatus
 
 if TYPE_CHECKING:
     from broker.remoting.server import Connection
-    from broker.store.message_store import MessageStore
+    from broker.server.ha.durability import PutDurability
 
 Reply = RemotingCommand | bytes
 
 
 class FlushedReplies:
-    """Replies that wait for one flush; ``soon`` runs a call at the end of this iteration."""
+    """Replies that wait together; ``durability()`` returns the broker's PutDurability.
 
-    def __init__(self, store: "MessageStore", soon: Callable[[Callable[[], None]], object]) -> None:
-        self._store = store
+    ``soon`` runs a call at the end of this event-loop iteration.
+    """
+
+    def __init__(
+        self,
+        durability: Callable[[], "PutDurability"],
+        soon: Callable[[Callable[[], None]], object],
+    ) -> None:
+        self._durability = durability
         self._soon = soon
         self._waiting: list[tuple[Connection, Reply]] = []
         self._end = 0
 
     def hold(self, connection: "Connection", reply: Reply, end: int) -> Reply | None:
-        """Return the reply, or None if it is sent once the log is flushed up to ``end``."""
-        if not self._store.sync_flush or end <= self._store.flushed_where:
+        """Return the reply, or None if it is sent once the log is stored up to ``end``."""
+        durability = self._durability()
+        if not durability.waits or durability.is_stored(end):
             return reply
         first = not self._waiting
         self._waiting.append((connection, reply))
@@ -45,4 +53,4 @@ class FlushedReplies:
                 if not connection.closed:
                     connection.send(reply)
 
-        self._store.await_flush(self._end, flushed)
+        self._durability().await_stored(self._end, flushed)

@@ -73,7 +73,7 @@ class PopMessageProcessor:
     def __init__(self, context: BrokerContext, pop: PopService) -> None:
         self._context = context
         self._pop = pop
-        self._flushed = FlushedReplies(context.store, context.soon)
+        self._flushed = FlushedReplies(lambda: context.durability, context.soon)
         self._woken: list[SuspendedPop] = []
         self.draw: Callable[[], int] = _draw
         pop.wake = self.arrived

@@ -206,9 +206,11 @@ async def _delete_queues(
         context.offsets.remove_topic(name)
         context.stats.forget(name)
     context.store.delete_topics(topics)
-    if context.timers is not None:
-        for name in topics:
+    for name in topics:
+        if context.timers is not None:
             context.timers.timers.metrics.remove(name)
+        if context.transactions is not None:
+            context.transactions.metrics.counts.remove(name)
     return response(request)
 
 

@@ -18,10 +18,11 @@ from broker.common.topic import TopicConfig
 from broker.errors import RemoteProtocolError
 from broker.message import message as props
 from broker.message.batch import MIN_ITEM_SIZE, scan_batch, unwrap_inner_batch
-from broker.message.properties import encode_properties
+from broker.message.properties import encode_properties, remove_property
 from broker.message.record import encode_record, scan_records
 from broker.server.schedule import delay_level
 from broker.store.results import MessageExtBrokerInner
+from broker.store.timer.timer_message import REQUEST_PROPERTIES
 
 BATCH_QUEUE = ("queue.type", "BatchCQ")
 
@@ -33,6 +34,15 @@ VERSION_THAT_UNWRAPS = 412
 """V5_0_0_SNAPSHOT: clients from here on unwrap inner batches."""
 
 _NOT_SHARED = (props.PROPERTY_UNIQ_KEY, props.PROPERTY_WAIT_STORE_MSG_OK)
+_PLACE = tuple(
+    name.encode()
+    for name in (
+        props.PROPERTY_REAL_TOPIC,
+        props.PROPERTY_REAL_QUEUE_ID,
+        props.PROPERTY_TIMER_OUT_MS,
+        *REQUEST_PROPERTIES,
+    )
+)
 _ITEM_SIZE = Struct(">i").unpack_from
 
 
@@ -47,6 +57,11 @@ class BatchHead(msgspec.Struct, frozen=True):
     born_host: bytes
     store_host: bytes
     properties: dict[str, str]
+
+
+def first_record(head: BatchHead) -> MessageExtBrokerInner:
+    """Return a record without body for the place of a batch, to be redirected by a delay."""
+    return MessageExtBrokerInner(head.topic, head.queue_id, b"", sys_flag=head.sys_flag)
 
 
 def is_batch_topic(config: TopicConfig) -> bool:
@@ -108,7 +123,11 @@ def item_records(
     """
     shared = {name: value for name, value in head.properties.items() if name not in _NOT_SHARED}
     tail = encode_properties({**shared, **broker_properties})
+    delayed = head.topic == names.TIMER_TOPIC
     for flag, item_body, raw in scan_batch(body):
+        if delayed:  # the first value of a name counts: no item may name another target
+            for name in _PLACE:
+                raw = remove_property(raw, name)
         yield MessageExtBrokerInner(
             head.topic,
             head.queue_id,

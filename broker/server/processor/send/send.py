@@ -20,6 +20,7 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+import msgspec
 from msgspec import json
 
 from broker.common import sysflag
@@ -37,6 +38,7 @@ from broker.server.processor.responses import bad_field, bad_queue, illegal, no_
 from broker.server.processor.send.batch_records import (
     BatchHead,
     check_batch,
+    first_record,
     inner_batch_record,
     item_records,
 )
@@ -68,6 +70,7 @@ from broker.store.results import (
     PutMessageResult,
     PutMessageStatus,
 )
+from broker.store.timer.timer_message import is_timer_request
 from broker.store.writer import PutRefusedError
 
 if TYPE_CHECKING:
@@ -85,6 +88,7 @@ ITEMS_PER_SLICE: Final = 2_048  # about 4 ms
 
 UNIQ_KEY: Final = b"UNIQ_KEY\x01"
 UNIQ_KEY_SIZE: Final = len(UNIQ_KEY)
+_REAL_TOPIC: Final = props.PROPERTY_REAL_TOPIC.encode()
 WAIT: Final = props.PROPERTY_WAIT_STORE_MSG_OK.encode()
 WAIT_FALSE: Final = WAIT + b"\x01false"  # only a hint: the found name may be longer, as in XWAIT
 
@@ -107,6 +111,7 @@ class SendMessageProcessor:
         self._targets: dict[str, Target] = {}
         self._flushed = FlushedAnswers(context, self._refusal)
         self._sync = context.durability.waits
+        self._refuses = context.durability.refuses
         self._suffix = b""
         self._id_prefix = b""
         self._uniq_keys = UniqueKeys(context.clock)
@@ -227,27 +232,41 @@ class SendMessageProcessor:
         reason = check_batch(head, body, self._store.config.max_message_size)
         if reason is not None:
             return self._mark(illegal(request, reason))
+        refused, stored_head = self._delay_batch(head)
+        if refused is not None:
+            return self._mark(self._failed(request, refused))
         if target.batch_queue and props.PROPERTY_UNIQ_KEY in head.properties:
-            whole = inner_batch_record(head, body, self._broker_properties)
+            whole = inner_batch_record(stored_head, body, self._broker_properties)
             return self._store_batch(connection, request, head, target, [whole] if whole else [])
-        records = item_records(head, body, self._broker_properties)
+        records = item_records(stored_head, body, self._broker_properties)
         if len(body) > PARSED_AT_ONCE_BYTES:
-            return self._store_large_batch(connection, request, head, target, records)
+            reply = _BatchReply(connection, request, head, target)
+            return self._store_large_batch(reply, records, delayed=stored_head is not head)
         return self._store_batch(connection, request, head, target, list(records))
 
+    def _delay_batch(self, head: BatchHead) -> tuple[PutMessageResult | None, BatchHead]:
+        """Redirect a batch whose header requests a delivery time; return a refusal, and its head.
+
+        **Source:** RocketMQ HookUtils#handleScheduleMessage, called for a batch as for a message.
+        """
+        if not is_timer_request(head.topic, head.properties):
+            return None, head
+        inner, properties = first_record(head), dict(head.properties)
+        context = self._context
+        timers = context.timers.timers if context.timers is not None else None
+        refused = delay_message(None, timers, inner, properties)
+        place = {"topic": inner.topic, "queue_id": inner.queue_id, "properties": properties}
+        return refused, msgspec.structs.replace(head, **place)
+
     async def _store_large_batch(
-        self,
-        connection: "Connection",
-        request: RemotingCommand,
-        head: BatchHead,
-        target: Target,
-        records: Iterator[MessageExtBrokerInner],
+        self, reply: "_BatchReply", records: Iterator[MessageExtBrokerInner], *, delayed: bool
     ) -> Answer:
         """Encode a long batch in slices, with other requests served between them, then store it.
 
         The records of a batch stay together in the log, so the last step is not interrupted.
         """
-        batch = self._store.new_batch(head.topic, head.queue_id)
+        connection, request, head, target = reply
+        batch = None if delayed else self._store.new_batch(head.topic, head.queue_id)
         if batch is None:
             inners = await collect_in_slices(records, ITEMS_PER_SLICE)
         else:
@@ -266,8 +285,11 @@ class SendMessageProcessor:
             return self._store_batch(connection, request, head, target, inners)
         if not batch.inners:
             return self._mark(illegal(request, "the batch holds no message"))
+        lacking = self._lacking_replicas(head)
+        if lacking is not None:
+            return self._mark(self._failed(request, lacking))
         stored = self._store.put_batch(batch)
-        return self._answer_batch(_BatchReply(connection, request, head, target), stored)
+        return self._answer_batch(reply, stored)
 
     def _store_batch(
         self,
@@ -279,6 +301,9 @@ class SendMessageProcessor:
     ) -> Answer:
         if not inners:
             return self._mark(illegal(request, "the batch holds no message"))
+        lacking = self._lacking_replicas(head)
+        if lacking is not None:
+            return self._mark(self._failed(request, lacking))
         try:
             results = self._store.put_messages(inners)
         except struct.error as error:
@@ -293,6 +318,13 @@ class SendMessageProcessor:
             last.remark,
         )
         return self._answer_batch(_BatchReply(connection, request, head, target), stored)
+
+    def _lacking_replicas(self, head: BatchHead) -> PutMessageResult | None:
+        """Return the refusal of a batch while too few replicas are in sync, else None."""
+        if not self._refuses or not _waits(head.properties):
+            return None
+        lacking = self._context.durability.refusal()
+        return None if lacking is None else PutMessageResult(lacking)
 
     def _answer_batch(self, reply: "_BatchReply", stored: PutBatchResult) -> Answer:
         connection, request, head, target = reply
@@ -437,7 +469,11 @@ class SendMessageProcessor:
         wait: bool,
         handle: bytes = b"",
     ) -> Answer:
-        """Store one message of either path; respond now, or with ``wait`` after the flush."""
+        """Store one message of either path; respond now, or with ``wait`` once it is durable."""
+        if wait and self._refuses:
+            lacking = self._context.durability.refusal()
+            if lacking is not None:
+                return self._mark(self._failed(request, PutMessageResult(lacking)))
         try:
             result = self._store.put_message(inner)
         except struct.error as error:  # a number in the header does not fit its field
@@ -445,6 +481,9 @@ class SendMessageProcessor:
         if result.status is not PutMessageStatus.PUT_OK:
             return self._mark(self._failed(request, result))
         self._count(target, result.store_size, 1)
+        if inner.topic == names.TRANS_HALF_TOPIC and self._context.transactions is not None:
+            real_topic = peek_property(inner.properties, _REAL_TOPIC) or b""
+            self._context.transactions.metrics.add(real_topic.decode(), 1)
         ext_json = self._reply % (
             result.physical_offset,
             queue_id,

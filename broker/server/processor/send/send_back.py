@@ -84,14 +84,36 @@ async def _store_persisted(
         await context.topics.persist()
     except (RocketMQError, OSError) as error:
         return not_written(request, error)
-    return _store(context, request, copy)
+    answer = _store(context, request, copy)
+    return await answer if isinstance(answer, Awaitable) else answer
 
 
-def _store(context: BrokerContext, request: RemotingCommand, copy: _Copy) -> RemotingCommand:
+def _store(
+    context: BrokerContext, request: RemotingCommand, copy: _Copy
+) -> RemotingCommand | Awaitable[RemotingCommand]:
+    """Store the copy; the response waits as that of a send: the consumer gives its message up.
+
+    Java answers at once, also with SYNC_FLUSH and SYNC_MASTER.
+    """
+    lacking = context.durability.refusal()
+    if lacking is not None:
+        return response(request, ResponseCode.SYSTEM_ERROR, lacking.name)
     result = context.store.put_message(copy.inner)
     if result.status is not PutMessageStatus.PUT_OK:
         return response(request, ResponseCode.SYSTEM_ERROR, result.status.name)
     context.stats.counter(counted.SNDBCK_PUT_NUMS, copy.counted_as).add(1)
+    if not context.durability.waits:
+        return response(request)
+    return _stored(context, request, result.physical_end)
+
+
+async def _stored(
+    context: BrokerContext, request: RemotingCommand, physical_end: int
+) -> RemotingCommand:
+    """Respond when the copy is flushed and replicated; SYSTEM_ERROR after a timeout, as in Java."""
+    status = await context.durability.stored(physical_end)
+    if status is not PutMessageStatus.PUT_OK:
+        return response(request, ResponseCode.SYSTEM_ERROR, status.name)
     return response(request)
 
 

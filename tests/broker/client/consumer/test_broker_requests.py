@@ -20,7 +20,7 @@ from broker.remoting.protocol.body.consumer.running import (
 from broker.remoting.protocol.codes import RequestCode
 from broker.remoting.protocol.command import RemotingCommand, request
 from tests.support.fake_cluster import FakeCluster
-from tests.support.group_member import Member, settle
+from tests.support.group_member import Member, wait_until
 from tests.support.virtual_time import run_virtual
 
 QUEUE = MessageQueue("T", "broker-a", 0)
@@ -35,7 +35,7 @@ def run(work: Any, count: int = 10, **options: Any) -> None:
     async def main() -> None:
         member = Member(cluster, "m", **options)
         async with member.consumer:
-            await settle(cluster, lambda: len(member.got) == count)
+            await wait_until(cluster, lambda: len(member.got) == count)
             await work(cluster, member)
 
     run_virtual(main(), cluster.clock)
@@ -60,7 +60,7 @@ def test_a_reset_delivers_again_from_the_given_offset() -> None:
             fields = {"topic": "T", "group": "g", "timestamp": "0", "isForce": "true"}
             reset = request(RequestCode.RESET_CONSUMER_CLIENT_OFFSET, fields, body.to_bytes())
             assert await member.transport.ask("127.0.0.1:10911", reset) is None
-            await settle(cluster, lambda: len(member.got) == 16, 5)
+            await wait_until(cluster, lambda: len(member.got) == 16, 5)
             assert member.bodies[10:] == [b"%d" % number for number in range(4, 10)]
             await asyncio.sleep(6)
             assert cluster.brokers["broker-a"].offsets["g", QUEUE] == 10

@@ -8,7 +8,7 @@ from broker.errors import SendRequestError
 from broker.remoting.protocol.codes import RequestCode, ResponseCode
 from broker.remoting.protocol.command import RemotingCommand, response
 from tests.support.fake_cluster import FakeBroker, FakeCluster
-from tests.support.group_member import Member, settle
+from tests.support.group_member import Member, wait_until
 from tests.support.virtual_time import run_virtual
 
 PULL = RequestCode.PULL_MESSAGE
@@ -32,7 +32,7 @@ def test_one_pull_of_a_queue_is_in_flight_and_is_repeated_at_once() -> None:
     async def main() -> None:
         member = Member(cluster, "m")
         async with member.consumer:
-            await settle(cluster, lambda: len(member.owned()) == 1)
+            await wait_until(cluster, lambda: len(member.owned()) == 1)
             await asyncio.sleep(61)
             assert 4 <= len(pulls(broker)) <= 6  # each is suspended for 15 s
             fields = pulls(broker)[0].ext_fields
@@ -50,7 +50,7 @@ def test_pulls_carry_the_offset_to_commit_once_there_is_one() -> None:
         member = Member(cluster, "m")
         async with member.consumer:
             broker.store(QUEUE, b"x")
-            await settle(cluster, lambda: len(member.got) == 1)
+            await wait_until(cluster, lambda: len(member.got) == 1)
             await asyncio.sleep(20)
             fields = pulls(broker)[-1].ext_fields
             assert int(fields["sysFlag"]) & sysflag.PULL_COMMIT_OFFSET
@@ -82,7 +82,7 @@ def test_pauses_after_errors() -> None:
         ) -> None:
             member = Member(cluster, "m")
             async with member.consumer:
-                await settle(cluster, lambda: len(member.owned()) == 1)
+                await wait_until(cluster, lambda: len(member.owned()) == 1)
                 before = len(pulls(broker))
                 await asyncio.sleep(10)
                 assert 0.8 * rate * 10 <= len(pulls(broker)) - before <= 1.1 * rate * 10 + 1
@@ -125,7 +125,7 @@ def test_the_offset_follows_filtered_messages_while_nothing_is_cached() -> None:
         member = Member(cluster, "m")
         member.consumer.subscribe("T", "A")
         async with member.consumer:
-            await settle(cluster, lambda: member.consumer.offsets.table.get(QUEUE) == 50, 5)
+            await wait_until(cluster, lambda: member.consumer.offsets.table.get(QUEUE) == 50, 5)
         assert broker.offsets["g", QUEUE] == 50
         assert member.got == []
 
@@ -143,13 +143,15 @@ def test_a_broker_that_forgot_the_group_gets_a_heartbeat_at_once() -> None:
     async def main() -> None:
         member = Member(cluster, "m")
         async with member.consumer:
-            await settle(cluster, lambda: len(member.owned()) == 1)
+            await wait_until(cluster, lambda: len(member.owned()) == 1)
             await asyncio.sleep(5)
             before = broker.codes().count(RequestCode.HEART_BEAT)
             broker.scripts[PULL] = forgotten
             broker.store(QUEUE, b"x")
-            await settle(cluster, lambda: broker.codes().count(RequestCode.HEART_BEAT) > before, 15)
+            await wait_until(
+                cluster, lambda: broker.codes().count(RequestCode.HEART_BEAT) > before, 15
+            )
             del broker.scripts[PULL]
-            await settle(cluster, lambda: len(member.got) == 1, 3)
+            await wait_until(cluster, lambda: len(member.got) == 1, 3)
 
     run_virtual(main(), cluster.clock)

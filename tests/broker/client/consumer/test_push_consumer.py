@@ -15,7 +15,7 @@ from broker.errors import ClientError
 from broker.remoting.protocol.codes import RequestCode, ResponseCode
 from broker.remoting.protocol.command import response
 from tests.support.fake_cluster import FakeCluster
-from tests.support.group_member import Member, settle
+from tests.support.group_member import Member, wait_until
 from tests.support.virtual_time import run_virtual
 
 
@@ -54,7 +54,7 @@ def test_every_message_is_delivered_and_committed_at_the_end() -> None:
     async def main() -> None:
         member = Member(cluster, "m")
         async with member.consumer:
-            await settle(cluster, lambda: len(member.got) == 200)
+            await wait_until(cluster, lambda: len(member.got) == 200)
         assert sorted(member.bodies) == bodies
         assert committed(cluster) == {
             MessageQueue("T", name, number): 25 for name in cluster.brokers for number in range(4)
@@ -71,7 +71,7 @@ def test_a_waiting_consumer_gets_a_message_at_once() -> None:
     async def main() -> None:
         member = Member(cluster, "m")
         async with member.consumer:
-            await settle(cluster, lambda: len(member.owned()) == 4)
+            await wait_until(cluster, lambda: len(member.owned()) == 4)
             await asyncio.sleep(100)
             sent_ms = cluster.clock.monotonic_ms()
             fill(cluster, 1)
@@ -89,18 +89,18 @@ def test_joins_and_leaves_move_queues_and_lose_nothing() -> None:
         bodies = fill(cluster, 100)
         first = Member(cluster, "a")
         await first.consumer.start()
-        await settle(cluster, lambda: len(first.owned()) == 8)
+        await wait_until(cluster, lambda: len(first.owned()) == 8)
         second = Member(cluster, "b")
         await second.consumer.start()
-        await settle(cluster, lambda: (len(first.owned()), len(second.owned())) == (4, 4), 3)
+        await wait_until(cluster, lambda: (len(first.owned()), len(second.owned())) == (4, 4), 3)
         assert [queue.queue_id for queue in first.owned()] == [0, 1, 2, 3]
         assert [queue.queue_id for queue in second.owned()] == [4, 5, 6, 7]
         bodies += fill(cluster, 100, start=100)
-        await settle(cluster, lambda: len({*first.bodies, *second.bodies}) == 200)
+        await wait_until(cluster, lambda: len({*first.bodies, *second.bodies}) == 200)
         await second.consumer.shutdown()
-        await settle(cluster, lambda: len(first.owned()) == 8, 3)
+        await wait_until(cluster, lambda: len(first.owned()) == 8, 3)
         bodies += fill(cluster, 100, start=200)
-        await settle(cluster, lambda: len({*first.bodies, *second.bodies}) == 300)
+        await wait_until(cluster, lambda: len({*first.bodies, *second.bodies}) == 300)
         await first.consumer.shutdown()
         counts = Counter([*first.bodies, *second.bodies])
         assert sorted(counts) == bodies
@@ -115,11 +115,11 @@ def test_the_queues_that_keep_their_owner_show_no_pause() -> None:
     async def main() -> None:
         first = Member(cluster, "a")
         await first.consumer.start()
-        await settle(cluster, lambda: len(first.owned()) == 8)
+        await wait_until(cluster, lambda: len(first.owned()) == 8)
         before = {queue: first.consumer.process_queues[queue] for queue in first.owned()}
         second = Member(cluster, "b")
         await second.consumer.start()
-        await settle(cluster, lambda: len(first.owned()) == 4)
+        await wait_until(cluster, lambda: len(first.owned()) == 4)
         for queue in first.owned():
             assert first.consumer.process_queues[queue] is before[queue]
         broker = cluster.brokers["broker-a"]
@@ -140,11 +140,11 @@ def test_the_queues_of_a_killed_member_are_taken_over_from_the_committed_offset(
         second.delay_s = 1_000  # its listener never ends
         await first.consumer.start()
         await second.consumer.start()
-        await settle(cluster, lambda: len(second.owned()) == 2 and len(first.owned()) == 2)
+        await wait_until(cluster, lambda: len(second.owned()) == 2 and len(first.owned()) == 2)
         await asyncio.sleep(3)
         await second.kill()
-        await settle(cluster, lambda: len(first.owned()) == 4, 3)
-        await settle(cluster, lambda: set(first.bodies) == set(bodies), 20)
+        await wait_until(cluster, lambda: len(first.owned()) == 4, 3)
+        await wait_until(cluster, lambda: set(first.bodies) == set(bodies), 20)
         await first.consumer.shutdown()
 
     run_virtual(main(), cluster.clock)
@@ -181,7 +181,7 @@ def test_random_kills_of_members_and_brokers_lose_nothing(seed: int) -> None:
                 broker.kill()
                 await asyncio.sleep(rng.choice([0, 0.5, 5]))
                 broker.start()
-        await settle(
+        await wait_until(
             cluster,
             lambda: {body for one in everyone for body in one.bodies} == set(bodies),
             200,
@@ -211,7 +211,7 @@ def test_a_failing_message_is_delivered_again_and_then_goes_to_the_dead_letters(
         member.fails = {b"00001": 1, b"00002": 99}
         async with member.consumer:
             broker = cluster.brokers["broker-a"]
-            await settle(cluster, lambda: broker.bodies("%DLQ%g") == [b"00002"], 90)
+            await wait_until(cluster, lambda: broker.bodies("%DLQ%g") == [b"00002"], 90)
             assert sorted(member.bodies) == [b"00000", b"00001", b"00003", b"00004"]
             again = next(one for one in member.got if one.body == b"00001")
             assert (again.topic, again.reconsume_times) == ("T", 1)
@@ -231,14 +231,14 @@ def test_broadcasting_members_each_get_everything_and_continue_after_a_restart(
         members = [Member(cluster, name, **options) for name in "ab"]
         for member in members:
             await member.consumer.start()
-        await settle(cluster, lambda: all(len(one.got) == 20 for one in members))
+        await wait_until(cluster, lambda: all(len(one.got) == 20 for one in members))
         for member in members:
             await member.consumer.shutdown()
         assert not committed(cluster)
         bodies = fill(cluster, 4, start=500)
         again = Member(cluster, "a", **options)
         await again.consumer.start()
-        await settle(cluster, lambda: len(again.got) == 4)
+        await wait_until(cluster, lambda: len(again.got) == 4)
         assert sorted(again.bodies) == bodies
         assert "%RETRY%g" not in again.consumer.subscriptions
         await again.consumer.shutdown()
@@ -257,11 +257,11 @@ def test_where_a_new_group_starts(where: str, expected: int) -> None:
         fill(cluster, 8)
         member = Member(cluster, "m", consume_from_where=ConsumeFromWhere(where))
         async with member.consumer:
-            await settle(cluster, lambda: len(member.owned()) == 4)
+            await wait_until(cluster, lambda: len(member.owned()) == 4)
             await asyncio.sleep(5)
             assert len(member.got) == expected
             fill(cluster, 4, start=50)
-            await settle(cluster, lambda: len(member.got) == expected + 4)
+            await wait_until(cluster, lambda: len(member.got) == expected + 4)
 
     run_virtual(main(), cluster.clock)
 
@@ -284,7 +284,7 @@ def test_a_timestamp_start_asks_for_half_an_hour_ago_unless_given() -> None:
                 cluster, "m", group=group, consume_from_where=where, consume_timestamp_ms=moment
             )
             async with member.consumer:
-                await settle(cluster, lambda: len(member.owned()) == 4)  # noqa: B023
+                await wait_until(cluster, lambda: len(member.owned()) == 4)  # noqa: B023
         assert all(abs(one - (began_ms - 1_800_000)) < 5_000 for one in asked[:4])
         assert asked[4:] == [123] * 4
 
@@ -303,7 +303,7 @@ def test_an_offset_that_was_deleted_continues_at_the_first_one() -> None:
         broker.first[queue] = 5
         member = Member(cluster, "m")
         async with member.consumer:
-            await settle(cluster, lambda: len(member.got) == 5, 10)
+            await wait_until(cluster, lambda: len(member.got) == 5, 10)
         assert broker.offsets["g", queue] == 10
 
     run_virtual(main(), cluster.clock)
@@ -315,14 +315,14 @@ def test_suspended_it_pulls_nothing_until_it_is_resumed() -> None:
     async def main() -> None:
         member = Member(cluster, "m")
         async with member.consumer:
-            await settle(cluster, lambda: len(member.owned()) == 4)
+            await wait_until(cluster, lambda: len(member.owned()) == 4)
             member.consumer.suspend()
             await asyncio.sleep(20)  # pulls in flight end
             fill(cluster, 8)
             await asyncio.sleep(60)
             assert member.got == []
             member.consumer.resume()
-            await settle(cluster, lambda: len(member.got) == 8, 3)
+            await wait_until(cluster, lambda: len(member.got) == 8, 3)
 
     run_virtual(main(), cluster.clock)
 
@@ -356,11 +356,11 @@ def test_a_subscription_can_change_while_running() -> None:
             lambda topic, queues, own: changes.append((topic, len(own)))
         )
         async with member.consumer:
-            await settle(cluster, lambda: len(member.owned()) == 4)
+            await wait_until(cluster, lambda: len(member.owned()) == 4)
             member.consumer.subscribe("U", "A || B")
-            await settle(cluster, lambda: len(member.owned()) == 6, 3)
+            await wait_until(cluster, lambda: len(member.owned()) == 6, 3)
             member.consumer.unsubscribe("T")
-            await settle(cluster, lambda: len(member.owned()) == 2, 3)
+            await wait_until(cluster, lambda: len(member.owned()) == 2, 3)
         assert ("T", 4) in changes
         assert ("U", 2) in changes
 
@@ -376,7 +376,7 @@ def test_a_topic_created_after_the_start_is_consumed_within_seconds() -> None:
             await asyncio.sleep(5)
             cluster.create("T", queues=2)
             fill(cluster, 4)
-            await settle(cluster, lambda: len(member.got) == 4, 5)
+            await wait_until(cluster, lambda: len(member.got) == 4, 5)
 
     run_virtual(main(), cluster.clock)
 
@@ -389,7 +389,7 @@ def test_a_shutdown_waits_for_the_running_listener_and_commits_its_message() -> 
         member = Member(cluster, "m")
         member.delay_s = 5
         await member.consumer.start()
-        await settle(
+        await wait_until(
             cluster,
             lambda: any(one.count for one in member.consumer.process_queues.values()),
         )
@@ -450,7 +450,7 @@ def test_long_running_listeners_have_their_message_sent_back() -> None:
         member.delay_s = 10_000
         await member.consumer.start()
         broker = cluster.brokers["broker-a"]
-        await settle(cluster, lambda: len(broker.bodies("%RETRY%g")) == 2, 200)
+        await wait_until(cluster, lambda: len(broker.bodies("%RETRY%g")) == 2, 200)
         await member.kill()
 
     run_virtual(main(), cluster.clock)

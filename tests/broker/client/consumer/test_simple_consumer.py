@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from broker.client.consumer.receipt_handle import handle_of
 from broker.client.consumer.simple_consumer import AsyncSimpleConsumer
 from broker.client.instance.client_instance import MQClientInstance
+from broker.client.pop.receipt_handle import handle_of
 from broker.errors import BrokerError, ClientError
 from broker.message.message import MessageExt
 from broker.message.record import encode_record

@@ -10,7 +10,7 @@ from broker.client.results import ConsumeConcurrentlyStatus, ConsumeOrderlyStatu
 from broker.common.clock import ManualClock
 from broker.common.message_queue import MessageQueue
 from tests.support.fake_cluster import FakeCluster
-from tests.support.group_member import Member, settle
+from tests.support.group_member import Member, wait_until
 from tests.support.virtual_time import run_virtual
 
 QUEUE = MessageQueue("T", "broker-a", 0)
@@ -45,7 +45,7 @@ def test_each_call_is_reported_at_its_start_and_its_end(orderly: bool) -> None:
         member.fails = {b"1": 1}
         member.consumer.consume_hooks.append(events.append)
         async with member.consumer:
-            await settle(cluster, lambda: len(member.got) == 3)
+            await wait_until(cluster, lambda: len(member.got) == 3)
 
     run_virtual(main(), cluster.clock)
     starts = [one for one in events if one.before]

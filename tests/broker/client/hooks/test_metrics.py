@@ -13,7 +13,7 @@ from broker.message.message import Message
 from broker.remoting.protocol.codes import RequestCode, ResponseCode
 from broker.remoting.protocol.command import response
 from tests.support.fake_cluster import FakeCluster
-from tests.support.group_member import Member, settle
+from tests.support.group_member import Member, wait_until
 from tests.support.virtual_time import run_virtual
 
 
@@ -55,7 +55,7 @@ def test_sends_listener_calls_and_states_are_measured() -> None:
         async with member.consumer:
             consumer = member.consumer
             metrics.watch_consumer("g", consumer.cached_messages, consumer.lag)
-            await settle(cluster, lambda: len(member.got) == 5)
+            await wait_until(cluster, lambda: len(member.got) == 5)
             assert value("cached_messages", group="g") == 0
             assert value("lag", group="g") == 0
         labels = {"group": "g", "topic": "T"}

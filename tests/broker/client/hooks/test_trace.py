@@ -16,7 +16,7 @@ from broker.client.instance.client_instance import MQClientInstance
 from broker.client.publish.async_producer import AsyncProducer
 from broker.message.message import Message
 from tests.support.fake_cluster import FakeCluster
-from tests.support.group_member import Member, settle
+from tests.support.group_member import Member, wait_until
 from tests.support.virtual_time import run_virtual
 
 TOPIC = "RMQ_SYS_TRACE_TOPIC"
@@ -71,7 +71,7 @@ def test_listener_calls_are_traced_twice() -> None:
         member.consumer.consume_hooks.append(trace.consumed)
         async with member.consumer:
             result = await producer.send(Message("T", b"x"))
-            await settle(cluster, lambda: len(member.got) == 1)
+            await wait_until(cluster, lambda: len(member.got) == 1)
         await trace.flush()
         records = b"".join(cluster.messages(TOPIC)).decode().split("\x02")
         kinds = [one.split("\x01")[0] for one in records if result.msg_id in one]

@@ -6,12 +6,13 @@ from collections.abc import Iterable
 import pytest
 
 from broker.client.config import ClientConfig
-from broker.client.instance.client_instance import MQClientInstance, make_client_id, own_ip
+from broker.client.instance.client_instance import MQClientInstance, make_client_id
 from broker.common.address import encode_ip
 from broker.errors import ClientError, RemotingError
 from broker.remoting.protocol.body.consumer.heartbeat import ConsumerData, HeartbeatData
 from broker.remoting.protocol.codes import RequestCode, ResponseCode
 from broker.remoting.protocol.command import request
+from broker.remoting.rpc.uniq_key import own_ip
 from tests.support.fake_cluster import FakeCluster, FakeTransport
 from tests.support.virtual_time import run_virtual
 

@@ -1,14 +1,12 @@
 """Name servers: random start, failover, discovery over HTTP."""
 
 import asyncio
-import threading
 from collections import Counter
-from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import pytest
 
 from broker.client.config import ClientConfig
-from broker.client.instance.name_servers import NameServers, fetch_text
+from broker.client.instance.name_servers import NameServers
 from broker.common.clock import ManualClock
 from broker.errors import ClientError, RemotingError
 from broker.remoting.protocol.codes import RequestCode
@@ -130,26 +128,3 @@ def test_a_unit_has_a_list_for_its_clients(monkeypatch: pytest.MonkeyPatch) -> N
     found, urls = discovering(["a:1"], unit_name="u1")
     asyncio.run(found.discover())
     assert urls == ["http://h/nsaddr-u1?nofix=1"]
-
-
-def test_the_text_of_a_real_http_server_is_read() -> None:
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            self.send_response(200)
-            self.end_headers()
-            self.wfile.write(b"127.0.0.1:9876;127.0.0.2:9876")
-
-        def log_message(self, format: str, *args: object) -> None:
-            pass
-
-    with HTTPServer(("127.0.0.1", 0), Handler) as server:
-        thread = threading.Thread(target=server.handle_request)
-        thread.start()
-        text = fetch_text(f"http://127.0.0.1:{server.server_port}/nsaddr")
-        thread.join()
-    assert text == "127.0.0.1:9876;127.0.0.2:9876"
-
-
-def test_only_http_is_read() -> None:
-    with pytest.raises(ValueError, match="HTTP"):
-        fetch_text("file:///etc/passwd")

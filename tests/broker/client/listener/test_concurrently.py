@@ -7,6 +7,7 @@ from broker.client.config import ConsumerConfig, MessageModel
 from broker.client.consumer.process_queue import ProcessQueue
 from broker.client.instance.client_instance import MQClientInstance
 from broker.client.listener.concurrently import ConsumeConcurrentlyService
+from broker.client.listener.listener_runner import ListenerRunner
 from broker.client.listener.listeners import ConcurrentListener, ConsumeConcurrentlyContext
 from broker.client.listener.send_back import SendBack
 from broker.client.listener.stats import ConsumerStats
@@ -54,13 +55,18 @@ class Set:
         self.offsets = LocalFileOffsetStore("/nowhere", "c", "g")
         self.back = Returned(instance)
         self.service = ConsumeConcurrentlyService(
-            self.listener,
+            ListenerRunner(
+                self.listener,
+                group="g",
+                clock=self.cluster.clock,
+                stats=ConsumerStats(self.cluster.clock),
+                hooks=[],
+                threads=self.config.consume_threads,
+                success=SUCCESS,
+            ),
             self.config,
-            group="g",
-            clock=self.cluster.clock,
             offsets=self.offsets,
             send_back=self.back,
-            stats=ConsumerStats(self.cluster.clock),
         )
         messages = [MessageExt("T", b"x", queue_offset=number) for number in range(self.count)]
         self.process.put(messages)

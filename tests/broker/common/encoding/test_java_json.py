@@ -5,16 +5,12 @@ import pytest
 
 from broker.common.encoding import java_json_reader
 from broker.common.encoding.java_json import (
-    MAX_DEPTH,
-    MAX_REF_NODES,
-    FrozenObject,
-    Lines,
     dump_bytes,
     dumps,
-    freeze,
     loads,
 )
 from broker.common.encoding.java_json_reader import read_text
+from broker.common.encoding.java_values import MAX_DEPTH, MAX_REF_NODES, FrozenObject, Lines
 from broker.common.message_queue import MessageQueue
 from broker.errors import LocalProtocolError, RemoteProtocolError
 
@@ -341,13 +337,6 @@ def test_lists_are_inline_except_lines_and_those_under_bare_keys() -> None:
 def test_values_of_other_types_are_our_error() -> None:
     with pytest.raises(LocalProtocolError, match="object has no JSON form"):
         dumps({"a": object()})
-
-
-def test_freeze_makes_hashable() -> None:
-    value = {"b": [1, {"c": None}], "a": "x"}
-    frozen = freeze(value)
-    assert hash(frozen) == hash(freeze(value))
-    assert frozen == FrozenObject((("a", "x"), ("b", (1, FrozenObject((("c", None),))))))
 
 
 @pytest.mark.parametrize("name", ["broker-namesrv", "mqadmin-4.9.8", "mqadmin-5.3.3"])

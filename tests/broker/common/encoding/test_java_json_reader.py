@@ -5,8 +5,8 @@ import random
 
 import pytest
 
-from broker.common.encoding.java_json import MAX_DEPTH, MAX_REF_NODES, FrozenObject
 from broker.common.encoding.java_json_reader import read_text, resolve_references
+from broker.common.encoding.java_values import MAX_DEPTH, MAX_REF_NODES, FrozenObject
 from broker.errors import RemoteProtocolError
 
 

@@ -36,7 +36,7 @@ def test_sent_messages_are_pulled_in_order(caller) -> None:
     ends = consumer.max_offsets(queues)
     assert sum(ends) == 40
     pulled = [message for queue in queues for message in consumer.scan(queue, 0)]
-    assert {message.uniq_key for message in pulled} == {one.uniq_key for one in sent}
+    assert {message.uniq_key for message in pulled} == {one.msg_id for one in sent}
     for queue, end in zip(queues, ends, strict=True):
         offsets = [message.queue_offset for message in consumer.scan(queue, 0)]
         assert offsets == list(range(end))
@@ -47,7 +47,7 @@ def test_sent_messages_are_pulled_in_order(caller) -> None:
 
 def test_the_edges_of_a_queue(caller) -> None:
     producer = Producer(caller, create=True)
-    queue = producer.send(Message("edges", b"x")).queue
+    queue = producer.send(Message("edges", b"x")).message_queue
     consumer = PullConsumer(caller)
     assert consumer.pull(queue, 1).status == NO_NEW_MESSAGE
     beyond = consumer.pull(queue, 9)
@@ -59,7 +59,7 @@ def test_the_edges_of_a_queue(caller) -> None:
 def test_a_suspended_pull_ends_with_the_arrival(caller, embedded) -> None:
     """The broker answers as soon as a message comes, not at the end of the wait."""
     producer = Producer(caller, create=True)
-    queue = producer.send(Message("held", b"first")).queue
+    queue = producer.send(Message("held", b"first")).message_queue
     consumer = PullConsumer(caller)
     second = Caller([embedded.namesrv_address], BlockingClient(timeout_ms=10_000))
     try:

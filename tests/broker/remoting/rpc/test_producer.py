@@ -45,7 +45,7 @@ def test_transferred_fields(sending, producer) -> None:
     properties = decode_properties(header.properties)
     assert properties["KEYS"] == "a b"
     assert properties["TAGS"] == "T"
-    assert properties["UNIQ_KEY"] == result.uniq_key
+    assert properties["UNIQ_KEY"] == result.msg_id
     assert (header.default_topic, header.default_topic_queue_nums) == (TBW102, 4)
     assert (header.flag, header.sys_flag, header.batch) == (9, 0, False)
     assert (result.send_status, result.queue_offset, result.offset_msg_id) == ("SEND_OK", 5, "ID")
@@ -86,19 +86,19 @@ def test_first_queue_of_a_topic_is_random(sending, caller) -> None:
 
 
 def test_unique_keys_are_unique_and_readable(producer) -> None:
-    keys = {producer.send(Message("t", b"x")).uniq_key for _ in range(5)}
+    keys = {producer.send(Message("t", b"x")).msg_id for _ in range(5)}
     assert len(keys) == 5
     assert {parse_uniq_key(key).counter for key in keys} == {1, 2, 3, 4, 5}
 
 
 def test_a_given_unique_key_stays(sending, producer) -> None:
-    assert producer.send(Message("t", b"x", properties={"UNIQ_KEY": "mine"})).uniq_key == "mine"
+    assert producer.send(Message("t", b"x", properties={"UNIQ_KEY": "mine"})).msg_id == "mine"
 
 
 def test_another_broker_is_tried(sending, producer) -> None:
     sending.scripts[310] = lambda a, c: ConnectError("down", address=a) if a == "a:1" else ok(a, c)
     for _ in range(4):
-        assert producer.send(Message("t", b"x")).queue.broker_name == "b"
+        assert producer.send(Message("t", b"x")).message_queue.broker_name == "b"
 
 
 def test_the_number_of_attempts_is_bounded(sending, producer) -> None:
@@ -171,7 +171,7 @@ def test_an_unknown_topic_is_not_created(sending, producer) -> None:
 def test_an_unknown_topic_is_created_when_asked(sending, caller) -> None:
     sending.route(TBW102, "a", queues=8)
     producer = Producer(caller, create=True, clock=ManualClock())
-    ids = {producer.send(Message("new", b"x")).queue.queue_id for _ in range(8)}
+    ids = {producer.send(Message("new", b"x")).message_queue.queue_id for _ in range(8)}
     assert ids == {0, 1, 2, 3}
     with pytest.raises(ClientError, match="does not exist"):
         sending.routes.clear()

@@ -56,6 +56,7 @@ EXAMPLES = {
     "transactionCheckInterval": "3000",
     "transactionOpMsgMaxSize": "0",
     "transactionOpBatchInterval": "100",
+    "transactionMetricFlushInterval": "1000",
     "storeReplyMessageEnable": "false",
     "startAcceptSendRequestTimeStamp": "5",
     "recallMessageEnable": "true",

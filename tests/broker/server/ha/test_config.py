@@ -19,6 +19,11 @@ EXAMPLES = {
     "maxHaTransferByteInSecond": "5000",
     "slaveTimeout": "1000",
     "inSyncReplicas": "2",
+    "minInSyncReplicas": "2",
+    "enableAutoInSyncReplicas": "true",
+    "allAckInSyncStateSet": "true",
+    "haSlaveFallbehindMax": "1000000",
+    "enableSlaveActingMaster": "true",
     "clusterMembers": "10.0.0.0/8",
 }
 
@@ -46,9 +51,18 @@ def test_an_invalid_value_is_named(key: str, value: str) -> None:
         config.from_properties({key: value})
 
 
-def test_copies_need_a_synchronous_master() -> None:
-    wanted = HaConfig(in_sync_replicas=2)
-    with pytest.raises(ConfigError, match="inSyncReplicas=2: with brokerRole=ASYNC_MASTER"):
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("inSyncReplicas", "2"),
+        ("minInSyncReplicas", "2"),
+        ("allAckInSyncStateSet", "true"),
+        ("haSlaveFallbehindMax", "1000"),
+    ],
+)
+def test_copies_need_a_synchronous_master(key: str, value: str) -> None:
+    wanted = config.from_properties({key: value})
+    with pytest.raises(ConfigError, match=f"{key}={value}: with brokerRole=ASYNC_MASTER"):
         check_roles(role.BrokerConfig(), wanted)
     check_roles(role.BrokerConfig(broker_role="SYNC_MASTER"), wanted)
 

@@ -87,7 +87,8 @@ def test_a_slave_finds_its_master_at_the_name_server_and_copies_log_and_tables(
         await until(lambda: "Orders" in slave.context.topics)
         await until(lambda: slave.context.offsets.query("G", "Orders", 0) == 3)
         assert slave.context.pop is not None
-        assert slave.context.pop.modes.snapshot() == {"Orders": {"G": POPPED}}
+        modes = slave.context.pop.modes
+        await until(lambda: modes.snapshot() == {"Orders": {"G": POPPED}})
         route = await client.call(
             master.namesrv_address,
             request(RequestCode.GET_ROUTEINFO_BY_TOPIC, {"topic": "Orders"}),

@@ -3,6 +3,8 @@
 import random
 from functools import partial
 
+import pytest
+
 from broker.store.ha.acknowledgements import Acknowledgements
 from broker.store.results import PutMessageStatus
 
@@ -102,3 +104,20 @@ def compare_random_events(rng: random.Random) -> None:
                 expected[late] = LATE
         assert answered == expected
         assert acks.waiting == len(waiting)
+
+
+@pytest.mark.parametrize("registered", ["before", "after"])
+def test_a_slave_that_starts_after_a_record_is_no_copy_of_it(registered: str) -> None:
+    table, answers = Acknowledgements(), []
+    if registered == "before":
+        table.wait(100, 2, 5, answers.append)
+    table.skip(100)
+    table.report("empty", 150)
+    if registered == "after":
+        assert not table.is_copied(100, 2)
+        table.wait(100, 2, 5, answers.append)
+    assert answers == []
+    table.wait(150, 2, 5, answers.append)
+    assert answers == [PutMessageStatus.PUT_OK]
+    table.report("other", 100)
+    assert answers == [PutMessageStatus.PUT_OK] * 2

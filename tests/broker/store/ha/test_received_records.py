@@ -70,6 +70,24 @@ def test_all_records_and_blank_parts_are_released_at_every_cut() -> None:
         assert received.pending_bytes == 0
 
 
+@pytest.mark.parametrize("limit", [LIMIT, 30])
+def test_a_connection_that_ends_anywhere_is_resumed_by_the_next_one(limit: int) -> None:
+    """``limit`` 30 would refuse the records: those before the blank part are fed at once."""
+    blank = 0
+    while blank + (size := int.from_bytes(LOG[blank : blank + 4])) < FILE:
+        blank += size
+    for cut in range(blank + 1, FILE):
+        first = ReceivedRecords(blank, FILE, limit)
+        released = first.feed(blank, LOG[blank:cut])
+        end = blank if released is None else blank + len(released.data)
+        assert limit == 30 or end == blank
+        second = ReceivedRecords(end, FILE, LIMIT, first.blank_end)
+        rest = second.feed(end, LOG[end : FILE + 200])
+        assert rest is not None
+        assert LOG[end:].startswith(rest.data)
+        assert end + len(rest.data) >= FILE
+
+
 def test_random_parts_release_the_same_log(rng: random.Random) -> None:
     for _ in range(50):
         received = ReceivedRecords(0, FILE, LIMIT)

@@ -4,6 +4,8 @@ import json
 
 import pytest
 
+from broker.common import sysflag
+
 MANIFEST = "queueEnds.json"
 
 
@@ -54,3 +56,20 @@ def test_units_past_the_end_that_the_log_does_not_confirm_are_removed(stopped, i
     store = stopped.start()
     assert store.get_max_offset("TopicA", 0) == 3
     assert store.put_message(inner(queue_id=0)).queue_offset == 3
+
+
+@pytest.mark.parametrize("killed", [False, True], ids=["stopped", "killed"])
+def test_the_last_batch_of_a_batch_queue_survives_a_restart(stores, inner, killed):
+    """Its unit covers several queue offsets; only the first of them is in the record."""
+    store = stores.start()
+    store.queue_table.set_batch_topics(["Bulk"])
+    flags = sysflag.INNER_BATCH | sysflag.NEED_UNWRAP
+    store.put_message(inner("Bulk", sys_flag=flags, properties={"INNER_NUM": "3"}))
+    store.put_message(inner("Later"))
+    stores.close(store)
+    if killed:
+        (stores.root / "abort").write_bytes(b"")
+    store = stores.start()
+    assert store.get_max_offset("Bulk", 0) == 3
+    assert not [note for note in store.report.notes if "Bulk" in note]
+    assert store.get_message("Bulk", 0, 0).message_count

@@ -12,11 +12,10 @@ from broker.store.format.consumequeue import encode_unit
 from broker.store.format.state import LOCK_TEXT
 from mqadmin.inspector.directory import StoreDirectory
 from mqadmin.inspector.verify.config_checks import (
-    DELAY_LEVELS,
     Settings,
-    parse_levels,
     read_settings,
 )
+from mqadmin.system_topics.delay_levels import DELAY_LEVELS, parse_levels
 from tests.support.made_store import NOW, MadeStore
 
 LAST = NOW + 59_000  # storeTimestamp of the last message of the sound store

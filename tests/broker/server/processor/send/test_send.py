@@ -393,6 +393,33 @@ class TestBatch:
         answer = self.batch(desk, self.three(), b="%RETRY%G1", e=0)
         assert answer.code == ResponseCode.MESSAGE_ILLEGAL
 
+    @pytest.mark.parametrize("queue_type", ["SimpleCQ", "BatchCQ"])
+    @pytest.mark.parametrize("size", [1, 40_000])
+    def test_a_delivery_time_in_the_header_delays_the_batch(self, desk, queue_type, size) -> None:
+        """As in Java; the first item cannot name another target, time or queue."""
+        desk.topic("Orders", attributes={"queue.type": queue_type})
+        forged = {"REAL_TOPIC": "Foreign", "REAL_QID": "3", "TIMER_DELAY_SEC": "9"}
+        messages = [
+            Message("Orders", b"%d" % i * size, properties={"UNIQ_KEY": f"{i}" * 32, **forged})
+            for i in range(2)
+        ]
+        answer = self.batch(desk, messages, header={"TIMER_DELAY_SEC": "5"})
+        assert answer.code == 0
+        assert "recallHandle" not in answer.ext_fields
+        assert answer.ext_fields["queueId"] == "1"
+        assert desk.messages("Orders", 1) == []
+        waiting = desk.messages("rmq_sys_wheel_timer", 0)
+        assert len(waiting) == (1 if queue_type == "BatchCQ" else 2)
+        for each in waiting:
+            assert (each.properties["REAL_TOPIC"], each.properties["REAL_QID"]) == ("Orders", "1")
+            assert each.properties["TIMER_DELAY_SEC"] == "5"
+            assert "INNER_BASE" not in each.properties
+
+    def test_a_batch_due_too_far_ahead_is_refused(self, desk) -> None:
+        desk.topic("Orders")
+        answer = self.batch(desk, self.three(), header={"TIMER_DELAY_SEC": "999999999"})
+        assert answer.code == ResponseCode.MESSAGE_ILLEGAL
+
     @pytest.mark.parametrize(("header", "flags"), [({"DELAY": "1"}, 0), ({}, 4)])
     def test_batches_are_neither_delayed_nor_transactional(self, desk, header, flags) -> None:
         desk.topic("Orders")

@@ -1,0 +1,33 @@
+"""Role changes and log checksums: requests of this project, which no Java broker knows."""
+
+from broker.remoting.protocol.header.fields import Int32, Int64, RequestHeader, ResponseHeader
+
+
+class ChangeBrokerRoleRequestHeader(RequestHeader, frozen=True, kw_only=True, gc=False):
+    """CHANGE_BROKER_ROLE (20002).
+
+    ``action``: ``fence`` promises ``epoch`` to the broker at ``target`` and stops the writes of a
+    master; ``synchronize`` copies the master's tables to a slave; ``promote`` makes this broker
+    the master of ``epoch`` if its log ends at or after ``expected_offset`` (physical);
+    ``demote`` makes it the slave ``broker_id`` of the master of ``epoch``.
+    """
+
+    action: str
+    epoch: Int64 = 0
+    target: str = ""
+    broker_id: Int32 = 0
+    expected_offset: Int64 = 0
+
+
+class GetLogChecksumRequestHeader(RequestHeader, frozen=True, kw_only=True, gc=False):
+    """GET_LOG_CHECKSUM (20003): ``size`` bytes of the CommitLog from ``physical_offset`` on."""
+
+    physical_offset: Int64
+    size: Int32
+
+
+class GetLogChecksumResponseHeader(ResponseHeader, frozen=True, kw_only=True, gc=False):
+    """Response to GET_LOG_CHECKSUM: CRC-32 of ``size`` bytes; fewer at the end of the log."""
+
+    crc: Int64
+    size: Int32

@@ -1,0 +1,1 @@
+"""Delayed messages of running brokers: delay levels, timer messages, recall."""

@@ -1,0 +1,102 @@
+"""Reading a topic from a position on, without joining a group and without a trace on the brokers.
+
+``group`` starts where a group's committed offsets are, and leaves them as they are.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import Literal
+
+import msgspec
+
+from broker.common.clock import Clock
+from broker.common.message_queue import MessageQueue
+from broker.errors import RocketMQError
+from broker.message.message import MessageExt
+from broker.remoting.rpc.pull_consumer import PullConsumer
+from mqadmin.admin.failure import describe
+from mqadmin.admin.message.read import chosen_queues
+from mqadmin.admin.message.tail import Follower, Report
+from mqadmin.admin.offset.progress import committed_offsets
+from mqadmin.admin.session import AdminSession
+
+Position = Literal["earliest", "latest"]
+
+
+class ReadFrom(msgspec.Struct, frozen=True, kw_only=True):
+    """``start``: a position, or epoch ms; with ``group`` only for queues without an offset.
+
+    ``sql`` is an SQL92 expression and replaces ``tags``.
+    """
+
+    topic: str
+    start: Position | int = "latest"
+    tags: str = "*"
+    sql: str | None = None
+    group: str | None = None
+    broker: str | None = None
+    queue_id: int | None = None
+
+
+def read_from(
+    admin: AdminSession, question: ReadFrom, report: Report, clock: Clock
+) -> Iterator[list[tuple[str, MessageExt]]]:
+    """Yield the messages (broker name, message) that arrived since the last step, or [].
+
+    It never ends. ``report`` receives each broker that does not respond; ClientError for an
+    unknown topic, the last error when every broker fails.
+    """
+    consumer = PullConsumer(admin, routes=admin.routes)
+    route = admin.routes.get(question.topic)
+    queues = chosen_queues(route, question.broker, question.queue_id)
+    starts = _starts(admin, consumer, question, queues, report)
+    follower = Follower(consumer, starts, question.tags, clock, sql=question.sql)
+    after_ms = question.start if isinstance(question.start, int) and not question.group else 0
+    while True:
+        arrived = follower.round()
+        for error in follower.new_errors:
+            report(describe(error))
+        if arrived or not follower.failed_everywhere:
+            yield [pair for pair in arrived if pair[1].store_timestamp >= after_ms]
+        if follower.failed_everywhere:
+            raise follower.errors[-1]
+
+
+def _starts(
+    admin: AdminSession,
+    consumer: PullConsumer,
+    question: ReadFrom,
+    queues: Sequence[MessageQueue],
+    report: Report,
+) -> dict[MessageQueue, int]:
+    """Return the start of each queue that responds; raise the first error if none does."""
+    committed: Sequence[int | RocketMQError | None] = [None] * len(queues)
+    if question.group is not None:
+        places = [(consumer.address(queue), queue) for queue in queues]
+        committed = committed_offsets(admin, question.group, places)
+    positions = _positions(consumer, queues, question.start)
+    starts: dict[MessageQueue, int] = {}
+    errors: list[RocketMQError] = []
+    for queue, own, position in zip(queues, committed, positions, strict=True):
+        value = position if own is None else own
+        if isinstance(value, RocketMQError):
+            errors.append(value)
+        else:
+            starts[queue] = value
+    if not starts:
+        raise errors[0]
+    for error in {error.message: error for error in errors}.values():
+        report(describe(error))
+    return starts
+
+
+def _positions(
+    consumer: PullConsumer, queues: Sequence[MessageQueue], start: Position | int
+) -> list[int | RocketMQError]:
+    if start == "earliest":
+        return consumer.min_offsets(queues)
+    if start == "latest":
+        return consumer.max_offsets(queues)
+    assert isinstance(start, int), "a position or a time"
+    found = consumer.search_offsets(queues, start)
+    # brokers before 5.0 return the nearest message: one more is read, and compared exactly
+    return [max(0, one - 1) if isinstance(one, int) else one for one in found]

@@ -1,0 +1,1 @@
+"""POP consumption of running brokers: request modes of groups, messages in flight."""

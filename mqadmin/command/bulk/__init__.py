@@ -1,0 +1,1 @@
+"""The commands on messages in bulk: ``msg produce``, ``msg consume``."""

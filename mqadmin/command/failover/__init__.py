@@ -1,0 +1,1 @@
+"""``mqadmin broker promote`` and ``mqadmin broker demote``."""

@@ -1,0 +1,1 @@
+"""Verbs of ``mqadmin msg`` about the fate of a message: track, trace."""

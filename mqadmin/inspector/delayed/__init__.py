@@ -1,0 +1,1 @@
+"""Delayed messages of a store: timer wheel and timer log, delay levels, POP check points."""

@@ -1,0 +1,209 @@
+"""Two disks under every kind of traffic: each message answered with two replicas is on both.
+
+A whole broker (SYNC_MASTER, inSyncReplicas=2) and a slave run over two simulated disks while the
+link breaks, stalls and is late, the disks are full for a while and the clock jumps. Afterwards
+either disk is destroyed, or both lose power: every message that was answered is found in the log
+and in its queue of the remaining disk. Long form: ``scripts/torture replication``.
+"""
+
+import os
+import random
+from collections.abc import Iterable
+from typing import Any
+
+import pytest
+
+from broker.message.record import decode_record
+from tests.support import simulated_broker
+from tests.support.promise import Promise
+from tests.support.simulated_broker import SimBroker
+from tests.support.simulated_disk import Cutter, SimDisk
+from tests.support.simulated_replica import ReplicatedTraffic, SimPair, simulated_service
+from tests.support.traffic import Plan
+
+RUNS = int(os.environ.get("TORTURE_RUNS", "2"))
+STEPS = int(os.environ.get("TORTURE_STEPS", "40"))
+CUTS = int(os.environ.get("TORTURE_CUTS", "8"))
+
+COPIES = {"brokerRole": "SYNC_MASTER", "inSyncReplicas": "2", "slaveTimeout": "3000"}
+LATER_MS = 3_600_000
+
+pytestmark = [pytest.mark.crash, pytest.mark.timeout(120 + 60 * RUNS)]
+
+
+class Run:
+    """One life of a pair with faults; the journals of both disks."""
+
+    def __init__(self, rng: random.Random, flush: str) -> None:
+        self.rng = rng
+        self.properties = {**COPIES, "flushDiskType": flush}
+        self.disks = {"master": SimDisk(), "slave": SimDisk()}
+        self.traffic = ReplicatedTraffic(rng)
+        self.traffic.disk_fails = True
+        self.faults: dict[str, int] = {}
+
+    def live(self, steps: int) -> None:
+        for disk in self.disks.values():
+            disk.recording = True
+        with (
+            simulated_service(),
+            SimBroker(self.disks["master"], self.rng, self.properties) as broker,
+        ):
+            flush = self.properties["flushDiskType"]
+            pair = SimPair(broker, self.rng, self.disks["slave"], flush)
+            self.traffic.pair = pair
+            self.traffic.attach(broker)
+            broker.pass_ms(100)
+            pair.faulty = True
+            for _ in range(steps):
+                self._fault(broker, pair)
+                self.traffic.step()
+                pair.check_gap()
+            self._recovers(broker, pair)
+            number = self.traffic.number
+            self.traffic.number += 1
+            plan = Plan(topic="T0", queue_id=0, numbers=range(number, number + 1), wait=True)
+            assert broker.run(self.traffic.send(plan)), "a send is refused after all faults"
+            for disk in self.disks.values():
+                disk.capture()
+                disk.recording = False
+                disk.on_call = None
+
+    def _fault(self, broker: SimBroker, pair: SimPair) -> None:
+        roll = self.rng.random()
+        kind = ""
+        if roll < 0.15:
+            kind = "cut"
+            pair.cut()
+        elif roll < 0.2:
+            kind = "refused"
+            pair.refusing = not pair.refusing
+        elif roll < 0.3:
+            kind = "stalled"
+            pair.stalled = not pair.stalled
+        elif roll < 0.4:
+            kind = "late"
+            pair.delay_s = self.rng.choice((0.0, 0.001, 0.2))
+        elif roll < 0.45:
+            kind = "full"
+            disk = self.rng.choice(list(self.disks.values()))
+            disk.capacity = 0 if disk.capacity else 1 << 40
+        elif roll < 0.5:
+            kind = "jump"
+            broker.clock.jump(self.rng.choice((3_600_000, -3_600_000, 60_000)))
+        else:
+            pair.stalled = pair.refusing = False
+        self.faults[kind] = self.faults.get(kind, 0) + 1
+
+    def _recovers(self, broker: SimBroker, pair: SimPair) -> None:
+        """Without faults the slave catches up, and its log equals the master's."""
+        pair.stalled = pair.refusing = pair.faulty = False
+        pair.delay_s = 0.0
+        for disk in self.disks.values():
+            disk.capacity = 1 << 40
+        for _ in range(60):
+            broker.pass_ms(1_000)
+            if pair.is_level() and pair.client.problem == "":
+                break
+        assert pair.is_level(), pair.client.problem
+        assert pair.client.diverged_at is None
+        end = broker.store.max_physical_offset
+        # An empty slave gets the log from the master's last file on, as in Java.
+        start = pair.store.min_physical_offset
+        while start < end:
+            own, copy = (s.log.rest_of_file(start) for s in (broker.store, pair.store))
+            assert own is not None
+            assert copy is not None
+            size = min(len(own), end - start)
+            assert bytes(own[:size]) == bytes(copy[:size]), f"the file at {start} differs"
+            start += size
+
+    def check(self, name: str, position: int, *, killed: bool, keep: float) -> None:
+        """The disk ``name`` alone, after a kill or a power cut at this point of its journal."""
+        cutter = Cutter(self.disks[name].journal, SimDisk())
+        cutter.advance(position)
+        disk = cutter.killed() if killed else cutter.cut(self.rng, keep)
+        place = f"{name} {'killed' if killed else 'without power'} at {position}, keep {keep:.0%}"
+        check_disk(self.rng, disk, cutter.marks, self.properties["flushDiskType"], place)
+
+    def marks(self, name: str) -> list[int]:
+        """Positions of the answered messages in the journal of a disk."""
+        journal = self.disks[name].journal
+        return [
+            place + 1
+            for place, entry in enumerate(journal)
+            if entry[0] == "mark" and entry[1] in ("stored", "half", "handled", "decided")
+        ]
+
+
+def check_disk(
+    rng: random.Random, disk: SimDisk, marks: Iterable[tuple[Any, ...]], flush: str, place: str
+) -> None:
+    """Start a broker on a disk: it has every message that was answered, in log and queue."""
+    expected = Promise(marks, killed=False)
+    found: dict[tuple[int, int], int] = {}
+    now_ms = (expected.now_ms or simulated_broker.START_MS) + LATER_MS
+    with SimBroker(disk, rng, {"flushDiskType": flush}, now_ms=now_ms) as broker:
+        store = broker.store
+        for stored in expected.stored.values():
+            if not stored.waited:
+                continue
+            record = store.get_record_at(stored.physical_offset)
+            assert record is not None, f"{stored} is missing, {place}"
+            assert decode_record(record, check_crc=True).body == stored.body, place
+            queued = store.get_message(stored.topic, stored.queue_id, stored.queue_offset, 1)
+            assert queued.buffers, f"{stored} is not in its queue: {queued.status}, {place}"
+        for half in expected.halves.values():
+            if half.waited:
+                assert store.get_record_at(half.physical_offset) is not None, f"{half}, {place}"
+        offset = store.min_physical_offset
+        while offset < store.max_physical_offset:
+            record = store.get_record_at(offset)
+            if record is None:  # the blank part at the end of a file
+                offset += store.log.file_size - offset % store.log.file_size
+                continue
+            message = decode_record(record)
+            if message.body[:6].isdigit():
+                key = int(message.body[:6]), message.reconsume_times
+                found[key] = found.get(key, 0) + 1
+            offset += len(record)
+        for handled in (one for queue in expected.handled.values() for one in queue.values()):
+            if handled.copy_topic:
+                assert (handled.number, handled.times + 1) in found, f"{handled}, {place}"
+
+
+def at_random(rng: random.Random, length: int, count: int) -> list[int]:
+    return sorted(rng.sample(range(1, length + 1), min(count, length)))
+
+
+@pytest.mark.parametrize("run", range(RUNS))
+def test_everything_answered_is_on_the_disk_that_remains(rng: random.Random, run: int) -> None:
+    recorded = Run(rng, "SYNC_FLUSH")
+    recorded.live(STEPS)
+    for name, disk in recorded.disks.items():
+        for position in at_random(rng, len(disk.journal), CUTS):
+            recorded.check(name, position, killed=False, keep=rng.choice((0.0, 0.5, 1.0)))
+
+
+@pytest.mark.parametrize("run", range(RUNS))
+def test_a_power_cut_of_both_disks_at_once_loses_nothing_answered(
+    rng: random.Random, run: int
+) -> None:
+    recorded = Run(rng, "SYNC_FLUSH")
+    recorded.live(STEPS)
+    both = list(zip(*(recorded.marks(name) for name in recorded.disks), strict=True))
+    for positions in rng.sample(both, min(CUTS, len(both))):
+        for name, position in zip(recorded.disks, positions, strict=True):
+            recorded.check(name, position, killed=False, keep=rng.choice((0.0, 0.5)))
+
+
+@pytest.mark.parametrize("run", range(RUNS))
+def test_without_sync_flush_everything_answered_survives_a_kill_of_either(
+    rng: random.Random, run: int
+) -> None:
+    recorded = Run(rng, "ASYNC_FLUSH")
+    recorded.live(STEPS)
+    for name in recorded.disks:
+        marks = recorded.marks(name)
+        for position in rng.sample(marks, min(CUTS, len(marks))):
+            recorded.check(name, position, killed=True, keep=1.0)
