@@ -177,7 +177,8 @@ def changed_lines(before: str, after: str) -> Iterator[str]:
 
 def mutate_module(copy: Path, module: Path, options: argparse.Namespace) -> Counter[str] | None:
     """Test the sample of one module and print its survivors. None: the clean run failed."""
-    source = (ROOT / module).read_text(encoding="utf-8")
+    # The copy: the clone may have moved on since, and its tests are not the ones that run.
+    source = ((ROOT if options.list else copy) / module).read_text(encoding="utf-8")
     mutants = mutants_of(source)
     chosen = sample_of(mutants, options.sample, f"{options.seed}:{module}")
     tests = tests_of(module)

@@ -14,7 +14,6 @@ and broker: the key under which they are merged.
 PopMessageProcessor#genCkUniqueId, #genAckUniqueId, #genBatchAckUniqueId.
 """
 
-import json
 from collections.abc import Mapping, Sequence
 from typing import Final
 
@@ -235,7 +234,7 @@ def decode_ack(body: bytes, *, batched: bool = False) -> AckMsg:
 
 def _object(body: bytes) -> Mapping[str, object]:
     try:
-        wire = json.loads(body)
+        wire = msgspec.json.decode(body)
     except (ValueError, RecursionError) as error:
         raise RemoteProtocolError(f"record of the revive topic: not JSON: {error}") from None
     if not isinstance(wire, dict):

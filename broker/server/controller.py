@@ -321,8 +321,7 @@ class BrokerController:
         context = self.context
         assert context.files is not None
         await self._persist_tables()
-        if self._writing is not None:
-            await asyncio.wait({self._writing})
+        await self.progress_written()
         try:
             self._pop.flush_buffer()
             context.files.save_progress(context)
@@ -456,6 +455,10 @@ class BrokerController:
     def _tick(self) -> None:
         assert self._loop is not None
         self._tick_timer = self._loop.call_later(self._tick_ms() / 1000, self._tick)
+        self.run_periodic_work()
+
+    def run_periodic_work(self) -> None:
+        """Do the work that is due by the clock: called at each tick of the event loop."""
         context = self.context
         offsets = self._is_due("offsets", context.config.flush_consumer_offset_interval)
         delays = self._is_due("delays", self.store.config.flush_delay_offset_interval)
@@ -500,6 +503,11 @@ class BrokerController:
         if due:
             self._writing = self._loop.run_in_executor(None, _run_all, due)
             self._writing.add_done_callback(self._progress_saved)
+
+    async def progress_written(self) -> None:
+        """Wait until the running write of offsets, if any, has ended."""
+        if self._writing is not None:
+            await asyncio.wait({self._writing})
 
     def _progress_saved(self, writing: "asyncio.Future[None]") -> None:
         error = None if writing.cancelled() else writing.exception()

@@ -117,7 +117,7 @@ class MessageStore:
         self._lock: StoreLock | None = None
         # Number of queues in the manifest.
         self._recorded_queues = 0
-        self._open = False
+        self.is_open = False
         self._started = False
         self._build_files()
         self._build_services(defer, notify)
@@ -247,7 +247,7 @@ class MessageStore:
 
         **Source:** RocketMQ DefaultMessageStore#load.
         """
-        if self._open:
+        if self.is_open:
             raise StoreStateError(f"{self.config.root}: the store is open")
         root = self.config.root
         try:
@@ -267,7 +267,7 @@ class MessageStore:
             report = Recovery(self.disk, self.config, parts).run()
             self.queue_table.load_ext(crashed=not report.clean, notes=report.notes)
         except OSError as error:
-            self._close_files()
+            self.halt()
             path = str(error.filename or root)
             raise StoreError(
                 f"{path}: {error.strerror or error}",
@@ -275,10 +275,10 @@ class MessageStore:
                 path=path,
             ) from error
         except BaseException:
-            self._close_files()
+            self.halt()
             raise
         report.notes[:0] = notes
-        self._open = True
+        self.is_open = True
         return report
 
     def _load_files(self, notes: list[str]) -> None:
@@ -328,7 +328,7 @@ class MessageStore:
 
         **Source:** RocketMQ DefaultMessageStore#start.
         """
-        if not self._open:
+        if not self.is_open:
             raise StoreStateError(f"{self.config.root}: load() comes before start()")
         root = self.config.root
         make_durable_folder(self.disk, self.config.commit_log_folder)
@@ -367,21 +367,37 @@ class MessageStore:
 
         **Source:** RocketMQ DefaultMessageStore#shutdown.
         """
-        if not self._open:
+        if not self.is_open:
             return
-        self._open = False
-        self.flags.make_shutting_down()
-        if self.monitor is not None:
-            self.monitor.stop()
-        if self._started:
-            self.flusher.stop()
-            self.worker.stop()
+        was_started = self._started
+        self._stop()
+        if was_started:
             clean_stop = self._flush_everything()
             self.log.preparer.discard()
             if clean_stop:
                 self._leave_clean()
-        self._started = False
         self._close_files()
+
+    def halt(self) -> None:
+        """Stop without flushing and release the lock: stored data and ``abort`` stay.
+
+        The files are as after a kill, or as they were found if :meth:`load` failed.
+        """
+        self._stop()
+        if self.index is not None:
+            self.index.release()
+        self._close_files()
+
+    def _stop(self) -> None:
+        """Refuse messages and stop the threads."""
+        self.is_open = False
+        self.flags.make_shutting_down()
+        if self.monitor is not None:
+            self.monitor.stop()
+        if self._started:
+            self._started = False
+            self.flusher.stop()
+            self.worker.stop()
 
     def _leave_clean(self) -> None:
         try:

@@ -62,14 +62,8 @@ class Timers:
 
     def kill(self) -> None:
         """Stop as a kill does: nothing is written or flushed; stored data stays."""
-        store = self.store
-        store.flusher.stop()
-        store.worker.stop()
-        if store.monitor is not None:
-            store.monitor.stop()
-        store._open = store._started = False
         self.timers.timer_log.close()
-        store._close_files()
+        self.store.halt()
 
     def put(self, properties: dict[str, str], body: bytes = b"body", **fields: Any) -> Any:
         inner = MessageExtBrokerInner(

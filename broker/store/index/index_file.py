@@ -161,6 +161,11 @@ class IndexFile:
             self.header_flushed = self.synced = False
         return count - first
 
+    def release(self) -> None:
+        """Close the file without writing the header."""
+        self._mapping = None
+        self.file.close()
+
     def flush_header(self) -> None:
         """Write the header to the file if it has changed."""
         if not self.header_flushed:

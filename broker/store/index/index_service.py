@@ -334,10 +334,13 @@ class IndexService:
     def close(self) -> None:
         """Write the last header and close the files."""
         self.flush_header()
+        self.release()
+
+    def release(self) -> None:
+        """Close the files without writing the last header, as a kill does."""
         self._current = None
         for index in self.files:
-            index._mapping = None
-            index.file.close()
+            index.release()
 
     def _probe_layout(self, path: str, length: int) -> bool:
         slots = probe_slot_count(self.disk.read(path))

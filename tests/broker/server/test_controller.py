@@ -611,7 +611,7 @@ def test_port_two_below_is_served_too() -> None:
 
 
 def test_periodic_work_writes_offsets_and_drops_silent_clients(world, run) -> None:
-    """The tick is called by hand: nothing waits for real seconds."""
+    """The clock is advanced: nothing waits for real seconds."""
 
     async def main() -> None:
         it, clock = world(flushConsumerOffsetInterval="1"), ManualClock()
@@ -621,11 +621,9 @@ def test_periodic_work_writes_offsets_and_drops_silent_clients(world, run) -> No
             await peer.heartbeat("c1", producers=["P1"])
             context = it.controller.context
             context.offsets.commit("G1", "Orders", 0, 1)
-            it.controller._due.update(dict.fromkeys(("progress", "clients", "stats"), 0))
             clock.advance(it.settings.broker.channel_expired_timeout + 1)
-            it.controller._tick_timer.cancel()
-            it.controller._tick()
-            await it.controller._writing
+            it.controller.run_periodic_work()
+            await it.controller.progress_written()
             assert not context.offsets.changed
             assert context.consumers.get("G1") is None
             assert context.producers.get("P1") == []

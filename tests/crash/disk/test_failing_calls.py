@@ -52,7 +52,7 @@ def run_script(sim: Any, seed: str, flush: str, fail: Any) -> Any:
             try:
                 script.step()
             except ERRORS:
-                if script.store is None or not script.store._open:
+                if script.store is None or not script.store.is_open:
                     raise
             if script.store.flusher.failed:
                 assert not script.store.writable

@@ -149,7 +149,7 @@ def test_every_list_in_every_form(live: Run, words: str, form: str) -> None:
     live("msg", "send", "orders", "--body", "x")
     done = live(*words.split(), "-o", form)
     assert done.status == 0, done.err
-    # no consumer and no dead letter exist: stderr says so, the other forms have an empty document
+    # without consumers and dead letters these forms print a note on stderr only
     without_output = words in ("dlq list", "consumer list") and form in ("table", "wide", "ndjson")
     assert (done.out == "") is without_output
 

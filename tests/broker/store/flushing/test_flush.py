@@ -8,6 +8,7 @@ import msgspec
 import pytest
 
 from broker.errors import DiskFullError
+from broker.store.faults.handler import FaultHandler
 from broker.store.flushing import flush
 from broker.store.flushing.flush import StoreCheckpoint
 from broker.store.format.checkpoint import Checkpoint, decode_checkpoint
@@ -25,7 +26,7 @@ class GatedDisk(Disk):
         self.gate = threading.Event()
         self.gate.set()
         self.syncing = threading.Event()
-        self.fds: list[int] = []
+        self.synced: list[str] = []
         self.syncs = 0
         self.error: OSError | None = None
         self.paths: dict[int, str] = {}
@@ -41,7 +42,7 @@ class GatedDisk(Disk):
             super().sync_data(fd)
             return
         self.syncs += 1
-        self.fds.append(fd)
+        self.synced.append(self.paths[fd])
         self.syncing.set()
         assert self.gate.wait(WAIT)
         if self.error is not None:
@@ -287,10 +288,10 @@ def test_a_roll_syncs_the_old_file_first(stores, inner, gated):
     store.worker.drain()
     result = store.put_message(inner(body=bytes(3000)))
     old, new = store.log.files.files
-    fds = [old._fd, new._fd]
-    gated.fds.clear()
+    gated.synced.clear()
     assert store.flush()
-    assert [fd for fd in gated.fds if fd in fds] == fds
+    # the next file may be prepared meanwhile
+    assert [path for path in gated.synced if path in (old.path, new.path)] == [old.path, new.path]
     assert store.flushed_where == result.physical_end
 
 
@@ -370,15 +371,14 @@ def test_a_flush_thread_that_dies_ends_all_acknowledgements(
         raise OverflowError("timestamp too large to convert to C PyTime_t")
 
     monkeypatch.setattr(flush.FlushService, method, die)
-    store = stores.load(stores.config(flush_disk_type=flush_type))
-    report = store.flusher._on_died
+    report = FaultHandler.background_died
 
-    def on_died(reason: str) -> None:
-        report(reason)
+    def on_died(self, reason: str) -> None:
+        report(self, reason)
         died.set()
 
-    store.flusher._on_died = on_died
-    store.start()
+    monkeypatch.setattr(FaultHandler, "background_died", on_died)
+    store = stores.start(stores.config(flush_disk_type=flush_type))
     result = store.put_message(inner())
     if method == "_run":
         store.await_flush(result.physical_end, waits)
@@ -425,12 +425,15 @@ def test_a_stop_answers_those_who_wait(stores, inner, waits, gated):
     assert len(waits.got) == 1
 
 
-def test_an_idle_store_syncs_nothing(stores, gated):
-    store = stores.start(disk=gated)
-    store.worker.drain()
+def test_an_idle_store_syncs_nothing(stores, inner, gated):
+    config = stores.config(flush_interval_commit_log=1, flush_commit_log_least_pages=0)
+    store = stores.start(config, disk=gated)
+    store.put_message(inner())
+    assert gated.syncing.wait(WAIT)
+    assert store.flush()
     before = gated.syncs
-    assert not store.flusher._wake.is_set()
-    assert store.flusher._awake is False
+    store.flusher.set_config(config)  # starts a round of the thread
+    store.flusher.stop()  # returns after that round
     assert gated.syncs == before
 
 

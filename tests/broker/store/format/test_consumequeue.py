@@ -24,6 +24,7 @@ from broker.store.format.consumequeue import (
     ext_offset,
     is_ext_address,
     is_pre_blank,
+    is_queue_name,
     place_of,
     scan_batch_units,
     scan_ext_units,
@@ -163,3 +164,20 @@ def test_a_broken_extension_unit_ends_its_file() -> None:
         decode_ext_unit(b"\0\x15" + good[2:])
     with pytest.raises(LocalProtocolError):
         encode_ext_unit(ConsumeQueueExtUnit(0, 0, bytes(32_748)))
+
+
+@pytest.mark.parametrize(
+    ("name", "valid"),
+    [
+        (b"a" * 255, True),
+        (b"a" * 256, False),
+        (b"", False),
+        (b".", False),
+        (b"..", False),
+        (b"...", True),
+        (b"a/b", False),
+        (b"a\0", False),
+    ],
+)
+def test_a_queue_name_is_valid_if_it_can_be_a_directory(name: bytes, valid: bool) -> None:
+    assert is_queue_name(name) is valid

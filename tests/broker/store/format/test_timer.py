@@ -7,6 +7,7 @@ import pytest
 
 from broker.errors import RemoteProtocolError
 from broker.store.format import timer
+from broker.store.format.table import Layout
 from broker.store.format.timer import (
     TimerCheckpoint,
     TimerLogUnit,
@@ -107,3 +108,12 @@ def test_each_bit_of_a_log_unit_counts(vectors: dict, field: int) -> None:
                 a != b for a, b in zip(decode_log_unit(data), decode_log_unit(whole), strict=True)
             ]
             assert changed == [number == field for number in range(9)]
+
+
+@pytest.mark.parametrize(
+    ("layout", "size"),
+    [(timer.SLOT, 32), (timer.LOG_UNIT, 52), (timer.LOG_BLANK, 16), (timer.CHECKPOINT, 56)],
+    ids=lambda value: getattr(value, "name", ""),
+)
+def test_layouts_have_the_size_of_java(layout: Layout, size: int) -> None:
+    assert layout.size == size

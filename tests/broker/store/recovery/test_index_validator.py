@@ -2,6 +2,7 @@
 
 import pytest
 
+from broker.message.record import decode_record
 from broker.store.index.index_file import IndexFile
 from broker.store.recovery.index_validator import IndexValidator
 
@@ -101,3 +102,23 @@ def test_entries_of_records_that_are_gone_cannot_be_judged_and_stay(validator, s
     finally:
         store.log.files.files[0].start -= 4096
         validator.restore(index, 1 + 40)
+
+
+def test_a_cut_file_ends_at_the_time_of_its_last_entry(validator, store, index):
+    damage(index, 31, bytes(ENTRY * 10))
+    validator.restore(index, validator.valid_entries(index))
+    (record,) = store.query_message("TopicA", "U14", 9, 0, 1 << 62).buffers
+    last = decode_record(bytes(record))
+    assert index.end_physical_offset == last.physical_offset
+    assert index.end_timestamp == last.store_timestamp
+
+
+def test_without_the_record_of_the_last_entry_its_seconds_give_the_time(validator, store, index):
+    damage(index, 31, bytes(ENTRY * 10))
+    kept = validator.valid_entries(index)
+    last = ENTRIES_AT + (kept - 1) * ENTRY
+    damage(index, kept - 1, (1 << 40).to_bytes(8, "big"), 4)  # past the log
+    validator.restore(index, kept)
+    seconds = int.from_bytes(index.file.mapping[last + 12 : last + 16], "big")
+    assert seconds > 0
+    assert index.end_timestamp == index.begin_timestamp + seconds * 1000

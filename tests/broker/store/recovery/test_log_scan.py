@@ -1,8 +1,14 @@
-"""The scan of the log at recovery: its progress lines. (Damaged logs: test_store_recovery.py.)"""
+"""The scan of the log at recovery: damaged regions are exact, and progress is logged."""
 
 import logging
 
+import pytest
+
+from broker.message.record import scan_records
 from broker.store.recovery import log_scan, progress
+
+MESSAGES = 30
+MAGIC = b"\xda\xa3\x20\xa7"
 
 
 def test_a_long_recovery_is_heard_of(stores, inner, monkeypatch, caplog):
@@ -18,3 +24,96 @@ def test_a_long_recovery_is_heard_of(stores, inner, monkeypatch, caplog):
     assert any(
         "reading the log: " in message and "s left" in message for message in caplog.messages
     )
+
+
+@pytest.fixture
+def killed(stores, inner):
+    """Thirty flushed messages in log files of 4096 bytes; the broker was killed afterwards."""
+    store = stores.start()
+    places = [
+        store.put_message(inner(body=b"%03d" % number + MAGIC * 60)) for number in range(MESSAGES)
+    ]
+    assert store.flush()
+    stores.kill(store)
+    # Without them the whole log is read.
+    (stores.root / "queueEnds.json").unlink()
+    (stores.root / "checkpoint").unlink(missing_ok=True)
+    return [(place.physical_offset, place.physical_end) for place in places]
+
+
+def log_file(stores, physical_offset):
+    start = physical_offset - physical_offset % 4096
+    return stores.root / "commitlog" / f"{start:020d}", physical_offset - start
+
+
+def overwrite(stores, physical_offset, data):
+    path, at = log_file(stores, physical_offset)
+    whole = bytearray(path.read_bytes())
+    whole[at : at + len(data)] = data
+    path.write_bytes(whole)
+
+
+def readable(store):
+    """Numbers of the messages that consumers get."""
+    found = store.get_message("TopicA", 0, 0, MESSAGES)
+    numbers = []
+    while found.buffers:
+        records = scan_records(b"".join(map(bytes, found.buffers)))
+        numbers += [int(message.body[:3]) for message in records]
+        found = store.get_message("TopicA", 0, found.next_begin_offset, MESSAGES)
+    return numbers
+
+
+@pytest.mark.parametrize("number", [4, 11, 28])
+@pytest.mark.parametrize(
+    ("at", "data"),
+    [(0, b"\0\0\0\1"), (4, b"\0\0\0\0"), (90, b"\xff")],
+    ids=["size", "magic", "body"],
+)
+def test_the_damaged_region_is_exactly_the_damaged_record(stores, killed, number, at, data):
+    """Bodies full of magic codes must not end the search for the next record early."""
+    start, end = killed[number]
+    overwrite(stores, start + at, data)
+    store = stores.start()
+    # The length of an intact header is used; otherwise the region ends at the next record.
+    assert store.reader.damaged == [(start, end if at == 90 else killed[number + 1][0])]
+    assert readable(store) == [n for n in range(MESSAGES) if n != number]
+
+
+def test_neighbouring_damaged_records_are_one_region_each(stores, killed):
+    for number in (4, 5, 9):
+        overwrite(stores, killed[number][0] + 4, b"\0\0\0\0")
+    store = stores.start()
+    lost = {n for start, end in store.reader.damaged for n in range(MESSAGES)
+            if start <= killed[n][0] < end}  # fmt: skip
+    assert lost == {4, 5, 9}
+    assert readable(store) == [n for n in range(MESSAGES) if n not in lost]
+
+
+def test_a_missing_file_is_damaged_up_to_the_start_of_the_next_one(stores, killed):
+    path, _ = log_file(stores, 4096)
+    path.unlink()
+    store = stores.start()
+    assert store.reader.damaged == [(4096, 8192)]
+    assert readable(store) == [n for n in range(MESSAGES) if not 4096 <= killed[n][0] < 8192]
+
+
+def test_a_torn_last_record_ends_the_log_and_is_not_damage(stores, killed, inner):
+    """Nothing follows it and no unit refers to it: it was never acknowledged."""
+    start, _ = killed[-1]
+    path, at = log_file(stores, start)
+    whole = bytearray(path.read_bytes())
+    whole[at + 40 :] = bytes(len(whole) - at - 40)
+    path.write_bytes(whole)
+    for queue_file in (stores.root / "consumequeue" / "TopicA" / "0").iterdir():
+        first = int(queue_file.name) // 20
+        if first <= MESSAGES - 1 < first + 20:
+            data = bytearray(queue_file.read_bytes())
+            position = (MESSAGES - 1 - first) * 20
+            data[position : position + 20] = bytes(20)
+            queue_file.write_bytes(data)
+    store = stores.start()
+    assert store.reader.damaged == []
+    assert store.max_physical_offset == start
+    assert readable(store) == list(range(MESSAGES - 1))
+    assert store.put_message(inner()).physical_offset == start

@@ -80,3 +80,28 @@ def test_queues_are_noted_as_far_as_the_log_is_flushed(stores, inner):
     store.write_manifest()
     content = json.loads((stores.root / "queueEnds.json").read_text())
     assert content["queues"] == {"TopicA": {"0": 25, "1": 25}}
+
+
+def test_a_required_full_scan_survives_a_kill_until_the_next_write(stores, inner):
+    """A kill during a repair must not leave a part undone."""
+    store = stores.start()
+    store.put_message(inner())
+    store.flush()
+    store.write_manifest()
+    store.manifest.require_full_scan()
+    ends = StoreManifest(Disk(), str(stores.root))
+    ends.load()
+    assert ends.reread
+    assert (ends.log_end, ends.queues) == (store.max_physical_offset, {"TopicA": {0: 1}})
+    store.write_manifest()
+    ends = StoreManifest(Disk(), str(stores.root))
+    ends.load()
+    assert not ends.reread
+
+
+def test_a_full_scan_required_before_the_first_write_leaves_everything_unknown(ends, tmp_path):
+    ends.require_full_scan()
+    again = StoreManifest(Disk(), str(tmp_path))
+    again.load()
+    assert (again.reread, again.log_end, again.queues) == (True, -1, {})
+    assert [again.size(kind) for kind in range(3)] == [0, 0, 0]

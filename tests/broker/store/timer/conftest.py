@@ -21,7 +21,7 @@ def make_timers(tmp_path: Path) -> Iterator[Callable[..., Timers]]:
 
     yield make
     for timers in made:
-        if timers.store._open:
+        if timers.store.is_open:
             timers.close()
 
 

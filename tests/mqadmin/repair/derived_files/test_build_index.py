@@ -134,3 +134,12 @@ def test_without_keys_no_file_is_written(tmp_path: Path, way: bool) -> None:
     writer = build(tmp_path / "new", [])
     assert (writer.files, writer.keys) == (0, 0)
     assert not (tmp_path / "new" / "index").exists()
+
+
+def test_seconds_are_bounded_by_the_four_bytes_of_the_entry(tmp_path: Path, way: bool) -> None:
+    limit = (1 << 31) - 1
+    times = [1, 1 + (limit - 1) * 1000, 1 + limit * 1000, 1 + (limit + 1) * 1000, 1 << 62]
+    build(tmp_path / "new", [(at, at, moment) for at, moment in enumerate(times)])
+    (data,) = contents(tmp_path / "new")
+    seconds = [entry.time_diff_seconds for entry in scan_entries(data, 32)]
+    assert seconds == [0, limit - 1, limit, limit, limit]

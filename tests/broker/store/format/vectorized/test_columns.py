@@ -10,8 +10,9 @@ import pytest
 
 np = pytest.importorskip("numpy", reason="the column scanner needs the extra 'fast'")
 
+from broker.message.message import MessageExt  # noqa: E402
 from broker.message.properties import decode_properties  # noqa: E402
-from broker.message.record import MAGIC_V1, MAGIC_V2  # noqa: E402
+from broker.message.record import MAGIC_V1, MAGIC_V2, encode_record  # noqa: E402
 from broker.store.format.commitlog import (  # noqa: E402
     Damage,
     LogRecord,
@@ -206,3 +207,12 @@ def test_kernel_and_scanner_agree_on_the_order_of_columns() -> None:
 
 def test_an_empty_file_has_no_batches() -> None:
     assert list(columns.scan_columns(bytes(8192), BASE)) == []
+
+
+@pytest.mark.parametrize("use_compiled", [False, True] if columns.compiled() else [False])
+@pytest.mark.parametrize("flag", [0, 1, 0x01020304, -2])
+def test_the_flag_of_the_application_is_a_signed_int(use_compiled: bool, flag: int) -> None:
+    message = MessageExt("TopicA", b"body", b"", flag=flag, queue_id=7, physical_offset=BASE)
+    (batch,) = columns.scan_columns(encode_record(message), BASE, use_compiled=use_compiled)
+    assert batch.column("flag").tolist() == [flag]
+    assert batch.column("queue_id").tolist() == [7]
