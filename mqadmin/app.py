@@ -2,7 +2,7 @@
 
 ``--version`` and completion are handled before Typer is imported; correct command lines of known
 commands go through the quick parser; all others (help, usage errors) through Typer. Each branch
-imports its modules when it is taken: this is where a run decides what it has to load.
+imports its modules when it is taken: this is where a run decides which modules to load.
 """
 
 import os

@@ -1,4 +1,4 @@
-"""The table of scripts/check --coverage: branch coverage of the packages that promise 90 %."""
+"""The table of scripts/check --coverage: branch coverage of the packages that must have 90 %."""
 
 import json
 import sys

@@ -410,7 +410,7 @@ def main() -> int:
     if sys.argv[1:] and not check:
         sys.stderr.write("usage: scripts/man [--check]\n")
         return 2
-    # defaults must not depend on the user who generates the pages
+    # defaults must not depend on the account that generates the pages
     os.environ["HOME"] = "/nonexistent"
     MAN.mkdir(exist_ok=True)
     stale = []

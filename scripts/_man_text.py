@@ -45,7 +45,7 @@ PROSE = {
     absent.
 
     With -o json the result is one object with schema, items, truncated and errors, one item per
-    line; a command about a single object prints that object beside schema. -o ndjson prints one
+    line; a command about a single object prints that object with schema. -o ndjson prints one
     item per line without an envelope, as soon as it is available. Absent values are null, 64-bit
     integers are numbers, names are RocketMQ's. Each time is given in epoch milliseconds
     (storeTimestamp) and in RFC 3339, UTC (storeTime). -o schema prints the JSON schema of the
@@ -127,8 +127,8 @@ PROSE = {
     are not changed are hard-linked where no process writes to them. Damaged bytes are kept below
     damaged/. If repair is interrupted, the same command starts over.
 
-    --in-place --yes exchanges the copy and the store and keeps the old directory beside the new
-    one. repair refuses to run while a broker uses the store; all other commands can run beside a
+    --in-place --yes exchanges the copy and the store and keeps the old directory next to the new
+    one. repair refuses to run while a broker uses the store; all other commands can run with a
     broker. Losses are reported with file, physical offset and length, and counted by topic and
     queue.
 
@@ -218,7 +218,7 @@ PROSE = {
     for many stores at once, and for clusters.
     """,
     "performance": """
-    All figures are ratios within one run: beside the Java broker, or beside a limit of the
+    All figures are ratios within one run: to the Java broker, or to a limit of the
     machine. They were measured on one quiet machine with 2 vCPU AMD EPYC, 24 GiB, Python 3.11 with
     uvloop, and Java 17 with 2 GiB heap. scripts/bench repeats them.
     """,
@@ -228,10 +228,10 @@ PROSE = {
     """,
     "bench-store": """
     scripts/bench store --mib 1024: the engine and the scanner without a network, 1 GiB of 1 KiB
-    bodies on one core, beside what the machine does in the same run.
+    bodies on one core, and limits of the machine measured in the same run.
     """,
     "bench-cli": """
-    scripts/bench cli: commands against a local broker, until exit, beside Java mqadmin. topic list
+    scripts/bench cli: commands against a local broker, until exit, and Java mqadmin. topic list
     is 70 times faster and needs 17 times less CPU, consumer lag 72 and 17, msg query --key 65 and
     15; each is 10 to 14 times faster than the last output line of Java mqadmin. mqadmin --version
     takes 1.05 times the bare interpreter, completion 2.0 times, topic list 4.9 times.

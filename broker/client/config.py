@@ -1,4 +1,4 @@
-"""Settings of the client: what all roles share, producers, consumers.
+"""Settings of the client: shared by all roles, of producers, of consumers.
 
 One frozen record per role. Each field names Java's setter (``ClientConfig``, ``DefaultMQProducer``,
 ``DefaultMQPushConsumer``); defaults are Java's 5.3.3 unless noted at the field.

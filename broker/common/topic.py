@@ -210,7 +210,7 @@ def illegal_name_character(name: str) -> str | None:
 def check_topic_name(topic: str) -> str | None:
     """Return why ``topic`` is not a valid topic name, None if it is valid.
 
-    Length 1..127, retry and DLQ topics up to 255; ASCII letters, digits and ``% | - _``.
+    Length 1..127, retry and DLQ topics up to 255; ASCII letters and digits, ``% | - _``.
 
     **Source:** RocketMQ TopicValidator#validateTopic (5.3.3 and later lengths).
     """

@@ -52,8 +52,8 @@ def _check_parent(root: Path) -> None:
     while not parent.exists():
         parent = parent.parent
     if not parent.is_dir() or not os.access(parent, os.W_OK | os.X_OK):
-        what = "not writable" if parent.is_dir() else "not a directory"
-        raise StoreError(f"{root}: cannot be made", f"{parent} is {what}", path=str(root))
+        reason = "not writable" if parent.is_dir() else "not a directory"
+        raise StoreError(f"{root}: cannot be made", f"{parent} is {reason}", path=str(root))
 
 
 def _check_lock(path: Path) -> None:

@@ -113,7 +113,7 @@ class BrokerController:
         )
         self._client = RemotingClient(name="broker", on_close=self._name_server_lost)
         self._registrar = Registrar(self.context, self._client)
-        # Before the processors: it decides what their sends wait for.
+        # Before the processors: their sends wait for it.
         self._replication = Replication(self.context, self._clock, self._client, self._registrar)
         self.context.role = role_control
         if role_control is not None:
@@ -236,7 +236,7 @@ class BrokerController:
     def _start_delivery(self) -> None:
         """Start the services that append: delays, timers, transactions, revival of pops.
 
-        A slave has none of them: it receives from its master what they append.
+        A slave has none of them: it receives their records from its master.
         """
         if self.context.timers is not None:
             self.store.add_arriving_listener(self._timer_arrived, {TIMER_TOPIC})
@@ -542,7 +542,7 @@ def _run_all(jobs: Sequence[Callable[[], None]]) -> None:
 
 
 def report_recovery(report: RecoveryReport) -> None:
-    """Log what the recovery found and changed; no output after a clean stop."""
+    """Log the findings and changes of recovery; no output after a clean stop."""
     if not report.clean:
         log.warning(
             "the store was not stopped cleanly: read %d bytes from %d in %.0f ms, dispatched %d",

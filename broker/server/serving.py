@@ -88,6 +88,6 @@ def freeze_start_objects() -> None:
 
 
 def freeze_survivors(phase: str, info: Mapping[str, int]) -> None:
-    """Freeze what survived a full collection (callback of ``gc``)."""
+    """Freeze the objects that survived a full collection (callback of ``gc``)."""
     if phase == "stop" and info["generation"] == FULL_COLLECTION:
         gc.freeze()

@@ -99,16 +99,16 @@ def read_settings(options: argparse.Namespace) -> Settings:
         raise
 
 
-def bind(settings: Settings, said: Sequence[str]) -> list[tuple[str, int]]:
+def bind(settings: Settings, listen_options: Sequence[str]) -> list[tuple[str, int]]:
     """Return the listening addresses; the first one replaces the configured address.
 
-    ``said`` are the ``--listen`` options.
+    ``listen_options`` are the values of ``--listen``.
     """
     config = settings.broker
     listen = daemon.choose_listen(
-        said, port=config.listen_port, configured_host=config.bind_address
+        listen_options, port=config.listen_port, configured_host=config.bind_address
     )
-    settings.set_address(*listen[0], origin="--listen" if said else "")
+    settings.set_address(*listen[0], origin="--listen" if listen_options else "")
     return listen
 
 

@@ -142,7 +142,7 @@ SETTINGS: Final[dict[str, Setting]] = {
     "flush_commit_log_least_pages": Setting(
         "flushCommitLogLeastPages",
         "4 KiB pages",
-        "dirty pages that make a flush worth it",
+        "dirty pages from which a flush is started",
         bounds=(0, 1_000_000),
     ),
     "flush_commit_log_thorough_interval": Setting(
@@ -160,7 +160,7 @@ SETTINGS: Final[dict[str, Setting]] = {
     "flush_consume_queue_least_pages": Setting(
         "flushConsumeQueueLeastPages",
         "4 KiB pages",
-        "dirty pages of a queue worth a flush",
+        "dirty pages of a queue from which it is flushed",
         bounds=(0, 1_000_000),
     ),
     "flush_consume_queue_thorough_interval": Setting(

@@ -87,7 +87,7 @@ class ConsumerAdmin:
         online = ask_groups(self._admin, names, alive, RequestCode.GET_CONSUMER_CONNECTION_LIST)
         stats = ask_groups(self._admin, names, alive, RequestCode.GET_CONSUME_STATS) if lag else {}
         for target, name, answer in _by_target(alive, online, stats):
-            if isinstance(answer, RocketMQError) and not _is_no_data(answer):
+            if isinstance(answer, RocketMQError) and not _has_no_data(answer):
                 errors.append(
                     describe(answer, address=target.address, target=f"{target.label} {name}")
                 )
@@ -272,7 +272,7 @@ def _record(
     )
 
 
-def _is_no_data(error: RocketMQError) -> bool:
+def _has_no_data(error: RocketMQError) -> bool:
     """True for response codes that mean: no clients, or no statistics, of a group on a broker."""
     return isinstance(error, BrokerError) and error.code in _NO_DATA_CODES
 

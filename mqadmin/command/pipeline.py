@@ -179,7 +179,7 @@ def run(
     bar shows the progress of Spark's tasks; Ctrl-C cancels.
     """
     found = find_job(job)
-    spark_home()  # reports what to install before anything of Spark is imported
+    spark_home()  # reports a missing installation before anything of Spark is imported
     from mqadmin.pipeline.run import Request
     from mqadmin.pipeline.run import run as run_job
     from mqadmin.pipeline.spark.session import SparkSettings
@@ -290,7 +290,7 @@ class Bar:
         if not self._active:
             return
 
-        text = progress.what
+        text = progress.subject
         if progress.total:
             filled = self.WIDTH * progress.done // progress.total
             bar = "#" * filled + "." * (self.WIDTH - filled)

@@ -257,7 +257,7 @@ class StoreDirectory:
     def broker_name(self) -> str | None:
         """Return the broker's name, None if the directory does not contain it.
 
-        Sources: brokerIdentity (controller mode), a broker.conf in or beside the root whose
+        Sources: brokerIdentity (controller mode), a broker.conf in or next to the root whose
         storePathRootDir is this root, the SYNC_BROKER_MEMBER system topic of 5.x.
         """
         if self.root is None:

@@ -115,20 +115,20 @@ class LogWalk:
                 yield from self._around(number)
             if file.length == 0:
                 continue
-            goes_on = False
+            continues = False
             scanning = True
             while scanning:
                 try:
                     with open_bytes(file.path, sequential=True) as opened:
-                        goes_on = yield from self._opened(file, opened, number)
+                        continues = yield from self._opened(file, opened, number)
                 except StoreError as error:
                     yield LogItem(FileBytes(file.path, b"", 0), damage=_unreadable(file, error))
-                    goes_on = True
+                    continues = True
                 # A broker may have filled this file and created the next one during the scan.
-                scanning = not goes_on and self._is_followed(number) and self._is_moving(file)
+                scanning = not continues and self._is_followed(number) and self._is_moving(file)
             if self._is_stopped(self.reached):
                 return
-            if goes_on:
+            if continues:
                 continue
             if not self._is_followed(number):
                 yield from self._behind(number)

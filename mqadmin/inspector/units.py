@@ -181,7 +181,7 @@ def _continues_at(scan: _Scan, file: FileBytes) -> bool:
 
 
 def _leads_back(unit: Unit, path: str, position: int, scan: _Scan) -> DamageRow:
-    detail = f"queue offset {unit.queue_offset} leads back in the log, to {unit.physical_offset}"
+    detail = f"queue offset {unit.queue_offset} points back in the log, to {unit.physical_offset}"
     return found(
         "order",
         path,

@@ -39,15 +39,15 @@ class Progress:
         """Seconds since the start."""
         return time.monotonic() - self._began
 
-    def show(self, what: str, done: int, total: int) -> None:
+    def show(self, subject: str, done: int, total: int) -> None:
         """Draw the progress in bytes; ``total`` 0 means that the total is unknown."""
         if self._due():
-            write_err("\r\x1b[K" + progress_line(what, done, total, self.seconds))
+            write_err("\r\x1b[K" + progress_line(subject, done, total, self.seconds))
 
-    def show_part(self, what: str, done: float, total: float) -> None:
+    def show_part(self, subject: str, done: float, total: float) -> None:
         """Draw the progress in any unit; ``total`` 0 means that the total is unknown."""
         if self._due():
-            write_err("\r\x1b[K" + part_line(what, done, total, self.seconds))
+            write_err("\r\x1b[K" + part_line(subject, done, total, self.seconds))
 
     def _due(self) -> bool:
         now = time.monotonic()
@@ -58,23 +58,23 @@ class Progress:
         return True
 
 
-def part_line(what: str, done: float, total: float, seconds: float) -> str:
+def part_line(subject: str, done: float, total: float, seconds: float) -> str:
     """Format one line: a bar, the percentage, the time left."""
     if total <= 0:
-        return what
+        return subject
     part = min(done / total, 1.0)
     cells = round(part * WIDTH)
     left = seconds * (1 - part) / part if part else 0.0
-    return f"{what} [{'#' * cells}{'.' * (WIDTH - cells)}] {part:4.0%}  {left:.0f} s left"
+    return f"{subject} [{'#' * cells}{'.' * (WIDTH - cells)}] {part:4.0%}  {left:.0f} s left"
 
 
-def progress_line(what: str, done: int, total: int, seconds: float) -> str:
+def progress_line(subject: str, done: int, total: int, seconds: float) -> str:
     """Format one line: a bar, the percentage, megabytes per second, the time left."""
     pace = done / seconds if seconds > 0 else 0.0
     if total <= 0:
-        return f"{what}: {done / 1e6:.0f} MB, {pace / 1e6:.0f} MB/s"
+        return f"{subject}: {done / 1e6:.0f} MB, {pace / 1e6:.0f} MB/s"
     part = min(done / total, 1.0)
     cells = round(part * WIDTH)
     left = (total - done) / pace if pace > 0 else 0.0
     bar = "#" * cells + "." * (WIDTH - cells)
-    return f"{what} [{bar}] {part:4.0%}  {pace / 1e6:.0f} MB/s  {max(left, 0):.0f} s left"
+    return f"{subject} [{bar}] {part:4.0%}  {pace / 1e6:.0f} MB/s  {max(left, 0):.0f} s left"

@@ -113,7 +113,7 @@ def draw_one(
 
 
 def is_section(value: Any) -> bool:
-    """Return whether a value is drawn as a table of its own: a mapping or a list of records."""
+    """Return whether a value is drawn as a separate table: a mapping or a list of records."""
     if isinstance(value, dict):
         return bool(value)
     return isinstance(value, list) and bool(value) and isinstance(value[0], dict)

@@ -127,7 +127,7 @@ def run(request: Request, notify: Notify = ignore_progress) -> Result:
     _check(request, job)
     for path in expand_paths(request.stores, job.name):
         log_files(path)  # report a missing path before the JVM is started
-    notify(Progress(what="starting Spark"))
+    notify(Progress(subject="starting Spark"))
     try:
         with output_lock(request.out), spark_session(request.settings) as spark:
             return _Run(request, job, spark, notify).run()
@@ -193,8 +193,8 @@ class _Run:
             )
         return 0
 
-    def _with_progress(self, what: str, work: Callable[[], T]) -> T:
-        return run_with_progress(self.spark, what, work, self.notify)
+    def _with_progress(self, subject: str, work: Callable[[], T]) -> T:
+        return run_with_progress(self.spark, subject, work, self.notify)
 
     def _collect(self, table: Table, frame: DataFrame) -> list[dict[str, Any]]:
         found = frame.limit(self.request.limit + 1).collect()

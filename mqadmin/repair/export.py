@@ -76,12 +76,13 @@ def export(
     output: Path,
     form: str,
     *,
-    damages: list[DamageRow] | None = None,
+    damaged_regions: list[DamageRow] | None = None,
     dry_run: bool = False,
 ) -> ExportResult:
     """Write the messages that match to ``output``, resuming where an earlier run stopped.
 
-    With ``dry_run`` they are only counted: nothing is written or locked. ``damages`` collects
+    With ``dry_run`` they are only counted: nothing is written or locked.
+    ``damaged_regions`` collects
     corruption. Raises ConfigError if ``output`` exists and is not an export of the same query, if
     it cannot be written, or if a library is missing; StoreLockedError while another export writes
     to it; DiskFullError if the disk is full (a rerun resumes).
@@ -89,7 +90,7 @@ def export(
     if form not in FORMATS:
         raise ConfigError(f"no format {form!r}", f"one of {', '.join(FORMATS)}")
     run = _Parquet if form == PARQUET else _Lines
-    made = run(store, query, output, form, [] if damages is None else damages)
+    made = run(store, query, output, form, [] if damaged_regions is None else damaged_regions)
     return made.count() if dry_run else made.run()
 
 
@@ -107,12 +108,12 @@ class _Export(ABC):
         query: Query,
         output: Path,
         form: str,
-        damages: list[DamageRow],
+        damaged_regions: list[DamageRow],
     ) -> None:
         self.store = store
         self.query = query
         self.output = output
-        self.damages = damages
+        self.damaged_regions = damaged_regions
         self.state = _State(_question(query), form)
         self.resumed = False
         self.rows = 0
@@ -168,7 +169,7 @@ class _Export(ABC):
         if not path.exists():
             if self.is_foreign():
                 raise ConfigError(
-                    f"{self.output} exists and has no state beside it",
+                    f"{self.output} exists and has no state next to it",
                     "name another file, or remove it",
                 )
             return
@@ -220,7 +221,7 @@ class _Export(ABC):
         self.rows += piece.rows
         self.state.rows += piece.rows
         self.state.next_offset = max(self.state.next_offset, piece.next_offset)
-        self.damages.extend(piece.damages)
+        self.damaged_regions.extend(piece.damaged_regions)
 
     def result(self) -> ExportResult:
         """Return the result so far."""
@@ -233,7 +234,7 @@ class _Export(ABC):
             files=self.state.files,
             resumed=self.resumed,
             next_physical_offset=self.state.next_offset,
-            damages=len(self.damages),
+            damages=len(self.damaged_regions),
         )
 
 

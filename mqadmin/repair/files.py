@@ -315,10 +315,10 @@ def is_full(error: OSError) -> bool:
 
 
 def _unwritable(path: Path, error: OSError) -> RocketMQError:
-    what = f"cannot write {path}: {error.strerror or error}"
+    message = f"cannot write {path}: {error.strerror or error}"
     hint = "check free space and permissions; the source is untouched"
     if is_full(error):
-        return DiskFullError(what, hint, path=str(path))
+        return DiskFullError(message, hint, path=str(path))
     if error.errno == errno.EIO:
-        return StoreError(what, hint, path=str(path))
-    return ConfigError(what, hint)  # the given path is not writable
+        return StoreError(message, hint, path=str(path))
+    return ConfigError(message, hint)  # the given path is not writable

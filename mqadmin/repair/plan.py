@@ -129,7 +129,7 @@ def make_plan(store: StoreDirectory, progress: Progress | None = None) -> Repair
     )
     _plan_files(plan)
     _plan_fields(plan)
-    _plan_damages(plan)
+    _plan_damaged_regions(plan)
     _plan_tail(plan)
     _plan_losses(plan)
     _plan_queues(plan)
@@ -181,7 +181,7 @@ def _plan_fields(plan: RepairPlan) -> None:
     unit at the record's own queue offset does not; and invalid storeTimestamps.
     """
     with LogReader(ReorderedQueue(plan.store, plan.arrangement.files)) as log:
-        for row in plan.before.damages:
+        for row in plan.before.damaged_regions:
             at = row.physical_offset
             if row.kind != "position" or at is None or row.length is None:
                 continue
@@ -219,7 +219,7 @@ def _plan_time(plan: RepairPlan, record: LogRecord, moment: int) -> None:
         "setField",
         f"{record.topic.decode('utf-8', 'replace')}/{record.queue_id}",
         f"storeTimestamp {record.store_timestamp} is invalid: it becomes {moment}, the time of the"
-        " record beside it",
+        " record next to it",
         physical_offset=record.physical_offset,
         length=record.total_size,
     )
@@ -287,7 +287,7 @@ def _has_unit(plan: RepairPlan, row: DamageRow) -> bool:
     return _is_at_home(plan, record)
 
 
-def _plan_damages(plan: RepairPlan) -> None:
+def _plan_damaged_regions(plan: RepairPlan) -> None:
     """Plan how to cover the damaged regions of the log that a scan cannot continue past."""
     size = plan.arrangement.size
     for file in plan.arrangement.files:
@@ -296,7 +296,7 @@ def _plan_damages(plan: RepairPlan) -> None:
             why = next(
                 (
                     row.kind
-                    for row in plan.before.damages
+                    for row in plan.before.damaged_regions
                     if row.physical_offset is not None
                     and begin <= row.physical_offset < stop
                     and row.kind != "fileSize"

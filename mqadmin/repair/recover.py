@@ -183,11 +183,11 @@ def _is_torn(data: bytes, position: int, length: int) -> bool:
     return following <= 0 and not (following == BLANK_HERE and _blank_fits(data, end))
 
 
-def _damaged(file: FileBytes, position: int, base: int | None, what: str) -> DamageRow:
+def _damaged(file: FileBytes, position: int, base: int | None, reason: str) -> DamageRow:
     """Return the loss of a record whose header is readable."""
     record = read_record(file.data, position, base or 0)
     where = f"{record.topic.decode('utf-8', 'replace')}/{record.queue_id}"
-    detail = f"the message of {where}, queue offset {record.queue_offset}, {what}"
+    detail = f"the message of {where}, queue offset {record.queue_offset}, {reason}"
     return _loss(file.path, (base or 0) + position, record.total_size, detail)
 
 

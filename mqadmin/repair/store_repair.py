@@ -116,15 +116,15 @@ def repair_in_place(
     if backup.exists():
         raise ConfigError(f"{backup} exists", "name a backup that does not exist")
     refuse_elsewhere(root, backup)
-    beside = root.with_name(root.name + ".repairing")
-    result = repair(plan, beside, links=links, progress=progress)
+    copy = root.with_name(root.name + ".repairing")
+    result = repair(plan, copy, links=links, progress=progress)
     if not result.ok:
         raise StoreError(
-            f"{beside} does not verify; {root} was left as it is",
-            f"look at it with mqadmin store verify {beside}",
-            path=str(beside),
+            f"{copy} does not verify; {root} was left unchanged",
+            f"check it with mqadmin store verify {copy}",
+            path=str(copy),
         )
-    exchange(root, beside, backup)
+    exchange(root, copy, backup)
     checkpoint = result.summary.checkpoint
     if checkpoint is not None:
         checkpoint = msgspec.structs.replace(checkpoint, path=str(root / state.CHECKPOINT))
@@ -132,19 +132,19 @@ def repair_in_place(
     return msgspec.structs.replace(result, output=str(root), backup=str(backup), summary=summary)
 
 
-def exchange(root: Path, beside: Path, backup: Path) -> None:
-    """Rename ``root`` to ``backup`` and ``beside`` to ``root``; StoreError leaves both."""
+def exchange(root: Path, copy: Path, backup: Path) -> None:
+    """Rename ``root`` to ``backup`` and ``copy`` to ``root``; StoreError leaves both."""
     try:
         root.rename(backup)
         try:
-            beside.rename(root)
+            copy.rename(root)
         except OSError:
             backup.rename(root)
             raise
     except OSError as error:
         raise StoreError(
-            f"{root} and {beside} cannot be exchanged: {error.strerror or error}",
-            f"{root} is as it was; {beside} is whole: rename both by hand",
+            f"{root} and {copy} cannot be exchanged: {error.strerror or error}",
+            f"{root} is unchanged; {copy} is complete: rename both by hand",
             path=str(root),
         ) from error
 
@@ -161,7 +161,7 @@ def refuse_elsewhere(root: Path, backup: Path) -> None:
     if not same:
         raise ConfigError(
             f"{backup} is on another file system than {root}",
-            "name a backup beside the store, and move it when the repair is done",
+            "name a backup next to the store, and move it after the repair",
         )
 
 
@@ -170,7 +170,7 @@ def refuse_running(store: StoreDirectory) -> None:
     if holder:
         raise StoreLockedError(
             f"{store.path}: process {holder} holds the lock, a broker runs on this store",
-            "stop it first; inspection and verification work beside it",
+            "stop it first; inspection and verification work while it runs",
             path=str(store.path),
         )
 

@@ -175,7 +175,7 @@ class Survey:
         begins = batch.physical_offset
         ends = begins + batch.column("total_size")
         times = batch.column("store_timestamp")
-        if batch.damages:
+        if batch.damaged_regions:
             kept = ~np.isin(begins, list(self._bad))
             begins, ends, times = begins[kept], ends[kept], times[kept]
         if not len(begins):

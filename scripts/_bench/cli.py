@@ -1,4 +1,4 @@
-"""Start-up of commands: wall and CPU time beside the bare interpreter of the same environment.
+"""Start-up of commands: wall and CPU time relative to the bare interpreter of the same environment.
 
 With a running broker (``NAMESRV_ADDR``) or without: a standalone one is started for the time of
 the measurement. If the Java jars of the interop tests are there, Java mqadmin answers the same
@@ -142,7 +142,7 @@ def report(mqadmin: str, namesrv: str, env: dict[str, str], work: Path) -> None:
         env,
         JAVA_RUNS,
     )
-    print(f"\n{'beside Java mqadmin':22} {'java ms':>9} {'x exit':>9} {'x output':>9} {'x cpu':>9}")
+    print(f"\n{'relative to Java':22} {'java ms':>9} {'x exit':>9} {'x output':>9} {'x cpu':>9}")
     for name, (last, wall, cpu) in theirs.items():
         own = found[name]
         print(

@@ -1,4 +1,4 @@
-"""Our client beside the Java client 5.3.3, on the same Java broker, in one run.
+"""Our client and the Java client 5.3.3, on the same Java broker, in one run.
 
 The two take turns, three rounds; the medians are compared with the ratios of the issue. Each round
 runs in its own process: start until the first message is stored, asynchronous sends with 512 in

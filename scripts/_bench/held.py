@@ -1,8 +1,7 @@
 """Files held in memory while they are measured.
 
 The page cache is measured, not the disk. Some machines, the one of this project among them,
-drop pages from the cache that were idle for half a minute: what one row has read, the next would
-fetch from the disk again.
+drop pages from the cache that were idle for half a minute: the next row would read them again.
 """
 
 import ctypes

@@ -1,4 +1,4 @@
-"""The pipeline beside the scanner it is made of: what going through Spark costs, and when it pays.
+"""The pipeline and the scanner it is made of: the cost of Spark, and from which size it pays.
 
 All ratios come from one run over one generated log, in the page cache. The limit is the
 time of one thread of this process for the same columns of the same bytes: decode them into Arrow
@@ -261,7 +261,7 @@ class Row(NamedTuple):
     name: str
     seconds: float
     ratio: float | None = None
-    beside: str = ""
+    reference: str = ""
 
 
 def seconds(call: Callable[[], object]) -> float:
@@ -281,7 +281,7 @@ def side_by_side(
     runs: int = 4,
     before: Callable[[], object] = int,
 ) -> tuple[float, float]:
-    """The best of each, taken in turn: what else the machine does meets both."""
+    """The best of each, taken in turn: other load of the machine affects both."""
     found = [(best(one, 1, before), best(other, 1, before)) for _ in range(runs)]
     return min(pair[0] for pair in found), min(pair[1] for pair in found)
 
@@ -302,7 +302,7 @@ class Bench:
         text = f"{row.name:38} {row.seconds:8.2f} s {rate:7.2f} GiB/s"
         if row.ratio is not None:
             floor = FLOORS.get(row.name)
-            text += f" {row.ratio:7.2f}x of {row.beside}"
+            text += f" {row.ratio:7.2f}x of {row.reference}"
             if floor is not None:
                 text += f" (floor {floor:g}: {'holds' if row.ratio >= floor else 'MISSED'})"
                 if row.ratio < floor:
@@ -311,7 +311,7 @@ class Bench:
 
     def clear(self) -> None:
         shutil.rmtree(self.out, ignore_errors=True)
-        os.sync()  # what one way left to be written is not the other's to wait for
+        os.sync()  # neither way waits for dirty pages of the other
 
     def one_body(self, body: int) -> None:
         root = self.folder / f"log{body}"
@@ -403,7 +403,7 @@ class Bench:
     # --- whole commands -----------------------------------------------------------------------
 
     def commands(self) -> None:
-        """From prompt to prompt: what a size costs either way, and where the two meet."""
+        """From prompt to prompt: the cost of each size, and the size where both are equal."""
         root = self.folder / "large"
         largest = max(self.options.gib)
         print(f"\nwhole commands, bodies of 1024 bytes, up to {largest:g} GiB")
@@ -414,7 +414,7 @@ class Bench:
     def compare_commands(self, root: Path) -> None:
         files = log_files(root)
         pairs: dict[str, tuple[list[str], list[str]]] = {
-            "what is in it": (
+            "contents": (
                 ["store", "inspect", "{store}", "--summary"],
                 ["pipeline", "run", "traffic", "--store", "{store}"],
             ),

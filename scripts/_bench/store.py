@@ -1,4 +1,4 @@
-"""The ladder of the store: what the engine and the inspector do beside what the machine can do.
+"""The ladder of the store: rates of the engine and the inspector relative to limits of the machine.
 
 Each row is printed with its physical limit, measured in the same run and file system: copying
 memory, reading the page cache, syncing a page. ``--mib`` sets the size of the log, ``--body`` the
@@ -199,7 +199,7 @@ class Bench:
             self.add("flush of the rest", 1, time.perf_counter() - begin, "memcpy")
 
     def sync_append(self, waiters: int) -> None:
-        # Measured again each time: what a disk does for others changes from moment to moment.
+        # Measured again each time: the load of a disk by others changes from moment to moment.
         self.limits = self.limits._replace(fdatasync=measure_fdatasync(self.folder))
         root, self.root = self.root, self.folder / f"sync{waiters}"
         store = MessageStore(self.config(flush_disk_type="SYNC_FLUSH"))
@@ -355,11 +355,11 @@ class Bench:
         count, used = sum(int(n) for n, _ in found), sum(int(end) for _, end in found)
         parts = [(v, base, int(end)) for (v, base), (_, end) in zip(views, found, strict=True)]
 
-        def fields(what: int) -> int:
+        def fields(scan_flags: int) -> int:
             return sum(
                 batch.count
                 for v, base, end in parts
-                for batch in scan_columns(v, base, 0, end, what=what)
+                for batch in scan_columns(v, base, 0, end, scan_flags=scan_flags)
             )
 
         words = [v[: end // 8 * 8].view(np.uint64) for v, _, end in parts]
@@ -405,12 +405,12 @@ class Bench:
                 self.add(name, count, seconds(job), "memcpy", used)
                 shutil.rmtree(out) if out.is_dir() else out.unlink(missing_ok=True)
 
-    # --- beside Java --------------------------------------------------------------------------
+    # --- relative to Java ----------------------------------------------------------------------
 
     def beside_java(self) -> None:
         """The same killed store, opened by the Java broker and by ours: start to readiness.
 
-        What each needs for an empty store is shown beside it and taken off.
+        The time for an empty store is shown in brackets and subtracted.
         """
         run = peers() / "run"
         if not run.exists():
@@ -422,29 +422,29 @@ class Bench:
             ("power cut", self._as_if_power_cut),
         ):
             took: dict[str, float] = {}
-            for who in ("java", "ours") * 2:
-                for what in ("empty", "full"):
+            for side in ("java", "ours") * 2:
+                for state in ("empty", "full"):
                     root = self.folder / "java" / "store"
-                    if what == "full":
+                    if state == "full":
                         prepare()
                         shutil.copytree(self.root, root)
-                        if name == "killed" and who == "ours":
+                        if name == "killed" and side == "ours":
                             self._abort_of(root)
                     else:
                         root.mkdir(parents=True)
                     os.sync()  # unwritten pages of the copy must not count as recovery
                     begin = time.perf_counter()
-                    self._until_ready(who, run, root)
+                    self._until_ready(side, run, root)
                     elapsed = time.perf_counter() - begin - self.stopping
                     queues = [p for p in root.glob("consumequeue/Bench/*/0*") if p.is_file()]
-                    assert len(queues) >= QUEUES or what == "empty", f"{who} lost the queues"
-                    key = f"{who} {what}"
+                    assert len(queues) >= QUEUES or state == "empty", f"{side} lost the queues"
+                    key = f"{side} {state}"
                     took[key] = min(elapsed, took.get(key, elapsed))
                     shutil.rmtree(root.parent)
             java = took["java full"] - took["java empty"]
             ours = max(0.0, took["ours full"] - took["ours empty"])
             print(
-                f"beside Java: {name:10} ours {took['ours full']:.2f} s ({took['ours empty']:.2f}"
+                f"to Java: {name:10} ours {took['ours full']:.2f} s ({took['ours empty']:.2f}"
                 f" empty), Java {took['java full']:.2f} s ({took['java empty']:.2f} empty):"
                 f" recovery {ours:.2f} s against {java:.2f} s, ratio {ours / max(java, 0.01):.2f}",
                 flush=True,
@@ -456,10 +456,10 @@ class Bench:
 
         (root / "abort").write_bytes(abort_content(Disk(), str(root)))
 
-    def _until_ready(self, who: str, run: Path, root: Path) -> None:
+    def _until_ready(self, side: str, run: Path, root: Path) -> None:
         """Start a broker over ``root``, wait for its ready line, stop it, report the times."""
         log_size = max([p.stat().st_size for p in root.glob("commitlog/*")] or [1 << 30])
-        if who == "java":
+        if side == "java":
             sizes = [f"mappedFileSizeCommitLog={log_size}", "flushDiskType=ASYNC_FLUSH"]
             options = [part for setting in sizes for part in ("-c", setting)]
             options += ["-c", "diskMaxUsedSpaceRatio=95"]
@@ -473,7 +473,7 @@ class Bench:
             assert process.stdout is not None
             line = process.stdout.readline()
             began = time.perf_counter()
-            assert "READY" in line or "boot success" in line, (who, line)
+            assert "READY" in line or "boot success" in line, (side, line)
             process.terminate()
             process.wait()
             self.stopping = time.perf_counter() - began
@@ -503,7 +503,7 @@ class Bench:
                 if self.wanted("scan"):
                     self.scanning()
                 self.inspecting()
-        if self.wanted("beside Java"):
+        if self.wanted("relative to Java"):
             self.beside_java()
 
 

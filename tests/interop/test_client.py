@@ -138,7 +138,7 @@ def test_java_reads_all_manners_of_our_sending(
         assert event["properties"]["own"] == "ä"
 
 
-def test_what_java_sends_reaches_our_listener(cluster: Cluster, topic: str, peer_533: Any) -> None:
+def test_messages_of_java_reach_our_listener(cluster: Cluster, topic: str, peer_533: Any) -> None:
     peer_533.produce(namesrv=cluster[0], topic=topic, count=20, tags="A,B", size=20_000)
     got = Got(cluster[0], topic, f"g-{topic}", tags="A || C")
     with got.consumer:

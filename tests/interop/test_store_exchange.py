@@ -349,12 +349,12 @@ def test_a_recorded_java_store_is_continued_by_us_and_given_back(
             place = (group["group"], queue["topic"], queue["queueId"])
             assert (progress[place] or 0) == max(0, queue["consumerOffset"]), place
     targets = [topic for topic in topics if not topic.startswith(SYSTEM)]
-    told_keys = [
+    reported_keys = [
         (query["topic"], query["key"])
         for query in expected["queryByKey"]
         if query.get("offsetMsgIds") and query["topic"] in topics
     ][:10]
-    answers = by_key(peer_533, namesrv, told_keys)
+    answers = by_key(peer_533, namesrv, reported_keys)
     if directory != "slave":
         assert all(answers.values()), answers
 
@@ -367,8 +367,8 @@ def test_a_recorded_java_store_is_continued_by_us_and_given_back(
     assert {place: after[1][place] for place in messages} == messages
     assert len(after[1]) >= len(messages) + 20 * len(targets)
     assert moving or len(after[1]) == len(messages) + 20 * len(targets)
-    told_keys = [*((target, "continued3") for target in targets), *told_keys]
-    answers = by_key(peer_533, namesrv, told_keys)
+    reported_keys = [*((target, "continued3") for target in targets), *reported_keys]
+    answers = by_key(peer_533, namesrv, reported_keys)
     for target in targets:
         assert answers[target, "continued3"] == [base64.b64encode(b"continued-3").decode()]
     if ending == "stop":
@@ -382,7 +382,7 @@ def test_a_recorded_java_store_is_continued_by_us_and_given_back(
     assert {place: given_back[1].get(place) for place in after[1]} == after[1]
     if not moving:
         assert given_back == after
-    java_answers = by_key(peer_533, namesrv, told_keys)
+    java_answers = by_key(peer_533, namesrv, reported_keys)
     for pair, bodies in answers.items():
         # a broker that continues open work may add a delivered copy
         extra = Counter(java_answers[pair]) - Counter(bodies)

@@ -400,7 +400,7 @@ def test_open_transactions_move_between_a_java_broker_and_ours(
     side.send("rollback", "commit", 2, first=2)
     side.send("unknown", "commit", 3, first=4, keys="k{i}")
     side.send("unknown", "rollback", 2, first=7)
-    until(lambda: listed(side.dump(OP)) == 4, "four transactions are settled in the op queue")
+    until(lambda: listed(side.dump(OP)) == 4, "four transactions are decided in the op queue")
     if ending == "kill":
         broker.kill()
         (store / "lock").unlink(missing_ok=True)

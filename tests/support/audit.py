@@ -167,7 +167,7 @@ class Audit:
 
         def missing() -> list[int]:
             producer.answer()
-            seen = self._settled(client)
+            seen = self._decided(client)
             halves = self.ledger.halves
             wrong = [n for n in seen if decision_of(n) != COMMIT]
             assert not wrong, f"delivered without a commit: {wrong[:5]}"
@@ -176,7 +176,7 @@ class Audit:
         self._await(missing, "committed transactions never delivered")
         producer.close()
 
-    def _settled(self, client: BlockingClient) -> set[int]:
+    def _decided(self, client: BlockingClient) -> set[int]:
         """The numbers of the transactions that are visible."""
         return {
             int(message.body[:12])

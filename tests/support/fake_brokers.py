@@ -216,7 +216,7 @@ class FakeBroker(Peer):
         self.runtime = {"brokerVersionDesc": "V5_3_3", "putTps": "1.5 2.0 3.0"}
         self.ha = HARuntimeInfo(master=True)
         self.ignore_writes = False
-        self.told_clients: list[tuple[str, int]] = []
+        self.reset_clients: list[tuple[str, int]] = []
         self.index_batch = 64
 
     # --- filling it -----------------------------------------------------------------------
@@ -532,7 +532,7 @@ class FakeBroker(Peer):
 
     def on_222(self, header: Any, command: RemotingCommand) -> ResetOffsetBody:
         if self.config["useServerSideResetOffset"] != "true":
-            self.told_clients.append((header.group, header.timestamp))
+            self.reset_clients.append((header.group, header.timestamp))
             return ResetOffsetBody()
         if header.group not in self.groups:
             raise Answer(ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, "no group")

@@ -169,7 +169,7 @@ class SimThreads:
     def installed(self) -> Iterator[None]:
         """Have every module of ``broker`` use these threads, this clock and this generator."""
         _import_lazy_modules()
-        stand_ins: dict[str, tuple[ModuleType, Any]] = {
+        substitutes: dict[str, tuple[ModuleType, Any]] = {
             "threading": (threading, _Threading(self)),
             "time": (time, _Time(self.clock)),
             "random": (random, self.rng),
@@ -178,9 +178,9 @@ class SimThreads:
         for name, module in list(sys.modules.items()):
             if name.partition(".")[0] != "broker":
                 continue
-            for attribute, (real, stand_in) in stand_ins.items():
+            for attribute, (real, substitute) in substitutes.items():
                 if getattr(module, attribute, None) is real:
-                    setattr(module, attribute, stand_in)
+                    setattr(module, attribute, substitute)
                     changed.append((module, attribute, real))
         try:
             yield

@@ -143,7 +143,7 @@ class ConsumerRequests:
         return response(command, body=body.to_bytes())
 
     async def running_info(self, address: str, command: RemotingCommand) -> RemotingCommand:
-        """Return what the consumer does now."""
+        """Return the running info of the consumer."""
         header = decode_header_fields(GetConsumerRunningInfoRequestHeader, command.ext_fields)
         consumer = self._consumer
         clock = consumer.clock

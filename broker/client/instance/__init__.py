@@ -1,4 +1,4 @@
-"""The client instance: what producers and consumers of one client id share.
+"""The client instance: shared by the producers and consumers of one client id.
 
 ``transport`` sends requests and receives those of brokers, ``name_servers`` finds a live name
 server, ``api`` makes typed calls, ``topic_routes`` keeps routes, ``client_instance`` runs the

@@ -1,4 +1,4 @@
-"""TopicRoutes: the routes of the topics in use, and what producers and consumers derive of them.
+"""TopicRoutes: routes of the topics in use, and the queues that clients derive from them.
 
 **Source:** RocketMQ ``MQClientInstance#updateTopicRouteInfoFromNameServer``,
 ``#findBrokerAddressInSubscribe``.

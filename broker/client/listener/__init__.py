@@ -1,4 +1,4 @@
-"""Listeners: where they run, and what becomes of their results.
+"""Listeners: where they run, and how their results are handled.
 
 ``concurrently`` and ``orderly`` are the two consume services, ``listener_pool`` runs the calls,
 ``send_back`` returns failed messages to the broker, ``stats`` counts.

@@ -1,6 +1,6 @@
 """Where listeners run: blocking ones in threads, coroutines on the event loop.
 
-Each call's end comes back to the loop; results of threads are collected, so that many calls cost
+The end of each call returns to the loop; results of threads are collected, so that many calls cost
 one wake-up.
 
 **Source:** RocketMQ ``ConsumeMessageConcurrentlyService`` (its thread pool).

@@ -1,4 +1,4 @@
-"""Listeners: what an application passes to a push consumer.
+"""Listeners: the callbacks that an application passes to a push consumer.
 
 **Source:** RocketMQ ``MessageListenerConcurrently``, ``MessageListenerOrderly`` and their contexts.
 """

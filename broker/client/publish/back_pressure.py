@@ -45,7 +45,7 @@ class BackPressure:
             raise
 
     def release(self, size: int) -> None:
-        """Give back what one send took."""
+        """Release the bytes and the slot of one send."""
         self.count -= 1
         self.bytes -= size
         self._admit()

@@ -1,6 +1,6 @@
 """From a message to the request that sends it.
 
-What does not depend on the queue (checks, unique key, compression, properties) is computed once,
+Parts that do not depend on the queue (checks, unique key, compression, properties) are made once,
 in :func:`encode_message` or :func:`encode_batch_message`; :func:`send_request` builds the request
 of one attempt.
 

@@ -1,4 +1,4 @@
-"""The response to a send: what a producer returns, and which refusals another broker may not have.
+"""The response to a send: a producer's result, and refusals that another broker may not have.
 
 **Source:** RocketMQ ``MQClientAPIImpl#processSendResponse``, ``SendResult``, ``SendStatus``.
 """

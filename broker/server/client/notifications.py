@@ -21,8 +21,8 @@ def notify_members(context: BrokerContext, group: str) -> int:
         return 0
     if config is not None and not config.notify_consumer_ids_changed_enable:
         return 0
-    told = 0
+    notified = 0
     for channel in online.channels.values():
         notice = request(RequestCode.NOTIFY_CONSUMER_IDS_CHANGED, {"consumerGroup": group})
-        told += channel.connection.oneway(notice)
-    return told
+        notified += channel.connection.oneway(notice)
+    return notified

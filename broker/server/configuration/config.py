@@ -175,7 +175,7 @@ SETTINGS: Final[dict[str, Setting]] = {
     "region_id": Setting("regionId", "", "value of the MSG_REGION property"),
     "trace_on": Setting("traceOn", "", "value of the TRACE_ON property"),
     "long_polling_enable": Setting(
-        "longPollingEnable", "", "hold a pull as long as the client asks", live=True
+        "longPollingEnable", "", "suspend a pull for the time that the client requests", live=True
     ),
     "short_polling_time_mills": Setting(
         "shortPollingTimeMills",
@@ -215,7 +215,7 @@ SETTINGS: Final[dict[str, Setting]] = {
         bounds=(0, INT_MAX),
     ),
     "notify_consumer_ids_changed_enable": Setting(
-        "notifyConsumerIdsChangedEnable", "", "tell consumers when their group changes", live=True
+        "notifyConsumerIdsChangedEnable", "", "notify consumers when their group changes", live=True
     ),
     "use_server_side_reset_offset": Setting(
         "useServerSideResetOffset",

@@ -11,7 +11,7 @@ from typing import Final
 from broker.common.config.settings import UnservedKey, unserved
 from broker.remoting.process.unserved import UNSERVED_TLS
 
-_ACCESS: Final = "access control is not served, everybody would be let in"
+_ACCESS: Final = "access control is not served, every client would have access"
 _REPLICAS: Final = "replication is not served, the log would have no replicas"
 _RECORD_CRC: Final = "records are neither written nor checked with a CRC of all their bytes"
 

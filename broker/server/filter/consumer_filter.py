@@ -2,7 +2,7 @@
 
 A filter is registered with the heartbeats of its group and marked dead when the last member leaves.
 It is kept for a day after that, so that the Bloom bits of messages stored meanwhile are right for
-the members that come back.
+the members that reconnect.
 
 **Source:** RocketMQ ConsumerFilterManager, ConsumerFilterData, CommitLogDispatcherCalcBitMap,
 ExpressionMessageFilter#isMatchedByConsumeQueue.

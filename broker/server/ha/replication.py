@@ -62,7 +62,7 @@ class Replication:
         """Master: listen for slaves; ``port`` is the first remoting port.
 
         StoreError if haListenPort is set and cannot be used. Without it, any free port replaces a
-        port that is in use: name servers tell slaves the actual one.
+        port that is in use: slaves get the actual one from name servers.
         """
         if self._service is None:
             return

@@ -8,7 +8,7 @@
     order_info        batches of ordered pops                      (pure)
     long_polling      suspended pops and notifications             (pure)
     revive/           the revive topic: writing, reading, redelivery
-    assignment/       pull or pop, and by whom
+    assignment/       pull or pop, and the consumer of each queue
     pop_offsets       where the next pop starts; resets, init mode
     wheel_timer       the store's timer messages as the timer of check points
     timers, files     event-loop timers; consumerOrderInfo.json, messageRequestMode.json

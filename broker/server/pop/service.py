@@ -42,7 +42,7 @@ MAX_WAIT_MS: Final = 1_000  # waits for wall-clock times: a clock step delays no
 Wake = Callable[[list[SuspendedPop]], None]
 
 
-def _nobody(waiting: list[SuspendedPop]) -> None:
+def _no_reader(waiting: list[SuspendedPop]) -> None:
     """Do nothing; used until the processors are bound."""
 
 
@@ -72,8 +72,8 @@ class PopService:
             memory, limit=limits[0], key_limit=limits[1], newest_first=True
         )
 
-        self.wake: Wake = _nobody
-        self.notify: Wake = _nobody
+        self.wake: Wake = _no_reader
+        self.notify: Wake = _no_reader
         self.on_schedule: Callable[[], None] | None = None
 
     # ---- waiting requests
@@ -246,7 +246,7 @@ class PopService:
     def flush_buffer(self) -> None:
         """Write everything that is buffered, before the broker stops.
 
-        What cannot be written is not committed either: it is delivered again after the start.
+        Acks that cannot be written are not committed: messages are delivered again after the start.
         """
         for entry in self._write(self.buffer.take_all()):
             log.warning(

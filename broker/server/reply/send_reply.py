@@ -40,7 +40,7 @@ async def send_reply(
 ) -> RemotingCommand:
     """Push the reply and store it; SYSTEM_ERROR if the requester did not get it.
 
-    A reply that cannot be pushed is stored all the same; a failed put does not change the response.
+    A reply is stored even if it cannot be pushed; a failed put does not change the response.
     """
     if request.code == RequestCode.SEND_REPLY_MESSAGE:
         ext = request.ext_fields
@@ -51,7 +51,7 @@ async def send_reply(
 
 
 def _region(context: BrokerContext) -> dict[str, str]:
-    """Return what the broker adds to each sent message and to each response to a send."""
+    """Return the properties that the broker adds to sent messages and to responses to sends."""
     return {
         props.PROPERTY_MSG_REGION: context.config.region_id,
         props.PROPERTY_TRACE_SWITCH: "true" if context.config.trace_on else "false",

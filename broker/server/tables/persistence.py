@@ -138,11 +138,11 @@ class ConfigStore:
 
         ConfigError or StoreError for the first unreadable file.
         """
-        _load(self._topics, files.decode_topics, tell=False)
-        _load(self._groups, files.decode_subscription_group, tell=False)
-        _load(self._offsets, files.decode_consumer_offset, tell=False)
-        _load(self._delays, files.decode_delay_offset, tell=False)
-        _load(self._filters, _decode_filters, tell=False)
+        _load(self._topics, files.decode_topics, report=False)
+        _load(self._groups, files.decode_subscription_group, report=False)
+        _load(self._offsets, files.decode_consumer_offset, report=False)
+        _load(self._delays, files.decode_delay_offset, report=False)
+        _load(self._filters, _decode_filters, report=False)
 
     def load_delays(self, tables: PersistentTables) -> None:
         """Fill the delay offsets; called after the store is open, because its queues bound them."""
@@ -263,7 +263,7 @@ def _decode_filters(text: str) -> files.ConfigFile:
 
 
 def _load(
-    file: ConfigFile, decode: Callable[[str], Content], *, tell: bool = True
+    file: ConfigFile, decode: Callable[[str], Content], *, report: bool = True
 ) -> Content | None:
     """Return the decoded file, else its backup, None if neither exists; log the use of the backup.
 
@@ -282,10 +282,10 @@ def _load(
     except OSError as error:
         raise StoreError(
             f"{file.path}: {error.strerror or error}",
-            "see to the disk; nothing was changed",
+            "check the disk; nothing was changed",
             path=file.path,
         ) from error
-    if file.backup_counts and tell:
+    if file.backup_counts and report:
         log.warning("%s: %s: %s is used", file.path, reason, file.backup_path)
     return content
 
@@ -300,6 +300,6 @@ def _decode_backup(
             pass
     raise ConfigError(
         f"{file.path}: {error.message}",
-        "neither the file nor its .bak can be read; repair one, or see what `mqadmin store repair`"
+        "neither the file nor its .bak can be read; repair one, or see the plan of `mqadmin store repair`"
         " can restore",
     ) from error

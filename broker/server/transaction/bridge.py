@@ -65,11 +65,11 @@ class TransactionalMessageBridge:
     # ---- positions
 
     def half_offset(self) -> int:
-        """Return the offset of the half queue: halves before it are settled."""
+        """Return the offset of the half queue: halves before it are decided."""
         return self._progress(TRANS_HALF_TOPIC)
 
     def op_offset(self) -> int:
-        """Return the offset of the op queue: records before it list settled halves only."""
+        """Return the offset of the op queue: records before it list decided halves only."""
         return self._progress(TRANS_OP_HALF_TOPIC)
 
     def half_end(self) -> int:
@@ -97,7 +97,7 @@ class TransactionalMessageBridge:
         """Return a committed offset within the bounds of its queue.
 
         One past the end is possible where a broker persisted it before the records were flushed:
-        the halves that are left were settled, and later ones begin at the end.
+        the remaining halves were decided, and later ones start at the end.
         """
         low = max(0, self.store.get_min_offset(topic, HALF_QUEUE))
         high = self.store.get_max_offset(topic, HALF_QUEUE)

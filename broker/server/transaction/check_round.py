@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 log = logging.getLogger("broker.server")
 
 ROUND_MS: Final = 60_000  # longest round; the next one continues at its offset
-SKIPPED_PER_STEP: Final = 4_096  # settled halves passed over in one step, below 1 ms
+SKIPPED_PER_STEP: Final = 4_096  # decided halves skipped in one step, below 1 ms
 OPS_PER_COST: Final = 4
 OP_BYTES_PER_COST: Final = 1_024
 COSTS_PER_COMMIT: Final = 4_000  # progress is committed during a long round, too
@@ -163,7 +163,7 @@ class CheckRound:
         self._ops = OpsRead(bool(found.records), last_born_ms)
         return cost
 
-    # ---- what a verdict does
+    # ---- effect of a verdict
 
     def _discard(self, half: MessageExt) -> bool:
         """Move a half message to TRANS_CHECK_MAX_TIME_TOPIC; False if that must be retried."""

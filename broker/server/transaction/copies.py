@@ -2,7 +2,7 @@
 
 A producer may end a transaction with the position of an older copy, because its answer and the
 check cross. The op record then lists every copy: otherwise the newest one would be checked again
-and a second commit would follow, as with a Java broker. It also settles older copies that the
+and a second commit would follow, as with a Java broker. It also decides older copies that the
 next start scans again because progress was not persisted yet. After a restart the chains are
 empty, which costs such a duplicate and nothing else.
 

@@ -52,7 +52,7 @@ _PUT_FAILURES: Final = {
 
 
 class Counts(NamedTuple):
-    """What happened to transactions since the start."""
+    """Counts of transactions since the start."""
 
     committed: int = 0
     rolled_back: int = 0
@@ -162,7 +162,7 @@ class TransactionalMessageService:
         return None
 
     def note_undecided(self, half: MessageExt, number: int) -> None:
-        """Count a half message of its real topic that is begun (1), decided or discarded (-1)."""
+        """Count a half message of its real topic that is stored (1), decided or discarded (-1)."""
         place = real_place(half)
         if place is not None:
             self.metrics.add(place[0], number)

@@ -18,7 +18,7 @@ from broker.store.logfile.mapped_file import MappedFile, MappedFileQueue
 _log = logging.getLogger(__name__)
 
 # Each check costs about four stat calls, outside the event loop. The interval is shorter than the
-# promised second to allow for a busy machine.
+# documented second to allow for a busy machine.
 INTERVAL_SECONDS: Final = 0.4
 
 

@@ -304,7 +304,7 @@ class FlushService:
                 try:
                     on_flushed()
                 except Exception:
-                    # The waiting puts are flushed all the same: their callbacks must be called.
+                    # The waiting puts are flushed nevertheless: their callbacks must be called.
                     _log.exception("the listener of flushes failed")
             _call_back(waiting, flushed)
 

@@ -23,7 +23,7 @@ ReplicaCallback = Callable[[PutMessageStatus], None]
 
 
 class SlaveProgress(NamedTuple):
-    """What is known about one slave: its acknowledged offset, and the offset sent to it."""
+    """State of one slave: its acknowledged offset, and the offset sent to it."""
 
     acknowledged: int
     sent: int
@@ -119,7 +119,7 @@ class Acknowledgements:
         self._complete()
 
     def disconnected(self, slave: Hashable) -> None:
-        """Forget a slave; puts go on waiting for others until their deadline."""
+        """Remove a slave; puts wait for other slaves until their deadline."""
         self._slaves.pop(slave, None)
 
     def next_deadline(self) -> float | None:
@@ -139,7 +139,7 @@ class Acknowledgements:
     def _complete(self) -> None:
         """Complete waiting puts from the smallest offset on.
 
-        Puts that need more copies than others may block completed ones behind them only until
+        Puts that need more copies than others may block completed ones after them only until
         the next report: both limits grow with the log.
         """
         kept = []

@@ -135,9 +135,9 @@ class ReceivedRecords:
             timestamp = store_timestamp(data, position)
             position += size
 
-    def _invalid(self, offset: int, what: str) -> StoreError:
+    def _invalid(self, offset: int, description: str) -> StoreError:
         return StoreError(
-            f"the master sent {what} at physical offset {offset}",
+            f"the master sent {description} at physical offset {offset}",
             "check the master's store: mqadmin store verify",
             physical_offset=offset,
         )

@@ -95,7 +95,7 @@ class IndexService:
                 raise StoreError(
                     f"{path}: {length} bytes long, maxHashSlotNum={self.slots} and"
                     f" maxIndexNum={self.entries} make {size}",
-                    "set both to what wrote the file, or move the index folder away",
+                    "set both as when the file was written, or move the index folder away",
                     path=path,
                 )
             self._survey.append((name, length))
@@ -131,8 +131,8 @@ class IndexService:
             length = lengths.get(name, 0)
             if length <= HEADER_SIZE + self.slots * SLOT_SIZE:
                 # Without entries the file has no content that the log could confirm.
-                what = f"{length} bytes long, removed" if name in lengths else "missing"
-                notes.append(f"{path}: {what}: rebuilt from the log")
+                state = f"{length} bytes long, removed" if name in lengths else "missing"
+                notes.append(f"{path}: {state}: rebuilt from the log")
                 self.disk.unlink(path)
                 self.removed = True
                 if self.whole_files is None:

@@ -307,8 +307,8 @@ class MappedFileQueue:
         for name, length, action in survey:
             path = os.path.join(self.folder, name)
             if action == _REMOVE:
-                what = "empty" if not length else f"{length} bytes of zeros"
-                reported.append(f"{path}: {what}, removed")
+                state = "empty" if not length else f"{length} bytes of zeros"
+                reported.append(f"{path}: {state}, removed")
                 self.disk.unlink(path)
                 continue
             start = file_start(name)

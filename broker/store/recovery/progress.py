@@ -22,10 +22,10 @@ MIB: Final = Unit("MiB", 1 << 20)
 
 
 class Progress:
-    """Log the progress of operation ``what`` from ``start`` to ``end`` and its remaining time."""
+    """Log progress of operation ``subject`` from ``start`` to ``end`` and its remaining time."""
 
-    def __init__(self, what: str, start: int, end: int, unit: Unit) -> None:
-        self._subject = what
+    def __init__(self, subject: str, start: int, end: int, unit: Unit) -> None:
+        self._subject = subject
         self._start = start
         self._end = end
         self._unit = unit

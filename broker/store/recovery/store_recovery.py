@@ -428,8 +428,8 @@ class Recovery:
                 self.report.notes.append(f"the log started at {bounds.log_min}, now at {log_min}")
         if end < bounds.log_end:
             last = self._log_files.files.files[-1]
-            what = f"the end is missing: the log ended at {bounds.log_end}"
-            self._lost(last.path, end, bounds.log_end, what)
+            state = f"the end is missing: the log ended at {bounds.log_end}"
+            self._lost(last.path, end, bounds.log_end, state)
 
     def _lost(self, path: str, start: int, end: int, reason: str) -> None:
         self.report.damaged_regions.append(

@@ -73,10 +73,10 @@ class VectorizedDispatcher:
         Returns the batch: ``count`` may be 0, and the slow path resumes at ``next_position``.
         """
         view = np.frombuffer(file.mapping, dtype=np.uint8)
-        what = WITH_PROPERTIES | (WITH_CRC if check_crc else 0)
+        scan_flags = WITH_PROPERTIES | (WITH_CRC if check_crc else 0)
         batch = ScanBatch(np.empty((len(COLUMNS), ROWS), dtype=np.int64), file.start)
         count, after = kernels.fill(
-            view, file.start, position, file.size, what, kernels.CRC_TABLES, batch.table
+            view, file.start, position, file.size, scan_flags, kernels.CRC_TABLES, batch.table
         )
         batch.count, batch.next_position = int(count), int(after)
         if batch.count:

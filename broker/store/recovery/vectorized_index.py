@@ -137,13 +137,13 @@ class VectorizedIndexValidator(IndexValidator):
         while (file := self.log.files.find(position)) is not None:
             batch = ScanBatch(np.empty((len(COLUMNS), ROWS), dtype=np.int64), file.start)
             view = np.frombuffer(file.mapping, dtype=np.uint8)
-            what = WITH_CRC | WITH_PROPERTIES
+            scan_flags = WITH_CRC | WITH_PROPERTIES
             count, after = kernels.fill(
                 view,
                 file.start,
                 position - file.start,
                 file.size,
-                what,
+                scan_flags,
                 kernels.CRC_TABLES,
                 batch.table,
             )

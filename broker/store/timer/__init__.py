@@ -8,7 +8,7 @@
 - ``timer_message``: pure rules: delivery time, delivered copy, keys of recalled messages.
 - ``timer_log``, ``timer_wheel``: the two files; only their owner writes them.
 - ``timer_metrics``: pending messages per topic.
-- ``timer_progress``: what of them is on the disk: wheel, log, ``timercheck``, ``timermetrics``.
+- ``timer_progress``: the part of them on the disk: wheel, log, ``timercheck``, ``timermetrics``.
 - ``timer_recovery``: the state at the start, and the deliveries that a crash left unrecorded.
 - ``timer_message_store``: the engine: enqueue, dequeue, roll, recall.
 

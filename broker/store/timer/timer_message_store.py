@@ -122,7 +122,7 @@ class TimerMessageStore:
     # ---- life cycle
 
     def load(self, *, clean: bool) -> list[str]:
-        """Recover, after the store has been loaded; return what is worth a line in the log."""
+        """Recover, after the store has been loaded; return notes for the log."""
         recovery = TimerRecovery(
             self._store, (self.timer_log, self.wheel, self._progress), self.metrics
         )

@@ -193,7 +193,7 @@ class TimerRecovery:
         """Put units back that had moved to another chain; the new end of the timer log.
 
         The wheel may have been written without its checkpoint: then the old chain is gone, and the
-        new one lies past the checkpoint's log position.
+        new one is after the checkpoint's log position.
         """
         wanted = {unit.physical_offset for unit in relinked}
         present = {

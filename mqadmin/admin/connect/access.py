@@ -22,7 +22,7 @@ def tls_context(
 
     ``cert`` and ``key`` (PEM) are the client certificate. ConfigError when a file cannot be used.
     Host names are verified only with the system trust store: certificates of brokers seldom
-    contain the address the client connects to, and a private ``ca`` already limits who is trusted.
+    contain the address the client connects to, and a private ``ca`` limits the trusted servers.
     """
     try:
         context = ssl.create_default_context(cafile=ca)

@@ -199,7 +199,7 @@ def _no_results(queue: MessageQueue, queue_offset: int, result: PullResult) -> Q
         kind=kinds.DATA_DELETED,
         detail=f"queue offset {queue_offset} is in range, but its message is no longer in the "
         f"CommitLog ({result.remark or result.status}): {place}",
-        hint="mqadmin store inspect on the broker's host shows what the files hold",
+        hint="mqadmin store inspect on the broker's host shows the content of the files",
     )
 
 

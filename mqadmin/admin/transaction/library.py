@@ -76,7 +76,7 @@ class TransactionAdmin:
         return Listing(items=items, errors=found.errors, truncated=found.truncated)
 
     def plan_resume(self, ids: Sequence[str]) -> Sequence[ResumeItem]:
-        """Return what would be resumed; RocketMQError for an id that is not an offsetMsgId."""
+        """Return the messages to resume; RocketMQError for an id that is not an offsetMsgId."""
         names = {target.address: target.broker_name for target in self._admin.topology.targets}
         items = []
         for text in ids:
@@ -113,18 +113,18 @@ class TransactionAdmin:
         now_ms = self._clock.now_ms()
         reader = BrokerReader(self._admin, target)
         first = self._committed(target, TRANS_HALF_TOPIC)
-        settled: set[int] = set()
+        decided: set[int] = set()
         ops = reader.queue(TRANS_OP_HALF_TOPIC, 0)
         for message in reader.messages(ops, self._op_offset(target)):
             if message.tags == REMOVE_TAG:
-                settled.update(at for at in decode_op_body(message.body) if at >= first)
-            if len(settled) > MAX_SETTLED:
+                decided.update(at for at in decode_op_body(message.body) if at >= first)
+            if len(decided) > MAX_SETTLED:
                 raise ClientError(
-                    f"{target.label}: over {MAX_SETTLED} settled transactions are not yet passed",
+                    f"{target.label}: over {MAX_SETTLED} decided transactions are not yet passed",
                     "the check rounds of this broker lag; mqadmin tx list --store reads its files",
                 )
         for message in reader.messages(reader.queue(TRANS_HALF_TOPIC, 0), first):
-            if message.queue_offset not in settled:
+            if message.queue_offset not in decided:
                 yield transaction_row(message, target.broker_name, OPEN, now_ms)
         for message in reader.messages(reader.queue(TRANS_CHECK_MAX_TIME_TOPIC, 0), 0):
             yield transaction_row(message, target.broker_name, DISCARDED, now_ms)

@@ -64,7 +64,7 @@ def export(
 ) -> None:
     """Write messages to NDJSON, CSV or Parquet, in the order of the log.
 
-    Without --out they are printed in the format of -o. The state of an export is stored beside its
+    Without --out they are printed in the format of -o. The state of an export is stored next to its
     file: rerun the command to resume after an interruption or to append the messages stored since.
     Parquet has the columns of the data pipeline, with bodies unless --body is none. In CSV a cell
     that spreadsheets would evaluate is prefixed with ', and control characters are escaped; NDJSON
@@ -99,7 +99,7 @@ def export(
         query,
         FilePath(output),
         form,
-        damages=found,
+        damaged_regions=found,
         dry_run=session.dry_run,
     )
     session.emit_one(RESULT, result)

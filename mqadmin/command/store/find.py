@@ -105,7 +105,7 @@ def find(
         if not outcome.asked:
             outcome.reason += "; narrow the search with --topic, --queue or --time"
     damage = DamageReport(outcome)
-    rows = damage.apart(iter([*found.damages, *found.messages]))
+    rows = damage.apart(iter([*found.damaged_regions, *found.messages]))
     try:
         nothing = f"no message with {wanted} in {path} ({looked})"
         count = session.emit(FIND, rows, outcome, nothing=nothing)

@@ -70,7 +70,7 @@ def repair(
         Option(
             "--backup",
             metavar="DIR",
-            help="With --in-place: path of the old directory; default: beside the store.",
+            help="With --in-place: path of the old directory; default: next to the store.",
             complete="file",
         ),
     ] = None,
@@ -95,7 +95,7 @@ def repair(
         Option(
             "--records",
             metavar="FILE",
-            help="With --diverged-at: the file for the records; default: beside the store.",
+            help="With --diverged-at: the file for the records; default: next to the store.",
             complete="file",
         ),
     ] = None,

@@ -17,7 +17,7 @@ NOUN = Noun(
     A transactional producer sends a half message, which no consumer receives, and then commits or
     rolls it back. A half message without a decision is open: the broker asks a producer of the
     group, up to transactionCheckMax times, and then moves it to TRANS_CHECK_MAX_TIME_TOPIC, where
-    it is discarded until somebody resumes it.
+    it is discarded until an operator resumes it.
     """,
 )
 

@@ -90,10 +90,10 @@ _HEX: Final = np.frombuffer(b"".join(b"%02X" % number for number in range(256)),
 
 def purpose_of(names: Sequence[str], *, check_crc: bool) -> int:
     """Return the flags of the column scanner that these columns require."""
-    what = columns.WITH_CRC if check_crc or "crc_ok" in names else 0
+    scan_flags = columns.WITH_CRC if check_crc or "crc_ok" in names else 0
     if _NEEDS_PROPERTIES & set(names):
-        what |= columns.WITH_PROPERTIES
-    return what
+        scan_flags |= columns.WITH_PROPERTIES
+    return scan_flags
 
 
 class BatchMaker:
@@ -145,7 +145,7 @@ class BatchMaker:
 
     def damage_rows(self, batch: ScanBatch) -> pa.RecordBatch | None:
         """Return one row per damaged region of a scan batch, None without any."""
-        if not batch.damages:
+        if not batch.damaged_regions:
             return None
         rows = [
             {
@@ -154,7 +154,7 @@ class BatchMaker:
                 "store": self.store,
                 "damage": f"{damage.kind}: {damage.detail}",
             }
-            for damage in batch.damages
+            for damage in batch.damaged_regions
         ]
         return pa.RecordBatch.from_pylist(rows, schema=self.schema)
 
@@ -328,21 +328,23 @@ def file_batches(
     start: int = 0,
     end: int | None = None,
     check_crc: bool = False,
-    damages: bool = False,
+    with_damage: bool = False,
     rows: int = columns.ROWS,
 ) -> Iterator[pa.RecordBatch]:
     """Yield record batches of the records that start in ``[start, end)`` of one CommitLog file.
 
     ``start`` is any position in the file: the scan starts at the first record at or after it. With
-    ``damages`` each damaged region is a row, too.
+    ``with_damage`` each damaged region is a row, too.
     """
     position = columns.first_record(buf, start, base_offset)
     if position < 0 or (end is not None and position >= end):
         return
-    what = purpose_of(maker.names, check_crc=check_crc)
-    for batch in columns.scan_columns(buf, base_offset, position, end, what=what, rows=rows):
+    scan_flags = purpose_of(maker.names, check_crc=check_crc)
+    for batch in columns.scan_columns(
+        buf, base_offset, position, end, scan_flags=scan_flags, rows=rows
+    ):
         yield from maker.make(batch)
-        if damages:
+        if with_damage:
             found: Any = maker.damage_rows(batch)
             if found is not None:
                 yield found

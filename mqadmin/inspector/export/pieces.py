@@ -48,7 +48,7 @@ class Piece(NamedTuple):
     data: Any
     rows: int
     next_offset: int
-    damages: tuple[DamageRow, ...] = ()
+    damaged_regions: tuple[DamageRow, ...] = ()
 
 
 def text_pieces(store: StoreDirectory, query: Query, form: str) -> Iterator[Piece]:

@@ -36,7 +36,7 @@ class Part(msgspec.Struct):
     last_timestamp: int | None
     blanks: int
     queues: list[tuple[bytes, int, int, int]]
-    damages: list[DamageRow]
+    damaged_regions: list[DamageRow]
 
 
 def summarize(
@@ -50,7 +50,7 @@ def summarize(
     if check_crc is None:
         check_crc = sum(file.length for file in files) <= CHECK_CRC_BYTES
     parts = _count_in_two(store, check_crc) or [_count(store, check_crc)]
-    damage = [row for part in parts for row in part.damages]
+    damage = [row for part in parts for row in part.damaged_regions]
     try:
         checkpoint = store.checkpoint()
         damage += checkpoint_damage(checkpoint) if checkpoint is not None else []
@@ -101,7 +101,7 @@ def _count(store: StoreDirectory, check_crc: bool, start: int = 0, stop: int | N
         last_timestamp=walk.last_timestamp,
         blanks=blanks,
         queues=[queue for tally in (*walk.tallies, rare) for queue in tally.totals()],
-        damages=damage,
+        damaged_regions=damage,
     )
 
 

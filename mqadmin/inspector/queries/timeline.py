@@ -95,7 +95,7 @@ class Found(msgspec.Struct, kw_only=True):
 
     messages: list[FoundRow]
     places: list[PlaceRow]
-    damages: list[DamageRow]
+    damaged_regions: list[DamageRow]
     more: bool
 
 
@@ -129,7 +129,7 @@ class _Timeline:
         self.store = store
         self.search = search
         self.places: list[PlaceRow] = []
-        self.damages: dict[tuple[str, int | None], DamageRow] = {}
+        self.damaged_regions: dict[tuple[str, int | None], DamageRow] = {}
         self.done: set[int] = set()
         self.halves: dict[int, str | None] = {}  # queue offset -> uniqKey of half messages
         self.files = OpenFiles()
@@ -159,7 +159,7 @@ class _Timeline:
         return Found(
             messages=[self._found(row) for row in seeds],
             places=self.places,
-            damages=list(self.damages.values()),
+            damaged_regions=list(self.damaged_regions.values()),
             more=more,
         )
 
@@ -178,7 +178,7 @@ class _Timeline:
         found: list[MessageRow] = []
         for row in rows:
             if isinstance(row, DamageRow):
-                self.damages[row.path, row.physical_offset] = row
+                self.damaged_regions[row.path, row.physical_offset] = row
                 continue
             if len(found) >= most:
                 return found, True

@@ -33,15 +33,15 @@ MAX_WINDOW: Final = 1 << 27  # half messages after the committed offset: 16 MiB 
 def transaction_rows(store: StoreDirectory, *, now_ms: int) -> Iterator[TransactionRow]:
     """Yield open half messages by queue offset, then discarded ones; ages are at ``now_ms``.
 
-    After a kill the older copy of a checked half message may be listed beside the newest one.
+    After a kill the older copy of a checked half message may be listed with the newest one.
     """
     half_offset, op_offset = _offsets(store)
     name = store.broker_name()
     with LogReader(store) as log:
-        settled = _settled(store, log, half_offset, op_offset)
+        decided = _decided(store, log, half_offset, op_offset)
         for message in _records(store, log, TRANS_HALF_TOPIC, half_offset):
             place = message.queue_offset - half_offset
-            if place >> 3 >= len(settled) or not settled[place >> 3] >> (place & 7) & 1:
+            if place >> 3 >= len(decided) or not decided[place >> 3] >> (place & 7) & 1:
                 yield transaction_row(message, name, OPEN, now_ms)
         for message in _records(store, log, TRANS_CHECK_MAX_TIME_TOPIC, 0):
             yield transaction_row(message, name, DISCARDED, now_ms)
@@ -58,7 +58,7 @@ def _offsets(store: StoreDirectory) -> tuple[int, int]:
     return max(found[0], 0), max(found[1], 0)
 
 
-def _settled(store: StoreDirectory, log: LogReader, half_offset: int, op_offset: int) -> bytearray:
+def _decided(store: StoreDirectory, log: LogReader, half_offset: int, op_offset: int) -> bytearray:
     """Return one bit per half message from ``half_offset`` on: whether an op record lists it."""
     bits = bytearray()
     for message in _records(store, log, TRANS_OP_HALF_TOPIC, op_offset):

@@ -35,7 +35,7 @@ _CONF_BYTES: Final = 1 << 20
 
 
 class Settings(NamedTuple):
-    """Values of a broker.conf in or beside the store; None if not set."""
+    """Values of a broker.conf in or next to the store; None if not set."""
 
     index_enabled: bool | None = None
     delay_levels: str | None = None
@@ -399,6 +399,6 @@ def check_state(store: StoreDirectory, row: StateRow, findings: Findings) -> Non
             "state",
             lock,
             f"process {row.held_by} holds the lock, but there is no abort file: the broker is"
-            " about to start, or somebody removed it and a crash would look like a clean stop",
+            " about to start, or it was removed by hand and a crash would look like a clean stop",
             severity=NOTICE,
         )

@@ -59,7 +59,7 @@ class IndexFileCheck:
         self.begin_timestamp = 0
         self.reported = 0
         self.ordered = False
-        self.told_times = False
+        self.reported_times = False
         # Positions of the first and the last entry, once their records were scanned.
         self.ends_met: set[int] = set()
         self.header = IndexHeader()
@@ -99,7 +99,7 @@ class IndexFileCheck:
         if not len(entries):
             return
         self.first, self.last = entries.bounds()
-        self.told_times = running
+        self.reported_times = running
         if not running:
             self._header(entries)
         self.entries = entries
@@ -144,7 +144,7 @@ class IndexFileCheck:
 
     def check_times(self) -> None:
         """Report beginTimestamp > endTimestamp, unless both records confirm it (a clock step)."""
-        if self.header.begin_timestamp <= self.header.end_timestamp or self.told_times:
+        if self.header.begin_timestamp <= self.header.end_timestamp or self.reported_times:
             return
         if not {0, self.count - 1} <= self.ends_met and self.header.end_timestamp > 0:
             self.report_header(self.times())
@@ -164,7 +164,10 @@ class IndexFileCheck:
         for at in range(1, len(entries)):
             if places[at] < places[at - 1]:
                 self.report_entry(
-                    at, f"leads back, to physical offset {int(places[at])}", entries, is_place=False
+                    at,
+                    f"points back, to physical offset {int(places[at])}",
+                    entries,
+                    is_place=False,
                 )
                 return
 
@@ -379,7 +382,7 @@ class IndexChecks:
         self, file: IndexFileCheck, entries: Entries, span: tuple[int, int], times: dict[int, int]
     ) -> None:
         """Compare the header's timestamps with those of the first and the last record."""
-        if file.told_times or not len(entries):
+        if file.reported_times or not len(entries):
             return
         ends = (
             (0, "beginTimestamp", file.header.begin_timestamp),
@@ -391,7 +394,7 @@ class IndexChecks:
                 continue
             file.ends_met.add(place)
             if time != recorded:
-                file.told_times = True
+                file.reported_times = True
                 file.report_header(f"{name} is {recorded}, the record's storeTimestamp is {time}")
 
     def _not_covered(self, physical: Any, covered: bytearray) -> None:
@@ -474,7 +477,7 @@ def _same(
     if low == 0 and end > begin and times[begin] != file.header.begin_timestamp:
         return False
     if (
-        not file.told_times
+        not file.reported_times
         and high == len(entries)
         and end > begin
         and times[end - 1] != file.header.end_timestamp

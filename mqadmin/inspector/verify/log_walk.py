@@ -52,12 +52,14 @@ class ColumnWalk(LogWalk):
     ) -> Generator[LogItem, None, bool]:
         from broker.store.format.vectorized.columns import WITH_CRC, WITH_PROPERTIES, scan_columns
 
-        what = WITH_PROPERTIES | (WITH_CRC if self._check_crc else 0)
+        scan_flags = WITH_PROPERTIES | (WITH_CRC if self._check_crc else 0)
         position = max(self._skip(file, opened), self.reached - file.start)
-        for batch in scan_columns(opened.data, file.start, position, opened.data_end, what=what):
+        for batch in scan_columns(
+            opened.data, file.start, position, opened.data_end, scan_flags=scan_flags
+        ):
             moving = False
             untrusted = set()
-            for damage in batch.damages:
+            for damage in batch.damaged_regions:
                 if damage.at_end:
                     self.reached = damage.physical_offset
                     is_rest = self._is_rest(opened, damage.physical_offset - file.start)

@@ -404,11 +404,11 @@ class Verdict:
 
     def _is_alone(self, queue: Queue, queue_offset: int) -> bool:
         """Whether both neighbours of a unit are good, so that only one record or unit is wrong."""
-        for beside in (queue_offset - 1, queue_offset + 1):
-            unit = queue.unit(beside)
+        for neighbour in (queue_offset - 1, queue_offset + 1):
+            unit = queue.unit(neighbour)
             if unit is not None and unit.size not in (0, PRE_BLANK_SIZE):
                 expired = unit.physical_offset < self.bounds.start
-                if not queue.was_seen(beside) and not expired:
+                if not queue.was_seen(neighbour) and not expired:
                     return False
         return True
 

@@ -89,7 +89,7 @@ class VerifyOptions(msgspec.Struct, frozen=True, kw_only=True):
 class Verification(msgspec.Struct, kw_only=True):
     """The result: findings in the order of detection, and the summary.
 
-    Repair also uses ``damages``, all damaged regions of the log; ``broken_queues`` (topic, queue
+    Repair also uses ``damaged_regions`` of the log; ``broken_queues`` (topic, queue
     id) to rebuild; ``lagging_queues``, which the next start after a crash dispatches to;
     ``newest_timestamp``, the latest storeTimestamp in ms; the bounds of each queue; units and
     records that contradict each other; ``losses`` by topic and queue; ``deleted``, by topic the
@@ -98,7 +98,7 @@ class Verification(msgspec.Struct, kw_only=True):
 
     findings: list[DamageRow]
     summary: VerifySummary
-    damages: list[DamageRow]
+    damaged_regions: list[DamageRow]
     broken_queues: set[tuple[str, int]]
     lagging_queues: set[tuple[str, int]]
     newest_timestamp: int
@@ -127,7 +127,7 @@ class _Run:
     ) -> None:
         self.path = store.path
         self.options = options
-        self.progress = progress or (lambda what, done, total: None)
+        self.progress = progress or (lambda subject, done, total: None)
         self.columns = has_columns() if options.columns is None else options.columns
         self.findings = Findings()
         self.notes: list[str] = []
@@ -152,7 +152,7 @@ class _Run:
         self.moved: DamageRow | None = None
         self.blank_end = -1
         self.torn: set[int] = set()
-        self.log_damages: list[DamageRow] = []
+        self.damaged_regions_of_log: list[DamageRow] = []
         self.done = 0
 
     def run(self) -> Verification:
@@ -218,7 +218,7 @@ class _Run:
         return Verification(
             findings=self.findings.rows,
             summary=summary,
-            damages=self.log_damages,
+            damaged_regions=self.damaged_regions_of_log,
             broken_queues=self.findings.broken_queues,
             lagging_queues=verdict.behind,
             newest_timestamp=records.newest_timestamp,
@@ -231,7 +231,7 @@ class _Run:
     def _derived(self, verdict: Verdict, log: LogReader) -> None:
         """Count losses; check extension files and, unless a topic is selected, timer files."""
         bounds = verdict.bounds
-        count_losses(verdict, self.log_damages, moving=bounds.running or self.start > 0)
+        count_losses(verdict, self.damaged_regions_of_log, moving=bounds.running or self.start > 0)
         check_extensions(self.store, log, self.findings, self.topic)
         if self.topic is None:
             check_timers(
@@ -391,7 +391,7 @@ class _Run:
                 severity=severity,
                 suggestion=AT_END if severity == WARNING else "",
             )
-            self.log_damages.append(row)
+            self.damaged_regions_of_log.append(row)
             self.damaged.append((record.physical_offset, end))
             self.damaged_bytes += record.total_size
             self.findings.take(row)
@@ -404,7 +404,7 @@ class _Run:
             self.findings.take(row)  # a file past the end, not part of the log
             return
         if row is not None:
-            self.log_damages.append(row)
+            self.damaged_regions_of_log.append(row)
         if item.blank is not None:
             self.blank_end = item.blank.physical_offset + item.blank.length
         if row is None:

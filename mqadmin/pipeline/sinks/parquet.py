@@ -242,7 +242,7 @@ class SplitWriter:
         given = {"rows": str(SCAN_ROWS), **options}
         for batch in split_batches(self.split, view, self.names, given):
             position = batch.next_position
-            torn = any(damage.at_end for damage in batch.damages)
+            torn = any(damage.at_end for damage in batch.damaged_regions)
             if torn and has_successor(self.split, len(view)):
                 torn = False
             self._append(batch, maker, rows)
@@ -258,7 +258,7 @@ class SplitWriter:
         )
 
     def _append(self, batch: ScanBatch, maker: BatchMaker, row_filter: RowFilter) -> None:
-        for damage in batch.damages:
+        for damage in batch.damaged_regions:
             if row_filter.covers(damage.physical_offset):
                 self.damages += 1
                 self.first_damage = self.first_damage or (

@@ -261,11 +261,11 @@ def _end_of_last_file(file: LogFile, position: int) -> int:
         return file.start + position
     end = position
     last = -1
-    for batch in scan_columns(view, file.start, position, what=0):
+    for batch in scan_columns(view, file.start, position, scan_flags=0):
         if batch.count:
             last = int(batch.column("position")[-1])
             end = last + int(batch.column("total_size")[-1])
-        for damage in batch.damages:
+        for damage in batch.damaged_regions:
             if not damage.at_end:
                 end = max(end, damage.physical_offset + damage.length - file.start)
     if is_blank_at(view, end):

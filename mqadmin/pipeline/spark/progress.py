@@ -18,7 +18,7 @@ T = TypeVar("T")
 class Progress(msgspec.Struct, frozen=True, kw_only=True):
     """Progress of an action: its description, completed and known tasks of its stages."""
 
-    what: str
+    subject: str
     done: int = 0
     total: int = 0
 
@@ -30,7 +30,9 @@ def ignore_progress(_: Progress) -> None:
     """Discard progress."""
 
 
-def run_with_progress(spark: SparkSession, what: str, work: Callable[[], T], notify: Notify) -> T:
+def run_with_progress(
+    spark: SparkSession, subject: str, work: Callable[[], T], notify: Notify
+) -> T:
     """Run ``work`` (actions of the session) and report progress; return its result.
 
     An error of ``work`` is raised. A KeyboardInterrupt cancels the jobs and is raised again.
@@ -41,7 +43,7 @@ def run_with_progress(spark: SparkSession, what: str, work: Callable[[], T], not
 
     def run() -> None:
         try:
-            context.setJobGroup(group, what, interruptOnCancel=True)
+            context.setJobGroup(group, subject, interruptOnCancel=True)
             outcome["value"] = work()
         except BaseException as error:
             outcome["error"] = error
@@ -51,7 +53,7 @@ def run_with_progress(spark: SparkSession, what: str, work: Callable[[], T], not
     try:
         while thread.is_alive():
             thread.join(POLL_S)
-            notify(task_progress(context, group, what))
+            notify(task_progress(context, group, subject))
     except KeyboardInterrupt:
         context.cancelJobGroup(group)
         thread.join(CANCEL_LIMIT_S)
@@ -62,7 +64,7 @@ def run_with_progress(spark: SparkSession, what: str, work: Callable[[], T], not
     return value
 
 
-def task_progress(context: SparkContext, group: str, what: str) -> Progress:
+def task_progress(context: SparkContext, group: str, subject: str) -> Progress:
     """Return the completed and known tasks of a job group."""
     tracker = context.statusTracker()
     done = total = 0
@@ -73,11 +75,11 @@ def task_progress(context: SparkContext, group: str, what: str) -> Progress:
             if stage is not None:
                 done += stage.numCompletedTasks
                 total += stage.numTasks
-    return Progress(what=what, done=done, total=total)
+    return Progress(subject=subject, done=done, total=total)
 
 
 def await_stream(
-    query: StreamingQuery, what: str, notify: Notify, after_batch: Callable[[], None]
+    query: StreamingQuery, subject: str, notify: Notify, after_batch: Callable[[], None]
 ) -> None:
     """Wait for a streaming query to end, and report progress after each batch.
 
@@ -90,7 +92,7 @@ def await_stream(
             if last is not None and last.batchId != batch:
                 batch = last.batchId
                 after_batch()
-                notify(Progress(what=f"{what}: batch {batch}", done=batch + 1))
+                notify(Progress(subject=f"{subject}: batch {batch}", done=batch + 1))
     except KeyboardInterrupt:
         query.stop()
         raise

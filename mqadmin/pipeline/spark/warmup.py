@@ -32,9 +32,9 @@ def warm_up(notify: Notify = ignore_progress) -> Archive:
     path.unlink(missing_ok=True)
     with tempfile.TemporaryDirectory(prefix="mqadmin-warmup-") as scratch:
         store = write_sample_store(Path(scratch) / "store")
-        notify(Progress(what="start without the archive", done=0, total=3))
+        notify(Progress(subject="start without the archive", done=0, total=3))
         before_s = _timed_start(SparkSettings(master="local[2]", archive=False), store, scratch)
-        notify(Progress(what="writing the archive", done=1, total=3))
+        notify(Progress(subject="writing the archive", done=1, total=3))
         flags = dump_flags(home, path)
         settings = SparkSettings(
             master="local[2]", archive=False, flags=flags, stop_limit_s=DUMP_LIMIT_S
@@ -44,7 +44,7 @@ def warm_up(notify: Notify = ignore_progress) -> Archive:
             raise StoreError(
                 f"the JVM wrote no archive: {path}", "-v shows its output", path=str(path)
             )
-        notify(Progress(what="start with the archive", done=2, total=3))
+        notify(Progress(subject="start with the archive", done=2, total=3))
         after_s = _timed_start(SparkSettings(master="local[2]"), store, scratch)
     return Archive(
         path=str(path),

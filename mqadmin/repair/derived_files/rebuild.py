@@ -2,7 +2,7 @@
 
 The code with which verification derives units and keys from records
 (:class:`~mqadmin.inspector.verify.record_checks.RecordChecks` and its columns) feeds writers here
-instead of comparisons, so the result is what verification expects.
+instead of comparisons, so the result is as verification expects.
 """
 
 from typing import Any

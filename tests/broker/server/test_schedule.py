@@ -166,7 +166,7 @@ class TestQuarantine:
         (line,) = self.deliver(orders, caplog)
         assert "bodyCRC" in line
 
-    def test_a_record_that_is_no_longer_valid(self, orders, caplog) -> None:
+    def test_a_record_that_became_invalid(self, orders, caplog) -> None:
         stored = self.suspend(orders, encode_properties(PLACE))
         self.flip(orders, stored.physical_offset + 4)  # its magic number
         (line,) = self.deliver(orders, caplog)

@@ -97,7 +97,7 @@ def check_all_there(store):
         assert by_key(store, number).count(number) == 1, number
 
 
-def check_goes_on(stores, store, inner):
+def check_continues(stores, store, inner):
     """New messages go behind the old ones, and a further start finds nothing to do."""
     result = store.put_message(inner(queue_id=0, body=b"9999", properties={"KEYS": "new"}))
     assert result.queue_offset == MESSAGES // 2
@@ -156,7 +156,7 @@ def test_a_derived_file_comes_back(stores, filled, inner, kind, which, spoil, st
     check_all_there(store)
     name = path.name if kind == "index" else path.parent.name
     assert name in report_of(store)
-    check_goes_on(stores, store, inner)
+    check_continues(stores, store, inner)
 
 
 @pytest.mark.parametrize("stop", STOPS)
@@ -169,7 +169,7 @@ def test_a_spoiled_header_of_the_index_costs_no_key(stores, filled, inner, field
     leave(stores, stop)
     store = stores.start()
     check_all_there(store)
-    check_goes_on(stores, store, inner)
+    check_continues(stores, store, inner)
 
 
 def test_a_spoiled_index_is_kept_to_its_last_proven_entry(stores, filled, rng):
@@ -195,7 +195,7 @@ def test_without_checkpoint(stores, filled, inner, stop):
     leave(stores, stop)
     store = stores.start()
     check_all_there(store)
-    check_goes_on(stores, store, inner)
+    check_continues(stores, store, inner)
 
 
 def in_file(filled, start, end):
@@ -306,7 +306,7 @@ def test_a_start_that_repairs_may_be_killed(stores, filled, inner, stop, monkeyp
             stores.load()
     store = stores.start()
     check_all_there(store)
-    check_goes_on(stores, store, inner)
+    check_continues(stores, store, inner)
 
 
 def test_a_file_known_to_be_missing_is_not_looked_for_again(stores, filled):

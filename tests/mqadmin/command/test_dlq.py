@@ -99,9 +99,9 @@ def test_a_replay_reports_sources_and_targets(
         "orders: 1 to send, 1 sent before",
         f"2 sent, recorded in {dead_letters}.ledger",
     ]
-    (_, (plan_letters,), planned), (_, _, applied) = admin.calls
+    (_, (plan_dead_letters,), planned), (_, _, applied) = admin.calls
     assert (planned["to"], planned["ledger"]) == ("retry", f"{dead_letters}.ledger")
-    assert (plan_letters[0].body, applied["rate"]) == (b"hello", 50.0)
+    assert (plan_dead_letters[0].body, applied["rate"]) == (b"hello", 50.0)
 
 
 def test_a_dry_run_of_a_replay_sends_nothing(mqadmin: Run, admin: Any, dead_letters: str) -> None:

@@ -73,7 +73,7 @@ def test_an_empty_store_has_no_findings(opened: MessageStore, tmp_path: Path, wa
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_transaction_bits_of_clients_are_no_findings(
+def test_transaction_bits_of_clients_are_not_findings(
     opened: MessageStore, rng: random.Random, tmp_path: Path, way: bool
 ) -> None:
     """Sent in a plain message: PREPARED and ROLLBACK records get no unit, COMMIT has no half."""

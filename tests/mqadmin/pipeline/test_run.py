@@ -274,13 +274,13 @@ def test_progress_is_shown_on_a_terminal_only(
 
     monkeypatch.setattr("mqadmin.command.pipeline.write_err", written.append)
     quiet = Bar(Terminal())  # type: ignore[arg-type]
-    quiet.show(Progress(what="x", done=1, total=2))
+    quiet.show(Progress(subject="x", done=1, total=2))
     quiet.clear()
     assert not written
     monkeypatch.setattr("mqadmin.command.pipeline.stderr_is_terminal", lambda: True)
     bar = Bar(Terminal())  # type: ignore[arg-type]
-    bar.show(Progress(what="traffic", done=3, total=6))
-    bar.show(Progress(what="done"))
+    bar.show(Progress(subject="traffic", done=3, total=6))
+    bar.show(Progress(subject="done"))
     bar.clear()
     assert written[0] == "\rtraffic [###############...............] 3/6 tasks"
     assert written[1].rstrip() == "\rdone"

@@ -94,7 +94,7 @@ def test_damaged_regions_are_passed_through(base_store, tmp_path: Path) -> None:
     data[336] ^= 0xFF
     path.write_bytes(data)
     found: list[Any] = []
-    result = export(StoreDirectory(root), Query(), tmp_path / "x", "ndjson", damages=found)
+    result = export(StoreDirectory(root), Query(), tmp_path / "x", "ndjson", damaged_regions=found)
     assert result.damages == len(found) == 1
 
 
@@ -277,8 +277,8 @@ def test_parquet_contains_corruption_and_marks_changed_bodies(base_store, tmp_pa
     found: list[Any] = []
     lines: list[Any] = []
     store = StoreDirectory(root)
-    result = export(store, Query(body="text"), tmp_path / "p", "parquet", damages=found)
-    text = export(store, Query(body="text"), tmp_path / "x", "ndjson", damages=lines)
+    result = export(store, Query(body="text"), tmp_path / "p", "parquet", damaged_regions=found)
+    text = export(store, Query(body="text"), tmp_path / "x", "ndjson", damaged_regions=lines)
     assert found == lines
     assert {row.kind for row in found} == {"crc", "gap"}
     table = parquet.read_table(tmp_path / "p")

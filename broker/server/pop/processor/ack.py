@@ -202,7 +202,7 @@ class AckMessageProcessor:
             return self._change_in_order(request, header, handle)
         now_ms = self._context.now_ms()
         if handle.start_offset == header.offset:
-            # The old check point begins with this message too: the new one needs another time, or
+            # The old check point starts at this message too: the new one needs another time, or
             # the acknowledgement of the old one would end both. (Java loses the message then.)
             now_ms = max(now_ms, handle.pop_time + 1)
         failure = self._change(header, handle, now_ms)

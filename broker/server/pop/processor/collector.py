@@ -1,4 +1,4 @@
-"""PopCollector: what one pop collects from queues, up to its limits, and the reply made of it.
+"""PopCollector: the messages that one pop collects, up to its limits, and its response.
 
 **Source:** RocketMQ PopMessageProcessor#popMsgFromQueue, PopMessageResponseHeader.
 """

@@ -159,7 +159,7 @@ class PopReviveService:
     # ---- deciding
 
     def _decide(self, queue: ReviveQueue, budget: int, safe_ms: int) -> int:
-        """Decide due check points; return what is left of ``budget`` messages."""
+        """Decide due check points; return the unused rest of ``budget`` messages."""
         now_ms = self._parts.clock.now_ms()
         while budget > 0 and (ck := queue.due(now_ms, safe_ms)) is not None:
             budget -= 1

@@ -93,17 +93,17 @@ class ScanBatch:
     ``tags_length``, ``keys_length``, ``uniq_key_length`` and ``multi_length`` (``multi`` is
     INNER_MULTI_DISPATCH) are -1 if the message does not have the property. ``crc_ok`` is 1, 0 or
     -1 (not checked). ``plain_text`` is 0 if topic or properties contain non-ASCII bytes.
-    ``damages`` are the damaged regions before ``next_position``; damaged records with readable
+    ``damaged_regions`` are those before ``next_position``; damaged records with readable
     fields are rows too. ``ended``: a blank record or the end of the log was reached.
     """
 
-    __slots__ = ("base_offset", "count", "damages", "ended", "next_position", "table")
+    __slots__ = ("base_offset", "count", "damaged_regions", "ended", "next_position", "table")
 
     def __init__(self, table: "NDArray[np.int64]", base_offset: int) -> None:
         self.table = table
         self.base_offset = base_offset
         self.count = 0
-        self.damages: list[Damage] = []
+        self.damaged_regions: list[Damage] = []
         self.next_position = 0
         self.ended = False
 
@@ -139,7 +139,7 @@ def scan_columns(
     start: int = 0,
     end: int | None = None,
     *,
-    what: int = WITH_CRC | WITH_PROPERTIES,
+    scan_flags: int = WITH_CRC | WITH_PROPERTIES,
     rows: int = ROWS,
     look_to: int | None = None,
     use_compiled: bool | None = None,
@@ -148,7 +148,7 @@ def scan_columns(
 
     ``buf`` is the file from its first byte and ``base_offset`` that byte's physical offset;
     ``start`` must be the start of a record (see :func:`first_record`). Each batch has a separate
-    table. ``what`` is a combination of WITH_CRC and WITH_PROPERTIES. ``look_to`` bounds the search
+    table. ``scan_flags`` combines WITH_CRC and WITH_PROPERTIES. ``look_to`` bounds the search
     for the next record after corruption, default ``end``: a reader of a part of a file passes the
     end of the file, so that damaged regions are as long as in a scan of the whole file.
     """
@@ -156,7 +156,7 @@ def scan_columns(
         end = len(buf)
     if look_to is None:
         look_to = end
-    fill = _filler(buf, base_offset, end, what, use_compiled)
+    fill = _filler(buf, base_offset, end, scan_flags, use_compiled)
     position = start
     ended = False
     while position < end and not ended:
@@ -165,14 +165,16 @@ def scan_columns(
             filled, position = fill(position, batch.table[:, batch.count :])
             batch.count += filled
             if batch.count < rows and position < end:
-                position, ended = _doubtful(buf, position, look_to, what, batch)
+                position, ended = _doubtful(buf, position, look_to, scan_flags, batch)
         batch.next_position = position
         batch.ended = ended
-        if batch.count or batch.damages:
+        if batch.count or batch.damaged_regions:
             yield batch
 
 
-def _filler(buf: "Buffer", base_offset: int, end: int, what: int, use_compiled: bool | None) -> Any:
+def _filler(
+    buf: "Buffer", base_offset: int, end: int, scan_flags: int, use_compiled: bool | None
+) -> Any:
     """Return a function (position, table) -> (rows, next position) that reads intact records."""
     if compiled() if use_compiled is None else use_compiled:
         from broker.store.format.vectorized import kernels
@@ -181,7 +183,7 @@ def _filler(buf: "Buffer", base_offset: int, end: int, what: int, use_compiled: 
 
         def fast(position: int, table: "NDArray[np.int64]") -> tuple[int, int]:
             filled, after = kernels.fill(
-                view, base_offset, position, end, what, kernels.CRC_TABLES, table
+                view, base_offset, position, end, scan_flags, kernels.CRC_TABLES, table
             )
             return int(filled), int(after)
 
@@ -190,10 +192,10 @@ def _filler(buf: "Buffer", base_offset: int, end: int, what: int, use_compiled: 
     def plain(position: int, table: "NDArray[np.int64]") -> tuple[int, int]:
         row = 0
         while row < table.shape[1] and position < end:
-            size = check_record(buf, position, check_crc=bool(what & WITH_CRC))
+            size = check_record(buf, position, check_crc=bool(scan_flags & WITH_CRC))
             if size <= 0 or own_offset(buf, position) != base_offset + position:
                 break
-            _put(buf, read_record(buf, position, base_offset), table, row, what)
+            _put(buf, read_record(buf, position, base_offset), table, row, scan_flags)
             row += 1
             position += size
         return row, position
@@ -202,7 +204,7 @@ def _filler(buf: "Buffer", base_offset: int, end: int, what: int, use_compiled: 
 
 
 def _doubtful(
-    buf: "Buffer", position: int, end: int, what: int, batch: ScanBatch
+    buf: "Buffer", position: int, end: int, scan_flags: int, batch: ScanBatch
 ) -> tuple[int, bool]:
     """Pass ``position`` to the record scanner; return (position after its result, log ended)."""
     found = next(
@@ -211,7 +213,7 @@ def _doubtful(
             batch.base_offset,
             position,
             end,
-            check_crc=bool(what & WITH_CRC),
+            check_crc=bool(scan_flags & WITH_CRC),
             decode=False,
         ),
         None,
@@ -220,17 +222,19 @@ def _doubtful(
         return end if found is None else position, True
     record = found if isinstance(found, LogRecord) else found.record
     if record is not None:
-        _put(buf, record, batch.table, batch.count, what)
+        _put(buf, record, batch.table, batch.count, scan_flags)
         if isinstance(found, Damage) and found.kind in ("crc", "propertyCrc"):
             batch.table[_AT["crc_ok"], batch.count] = 0
         batch.count += 1
     if isinstance(found, LogRecord):
         return position + found.total_size, False
-    batch.damages.append(found)
+    batch.damaged_regions.append(found)
     return position + found.length, False
 
 
-def _put(buf: "Buffer", record: LogRecord, table: "NDArray[np.int64]", row: int, what: int) -> None:
+def _put(
+    buf: "Buffer", record: LogRecord, table: "NDArray[np.int64]", row: int, scan_flags: int
+) -> None:
     """Store one record as one row (slow path)."""
     # The application's flag follows queueId at byte 16, bornTimestamp is at byte 40.
     at = record.position + 16
@@ -262,7 +266,7 @@ def _put(buf: "Buffer", record: LogRecord, table: "NDArray[np.int64]", row: int,
     )
     plain = record.topic.isascii()
     found: dict[bytes, tuple[int, int]] = {}
-    if what & WITH_PROPERTIES:
+    if scan_flags & WITH_PROPERTIES:
         plain = plain and record.properties.isascii()
         found = property_slices(record.properties)
     for name, at_column in _PROPERTIES.items():
@@ -271,7 +275,7 @@ def _put(buf: "Buffer", record: LogRecord, table: "NDArray[np.int64]", row: int,
         table[column, row] = properties_at + start
         table[column + 1, row] = length
     table[_AT["plain_text"], row] = plain
-    table[_AT["crc_ok"], row] = 1 if what & WITH_CRC else -1
+    table[_AT["crc_ok"], row] = 1 if scan_flags & WITH_CRC else -1
 
 
 def property_slices(raw: bytes) -> dict[bytes, tuple[int, int]]:

@@ -1,11 +1,11 @@
 """The compiled loops of the column scanner; needs numba and numpy (extra ``fast``).
 
 Each function reads bytes of a CommitLog file and writes plain numbers. :func:`fill` accepts only
-records about which nothing is doubtful; at anything else it stops, and the plain scanner says
-what stands there. So the two can never disagree: this one is quick about the common case.
+records that pass every check; at all other bytes it stops, and the plain scanner decides. So the
+two cannot disagree: this one is the fast path of the common case.
 
-Machine code is kept beside the module (numba ``cache``): the first call ever costs seconds, later
-ones a fraction of one.
+Machine code is cached next to the module (numba ``cache``): the first call ever costs seconds,
+later ones a fraction of one.
 """
 
 from typing import Any
@@ -50,7 +50,7 @@ from broker.store.format.commitlog import RECORD, RECORD_LEAST
 ) = range(28)
 COLUMN_COUNT = 28
 
-# What `fill` is asked to do beside the fixed fields.
+# Options of `fill` in addition to the fixed fields.
 WITH_CRC = 1
 WITH_PROPERTIES = 2
 
@@ -243,7 +243,7 @@ def _parts(buf, at, size, magic, out, row):
 
 
 @njit(cache=True, nogil=True)
-def _texts(buf, row, out, what):
+def _texts(buf, row, out, scan_flags):
     """Slices of the properties that readers ask for, and whether topic and properties are ASCII."""
     for column in (TAGS_AT, KEYS_AT, UNIQ_KEY_AT, MULTI_AT):
         out[column, row] = 0
@@ -253,7 +253,7 @@ def _texts(buf, row, out, what):
     for at in range(topic, topic + out[TOPIC_LENGTH, row]):
         if buf[at] >= 128:
             plain = False
-    if what & WITH_PROPERTIES:
+    if scan_flags & WITH_PROPERTIES:
         start = out[PROPERTIES_AT, row]
         plain &= _properties(buf, start, start + out[PROPERTIES_LENGTH, row], out, row)
     out[PLAIN_TEXT, row] = plain
@@ -266,12 +266,12 @@ def _has_record_crc(buf, stop, least):
 
 
 @njit(cache=True, nogil=True)
-def fill(buf, base, start, end, what, tables, out):
-    """Columns of the records from ``start`` on: (rows written, position behind the last one).
+def fill(buf, base, start, end, scan_flags, tables, out):
+    """Columns of the records from ``start`` on: (rows written, position after the last one).
 
     ``buf`` is one file as uint8, ``base`` its physical offset; reading stops at ``end``, when
-    ``out`` (COLUMN_COUNT x rows, int64) is full, or at anything that is no whole record whose
-    lengths agree, that lies where it says it lies and, WITH_CRC, whose body is what was stored.
+    ``out`` (COLUMN_COUNT x rows, int64) is full, or at bytes that are not a complete record with
+    consistent lengths, its own physical offset and, WITH_CRC, a body that has its checksum.
     """
     whole = buf.shape[0]
     rows = out.shape[1]
@@ -288,7 +288,7 @@ def fill(buf, base, start, end, what, tables, out):
             break
         crc = _i32(buf, at + _CRC_AT)
         out[CRC_OK, row] = -1
-        if what & WITH_CRC:
+        if scan_flags & WITH_CRC:
             body = out[BODY_AT, row]
             length = out[BODY_LENGTH, row]
             if length > 0:
@@ -306,7 +306,7 @@ def fill(buf, base, start, end, what, tables, out):
         out[FLAG, row] = _i32(buf, at + _APP_FLAG_AT)
         out[QUEUE_OFFSET, row] = _i64(buf, at + _QUEUE_OFFSET_AT)
         out[BORN_TIMESTAMP, row] = _i64(buf, at + _BORN_AT)
-        _texts(buf, row, out, what)
+        _texts(buf, row, out, scan_flags)
         row += 1
         at += size
     return row, at
@@ -314,9 +314,9 @@ def fill(buf, base, start, end, what, tables, out):
 
 @njit(cache=True, nogil=True)
 def walk(buf, base, start, end, positions):
-    """Positions of the records from ``start`` on: (count, position behind the last one).
+    """Positions of the records from ``start`` on: (count, position after the last one).
 
-    The quickest look: length, magic code and own physical offset, nothing else.
+    The cheapest check: length, magic code and own physical offset only.
     """
     whole = buf.shape[0]
     at = start
@@ -336,7 +336,7 @@ def walk(buf, base, start, end, positions):
 
 @njit(cache=True, nogil=True)
 def hash_slices(buf, starts, lengths, seeds, out):
-    """Java ``String#hashCode`` of ASCII slices, each going on from its seed; -1 is no slice."""
+    """Java ``String#hashCode`` of ASCII slices, each continued from its seed; length -1: none."""
     for row in range(starts.shape[0]):
         value = np.uint32(seeds[row])
         start = starts[row]
@@ -430,8 +430,8 @@ def put_entries(buf, shape, header, entries):
     """Add index entries (hash, physical offset, storeTimestamp; one a column) to one file.
 
     ``buf`` is the file, writable; ``shape`` its slots and entries; ``header`` (begin and end
-    timestamp, begin and end physical offset, used slots, number of the next entry) is brought up
-    to date. Returns how many fitted. What it stores is what ``IndexFile.put_keys`` does.
+    timestamp, begin and end physical offset, used slots, number of the next entry) is updated.
+    Returns the number of entries that fitted. Same bytes as ``IndexFile.put_keys``.
     """
     slots, most = shape[0], shape[1]
     entries_at = 40 + 4 * slots

@@ -84,7 +84,7 @@ def read_split(
     with_damage = option_true(options, "damages")
     for batch in split_batches(split, view, names, options):
         yield from maker.make(batch)
-        if with_damage and batch.damages:
+        if with_damage and batch.damaged_regions:
             yield from damage_rows(batch, maker, rows)
 
 
@@ -97,11 +97,11 @@ def split_batches(
     if not 0 <= start < end:
         return
     crc = option_true(options, "crc", default=option_true(options, "damages"))
-    what = purpose_of(names, check_crc=crc)
+    scan_flags = purpose_of(names, check_crc=crc)
     rows = option_number(options, "rows", minimum=1) or columns.ROWS
     position, ended = start, False
     for batch in columns.scan_columns(
-        view, split.base, start, end, what=what, rows=rows, look_to=size
+        view, split.base, start, end, scan_flags=scan_flags, rows=rows, look_to=size
     ):
         yield batch
         position, ended = batch.next_position, batch.ended
@@ -110,7 +110,7 @@ def split_batches(
             return
         ended = True
         for batch in columns.scan_columns(
-            view, split.base, position, position + 1, what=what, rows=1, look_to=size
+            view, split.base, position, position + 1, scan_flags=scan_flags, rows=1, look_to=size
         ):
             yield batch
             position, ended = batch.next_position, batch.ended
@@ -181,9 +181,9 @@ def damage_rows(batch: ScanBatch, maker: BatchMaker, rows: RowFilter) -> Iterato
     An incomplete record at the end of the log that has become valid since the scan was being
     written during the scan: it is not damaged.
     """
-    batch.damages = [
+    batch.damaged_regions = [
         damage
-        for damage in batch.damages
+        for damage in batch.damaged_regions
         if rows.covers(damage.physical_offset)
         and not (
             damage.at_end

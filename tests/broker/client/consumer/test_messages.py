@@ -34,7 +34,7 @@ def test_inner_batches_are_split() -> None:
     assert [(one.body, one.queue_offset) for one in found] == [(b"0", 7), (b"1", 8), (b"2", 9)]
 
 
-def test_tags_with_equal_hashes_are_told_apart_by_their_text() -> None:
+def test_tags_with_equal_hashes_are_compared_by_their_text() -> None:
     """ "Aa" and "BB" have the same Java hash: the broker returns both."""
     found = read_messages(record(b"1", tags="Aa") + record(b"2", tags="BB") + record(b"3"))
     assert [one.body for one in select_messages(found, build_subscription("T", "Aa"))] == [b"1"]

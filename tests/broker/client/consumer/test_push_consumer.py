@@ -152,7 +152,7 @@ def test_the_queues_of_a_killed_member_are_taken_over_from_the_committed_offset(
 
 @pytest.mark.parametrize("seed", range(40))
 def test_random_kills_of_members_and_brokers_lose_nothing(seed: int) -> None:
-    """At-least-once under kills at random points; every queue has one owner when settled."""
+    """At-least-once under kills at random points; every queue has one owner between rebalances."""
     rng = Random(seed)
     cluster = FakeCluster(brokers=2)
     cluster.create("T", queues=3)
@@ -416,7 +416,7 @@ def test_a_refused_sql_expression_fails_the_start() -> None:
     run_virtual(main(), cluster.clock)
 
 
-def test_what_cannot_start_is_named() -> None:
+def test_a_refused_start_names_the_setting() -> None:
     cluster = cluster_of()
 
     async def main() -> None:

@@ -39,7 +39,7 @@ def test_a_frozen_offset_ignores_late_results_until_the_queue_is_removed() -> No
     assert table.get(QUEUES[0]) == 90
 
 
-def test_retain_drops_queues_that_are_no_longer_owned() -> None:
+def test_retain_drops_queues_of_other_members() -> None:
     table = OffsetTable()
     for number, queue in enumerate(QUEUES):
         table.update(queue, number)

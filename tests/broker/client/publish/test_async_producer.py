@@ -59,7 +59,7 @@ def sends(cluster: FakeCluster) -> dict[str, int]:
     return {name: broker.codes().count(SEND) for name, broker in cluster.brokers.items()}
 
 
-def test_messages_spread_evenly_and_the_result_says_where_they_are() -> None:
+def test_messages_spread_evenly_and_the_result_has_their_queue() -> None:
     cluster = cluster_of(2)
 
     async def main(producer: AsyncProducer) -> None:

@@ -36,7 +36,7 @@ def test_limits_are_set_listed_and_removed(desk) -> None:
 @pytest.mark.parametrize(
     "body", [b"G1=abc", b"G1=1\nG2=", b"G1=99999999999999999999", b"G1=" + b"9" * 5000, b"a\\u00"]
 )
-def test_a_value_that_is_no_size_changes_nothing(desk, body) -> None:
+def test_a_value_that_is_not_a_size_changes_nothing(desk, body) -> None:
     answer = desk.ask(SET, body=body)
     assert answer.code == ResponseCode.SYSTEM_ERROR
     assert info(desk)["configTable"] == {}

@@ -50,7 +50,7 @@ class Model:
             (self.acknowledged if in_time else self.uncertain).add(one.body)
 
     @property
-    def settled(self) -> bool:
+    def decided(self) -> bool:
         """Whether no message is left that must come again."""
         return len(self.acknowledged | self.uncertain) == len(self.free_ms)
 
@@ -114,7 +114,7 @@ def test_messages_come_in_time_and_are_never_lost(
 def finish(desk, client, model: Model) -> None:
     """Pop and acknowledge until everything that was sent is acknowledged."""
     end_ms = desk.clock.now_ms() + 60_000
-    while not model.settled:
+    while not model.decided:
         now_ms = desk.clock.now_ms()
         assert now_ms < end_ms, set(model.free_ms) - model.acknowledged
         for _ in range(20):

@@ -17,7 +17,7 @@ def timers(desk):
     return desk.messages("rmq_sys_wheel_timer")
 
 
-def test_what_is_acknowledged_in_time_is_never_written(merging) -> None:
+def test_check_points_acknowledged_in_time_are_never_written(merging) -> None:
     desk = merging.desk
     for _ in range(4):
         desk.send()

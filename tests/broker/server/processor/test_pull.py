@@ -579,7 +579,7 @@ class TestInnerBatches:
         found = records(self.pull(desk, self.OLD, subscription="n > 1", expressionType="SQL92"))
         assert [m.body for m in found] == [b"c", b"d"]
 
-    def test_a_body_that_is_no_batch_is_left_as_it_is(self, batches, records) -> None:
+    def test_a_body_that_is_not_a_batch_is_left_unchanged(self, batches, records) -> None:
         assert batches.send("Bulk", b"no batch", f=0x80).code == 0
         found = records(self.pull(batches, self.OLD, queueOffset=6))
         assert [(m.queue_offset, m.body) for m in found] == [(6, b"no batch")]

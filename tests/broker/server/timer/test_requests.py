@@ -151,6 +151,6 @@ def test_checkpoint_and_metrics_report_the_wheel(recalling) -> None:
 
 
 @pytest.mark.parametrize("code", [RequestCode.GET_TIMER_CHECK_POINT, RequestCode.GET_TIMER_METRICS])
-def test_without_timer_wheel_there_is_no_checkpoint(make_desk, code) -> None:
+def test_without_timer_wheel_no_checkpoint_is_written(make_desk, code) -> None:
     desk = make_desk(timerWheelEnable="false")
     assert desk.ask(code).code == ResponseCode.SYSTEM_ERROR

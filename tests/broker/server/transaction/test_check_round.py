@@ -210,7 +210,7 @@ def test_a_long_round_commits_its_progress_and_ends_in_time(ledger, monkeypatch)
     assert progress(ledger)[0] == running.checked < 12
 
 
-def test_settled_halves_are_passed_over_without_reading_them(make_ledger, monkeypatch) -> None:
+def test_decided_halves_are_skipped_without_reading_them(make_ledger, monkeypatch) -> None:
     monkeypatch.setattr(check_round, "SKIPPED_PER_STEP", 16)
     ledger = make_ledger()
     for _ in range(100):
@@ -247,7 +247,7 @@ def test_offsets_of_a_java_broker_are_continued(ledger) -> None:
 
 
 @pytest.mark.parametrize("body", [b"0", b"0,1,", b"1,0,"])
-def test_op_records_of_both_releases_settle_halves(ledger, body: bytes) -> None:
+def test_op_records_of_both_releases_decide_halves(ledger, body: bytes) -> None:
     ledger.begin()
     ledger.begin()
     ledger.service.bridge.put_op(body)
@@ -255,16 +255,16 @@ def test_op_records_of_both_releases_settle_halves(ledger, body: bytes) -> None:
     assert ledger.check(7_000).checked == expected
 
 
-def test_a_restart_checks_what_was_open_and_nothing_that_was_settled(ledger) -> None:
+def test_a_restart_checks_open_halves_only(ledger) -> None:
     ledger.online()
-    ledger.commit(ledger.begin(b"settled"))
+    ledger.commit(ledger.begin(b"decided"))
     ledger.begin(b"open")
     ledger.check(7_000)
     ledger.restart()
     assert progress(ledger) == (2, 0)
     assert ledger.check(30_000).checked == 1
     ledger.commit(ledger.asked()[-1])
-    assert ledger.visible() == [b"settled", b"open"]
+    assert ledger.visible() == [b"decided", b"open"]
 
 
 @pytest.mark.parametrize("step", ["before the check", "before its answer", "after its answer"])

@@ -124,7 +124,7 @@ def test_check_request_names_the_copy_and_shows_the_real_place(half_message) -> 
     assert (shown.body, shown.properties_raw) == (half.body, half.properties_raw)
 
 
-def test_nobody_is_asked_about_a_half_without_a_real_place(half_message) -> None:
+def test_a_half_without_a_real_topic_is_not_checked(half_message) -> None:
     assert check_request(half_message({"REAL_TOPIC": ""}), 1, 2, 3) is None
 
 

@@ -98,7 +98,7 @@ def test_an_op_record_is_done_when_all_its_halves_are_passed() -> None:
     assert removed.done_up_to(9) == 8
 
 
-def test_op_records_that_list_settled_halves_only_are_done() -> None:
+def test_op_records_that_list_decided_halves_only_are_done() -> None:
     removed = RemovalSet(10, 0)
     removed.add(0, [1, 2], 20)
     removed.add(1, [], 20)

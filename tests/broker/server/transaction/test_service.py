@@ -211,7 +211,7 @@ def test_pending_op_records_are_bounded(ledger, monkeypatch) -> None:
     assert ledger.rollback(second).code == 0
 
 
-def test_a_stop_writes_what_is_pending(ledger) -> None:
+def test_a_stop_writes_pending_op_messages(ledger) -> None:
     ledger.rollback(ledger.begin())
     assert ledger.service.write_all_ops()
     assert ledger.ops() == [b"0,"]
@@ -244,7 +244,7 @@ def test_only_a_discarded_half_is_resumed(ledger) -> None:
     assert len(ledger.halves()) == 1
 
 
-def test_what_happened_is_counted(ledger) -> None:
+def test_outcomes_are_counted(ledger) -> None:
     ledger.commit(ledger.begin())
     ledger.rollback(ledger.begin())
     assert ledger.service.counts[:2] == (1, 1)

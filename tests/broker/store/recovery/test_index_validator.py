@@ -61,7 +61,7 @@ def test_an_entry_of_another_record_or_key_is_not_valid(validator, index, at, da
 
 
 @pytest.mark.parametrize("spoil", ["header", "slots", "links", "seconds"])
-def test_everything_else_is_written_anew(validator, index, spoil):
+def test_all_other_files_are_rebuilt(validator, index, spoil):
     before = content(index)
     mapping = index.file.mapping
     if spoil == "header":
@@ -76,7 +76,7 @@ def test_everything_else_is_written_anew(validator, index, spoil):
     assert content(index) == before
 
 
-def test_a_cut_file_finds_what_it_keeps_and_goes_on(validator, store, index, inner):
+def test_a_cut_file_keeps_its_entries_and_takes_new_ones(validator, store, index, inner):
     damage(index, 31, bytes(ENTRY * 10))
     kept = validator.valid_entries(index)
     assert kept == 31
@@ -89,7 +89,7 @@ def test_a_cut_file_finds_what_it_keeps_and_goes_on(validator, store, index, inn
     assert len(store.query_message("TopicA", "new", 9, 0, 1 << 62).buffers) == 1
 
 
-def test_entries_of_records_that_are_gone_cannot_be_judged_and_stay(validator, store, index):
+def test_entries_of_deleted_records_cannot_be_checked_and_stay(validator, store, index):
     store.flush()
     store.log.files.file_size = 4096
     first = index.file.mapping[ENTRIES_AT + ENTRY + 4 : ENTRIES_AT + ENTRY + 12]

@@ -90,7 +90,7 @@ def test_units_that_joined_meanwhile_are_read_in_a_further_pass(slot: Slot) -> N
     assert taken(reader) == [2, 4]
 
 
-def test_rest_is_what_is_not_done_and_the_recalls(slot: Slot) -> None:
+def test_rest_is_the_unfinished_units_and_the_recalls(slot: Slot) -> None:
     slot.add(MAGIC_DEFAULT | MAGIC_DELETE)
     for _ in range(4):
         slot.add()

@@ -277,7 +277,7 @@ class TestRestart:
         timers.wait(40_000)
         assert timers.delivered() == {f"m{number}": 1 for number in range(50)}
 
-    def test_slot_that_was_begun_is_continued(self, timers: Timers) -> None:
+    def test_a_started_slot_is_continued(self, timers: Timers) -> None:
         for number in range(10):
             timers.send(f"m{number}", 1_500)
         timers.recall("m9", START_MS + 1_500)
@@ -407,7 +407,7 @@ class TestRestart:
 
 
 class TestClock:
-    def test_step_forward_delivers_what_is_due_by_the_new_time(self, timers: Timers) -> None:
+    def test_step_forward_delivers_messages_due_by_the_new_time(self, timers: Timers) -> None:
         timers.send("a", 600_000)
         timers.send("b", 7_200_000)
         timers.run()

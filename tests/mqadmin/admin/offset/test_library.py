@@ -41,7 +41,7 @@ class TestPlan:
             2: (None, 0, 0, 0),
             3: (None, 0, 0, 0),
         }
-        assert not filled.told_clients
+        assert not filled.reset_clients
         assert filled.committed("g", "orders") == {0: 5, 1: 1}
 
     def test_latest_counts_skipped_messages(self, admin, filled):
@@ -160,7 +160,7 @@ class TestApply:
         plan = admin.offset.plan_reset("g", "orders", "latest")
         assert {item.via for item in plan.items} == {"clients"}
         done = admin.offset.apply_reset(plan, undo_path=undo)
-        assert filled.told_clients == [("g", -1)]
+        assert filled.reset_clients == [("g", -1)]
         assert {item.status for item in done.items} <= {"pending", "done"}
         assert "apply the reset within about" in done.warnings[-1]
 

@@ -118,7 +118,7 @@ def test_a_discarded_transaction_is_resumed(
     assert again.uniq_key == row.uniq_key
 
 
-def test_what_is_not_discarded_is_not_resumed(
+def test_only_discarded_messages_are_resumed(
     broker: BlockingEmbeddedBroker, library: TransactionAdmin
 ) -> None:
     half = begin(broker, 1)

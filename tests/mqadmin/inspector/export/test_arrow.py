@@ -154,7 +154,7 @@ def test_damaged_regions_are_rows_on_request(store: MadeStore) -> None:
     store.log[place + 4] ^= 0xFF
     plain = rows_of(store)
     assert len(plain) == 119
-    damaged = [row for row in rows_of(store, damages=True) if row["damage"] is not None]
+    damaged = [row for row in rows_of(store, with_damage=True) if row["damage"] is not None]
     assert [(row["physical_offset"], row["size"]) for row in damaged] == [(place, size)]
     assert damaged[0]["damage"].startswith("magic: ")
     assert damaged[0]["topic"] is None
@@ -258,7 +258,7 @@ def test_an_unreadable_inner_batch_is_selected_as_a_whole(tmp_path: Path) -> Non
         (["properties"], False, 0),
     ],
 )
-def test_a_scan_reads_only_what_the_columns_need(
+def test_a_scan_reads_only_the_parts_that_the_columns_need(
     names: list[str], check_crc: bool, flags: int
 ) -> None:
     assert purpose_of(names, check_crc=check_crc) == flags

@@ -157,10 +157,10 @@ def test_damaged_records_are_reported_and_the_rest_exported(store: Any) -> None:
     store.poke(place + 4, b"????")
     rows, pieces = lines_of(store)
     assert len(rows) == 59
-    (damage,) = [row for piece in pieces for row in piece.damages]
+    (damage,) = [row for piece in pieces for row in piece.damaged_regions]
     assert (damage.physical_offset, damage.length) == (place, size)
     found = list(batch_pieces(StoreDirectory(store.root), Query(), bodies=False))
-    assert [row for piece in found for row in piece.damages] == [damage]
+    assert [row for piece in found for row in piece.damaged_regions] == [damage]
     assert sum(piece.rows for piece in found) == 59
 
 

@@ -156,7 +156,7 @@ def test_corruption_on_both_sides_of_the_middle_is_reported_once(made: Any, in_t
         offset = made.places[hurt][0]
         made.flip(offset + 5)
         (summary, damage_rows), alone = both_ways(made, False)
-        assert damage_rows == alone.damages
+        assert damage_rows == alone.damaged_regions
         assert [damage.physical_offset for damage in damage_rows] == [offset]
         assert summary.messages == 39
         made.flip(offset + 5)

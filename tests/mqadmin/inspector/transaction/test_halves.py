@@ -73,7 +73,7 @@ def test_halves_that_op_records_list_are_not_open(written: Callable[..., StoreDi
     ]
 
 
-def test_halves_below_the_committed_offset_are_settled(
+def test_halves_below_the_committed_offset_are_decided(
     written: Callable[..., StoreDirectory],
 ) -> None:
     store = written(*(half(number) for number in range(3)))

@@ -197,7 +197,7 @@ def cut_the_unused_part(root: Path) -> None:
     os.truncate(root / "commitlog" / f"{0:020d}", 40_000)
 
 
-def cut_what_is_configured(root: Path) -> None:
+def cut_as_configured(root: Path) -> None:
     conf = f"storePathRootDir={root}\nmappedFileSizeCommitLog={LOG_FILE}\n"
     (root.parent / "broker.conf").write_text(conf)
     os.truncate(root / "commitlog" / f"{0:020d}", 40_960)
@@ -345,7 +345,7 @@ FAULTS = [
     Planted("queueFiles", "pop-533", cut_only_queue_file, "warning"),
     Planted("position", "retry-dlq-533", double_behind_the_end, "warning"),
     Planted("fileSize", "retry-dlq-533", cut_the_unused_part, "notice"),
-    Planted("fileSize", "retry-dlq-533", cut_what_is_configured, "warning"),
+    Planted("fileSize", "retry-dlq-533", cut_as_configured, "warning"),
     # Java 4.9 does not register this system topic: it was not deleted.
     Planted("queueMissing", "transaction-498", remove("consumequeue/RMQ_SYS_TRANS_OP_HALF_TOPIC")),
     Planted("queueMissing", N, remove("consumequeue/OrdersA/1")),

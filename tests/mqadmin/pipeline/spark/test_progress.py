@@ -34,8 +34,8 @@ class Tracker:
 
 def test_the_tasks_of_all_stages_of_a_group_are_added() -> None:
     context: Any = SimpleNamespace(statusTracker=Tracker)
-    assert task_progress(context, "g", "traffic") == Progress(what="traffic", done=5, total=12)
-    assert task_progress(context, "other", "x") == Progress(what="x")
+    assert task_progress(context, "g", "traffic") == Progress(subject="traffic", done=5, total=12)
+    assert task_progress(context, "other", "x") == Progress(subject="x")
 
 
 class Query:

@@ -58,7 +58,7 @@ def test_the_reply_names_every_queue(desk) -> None:
     assert len(list(scan_records(answer.body_bytes()))) == 2
 
 
-def test_without_success_there_is_no_body(desk) -> None:
+def test_without_success_the_body_is_empty(desk) -> None:
     desk.topic("Orders", 1)
     desk.send()
     it = collector()

@@ -453,7 +453,7 @@ class TestLongPolling:
         (answer,) = desk.connection.commands
         assert bodies(client.messages(answer)) == [b"again"]
 
-    def test_more_waiters_than_allowed_are_told_polling_full(self, make_desk, pop_client) -> None:
+    def test_more_waiters_than_allowed_get_polling_full(self, make_desk, pop_client) -> None:
         desk = make_desk(popPollingSize="2")
         desk.topic("Orders")
         client = pop_client(desk)

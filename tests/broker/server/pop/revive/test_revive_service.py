@@ -34,7 +34,7 @@ def test_a_restart_continues_with_open_check_points_and_acks(desk, client) -> No
     assert bodies(client.pop()) == [b"2", b"3"]
 
 
-def test_a_restart_does_not_repeat_what_was_decided(desk, client) -> None:
+def test_a_restart_repeats_no_decision(desk, client) -> None:
     desk.send()
     client.pop(invisibleTime=1_000)
     desk.advance(4_000)

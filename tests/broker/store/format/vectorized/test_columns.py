@@ -166,7 +166,7 @@ def test_columns_equal_the_plain_scan(rng: random.Random, use_compiled: bool, ha
         rows, found = [], []
         for batch in columns.scan_columns(file, BASE, rows=7, use_compiled=use_compiled):
             rows += [as_tuple(file, batch, row) for row in range(batch.count)]
-            found += batch.damages
+            found += batch.damaged_regions
         assert rows == [expected(item) for item in records]
         assert found == regions
 
