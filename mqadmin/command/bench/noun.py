@@ -178,10 +178,12 @@ def consume(
 ) -> None:
     """Consume a topic from its first message and measure the rate.
 
-    A new group starts at the earliest message; --group continues at its committed offsets and
-    commits. The time runs from the first to the last message. The latency is the age of a message
-    when it arrives, by the clocks of both machines: it shows the delay of new messages, and the
-    backlog of old ones. It ends after --duration, --count, or --idle without a message.
+    A new group starts at the earliest message and is deleted afterwards (a Java broker with
+    autoCreateSubscriptionGroup creates it again when its last pull ends); --group continues at
+    its committed offsets and commits. The time runs from the first to the last message. The
+    latency is the age of a message when it arrives, by the clocks of both machines: it shows the
+    delay of new messages, and the backlog of old ones. It ends after --duration, --count, or
+    --idle without a message.
     """
     _check_plot(session, plot)
     options = BenchOptions(

@@ -207,7 +207,7 @@ def words(
     mqadmin("group", "create", "idle", "--yes")
     sent = mqadmin("msg", "send", "orders", "--body", "two", "--key", "42", "-o", "json")
     mqadmin("msg", "send", "%DLQ%g", "--body", "dead", "--property", "RETRY_TOPIC=orders")
-    (tmp_path / "lines").write_text("one\ntwo\n")
+    (tmp_path / "lines").write_text('{"body":"one"}\ntwo\n')
     damaged = golden_store("normal-stop-533", copy=True) / "store"
     log = damaged / "commitlog" / f"{0:020d}"
     data = bytearray(log.read_bytes())

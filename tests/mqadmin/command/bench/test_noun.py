@@ -22,7 +22,7 @@ def namesrv(embedded: BlockingEmbeddedBroker, monkeypatch: pytest.MonkeyPatch) -
     return embedded.namesrv_address
 
 
-def test_what_was_produced_is_consumed_by_a_group_that_is_deleted(
+def test_produced_messages_are_consumed_by_a_group_that_is_deleted(
     mqadmin: Run, namesrv: str
 ) -> None:
     words = ("--create", "--count", "100", "--warm-up", "0s", "--body-size", "1k", "-o", "json")

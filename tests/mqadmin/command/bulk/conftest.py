@@ -65,5 +65,5 @@ def child(namesrv: str) -> Iterator[Callable[..., subprocess.Popen[bytes]]]:
         process.wait()
         for pipe in (process.stdin, process.stdout, process.stderr):
             if pipe is not None:
-                with suppress(OSError):  # what is left for a closed pipe
+                with suppress(OSError):  # the rest of a closed pipe
                     pipe.close()

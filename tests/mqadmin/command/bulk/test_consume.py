@@ -82,7 +82,7 @@ def test_options_that_cannot_be_applied_are_refused(mqadmin: Run, words: str) ->
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_commits_exactly_what_was_printed(
+def test_a_signal_commits_exactly_the_printed_messages(
     child: Child, new_topic: Topics, namesrv: str, number: signal.Signals
 ) -> None:
     group = f"sig{number.value}"

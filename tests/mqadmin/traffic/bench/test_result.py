@@ -46,5 +46,5 @@ def test_errors_are_counted_by_message_and_bounded() -> None:
     assert result.errors["error 0"] == 101
 
 
-def test_without_messages_there_is_no_rate() -> None:
+def test_without_messages_the_rate_is_absent() -> None:
     assert Meter(ManualClock(), 0).result("produce", "t").messages_per_second is None
