@@ -7,6 +7,7 @@ from mqadmin.inspector.delayed.check_points import check_points
 from mqadmin.inspector.directory import StoreDirectory
 from mqadmin.inspector.query import Query
 from mqadmin.inspector.rows import DamageRow
+from tests.support.made_store import MadeStore
 
 
 def test_waiting_check_points_are_merged_with_their_acknowledgements(
@@ -34,3 +35,12 @@ def test_revived_check_points_are_not_listed(pop_store: StoreDirectory) -> None:
 def test_a_store_without_pop_has_none(golden_store: Callable[..., Path]) -> None:
     store = StoreDirectory(golden_store("transaction-498") / "store")
     assert list(check_points(store, Query(), now_ms=0)) == []
+
+
+def test_a_record_that_cannot_be_decoded_is_reported(tmp_path: Path) -> None:
+    made = MadeStore(tmp_path / "store")
+    made.put("rmq_sys_REVIVE_LOG_C", 0, body=b"not JSON", properties={"TAGS": "ck"})
+    made.write()
+    (row,) = check_points(StoreDirectory(tmp_path / "store"), Query(), now_ms=0)
+    assert isinstance(row, DamageRow)
+    assert row.kind == "checkPoint"
