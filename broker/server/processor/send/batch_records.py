@@ -20,9 +20,11 @@ from broker.message import message as props
 from broker.message.batch import MIN_ITEM_SIZE, scan_batch, unwrap_inner_batch
 from broker.message.properties import encode_properties, remove_property
 from broker.message.record import encode_record, scan_records
+from broker.server.context import BrokerContext
 from broker.server.schedule import delay_level
-from broker.store.results import MessageExtBrokerInner
-from broker.store.timer.timer_message import REQUEST_PROPERTIES
+from broker.server.timer.delay import delay_message
+from broker.store.results import MessageExtBrokerInner, PutMessageResult
+from broker.store.timer.timer_message import REQUEST_PROPERTIES, is_timer_request
 
 BATCH_QUEUE = ("queue.type", "BatchCQ")
 
@@ -59,9 +61,22 @@ class BatchHead(msgspec.Struct, frozen=True):
     properties: dict[str, str]
 
 
-def first_record(head: BatchHead) -> MessageExtBrokerInner:
-    """Return a record without body for the place of a batch, to be redirected by a delay."""
-    return MessageExtBrokerInner(head.topic, head.queue_id, b"", sys_flag=head.sys_flag)
+def delay_batch(
+    context: BrokerContext, head: BatchHead
+) -> tuple[PutMessageResult | None, BatchHead]:
+    """Redirect a batch whose header requests a delivery time; return a refusal, and its head.
+
+    **Source:** RocketMQ HookUtils#handleScheduleMessage, called for a batch as for a message.
+    """
+    if not is_timer_request(head.topic, head.properties):
+        return None, head
+    inner = MessageExtBrokerInner(head.topic, head.queue_id, b"", sys_flag=head.sys_flag)
+    properties = dict(head.properties)
+    timers = context.timers.timers if context.timers is not None else None
+    refused = delay_message(None, timers, inner, properties)
+    return refused, msgspec.structs.replace(
+        head, topic=inner.topic, queue_id=inner.queue_id, properties=properties
+    )
 
 
 def is_batch_topic(config: TopicConfig) -> bool:

@@ -20,7 +20,6 @@ from collections.abc import Awaitable, Callable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-import msgspec
 from msgspec import json
 
 from broker.common import sysflag
@@ -38,7 +37,7 @@ from broker.server.processor.responses import bad_field, bad_queue, illegal, no_
 from broker.server.processor.send.batch_records import (
     BatchHead,
     check_batch,
-    first_record,
+    delay_batch,
     inner_batch_record,
     item_records,
 )
@@ -70,7 +69,6 @@ from broker.store.results import (
     PutMessageResult,
     PutMessageStatus,
 )
-from broker.store.timer.timer_message import is_timer_request
 from broker.store.writer import PutRefusedError
 
 if TYPE_CHECKING:
@@ -231,7 +229,7 @@ class SendMessageProcessor:
         reason = check_batch(head, body, self._store.config.max_message_size)
         if reason is not None:
             return self._mark(illegal(request, reason))
-        refused, stored_head = self._delay_batch(head)
+        refused, stored_head = delay_batch(self._context, head)
         if refused is not None:
             return self._mark(self._failed(request, refused))
         if target.batch_queue and props.PROPERTY_UNIQ_KEY in head.properties:
@@ -242,20 +240,6 @@ class SendMessageProcessor:
             reply = _BatchReply(connection, request, head, target)
             return self._store_large_batch(reply, records, delayed=stored_head is not head)
         return self._store_batch(connection, request, head, target, list(records))
-
-    def _delay_batch(self, head: BatchHead) -> tuple[PutMessageResult | None, BatchHead]:
-        """Redirect a batch whose header requests a delivery time; return a refusal, and its head.
-
-        **Source:** RocketMQ HookUtils#handleScheduleMessage, called for a batch as for a message.
-        """
-        if not is_timer_request(head.topic, head.properties):
-            return None, head
-        inner, properties = first_record(head), dict(head.properties)
-        context = self._context
-        timers = context.timers.timers if context.timers is not None else None
-        refused = delay_message(None, timers, inner, properties)
-        place = {"topic": inner.topic, "queue_id": inner.queue_id, "properties": properties}
-        return refused, msgspec.structs.replace(head, **place)
 
     async def _store_large_batch(
         self, reply: "_BatchReply", records: Iterator[MessageExtBrokerInner], *, delayed: bool
