@@ -27,6 +27,7 @@ from broker.namesrv import config as namesrv_config
 from broker.namesrv import startup as namesrv_startup
 from broker.server import startup as broker_startup
 from broker.server.configuration import config as broker_config
+from broker.server.ha import config as ha_config
 from broker.store import config as store_config
 from broker.store.format.layout import LAYOUTS, layout_troff
 from mqadmin.command.framework.declare import Argument, Noun, Option, Parameter, Verb
@@ -364,6 +365,8 @@ def broker_conf_page() -> Iterator[str]:
     yield from settings_list(broker_config.BrokerConfig(), broker_config.SETTINGS)
     yield ".SH STORE"
     yield from settings_list(store_config.MessageStoreConfig(), store_config.SETTINGS)
+    yield ".SH REPLICATION"
+    yield from settings_list(ha_config.HaConfig(), ha_config.SETTINGS)
     yield from (".SH SEE ALSO", "mqbroker(8), rocketmq\\-store(5)")
 
 
