@@ -230,7 +230,7 @@ def words(
             ),
             "tx": "tx-open-2",
             "damaged": str(damaged),
-            "cut": second_record(golden_store("retry-dlq-533") / "store"),
+            "cut": last_record(golden_store("retry-dlq-533") / "store"),
             "broker": embedded.address,
         } | {
             name: str(tmp_path / name)
@@ -241,10 +241,10 @@ def words(
         }
 
 
-def second_record(store: Path) -> str:
-    """The physical offset of the second record of a store."""
+def last_record(store: Path) -> str:
+    """The physical offset of the last record of a store."""
     places = [item.record for item in LogWalk(StoreDirectory(str(store))) if item.record]
-    return str(places[1].physical_offset)
+    return str(places[-1].physical_offset)
 
 
 # They need two brokers: tests/mqadmin/command/failover/test_verbs.py

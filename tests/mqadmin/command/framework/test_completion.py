@@ -54,6 +54,7 @@ def test_choices_are_offered_with_and_without_an_equals_sign() -> None:
         "csv",
         "markdown",
         "schema",
+        "prometheus",
     ]
     assert names("topic", "list", "--output=js") == ["--output=json"]
     assert names("store", "inspect", "d", "--body", "h") == ["hex"]
