@@ -1,4 +1,4 @@
-"""Popping traffic: one popping client, its acknowledgements, and what a crash may bring back.
+"""Popping traffic: one popping client, its acknowledgements, and the messages that a crash may bring back.
 
 Marks in the journal, beside those of :mod:`tests.support.traffic`:
 
@@ -160,7 +160,7 @@ class Pops:
 
 
 class PopPromise:
-    """What the acknowledgements before a cut promise."""
+    """The expectations from acknowledgements before a cut."""
 
     def __init__(self) -> None:
         self.acking: set[int] = set()
@@ -178,7 +178,7 @@ class PopPromise:
         """Pop everything: unacknowledged messages arrive, acknowledged ones stay away.
 
         ``sent`` must be stored; ``once`` are messages that the topic holds one time. Repeated
-        checks on one disk add to what was found: each check acknowledges all it pops.
+        checks on one disk add to the messages found: each check acknowledges all it pops.
         """
         client = PopClient(broker, TOPIC, GROUP)
         missing = sent - self.acking

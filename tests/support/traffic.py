@@ -486,7 +486,7 @@ class Traffic:
 
 
 def kind_of(plan: Plan) -> str:
-    """The kind of traffic, for the count of what was sent."""
+    """The kind of traffic, for the count of sent messages."""
     if len(plan.numbers) > 1:
         return "inner batch" if plan.inner_batch else "batch"
     return "delayed" if plan.level else plan.timer_property if plan.timer_ms else "plain"

@@ -300,6 +300,6 @@ def _decode_backup(
             pass
     raise ConfigError(
         f"{file.path}: {error.message}",
-        "neither the file nor its .bak can be read; repair one, or see the plan of `mqadmin store repair`"
-        " can restore",
+        "neither the file nor its .bak can be read; repair one, or see the plan of"
+        " `mqadmin store repair`",
     ) from error
