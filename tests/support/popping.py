@@ -1,4 +1,4 @@
-"""Popping traffic: one popping client, its acknowledgements, and the messages that a crash may bring back.
+"""Popping traffic: one popping client, its acknowledgements, messages a crash may bring back.
 
 Marks in the journal, beside those of :mod:`tests.support.traffic`:
 

@@ -1,7 +1,7 @@
 """MessageTrace: sends and listener calls as messages of the trace topic.
 
-A hidden producer writes them in batches; it is never traced itself. Records that cannot be kept or sent
-are counted in ``dropped``: tracing must not slow down or fail the traffic.
+A hidden producer writes them in batches; it is never traced itself. Records that cannot be kept or
+sent are counted in ``dropped``: tracing must not slow down or fail the traffic.
 
 **Source:** RocketMQ ``AsyncTraceDispatcher``, ``SendMessageTraceHookImpl``,
 ``ConsumeMessageTraceHookImpl``.

@@ -129,6 +129,9 @@ def test_a_reset_is_undone_by_its_file(
     assert (offset["consumerOffset"], offset["lag"]) == (2, 3)
 
 
+NOTE_ONLY = ("table", "wide", "ndjson", "markdown")
+
+
 @pytest.mark.parametrize(
     "words",
     [
@@ -150,7 +153,7 @@ def test_every_list_in_every_form(live: Run, words: str, form: str) -> None:
     done = live(*words.split(), "-o", form)
     assert done.status == 0, done.err
     # without consumers and dead letters these forms print a note on stderr only
-    without_output = words in ("dlq list", "consumer list") and form in ("table", "wide", "ndjson")
+    without_output = words in ("dlq list", "consumer list") and form in NOTE_ONLY
     assert (done.out == "") is without_output
 
 
