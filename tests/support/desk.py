@@ -144,7 +144,11 @@ class Desk:
         self.turn: list[Callable[[], None]] = []
         self.deferred = False
         self.announced: list[list[str]] = []
-        self.store = MessageStore(self.settings.store, clock=self.clock, defer=self._defer)
+        # The loop that flush callbacks are called on; without one the flush thread calls them.
+        self.loop: asyncio.AbstractEventLoop | None = None
+        self.store = MessageStore(
+            self.settings.store, clock=self.clock, defer=self._defer, notify=self._notify
+        )
         self.store.load()
         self.store.start()
         self.context = BrokerContext(self.settings, self.store, self.clock)
@@ -197,6 +201,12 @@ class Desk:
         self.pop_service.revive.load()
         self.store.add_arriving_listener(self._arrived, self.context.holds.topics)
         self.store.add_arriving_listener(self._pop_arrived, WaitingTopics(self.pop_service))
+
+    def _notify(self, call: Callable[[], None]) -> None:
+        if self.loop is None:
+            call()
+        else:
+            self.loop.call_soon_threadsafe(call)
 
     def _defer(self, call: Callable[[], None]) -> None:
         if self.deferred:

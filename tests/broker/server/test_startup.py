@@ -97,13 +97,13 @@ class TestMain:
     def test_promise_that_is_not_kept_stops_the_start(self, tmp_path, capsys, options) -> None:
         """``--check`` reports the same as a start."""
         file = tmp_path / "broker.conf"
-        file.write_text("brokerRole=SYNC_MASTER\nminInSyncReplicas=2\n", encoding="utf-8")
+        file.write_text("enableControllerMode=true\n", encoding="utf-8")
         store = tmp_path / "store"
         words = ["-c", str(file), "--store", str(store), *options]
         assert startup.main(words) == daemon.STATUS_USAGE
         error, hint = capsys.readouterr().err.splitlines()
-        assert error.startswith(f"error: {file}: minInSyncReplicas=2: ")
-        assert "minInSyncReplicas=1" in hint
+        assert error.startswith(f"error: {file}: enableControllerMode=true: ")
+        assert "enableControllerMode=false" in hint
         assert not store.exists()
 
     @pytest.mark.parametrize(

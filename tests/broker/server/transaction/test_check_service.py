@@ -46,6 +46,7 @@ def test_op_records_and_rounds_run_by_themselves(make_ledger) -> None:
     ledger.begin(b"open")
 
     async def run() -> None:
+        ledger.desk.loop = asyncio.get_running_loop()
         ledger.checks.start()
         await passed(ledger.ops, ledger, 1)
         await passed(ledger.asked, ledger, 10)
