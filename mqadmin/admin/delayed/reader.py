@@ -6,7 +6,7 @@ from broker.common.message_queue import MessageQueue
 from broker.errors import BrokerError, RocketMQError
 from broker.message.message import MessageExt
 from broker.remoting.protocol.codes import ResponseCode
-from mqadmin.admin.queues.reader import QueueReader
+from mqadmin.admin.message.queue_reader import QueueReader
 from mqadmin.admin.session import AdminSession
 from mqadmin.admin.topology import Target
 

@@ -28,8 +28,8 @@ from mqadmin.admin.dlq.dead_letters import DeadLetter
 from mqadmin.admin.dlq.ledger import REFUSED, SENDING, SENT, Entry, Ledger
 from mqadmin.admin.failure import describe
 from mqadmin.admin.message import result as kinds
+from mqadmin.admin.message.message_sender import MessageSender
 from mqadmin.admin.message.query import MessageQueries
-from mqadmin.admin.queues.sender import MessageSender
 from mqadmin.admin.result import TargetError
 from mqadmin.admin.session import AdminSession
 

@@ -21,7 +21,7 @@ from broker.remoting.protocol.command import RemotingCommand
 from broker.remoting.rpc.caller import Reply, build_request
 from broker.remoting.rpc.route_cache import Route
 from mqadmin.admin.failure import describe
-from mqadmin.admin.queues.reader import wanted_tags
+from mqadmin.admin.message.queue_reader import wanted_tags
 from mqadmin.admin.result import TargetError
 from mqadmin.admin.session import AdminSession
 

@@ -12,6 +12,7 @@ from mqadmin.admin.failure import describe
 from mqadmin.admin.message import result as kinds
 from mqadmin.admin.message.decoded_id import decode_id
 from mqadmin.admin.message.index import FOREVER_MS, BrokerHits, KeyQuestion, ask_index
+from mqadmin.admin.message.queue_reader import QueueReader
 from mqadmin.admin.message.read import (
     Reader,
     chosen_queues,
@@ -22,7 +23,6 @@ from mqadmin.admin.message.read import (
 )
 from mqadmin.admin.message.record import BodyView, record_of
 from mqadmin.admin.message.result import QueryResult, failed_result, no_such_topic
-from mqadmin.admin.queues.reader import QueueReader
 from mqadmin.admin.session import AdminSession
 
 #: Default number of messages of a key query. **Source:** QueryMsgByKeySubCommand.

@@ -16,9 +16,9 @@ from broker.remoting.rpc.caller import build_request
 from broker.remoting.rpc.route_cache import Route
 from mqadmin.admin.failure import describe
 from mqadmin.admin.message import result as kinds
+from mqadmin.admin.message.queue_reader import FOUND, PullResult, QueueReader
 from mqadmin.admin.message.record import BodyView, record_of, unwrapped
 from mqadmin.admin.message.result import QueryResult, failed_result
-from mqadmin.admin.queues.reader import FOUND, PullResult, QueueReader
 from mqadmin.admin.result import TargetError
 from mqadmin.admin.session import AdminSession
 

@@ -13,10 +13,10 @@ from broker.common.message_queue import MessageQueue
 from broker.errors import RocketMQError
 from broker.message.message import MessageExt
 from mqadmin.admin.failure import describe
+from mqadmin.admin.message.queue_reader import QueueReader
 from mqadmin.admin.message.read import chosen_queues
 from mqadmin.admin.message.tail import Follower, Report
 from mqadmin.admin.offset.progress import committed_offsets
-from mqadmin.admin.queues.reader import QueueReader
 from mqadmin.admin.session import AdminSession
 
 Position = Literal["earliest", "latest"]

@@ -9,7 +9,7 @@ from broker.errors import ClientError, ConfigError, RocketMQError
 from broker.message.message import PROPERTY_DELAY, Message
 from broker.remoting.protocol.codes import RequestCode
 from broker.remoting.rpc.caller import build_request
-from mqadmin.admin.queues.sender import MessageSender
+from mqadmin.admin.message.message_sender import MessageSender
 from mqadmin.admin.session import AdminSession
 
 #: Delay levels of a broker that does not report its own.

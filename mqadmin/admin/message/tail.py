@@ -14,9 +14,9 @@ from broker.common.message_queue import MessageQueue
 from broker.errors import RocketMQError
 from broker.message.message import MessageExt
 from mqadmin.admin.failure import describe
+from mqadmin.admin.message.queue_reader import NO_NEW_MESSAGE, PULL_ACCEPTS, QueueReader, read_pull
 from mqadmin.admin.message.read import QueueRange, Reader, chosen_queues
 from mqadmin.admin.message.record import unwrapped
-from mqadmin.admin.queues.reader import NO_NEW_MESSAGE, PULL_ACCEPTS, QueueReader, read_pull
 from mqadmin.admin.result import TargetError
 from mqadmin.admin.session import AdminSession
 

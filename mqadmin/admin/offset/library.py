@@ -21,6 +21,7 @@ from broker.remoting.rpc.caller import build_request
 from mqadmin.admin.connections import consumer_connections
 from mqadmin.admin.failure import describe
 from mqadmin.admin.group import group_replies
+from mqadmin.admin.message.queue_reader import PULL_ACCEPTS, QueueReader
 from mqadmin.admin.offset.progress import VERSION_5, committed_offsets, group_progress, route_of
 from mqadmin.admin.offset.reset import (
     CLIENTS,
@@ -49,7 +50,6 @@ from mqadmin.admin.offset.target import (
     save_offsets,
     target_offsets,
 )
-from mqadmin.admin.queues.reader import PULL_ACCEPTS, QueueReader
 from mqadmin.admin.result import Listing, TargetError
 from mqadmin.admin.session import AdminSession
 from mqadmin.admin.topology import Target

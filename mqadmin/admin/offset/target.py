@@ -21,7 +21,7 @@ from broker.common.encoding.java_json import loads
 from broker.common.message_queue import MessageQueue
 from broker.common.times import parse_duration_ms, parse_time_ms
 from broker.errors import ConfigError, RocketMQError
-from mqadmin.admin.queues.reader import QueueReader
+from mqadmin.admin.message.queue_reader import QueueReader
 from mqadmin.admin.session import AdminSession
 
 FILE_SCHEMA = "mqadmin.offsets/1"

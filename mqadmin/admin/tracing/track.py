@@ -20,8 +20,8 @@ from broker.remoting.protocol.codes import RequestCode, ResponseCode
 from broker.remoting.rpc.caller import build_request
 from mqadmin.admin.connections import ConsumerConnections, Subscription, consumer_connections
 from mqadmin.admin.failure import describe
+from mqadmin.admin.message.queue_reader import wanted_tags
 from mqadmin.admin.offset.progress import places_of
-from mqadmin.admin.queues.reader import wanted_tags
 from mqadmin.admin.result import Listing, TargetError
 from mqadmin.admin.session import AdminSession
 from mqadmin.message_row import MessageRow

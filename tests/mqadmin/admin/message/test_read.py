@@ -4,8 +4,8 @@ import pytest
 
 from broker.common.message_queue import MessageQueue
 from broker.errors import ClientError
+from mqadmin.admin.message.queue_reader import QueueReader
 from mqadmin.admin.message.read import Reader, chosen_queues, oldest_store_time, time_ranges
-from mqadmin.admin.queues.reader import QueueReader
 
 
 @pytest.fixture

@@ -5,8 +5,8 @@ import pytest
 from broker.common.message_queue import MessageQueue
 from broker.errors import ConnectError
 from broker.remoting.protocol.codes import RequestCode
+from mqadmin.admin.message.queue_reader import QueueReader
 from mqadmin.admin.message.tail import RETRY_AFTER_MS, Follower, TailQuestion, tail
-from mqadmin.admin.queues.reader import QueueReader
 
 
 @pytest.fixture

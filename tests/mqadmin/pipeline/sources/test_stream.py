@@ -332,7 +332,7 @@ def test_spark_follows_a_broker_over_restarts_rolls_and_cleaning(
     from broker.remoting.blocking import BlockingClient
     from broker.remoting.protocol.codes import RequestCode
     from broker.remoting.rpc.caller import Caller
-    from mqadmin.admin.queues.sender import MessageSender
+    from mqadmin.admin.message.message_sender import MessageSender
 
     log = tmp_path / "store" / "commitlog"
     caller = Caller([embedded.namesrv_address], BlockingClient(timeout_ms=30_000))

@@ -8,7 +8,7 @@ from broker.message.message import MessageExt
 from broker.message.properties import encode_properties
 from broker.message.record import MAGIC_V1, body_crc, encode_record
 from broker.remoting.protocol.command import response
-from mqadmin.admin.queues.reader import QueueReader, wanted_tags
+from mqadmin.admin.message.queue_reader import QueueReader, wanted_tags
 
 QUEUE = MessageQueue("t", "a", 1)
 

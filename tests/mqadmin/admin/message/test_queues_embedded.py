@@ -7,8 +7,8 @@ from broker.message.message import Message
 from broker.remoting.blocking import BlockingClient
 from broker.remoting.rpc.caller import Caller
 from broker.server.standalone import BlockingEmbeddedBroker
-from mqadmin.admin.queues.reader import NO_NEW_MESSAGE, OFFSET_ILLEGAL, QueueReader
-from mqadmin.admin.queues.sender import MessageSender
+from mqadmin.admin.message.message_sender import MessageSender
+from mqadmin.admin.message.queue_reader import NO_NEW_MESSAGE, OFFSET_ILLEGAL, QueueReader
 
 
 @pytest.fixture(scope="module")

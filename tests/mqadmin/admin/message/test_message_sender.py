@@ -14,7 +14,7 @@ from broker.message.properties import decode_properties
 from broker.remoting.protocol.codes import ResponseCode
 from broker.remoting.protocol.command import response
 from broker.remoting.protocol.header.send import decode_send_header
-from mqadmin.admin.queues.sender import ATTEMPTS, MessageSender
+from mqadmin.admin.message.message_sender import ATTEMPTS, MessageSender
 
 
 def ok(address, command):
