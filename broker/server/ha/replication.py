@@ -6,8 +6,10 @@ addresses come from ``haMasterAddress`` or from the name server's response to a 
 **Source:** RocketMQ BrokerController#start, #handleSlaveSynchronize.
 """
 
+import asyncio
 import logging
-from typing import TYPE_CHECKING
+from contextlib import suppress
+from typing import TYPE_CHECKING, Final
 
 from broker.common.clock import Clock
 from broker.errors import StoreError
@@ -27,6 +29,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("broker.server")
 
+FIRST_COPY_S: Final = 2.0  # longest wait for the topics before the log is followed
+
 
 class Replication:
     """The HA side of a broker, master or slave."""
@@ -42,6 +46,7 @@ class Replication:
         self._client: HAClient | None = None
         self._synchronize: SlaveSynchronize | None = None
         self._asked = False
+        self._following: asyncio.Task[None] | None = None
         if settings.broker.is_slave:
             context.store.flags.make_replica()
             self._client = HAClient(context.store, settings.ha, clock, self._master_ha_address)
@@ -80,13 +85,27 @@ class Replication:
     def follow(self) -> None:
         """Slave: start following the master; with an acting master watch the group."""
         self.members.start()
-        if self._client is not None and self._synchronize is not None:
-            self._client.start()
+        if self._synchronize is not None:
             self._synchronize.start()
+            self._following = asyncio.get_running_loop().create_task(self._follow_log())
+
+    async def _follow_log(self) -> None:
+        """Connect after the first copy of the topics: their type decides the kind of a queue.
+
+        A slave whose master is known by its HA address only connects without them.
+        """
+        assert self._synchronize is not None
+        assert self._client is not None
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self._synchronize.topics_tried.wait(), FIRST_COPY_S)
+        self._client.start()
 
     async def stop(self) -> None:
         """Stop everything; safe before the start."""
         await self.members.stop()
+        if self._following is not None:
+            self._following.cancel()
+            await asyncio.gather(self._following, return_exceptions=True)
         if self._synchronize is not None:
             await self._synchronize.stop()
         if self._client is not None:

@@ -41,6 +41,7 @@ log = logging.getLogger("broker.server")
 PERIOD_MS: Final = 10_000
 TIMEOUT_MS: Final = 10_000
 POLL_MS: Final = 50
+FIND_MASTER_MS: Final = 500
 _TIMER_BODIES: Final[dict[int, type[TimerCheckpoint] | type[TimerMetrics]]] = {
     RequestCode.GET_TIMER_CHECK_POINT: TimerCheckpoint,
     RequestCode.GET_TIMER_METRICS: TimerMetrics,
@@ -64,6 +65,8 @@ class SlaveSynchronize:
         self, context: "BrokerContext", client: Caller, find_master: Callable[[], str]
     ) -> None:
         self.problem = "not synchronised yet"
+        # Set when the topics were copied for the first time, or could not be.
+        self.topics_tried = asyncio.Event()
         self._context = context
         self._client = client
         self._find_master = find_master
@@ -90,7 +93,7 @@ class SlaveSynchronize:
                     await self.synchronize(master)
                 except Exception:
                     log.exception("tables of the master %s not copied", master)
-            await asyncio.sleep(PERIOD_MS / 1000)
+            await asyncio.sleep((PERIOD_MS if master else FIND_MASTER_MS) / 1000)
 
     async def synchronize(self, master: str) -> None:
         """Copy every table once; one that fails does not prevent the others."""
@@ -100,6 +103,7 @@ class SlaveSynchronize:
                 await copy(master)
             except RocketMQError as error:
                 problem = error.message
+            self.topics_tried.set()
         if problem and problem != self.problem:
             log.warning("tables of the master %s not copied: %s", master, problem)
         self.problem = problem

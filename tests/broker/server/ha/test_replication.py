@@ -18,6 +18,7 @@ from broker.server.ha import slave_synchronize
 from broker.server.pop.assignment.request_mode import RequestMode
 from broker.server.standalone import EmbeddedBroker, embedded_settings
 from tests.support.replicas import until
+from tests.support.traffic import topic_fields
 
 SMALL = {"mappedFileSizeCommitLog": "262144", "maxHashSlotNum": "1000", "maxIndexNum": "4000"}
 
@@ -167,5 +168,31 @@ def test_a_configured_ha_port_in_use_stops_the_start_and_a_default_one_does_not(
                 pass
         taken.close()
         await taken.wait_closed()
+
+    run(main())
+
+
+def test_topics_are_copied_before_the_log_so_that_batch_queues_are_built_as_such(
+    tmp_path: Path, run
+) -> None:
+    async def main() -> None:
+        async with EmbeddedBroker(str(tmp_path / "master"), SMALL) as master:
+            client = RemotingClient()
+            fields = topic_fields("Orders", 4, attributes="+queue.type=BatchCQ")
+            created = await client.call(
+                master.address, request(RequestCode.UPDATE_AND_CREATE_TOPIC, fields), 10_000
+            )
+            assert created.code == ResponseCode.SUCCESS
+            for number in range(3):
+                assert (await send(master.address, client, b"%d" % number)).code == 0
+            slave = slave_of(master, tmp_path / "slave")
+            await slave.start()
+            try:
+                await until(lambda: slave.store.get_max_offset("Orders", 0) == 3)
+                assert (tmp_path / "slave" / "batchconsumequeue" / "Orders").is_dir()
+                assert not (tmp_path / "slave" / "consumequeue" / "Orders").exists()
+            finally:
+                await client.close()
+                await slave.close()
 
     run(main())
