@@ -34,7 +34,7 @@ def script(disk: SimDisk, rng: random.Random, properties: dict[str, str]) -> int
         client = PopClient(broker)
 
         def promise(kind: str, number: int) -> None:
-            if broker.store.flushing.flush():
+            if broker.store.flush():
                 disk.mark(kind, number, broker.clock.now_ms())
 
         number = 0

@@ -188,9 +188,11 @@ def test_an_extension_unit_holds_the_tags_code_of_its_unit(sound: MadeStore, che
     assert check(sound.root).found == [("tagsCode", "error", A0, 100, 20)]
     folder = sound.root / "consumequeue_ext" / "TopicA" / "0"
     folder.mkdir(parents=True)
-    unit = encode_ext_unit(ConsumeQueueExtUnit(TAG_A, NOW, b""))
-    (folder / file_name(0)).write_bytes(unit.ljust(4096, b"\0"))
-    assert check(sound.root).found == []
+    stored = NOW + sound.places.index(place) * 1000
+    for timestamp, expected in ((stored, []), (stored + 1, ["extUnit"])):
+        unit = encode_ext_unit(ConsumeQueueExtUnit(TAG_A, timestamp, b""))
+        (folder / file_name(0)).write_bytes(unit.ljust(4096, b"\0"))
+        assert [one.kind for one in check(sound.root).found] == expected
 
 
 def test_lost_units_of_a_batch_queue_count_their_messages(tmp_path: Path, check) -> None:
