@@ -5,6 +5,7 @@ Marks in the journal, beside those of :mod:`tests.support.traffic`:
 =========  ========================================================================
 acking     number: the acknowledgement is about to be sent
 acked      (number, time ms, end of the log, merged in memory): accepted in time
+changed    (number, end of the log): its invisible time was changed
 =========  ========================================================================
 """
 
@@ -145,9 +146,9 @@ class Pops:
             client.broker.run(self._ack(client, rng.choice(client.held)))
         else:
             traffic.kinds["change invisible time"] += 1
-            client.broker.run(
-                client.change_invisible(rng.choice(client.held), rng.choice(INVISIBLE_MS))
-            )
+            popped = rng.choice(client.held)
+            client.broker.run(client.change_invisible(popped, rng.choice(INVISIBLE_MS)))
+            traffic.mark("changed", (popped.number, client.broker.store.max_physical_offset))
 
     async def _ack(self, client: PopClient, popped: Popped) -> None:
         traffic, broker = self._traffic, client.broker
@@ -165,6 +166,8 @@ class PopPromise:
     def __init__(self) -> None:
         self.acking: set[int] = set()
         self.acked: dict[int, tuple[int, int]] = {}  # number → time, end of the log
+        self.changed: dict[int, int] = {}  # number → end of the log
+        self.progress_fails = False  # the revive offset may be old: deliveries repeat
         self.found: Counter[int] = Counter()
 
     def note_acked(self, number: int, at_ms: int, log_end: int, merged: bool) -> None:
@@ -181,7 +184,10 @@ class PopPromise:
         checks on one disk add to the messages found: each check acknowledges all it pops.
         """
         client = PopClient(broker, TOPIC, GROUP)
-        missing = sent - self.acking
+        # Of an unflushed pair, new check point and acknowledgement of the old one, a power cut may
+        # keep the acknowledgement only (CHANGELOG, "Known defects").
+        torn = {number for number, end in self.changed.items() if end > durable_end}
+        missing = sent - self.acking - torn
         found: Counter[int] = Counter()
         for turn in range(PASSES):
             while numbers := broker.run(client.pop(600_000)):
@@ -201,5 +207,6 @@ class PopPromise:
         again = sorted(lasting & found.keys())
         assert not again, f"acknowledged messages delivered again: {again[:5]}"
         often = {number: times for number, times in found.items() if times > MAX_DELIVERIES}
-        assert not often.keys() & once, f"delivered too often: {often}"
+        if not self.progress_fails:
+            assert not often.keys() & once, f"delivered too often: {often}"
         self.found += found

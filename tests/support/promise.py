@@ -90,6 +90,9 @@ class Promise:
     def _acked(self, acked: tuple[int, int, int, bool]) -> None:
         self.pops.note_acked(*acked)
 
+    def _changed(self, changed: tuple[int, int]) -> None:
+        self.pops.changed[changed[0]] = changed[1]
+
     def _recalling(self, number: int) -> None:
         self.recalling.add(number)
 
@@ -138,6 +141,10 @@ class Promise:
                 for number, (at_ms, end) in self.pops.acked.items()
                 if end <= self.flushed
             }
+            self.pops.changed = {
+                number: 1 << 62 if end > self.flushed else 0
+                for number, end in self.pops.changed.items()
+            }
             # Messages present after a power cut were on the disk.
             self.flushed = 1 << 62
 
@@ -148,6 +155,7 @@ class Promise:
             self.handled[key] = {place: item for place, item in handled.items() if place < end}
         self.committed = dict(offsets)
         self.written = dict(offsets) if durable else {}
+        self.pops.progress_fails = not durable
 
     def _is_durable(self, stored: Stored | Half) -> bool:
         return self.killed or stored.waited or stored.physical_offset < self.flushed
