@@ -386,6 +386,7 @@ class MessageStore:
         self._stop()
         if self.index is not None:
             self.index.release()
+        self.log.preparer.release()
         self._close_files()
 
     def _stop(self) -> None:

@@ -533,6 +533,14 @@ class FilePreparer:
             # A file of full length and zeros only: the next start recognises it as unused.
             _log.warning("%s: not removed: %s", file.path if file is not None else "", error)
 
+    def release(self) -> None:
+        """Close a prepared file that was not used; it stays on the disk."""
+        with self._lock:
+            self._wanted = -1
+            file, self._ready = self._ready, None
+        if file is not None:
+            file.close()
+
     def _prepare(self) -> None:
         with self._lock:
             start = self._wanted

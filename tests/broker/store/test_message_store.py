@@ -33,6 +33,22 @@ def test_listeners_hear_of_dispatched_messages(stores, inner):
     assert [call[0] for call in filtered] == ["TopicB"]
 
 
+def test_a_halt_leaves_the_files_of_a_kill_and_no_descriptor(stores, inner):
+    def descriptors() -> int:
+        return len(os.listdir("/proc/self/fd"))
+
+    before = descriptors()
+    store = stores.start()
+    store.put_message(inner())
+    store.worker.drain()
+    files = sorted((stores.root / "commitlog").iterdir())
+    store.halt()
+    assert sorted((stores.root / "commitlog").iterdir()) == files
+    assert len(files) == 2  # the next file was prepared
+    assert (stores.root / "abort").exists()
+    assert descriptors() <= before
+
+
 def test_a_clean_stop_removes_abort_and_the_unused_next_file(stores, inner):
     store = stores.start()
     store.put_message(inner())
