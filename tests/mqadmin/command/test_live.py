@@ -147,7 +147,10 @@ NOTE_ONLY = ("table", "wide", "ndjson", "markdown")
     ],
 )
 @pytest.mark.parametrize("form", ["table", "wide", "json", "ndjson", "yaml", "csv", "markdown"])
-def test_every_list_in_every_form(live: Run, words: str, form: str) -> None:
+def test_every_list_in_every_form(
+    live: Run, words: str, form: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)  # a reset writes its undo file here
     live("topic", "create", "orders", "-y", "--if-not-exists")
     live("msg", "send", "orders", "--body", "x")
     live("group", "create", "listed", "-y", "--if-not-exists")
