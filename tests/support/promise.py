@@ -257,6 +257,7 @@ class Promise:
         sent = {s.number for s in here} - self.recalling
         once = {s.number for s in here if s.target is None}
         durable_end = 1 << 62 if self.killed else self.flushed
+        self.pops.crashes = self.crashes
         self.pops.check(broker, sent, once, durable_end, self.now_ms)
 
     def _check_stored(self, store: MessageStore, stored: Stored) -> None:
