@@ -5,7 +5,6 @@ Marks in the journal, beside those of :mod:`tests.support.traffic`:
 =========  ========================================================================
 acking     number: the acknowledgement is about to be sent
 acked      (number, time ms, end of the log, merged in memory): accepted in time
-changed    (number, end of the log): its invisible time was changed
 =========  ========================================================================
 """
 
@@ -148,7 +147,6 @@ class Pops:
             traffic.kinds["change invisible time"] += 1
             popped = rng.choice(client.held)
             client.broker.run(client.change_invisible(popped, rng.choice(INVISIBLE_MS)))
-            traffic.mark("changed", (popped.number, client.broker.store.max_physical_offset))
 
     async def _ack(self, client: PopClient, popped: Popped) -> None:
         traffic, broker = self._traffic, client.broker
@@ -166,7 +164,6 @@ class PopPromise:
     def __init__(self) -> None:
         self.acking: set[int] = set()
         self.acked: dict[int, tuple[int, int]] = {}  # number → time, end of the log
-        self.changed: dict[int, int] = {}  # number → end of the log
         self.crashes = 1
         self.progress_fails = False  # the revive offset may be old: deliveries repeat
         self.found: Counter[int] = Counter()
@@ -185,10 +182,7 @@ class PopPromise:
         checks on one disk add to the messages found: each check acknowledges all it pops.
         """
         client = PopClient(broker, TOPIC, GROUP)
-        # Of an unflushed pair, new check point and acknowledgement of the old one, a power cut may
-        # keep the acknowledgement only (CHANGELOG, "Known defects").
-        torn = {number for number, end in self.changed.items() if end > durable_end}
-        missing = sent - self.acking - torn
+        missing = sent - self.acking
         found: Counter[int] = Counter()
         for turn in range(PASSES):
             while numbers := broker.run(client.pop(600_000)):
