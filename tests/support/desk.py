@@ -153,7 +153,7 @@ class Desk:
         self.store.load()
         self.store.start()
         if not self.store.sync_flush and self.loop is None:
-            # The clock stands still while the flush thread works: flush in place instead.
+            # The clock does not advance while the flush thread works: flush in place instead.
             self.store.await_flush = self._flush_in_place
         self.context = BrokerContext(self.settings, self.store, self.clock)
         self.context.soon = self._defer
