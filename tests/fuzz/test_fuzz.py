@@ -34,7 +34,9 @@ EPISODES = max(1, round(SECONDS / EPISODE_SECONDS))
 # for half of it.
 GAP_LIMIT_S = float(os.environ.get("FUZZ_GAP_SECONDS", "2"))
 MEMORY_LIMIT_BYTES = 200 << 20  # above the baseline, at any moment
-MEMORY_KEPT_BYTES = 100 << 20  # above the baseline, when the attack is over
+# Above the baseline, when the attack is over: topics, groups and offsets that accepted requests
+# created, and free blocks of the allocator; 107 to 126 MiB after 75,000 to 104,000 samples.
+MEMORY_KEPT_BYTES = 160 << 20
 MEMORY_SETTLE_S = 20.0
 SAMPLE_S = 0.2
 

@@ -193,15 +193,14 @@ def test_every_send_succeeds_while_one_of_two_brokers_is_slow(
         sending.start()
         until(lambda: set(sending.sent.values()) == set(NAMES), "both brokers used")
         slowing.start()
-        until(lambda: "broker-b" in str(producer.faults), "broker-b in the fault table")
+        # The length of a pause and its effect are tested on a manual clock.
+        until(lambda: not producer.faults.is_available("broker-b"), "a pause of broker-b")
         before = len(sending.sent)
         until(lambda: len(sending.sent) > before + 300, "300 more sends")
-        latest = list(sending.sent.values())[before:]
         over.set()
         slowing.join()
         sending.stop()
         assert sending.failures == []
-        assert latest.count("broker-b") < len(latest) / 4
 
 
 def test_name_servers_dying_in_turn_stop_neither_sends_nor_new_topics(

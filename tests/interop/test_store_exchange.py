@@ -384,10 +384,12 @@ def test_a_recorded_java_store_is_continued_by_us_and_given_back(
         assert given_back == after
     java_answers = by_key(peer_533, namesrv, reported_keys)
     for pair, bodies in answers.items():
-        # a broker that continues open work may add a delivered copy
+        # a broker that continues open work may add a delivered copy; after a kill a Java broker
+        # adds index entries again that are newer than the checkpoint
         extra = Counter(java_answers[pair]) - Counter(bodies)
+        again = ending == "kill" and set(extra) <= set(bodies)
         assert not Counter(bodies) - Counter(java_answers[pair])
-        assert moving or not extra, (pair, extra)
+        assert moving or again or not extra, (pair, extra)
     assert offsets_of(java.address, groups) == progress
     if recorded.startswith("delay"):
         # messages delivered by us are not delivered again by the Java broker

@@ -34,6 +34,7 @@ from broker.server.transaction.bridge import TransactionalMessageBridge
 from broker.server.transaction.service import TransactionalMessageService
 from broker.store.config import parse_delay_levels
 from broker.store.message_store import MessageStore
+from broker.store.results import PutMessageStatus
 from broker.store.timer.timer_message_store import TimerMessageStore
 from tests.support.simulated_timer import SimulatedTimer
 
@@ -151,6 +152,9 @@ class Desk:
         )
         self.store.load()
         self.store.start()
+        if not self.store.sync_flush and self.loop is None:
+            # The clock does not advance while the flush thread works: flush in place instead.
+            self.store.await_flush = self._flush_in_place
         self.context = BrokerContext(self.settings, self.store, self.clock)
         self.context.soon = self._defer
         self.context.files = ConfigStore(
@@ -201,6 +205,10 @@ class Desk:
         self.pop_service.revive.load()
         self.store.add_arriving_listener(self._arrived, self.context.holds.topics)
         self.store.add_arriving_listener(self._pop_arrived, WaitingTopics(self.pop_service))
+
+    def _flush_in_place(self, physical_end: int, callback: Callable[[Any], None]) -> None:
+        done = self.store.flush()
+        callback(PutMessageStatus.PUT_OK if done else PutMessageStatus.FLUSH_DISK_TIMEOUT)
 
     def _notify(self, call: Callable[[], None]) -> None:
         if self.loop is None:

@@ -90,9 +90,6 @@ class Promise:
     def _acked(self, acked: tuple[int, int, int, bool]) -> None:
         self.pops.note_acked(*acked)
 
-    def _changed(self, changed: tuple[int, int]) -> None:
-        self.pops.changed[changed[0]] = changed[1]
-
     def _recalling(self, number: int) -> None:
         self.recalling.add(number)
 
@@ -140,10 +137,6 @@ class Promise:
                 number: (at_ms, 0)
                 for number, (at_ms, end) in self.pops.acked.items()
                 if end <= self.flushed
-            }
-            self.pops.changed = {
-                number: 1 << 62 if end > self.flushed else 0
-                for number, end in self.pops.changed.items()
             }
             # Messages present after a power cut were on the disk.
             self.flushed = 1 << 62
@@ -257,6 +250,7 @@ class Promise:
         sent = {s.number for s in here} - self.recalling
         once = {s.number for s in here if s.target is None}
         durable_end = 1 << 62 if self.killed else self.flushed
+        self.pops.crashes = self.crashes
         self.pops.check(broker, sent, once, durable_end, self.now_ms)
 
     def _check_stored(self, store: MessageStore, stored: Stored) -> None:

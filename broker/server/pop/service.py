@@ -152,6 +152,33 @@ class PopService:
         self.in_flight.add(ck.topic, ck.group, ck.queue_id, ck.count)
         return ""
 
+    def replace_check_point(
+        self, ck: PopCheckPoint, ack: AckMsg, revive_queue_id: int, due_ms: int
+    ) -> str:
+        """Record a changed invisible time, then the acknowledgement in the old check point.
+
+        The acknowledgement is written after the new check point is flushed: a power cut that kept
+        only the acknowledgement would lose the message. If the flush fails it is not written, and
+        the message is delivered twice. Returns the reason if the check point is not written.
+
+        **Source:** RocketMQ ChangeInvisibleTimeProcessor#appendCheckPointThenAckOrigin.
+        """
+        failure = self.renew_check_point(ck, revive_queue_id)
+        if failure:
+            return failure
+        store, end = self.parts.store, self.topic.written_end
+        if end <= store.flushed_where:
+            return self.acknowledge(ack, revive_queue_id, due_ms)
+
+        def flushed(status: PutMessageStatus) -> None:
+            if status is PutMessageStatus.PUT_OK:
+                failure = self.acknowledge(ack, revive_queue_id, due_ms)
+                if failure:
+                    log.warning("pop: an acknowledgement is not written: %s", failure)
+
+        store.await_flush(end, flushed)
+        return ""
+
     def skip_to(self, ck: PopCheckPoint, next_offset: int) -> None:
         """Advance the offset of a queue past messages that do not match the filter."""
         self.buffer.add_stored(ck, next_offset)

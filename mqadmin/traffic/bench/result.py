@@ -55,6 +55,10 @@ class Meter:
         """Start the warm-up now."""
         self._begin_ms = self._clock.monotonic_ms() + warm_up_ms
 
+    def is_measured(self, sent_ms: float) -> bool:
+        """Whether a message sent at ``sent_ms`` (monotonic) was sent after the warm-up."""
+        return sent_ms >= self._begin_ms
+
     @property
     def elapsed_ms(self) -> float:
         """Measured time so far; negative during the warm-up."""

@@ -161,7 +161,7 @@ class Bench:
                 await asyncio.sleep(ERROR_PAUSE_S)
                 continue
             self._sent += options.batch
-            if not properties:
+            if not properties and self._meter.is_measured(began_ms):
                 took_ms = self._clock.monotonic_ms() - began_ms
                 self._meter.done(took_ms, len(body) * options.batch, options.batch)
 
@@ -252,5 +252,6 @@ class _Trip(msgspec.Struct):
             if message.get_property(RUN_PROPERTY) == self.name:
                 self.received += 1
                 sent_ms = float(message.get_property(SENT_PROPERTY) or now_ms)
-                self.meter.done(now_ms - sent_ms, len(message.body))
+                if self.meter.is_measured(sent_ms):
+                    self.meter.done(now_ms - sent_ms, len(message.body))
         return ConsumeConcurrentlyStatus.CONSUME_SUCCESS

@@ -177,7 +177,7 @@ def test_a_hole_in_the_log_loses_only_its_messages_and_is_reported(
     filled: Any, make_child: Any, make_audit: Any, ledger: Any, spoil: Callable[[Path], None]
 ) -> None:
     child = copy(filled, make_child, "copy", other_kernel=True)
-    (child.store / "checkpoint").unlink()
+    (child.store / "checkpoint").unlink(missing_ok=True)  # a slow machine kills before the first
     before = places(child.store)
     path = middle(child.store, "commitlog")
     spoil(path)

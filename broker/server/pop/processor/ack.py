@@ -231,9 +231,6 @@ class AckMessageProcessor:
             count=1,
             diffs=[0],
         )
-        failure = pop.renew_check_point(check_point, handle.revive_queue_id)
-        if failure:
-            return failure
         ack = AckMsg(
             topic=header.topic,
             group=header.consumer_group,
@@ -243,7 +240,7 @@ class AckMessageProcessor:
             broker_name=handle.broker_name,
             offsets=[header.offset],
         )
-        return pop.acknowledge(ack, handle.revive_queue_id, handle.due_ms)
+        return pop.replace_check_point(check_point, ack, handle.revive_queue_id, handle.due_ms)
 
     def _change_in_order(
         self,

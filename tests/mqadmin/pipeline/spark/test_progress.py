@@ -65,7 +65,7 @@ def test_each_batch_of_a_stream_is_reported_once() -> None:
     reports: list[str] = []
     after: list[int] = []
     query: Any = Query(None, 0, 0, 1, 3)
-    await_stream(query, "export", lambda p: reports.append(p.what), lambda: after.append(1))
+    await_stream(query, "export", lambda p: reports.append(p.subject), lambda: after.append(1))
     assert reports == ["export: batch 0", "export: batch 1", "export: batch 3"]
     assert len(after) == 3
 
@@ -92,7 +92,7 @@ def test_an_action_returns_its_result_or_raises_its_error(
     monkeypatch.setattr(progress, "POLL_S", 0.01)
     reports: list[Progress] = []
     assert run_with_progress(spark, "count", spark.range(10).count, reports.append) == 10
-    assert {report.what for report in reports} == {"count"}
+    assert {report.subject for report in reports} == {"count"}
 
     def fail() -> None:
         raise ValueError("x")

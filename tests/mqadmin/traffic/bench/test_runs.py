@@ -74,6 +74,14 @@ def test_every_message_of_a_roundtrip_is_received(
     assert result.latency.min_ms > 0
 
 
+def test_messages_of_the_warm_up_are_not_counted(
+    client: ClientConfig, new_topic: Callable[..., str]
+) -> None:
+    topic = new_topic("BenchWarmUp")
+    result = bench(client, topic, count=200, in_flight=8, warm_up_ms=200).roundtrip("bench_warm")
+    assert (result.messages, result.lost) == (200, 0)
+
+
 def test_a_topic_that_does_not_exist_is_not_measured(client: ClientConfig) -> None:
     with pytest.raises(ClientError, match="does not exist"):
         bench(client, "NoSuchTopic", count=1).produce()
