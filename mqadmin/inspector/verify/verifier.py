@@ -178,7 +178,10 @@ class _Run:
         config = ConfigChecks(store, self.findings) if not self.alone else None
         with LogReader(store) as log:
             records = RecordChecks(queues, log, self.findings)
+            scanned = len(self.findings.rows)
             walk = self._walk(records, index)
+            self._end_moved()
+            self.findings.sort(scanned)
             self._check_last_file(walk)
             if not running:
                 self._check_torn(walk.end, WARNING)
@@ -284,6 +287,7 @@ class _Run:
     def _walk_columns(self, records: RecordChecks, index: IndexChecks) -> LogWalk:
         from mqadmin.inspector.verify.vectorized.column_checks import ColumnChecks
 
+        records.queues.defer()
         checks = ColumnChecks(records)
         done = end = 0
 
