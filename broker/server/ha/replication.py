@@ -49,8 +49,10 @@ class Replication:
         self._following: asyncio.Task[None] | None = None
         if settings.broker.is_slave:
             context.store.flags.make_replica()
-            self._client = HAClient(context.store, settings.ha, clock, self._master_ha_address)
             self._synchronize = SlaveSynchronize(context, client, lambda: registrar.master_address)
+            self._client = HAClient(
+                *(context.store, settings.ha, clock, self._master_ha_address, self._synchronize)
+            )
         else:
             rules = access_rules(settings.broker, settings.ha)
             self._service = HAService(context.store, settings.ha, clock, rules)
