@@ -18,7 +18,7 @@ import logging
 from collections.abc import Callable, Container
 from typing import Final, Protocol
 
-from broker.common.address import parse_address
+from broker.common.address import format_address, parse_address
 from broker.common.clock import Clock
 from broker.errors import RocketMQError, StoreError
 from broker.remoting.protocol.body.ha import HAClientRuntimeInfo, HARuntimeInfo
@@ -63,8 +63,12 @@ class HAClient:
         clock: Clock,
         find_master: Callable[[], str],
         topics: TopicCopies | None = None,
+        on_connected: Callable[[str], None] | None = None,
     ) -> None:
-        """``topics``: None appends records of every topic."""
+        """``topics``: None appends records of every topic.
+
+        ``on_connected(address)`` is called with the own address of each connection.
+        """
         self.connected = False
         # Why this slave does not follow its master; empty while it does.
         self.problem = "not connected yet"
@@ -74,6 +78,7 @@ class HAClient:
         self._clock = clock
         self._find_master = find_master
         self._topics = topics
+        self._on_connected = on_connected
         self._tls = make_context(config, server=False)
         self._task: asyncio.Task[None] | None = None
         self._writer: asyncio.StreamWriter | None = None
@@ -126,6 +131,9 @@ class HAClient:
         while True:
             reader, writer = await self._connect(master)
             self._writer = writer
+            if self._on_connected is not None:
+                own = writer.get_extra_info("sockname")
+                self._on_connected(format_address(own[0], own[1]))
             try:
                 if await self._session(reader, overlap):
                     return
