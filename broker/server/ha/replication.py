@@ -1,7 +1,8 @@
 """Replication: the parts of one broker's role, started and stopped by the controller.
 
 A master listens for slaves; a slave follows its master and copies its tables. The master's
-addresses come from ``haMasterAddress`` or from the name server's response to a registration.
+addresses come from ``haMasterAddress`` or from the name server's response to a registration. A
+slave that has voted in a switch (``mqadmin broker promote``) uses the latter.
 
 **Source:** RocketMQ BrokerController#start, #handleSlaveSynchronize.
 """
@@ -151,7 +152,12 @@ class Replication:
             # The master is lost, or was never found: a new one may be registered by now.
             self._registrar.connection_lost()
         self._asked = True
-        return self._config.ha_master_address or self._registrar.master_ha_address
+        configured, found = self._config.ha_master_address, self._registrar.master_ha_address
+        role = self._context.role
+        if configured and found and role is not None and role.state.voted_epoch:
+            # This slave has voted for another master than the configured one.
+            return found
+        return configured or found
 
     def member_changed(self, change: NotifyMinBrokerIdChangeRequestHeader) -> None:
         """Note the lowest id of the group."""
