@@ -11,6 +11,7 @@ known on either disk.
 """
 
 import asyncio
+import os
 import random
 import socket
 from collections import deque
@@ -20,16 +21,18 @@ from unittest.mock import patch
 
 import msgspec
 
-from broker.errors import RemoteProtocolError
+from broker.errors import RemoteProtocolError, RequestTimeoutError
 from broker.server.ha.client import HAClient
 from broker.server.ha.config import HaConfig
 from broker.server.ha.connection import HAConnection
 from broker.server.ha.service import HAService
+from broker.store.config_file import ConfigFile
+from broker.store.format import config as files
 from broker.store.ha.frames import encode_transfer_header
 from broker.store.message_store import MessageStore
-from tests.support.simulated_broker import SimBroker
+from tests.support.simulated_broker import ROOT, SimBroker
 from tests.support.simulated_disk import SimDisk
-from tests.support.traffic import Traffic
+from tests.support.traffic import BULK_TOPIC, Traffic
 
 REPORT_ROOM = 64  # reports are few bytes: a fault there comes after few of them
 ROOM = 6_000
@@ -233,6 +236,29 @@ class SimHAClient(HAClient):
         return link.reader, writer
 
 
+class SimTopics:
+    """The slave's copy of the master's topics, as SlaveSynchronize makes it, without a request."""
+
+    def __init__(self, pair: "SimPair") -> None:
+        self._pair = pair
+        self._file = ConfigFile(os.path.join(ROOT, "config", files.TOPICS), pair.disk)
+        self.known: set[bytes] = set()
+
+    async def learn(self, topic: bytes) -> None:
+        """Write the master's topics to the slave's disk."""
+        if self._pair.stalled:
+            raise RequestTimeoutError("the master does not answer")
+        table = self._pair.broker.context.topics
+        content = files.TopicsFile(
+            topics=dict(table.configs), data_version=table.data_version.to_file()
+        )
+        self._file.persist(files.encode_topics(content))
+        self._pair.store.queue_table.set_batch_topics(
+            name for name in table.configs if name == BULK_TOPIC
+        )
+        self.known.update({topic, *(name.encode() for name in table.configs)})
+
+
 class SimPair:
     """The slave of a simulated broker, and the link between them."""
 
@@ -262,7 +288,9 @@ class SimPair:
         self.store.load()
         self.store.start()
         self.store.flags.make_replica()
-        self.client = SimHAClient(self.store, HaConfig(), self.broker.clock, lambda: "master")
+        self.client = SimHAClient(
+            *(self.store, HaConfig(), self.broker.clock, lambda: "master", SimTopics(self))
+        )
         self.client.pair = self
         self.client.start()
 

@@ -13,6 +13,7 @@ import socket
 from collections.abc import Callable
 from typing import Final, cast
 
+from broker.common.address import parse_address
 from broker.common.clock import Clock
 from broker.errors import StoreError
 from broker.remoting.protocol.body.ha import HAConnectionRuntimeInfo, HARuntimeInfo
@@ -22,7 +23,11 @@ from broker.server.ha.config import HaConfig
 from broker.server.ha.connection import FlowControl, HAConnection
 from broker.server.ha.tls import make_context
 from broker.server.longpolling.deadline_timer import DeadlineTimer
-from broker.store.ha.acknowledgements import Acknowledgements, ReplicaCallback
+from broker.store.ha.acknowledgements import (
+    Acknowledgements,
+    ReplicaCallback,
+    ReplicaIdentity,
+)
 from broker.store.message_store import MessageStore
 
 log = logging.getLogger("broker.server")
@@ -59,6 +64,8 @@ class HAService:
         self._server: asyncio.AbstractServer | None = None
         self.connections: list[HAConnection] = []
         self._acknowledgements = Acknowledgements()
+        # Address of an HA connection at the slave → broker address of the slave.
+        self._names: dict[str, str] = {}
         self._timer = DeadlineTimer(clock, self._expire)
         limit = config.max_ha_transfer_byte_in_second
         self._tls = make_context(config, server=True)
@@ -141,12 +148,29 @@ class HAService:
             if connection.skipped_to:
                 self._acknowledgements.skip(connection.skipped_to)
                 connection.skipped_to = 0
-            self._acknowledgements.report(connection, connection.acknowledged)
+            replica = ReplicaIdentity(
+                parse_address(connection.address)[0], self._names.get(connection.address, "")
+            )
+            self._acknowledgements.report(connection, connection.acknowledged, replica)
 
     def _forget(self, connection: HAConnection) -> None:
         if connection in self.connections:
             self.connections.remove(connection)
+            self._names.pop(connection.address, None)
         self._acknowledgements.disconnected(connection)
+
+    def name_replica(self, connection: str, address: str) -> None:
+        """Note the broker address of the slave whose HA connection has this address.
+
+        The name may arrive before the connection; the newest names are kept, twice MAX_SLAVES.
+        """
+        self._names.pop(connection, None)
+        self._names[connection] = address
+        while len(self._names) > 2 * MAX_SLAVES:
+            self._names.pop(next(iter(self._names)))
+        for one in self.connections:
+            if one.address == connection and one.acknowledged >= 0:
+                self._acknowledged(one)
 
     def await_replicas(
         self,
