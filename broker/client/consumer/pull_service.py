@@ -187,9 +187,9 @@ class PullService:
         subscription = self._owner.subscription(queue.topic)
         if subscription is None:
             raise ClientError(f"topic {queue.topic} is not subscribed")
-        committed = self._offsets.table.get(queue) or 0
+        committed = 0 if is_slave else self._offsets.offset_of_pull(queue)
         flag = sysflag.PULL_SUSPEND
-        if self._is_clustering and committed > 0 and not is_slave:
+        if committed > 0:
             flag |= sysflag.PULL_COMMIT_OFFSET
         began_ms = self._instance.clock.monotonic_ms()
         reply = await self._instance.api.call(
@@ -204,7 +204,7 @@ class PullService:
             max_msg_nums=self._config.pull_batch_size,
             max_msg_bytes=self._config.pull_batch_size_bytes,
             sys_flag=flag,
-            commit_offset=committed if flag & sysflag.PULL_COMMIT_OFFSET else 0,
+            commit_offset=committed,
             suspend_timeout_millis=self._config.broker_suspend_max_ms,
             sub_version=subscription.sub_version,
             expression_type=subscription.expression_type,
