@@ -151,7 +151,7 @@ class TrafficLibrary:
         groups, topics = GroupAdmin(admin), TopicAdmin(admin)
         if admin.routes.find(retry_topic(group)) is not None:
             topics.apply(topics.plan_delete(retry_topic(group)))
-        # last: a Java broker creates a group again when a request names it, also a suspended pull
+        # last: a Java broker creates a group again when a request names it
         groups.apply(groups.plan_delete(group, remove_offset=True))
 
     def row(self, name: str | None, message: MessageExt, body: BodyView) -> MessageRow:

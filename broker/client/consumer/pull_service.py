@@ -101,6 +101,7 @@ class PullService:
         self._loops: dict[ProcessQueue, asyncio.Task[None]] = {}
         self._suggested: dict[MessageQueue, int] = {}
         self._announcing = False
+        self._closing = False
         self.limits: dict[str, FlowLimits] = {}
         self.flow_controlled: Counter[FlowReason] = Counter()
         self._default_limits = FlowLimits(
@@ -132,7 +133,7 @@ class PullService:
 
     async def _run(self, queue: MessageQueue, process: ProcessQueue, offset: int) -> None:
         clock = self._instance.clock
-        while not process.is_dropped():
+        while not (self._closing or process.is_dropped()):
             process.last_pull_ms = clock.monotonic_ms()
             wait_ms = self._wait_ms(queue, process)
             if wait_ms:
@@ -140,7 +141,7 @@ class PullService:
                 continue
             try:
                 result = await self.pull(queue, offset)
-                if process.is_dropped():
+                if self._closing or process.is_dropped():
                     return
                 offset = await self._accept(queue, process, offset, result)
             except BrokerError as error:
@@ -280,9 +281,12 @@ class PullService:
         self._suggested.pop(queue, None)
         await asyncio.sleep(self._config.pull_delay_when_exception_ms / 1000)
 
-    async def close(self) -> None:
-        """End all loops."""
+    async def close(self, wait_ms: float = 0) -> None:
+        """End all loops; ``wait_ms``: the time that brokers have to answer suspended pulls."""
+        self._closing = True
         tasks = list(self._loops.values())
+        if tasks and wait_ms:
+            await asyncio.wait(tasks, timeout=wait_ms / 1000)
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)

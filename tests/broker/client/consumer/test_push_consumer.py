@@ -153,6 +153,27 @@ def test_the_queues_of_a_killed_member_are_taken_over_from_the_committed_offset(
     run_virtual(main(), cluster.clock)
 
 
+@pytest.mark.parametrize(("wait_ms", "left"), [(0, 5), (3_000, 0)])
+def test_a_stop_that_waits_for_suspended_pulls_leaves_none_at_the_broker(
+    wait_ms: int, left: int
+) -> None:
+    """One pull of each queue, the retry topic's included, is suspended by the broker."""
+    cluster = cluster_of()
+    broker = cluster.brokers["broker-a"]
+    settings = {"broker_suspend_max_ms": 2_000, "await_suspended_pulls_ms": wait_ms}
+
+    async def main() -> None:
+        member = Member(cluster, "m", **settings)
+        await member.consumer.start()
+        await wait_until(cluster, lambda: broker.codes().count(RequestCode.PULL_MESSAGE) == 5)
+        await member.consumer.shutdown()
+        pulls = [one for one in broker.calls if one.code == RequestCode.PULL_MESSAGE]
+        answered = sum(one.opaque in broker.answered for one in pulls)
+        assert (len(pulls), len(pulls) - answered) == (5, left)
+
+    run_virtual(main(), cluster.clock)
+
+
 @pytest.mark.parametrize("seed", range(RUNS))
 def test_random_kills_of_members_and_brokers_lose_nothing(seed: int) -> None:
     """At-least-once under kills at random points; every queue has one owner between rebalances."""
