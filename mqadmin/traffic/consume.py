@@ -39,6 +39,10 @@ CommitRule = Literal["as printed", "at end", "never"]
 Messages = Generator[tuple[str | None, MessageExt], None, None]
 
 
+def _ignore() -> None:
+    pass
+
+
 class _End:
     """Watches the limits and the stop signal."""
 
@@ -120,13 +124,16 @@ class GroupConsumer:
     def __exit__(self, *_: object) -> None:
         self._consumer.shutdown()
 
-    def messages(self, limits: Limits, stop: StopSignal) -> Messages:
-        """Yield (broker name, message) until a limit or a signal.
+    def messages(
+        self, limits: Limits, stop: StopSignal, on_round: Callable[[], None] = _ignore
+    ) -> Messages:
+        """Yield (broker name, message) until a limit or a signal; call ``on_round`` meanwhile.
 
         A generator that is closed at a message has not printed it.
         """
         end = _End(limits, stop, self._clock)
         while poll_ms := end.poll_ms():
+            on_round()
             batch = self._consumer.poll(poll_ms)
             printed = 0
             try:
@@ -233,10 +240,13 @@ class TopicConsumer:
     def __exit__(self, *_: object) -> None:
         self._admin.close()
 
-    def messages(self, limits: Limits, stop: StopSignal) -> Messages:
-        """Yield (broker name, message) until a limit or a signal."""
+    def messages(
+        self, limits: Limits, stop: StopSignal, on_round: Callable[[], None] = _ignore
+    ) -> Messages:
+        """Yield (broker name, message) until a limit or a signal; call ``on_round`` meanwhile."""
         end = _End(limits, stop, self._clock)
         for arrived in self._arrivals():
+            on_round()
             for pair in arrived:
                 if end.reached:
                     return

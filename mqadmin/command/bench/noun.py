@@ -309,7 +309,9 @@ def _measured(
         def show(meter: "Meter") -> None:
             measured_ms = max(0.0, meter.elapsed_ms)
             rate = meter.messages / (measured_ms / 1000) if measured_ms else 0.0
-            text = f"{meter.messages} messages, {rate:.0f}/s, {meter.failed} failed"
+            text = f"{meter.messages} messages, {rate:.0f}/s"
+            if meter.failed:
+                text += f", {meter.failed} failed"
             done, total = measured_ms, float(options.duration_ms or 0)
             if options.count is not None:
                 done, total = float(meter.messages), float(options.count)

@@ -12,6 +12,8 @@ from mqadmin.command.execution.status import PARTLY, UNREACHABLE
 from mqadmin.command.framework.declare import Option
 from mqadmin.command.framework.values import count, duration_ms, start_position, start_word
 from mqadmin.command.message import NOUN, BodyForm, Place, Raw, Topic, one_topic
+from mqadmin.output.progress import Progress
+from mqadmin.output.stdio import stdout_is_terminal
 from mqadmin.output.view import View
 from mqadmin.traffic.options import Limits
 
@@ -176,17 +178,30 @@ def _print(
     stop: "StopSignal",
     view: "BodyView",
 ) -> int:
-    """Print messages; return their number."""
-    found = consumer.messages(limits, stop)
+    """Print messages; return their number. Progress is shown unless they go to the terminal."""
+    with Progress(enabled=not stdout_is_terminal()) as progress:
+        printed = 0
 
-    def rows() -> "Iterator[MessageRow]":
-        for name, message in found:
-            yield library.row(name, message, view)
+        def show() -> None:
+            label = f"{printed} messages, {printed / max(progress.seconds, 0.001):.0f}/s"
+            if limits.count is not None:
+                progress.show_part(label, printed, limits.count)
+            else:
+                progress.show_part(label, progress.seconds * 1000, limits.for_ms or 0)
 
-    try:
-        return session.emit(MSG_CONSUME, rows(), live=True, quiet=True)
-    finally:
-        found.close()  # the message at which the output failed was not printed
+        found = consumer.messages(limits, stop, show)
+
+        def rows() -> "Iterator[MessageRow]":
+            nonlocal printed
+            for name, message in found:
+                yield library.row(name, message, view)
+                printed += 1
+                show()
+
+        try:
+            return session.emit(MSG_CONSUME, rows(), live=True, quiet=True)
+        finally:
+            found.close()  # the message at which the output failed was not printed
 
 
 def _print_and_commit(
