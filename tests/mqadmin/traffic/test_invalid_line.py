@@ -58,7 +58,7 @@ def test_every_field_of_a_row_has_a_rule() -> None:
     assert get_type_hints(Row)
 
 
-def test_the_rules_accept_exactly_what_the_decoder_accepts() -> None:
+def test_the_rules_accept_the_same_values_as_the_decoder() -> None:
     decoder = msgspec.json.Decoder(Row)
     for name in RULES:
         if name == "bodyEncoding":  # its words are checked by the rule only

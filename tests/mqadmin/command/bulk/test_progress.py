@@ -21,7 +21,7 @@ COLUMNS = 70
 
 
 class Terminal:
-    """A pseudo terminal of ``COLUMNS``: what a program writes, and the rows that it shows."""
+    """A pseudo terminal of ``COLUMNS``: the written bytes, and the rows that it shows."""
 
     def __init__(self) -> None:
         self._own, self.end = pty.openpty()
