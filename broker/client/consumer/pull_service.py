@@ -101,6 +101,7 @@ class PullService:
         self.loops: dict[ProcessQueue, asyncio.Task[None]] = {}
         self.suggested_broker_ids: dict[MessageQueue, int] = {}
         self._announcing = False
+        self._closing = False
         self.limits: dict[str, FlowLimits] = {}
         self.flow_controlled: Counter[FlowReason] = Counter()
         self._default_limits = FlowLimits(
@@ -132,7 +133,7 @@ class PullService:
 
     async def _run(self, queue: MessageQueue, process: ProcessQueue, offset: int) -> None:
         clock = self._instance.clock
-        while not process.is_dropped():
+        while not (self._closing or process.is_dropped()):
             process.last_pull_ms = clock.monotonic_ms()
             wait_ms = self._wait_ms(queue, process)
             if wait_ms:
@@ -140,7 +141,7 @@ class PullService:
                 continue
             try:
                 result = await self.pull(queue, offset)
-                if process.is_dropped():
+                if self._closing or process.is_dropped():
                     return
                 offset = await self._accept(queue, process, offset, result)
             except BrokerError as error:
@@ -187,9 +188,9 @@ class PullService:
         subscription = self._owner.subscription(queue.topic)
         if subscription is None:
             raise ClientError(f"topic {queue.topic} is not subscribed")
-        committed = self._offsets.table.get(queue) or 0
+        committed = 0 if is_slave else self._offsets.offset_of_pull(queue)
         flag = sysflag.PULL_SUSPEND
-        if self._is_clustering and committed > 0 and not is_slave:
+        if committed > 0:
             flag |= sysflag.PULL_COMMIT_OFFSET
         began_ms = self._instance.clock.monotonic_ms()
         reply = await self._instance.api.call(
@@ -204,7 +205,7 @@ class PullService:
             max_msg_nums=self._config.pull_batch_size,
             max_msg_bytes=self._config.pull_batch_size_bytes,
             sys_flag=flag,
-            commit_offset=committed if flag & sysflag.PULL_COMMIT_OFFSET else 0,
+            commit_offset=committed,
             suspend_timeout_millis=self._config.broker_suspend_max_ms,
             sub_version=subscription.sub_version,
             expression_type=subscription.expression_type,
@@ -280,9 +281,12 @@ class PullService:
         self.suggested_broker_ids.pop(queue, None)
         await asyncio.sleep(self._config.pull_delay_when_exception_ms / 1000)
 
-    async def close(self) -> None:
-        """End all loops."""
+    async def close(self, wait_ms: float = 0) -> None:
+        """End all loops; ``wait_ms``: the time that brokers have to answer suspended pulls."""
+        self._closing = True
         tasks = list(self.loops.values())
+        if tasks and wait_ms:
+            await asyncio.wait(tasks, timeout=wait_ms / 1000)
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)

@@ -184,7 +184,7 @@ class AsyncPushConsumer(AsyncStartable):
             return
         self.state = ServiceState.SHUTDOWN_ALREADY
         parts = self._parts
-        await parts.pulls.close()
+        await parts.pulls.close(self.config.await_suspended_pulls_ms)
         if parts.pop is not None:
             await parts.pop.pops.close()
         await parts.service.close(self.config.await_termination_ms)
