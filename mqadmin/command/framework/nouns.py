@@ -40,7 +40,11 @@ NOUNS: Final[dict[str, NounEntry]] = {
     "consumer": NounEntry(
         "consumer", "Show consumers: connected clients and lag.", {"mode": "pop.mode"}
     ),
-    "offset": NounEntry("offset", "Show and reset consumer offsets."),
+    "offset": NounEntry(
+        "offset",
+        "Show, reset, export, import and clone consumer offsets.",
+        dict.fromkeys(("export", "import", "clone", "undo", "at"), "saved_offsets.verbs"),
+    ),
     "dlq": NounEntry("dlq", "List, show and replay dead letters."),
     "tx": NounEntry("tx.noun", "List and resume transactions that are not decided."),
     "delay": NounEntry("delay.noun", "Show delay levels and the messages that wait in them."),
