@@ -62,6 +62,7 @@ def show(
     "reset",
     view=OFFSET_RESET,
     changes=True,
+    plans=True,
     examples=[
         "mqadmin offset reset billing --topic orders --to earliest --dry-run",
         "mqadmin offset reset billing --topic orders --to '2026-01-02 03:04' --yes",

@@ -40,6 +40,7 @@ from mqadmin.admin.offset.reset import (
     looks_like_epoch,
     moved_error,
     nothing_was_changed,
+    online_moved_error,
     reset_item,
     reset_request,
 )
@@ -199,19 +200,22 @@ class OffsetAdmin:
             to_timestamp=target.number if target.kind == "time" else None,
         )
 
-    def apply_reset(self, plan: ResetPlan, *, undo_path: str | None = None) -> ResetPlan:
+    def apply_reset(
+        self, plan: ResetPlan, *, undo_path: str | None = None, exact: bool = False
+    ) -> ResetPlan:
         """Write the undo file, then reset queue by queue, then read back.
 
         ``undo_path`` None chooses a name in the working directory; the result contains it. The file
         is written before anything is changed and is readable by ``plan_reset(to="file:…")``; it is
         removed again when every broker refused. When the committed offsets of a group without
         clients differ from the plan, another process is changing them: nothing is changed and the
-        status of those items is ``moved``.
+        status of those items is ``moved``. With ``exact`` that also holds for a group with clients,
+        and for one that has or lost its clients since.
         """
         if plan.empty or not plan.items:
             return plan
         self._admin.renew()
-        plan = self._as_it_is_now(plan)
+        plan = self._as_it_is_now(plan, exact=exact)
         if any(item.status == "moved" for item in plan.items):
             return plan
         path = undo_path or self._undo_path(plan)
@@ -432,7 +436,7 @@ class OffsetAdmin:
         ]
         self._admin.call_all(requests, accept=PULL_ACCEPTS)
 
-    def _as_it_is_now(self, plan: ResetPlan) -> ResetPlan:
+    def _as_it_is_now(self, plan: ResetPlan, *, exact: bool) -> ResetPlan:
         """Return the plan with the present offsets.
 
         Connected clients commit continuously, so a change is expected while the group is online;
@@ -448,7 +452,7 @@ class OffsetAdmin:
         for item, (address, queue), offset in zip(plan.items, places, offsets, strict=True):
             if isinstance(offset, RocketMQError) or offset == item.current_offset:
                 items.append(item)
-            elif plan.online:
+            elif plan.online and not exact:
                 place = (address, item.min_offset, item.max_offset, offset)
                 now = reset_item(plan.group, queue, place, item.new_offset)
                 items.append(
@@ -464,6 +468,11 @@ class OffsetAdmin:
                 error = moved_error(item, offset)
                 items.append(msgspec.structs.replace(item, status="moved", error=error))
                 errors.append(error)
+        online = len(consumer_connections(self._admin, plan.group).connections) if exact else 0
+        if exact and bool(online) != bool(plan.online):
+            error = online_moved_error(plan, online)
+            errors.append(error)
+            items = [msgspec.structs.replace(one, status="moved", error=error) for one in items]
         if errors:
             items = [
                 msgspec.structs.replace(item, status="skipped")

@@ -60,6 +60,8 @@ from mqadmin.traffic.produce import LineSent, ProduceReport
 from mqadmin.transaction_row import TransactionRow
 
 ROW_TYPES: Final[dict[str, Any]] = {
+    "apply": ChangeRow,
+    "apply.offsets": ResetItem,
     "bench.consume": BenchResult,
     "bench.produce": BenchResult,
     "bench.roundtrip": BenchResult,

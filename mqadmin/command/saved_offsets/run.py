@@ -54,18 +54,19 @@ def run_offset_change(
     read-back differs, else the status of the error.
     """
     session.require_consent()
+    view = session.verb.views[0]
     plan = make_plan()
     session.announce(item.address for item in plan.items)
     if plan.to_timestamp is not None:
         session.note(f"to the first message stored at {local_time(plan.to_timestamp)} or later")
     for warning in plan.warnings:
         session.note(f"warning: {warning}")
-    if session.dry_run:
-        show_offset_plan(session, plan)
-        session.end_dry_run()
+    if session.changes_nothing:
+        show_offset_plan(session, view, plan)
+        session.end_without_change(plan)
         return
     if plan.empty:
-        show_offset_plan(session, plan)
+        show_offset_plan(session, view, plan)
         if not plan.errors:
             session.note("nothing to do: every queue has that offset")
         return
@@ -74,13 +75,13 @@ def run_offset_change(
         question = f"{verb} {len(plan.items)} queues of {plan.topic} for group {plan.group}?"
         if not session.consent(question):
             return
-    apply_offset_plan(session, plan, undo_file)
-
-
-def apply_offset_plan(session: Session, plan: "ResetPlan", undo_file: str | None) -> None:
-    """Apply a plan, print the result with the undo command, and set the status."""
     done = offsets(session.admin).apply_reset(plan, undo_path=undo_file)
-    show_offset_plan(session, done)
+    show_offset_result(session, view, plan, done)
+
+
+def show_offset_result(session: Session, view: View, plan: "ResetPlan", done: "ResetPlan") -> None:
+    """Print the result ``done`` of a plan with the undo command, and set the status."""
+    show_offset_plan(session, view, done)
     for warning in done.warnings[len(plan.warnings) :]:
         session.note(f"warning: {warning}")
     if done.undo_path and any(item.status in UNDONE_BY_FILE for item in done.items):
@@ -88,10 +89,10 @@ def apply_offset_plan(session: Session, plan: "ResetPlan", undo_file: str | None
     session.status = _status(done)
 
 
-def show_offset_plan(session: Session, plan: "ResetPlan") -> None:
+def show_offset_plan(session: Session, view: View, plan: "ResetPlan") -> None:
     """Print a planned or applied change, and the targets that failed."""
     outcome = Outcome(errors=[target_report(error).fields() for error in plan.errors])
-    session.emit(session.verb.views[0], plan.items, outcome)
+    session.emit(view, plan.items, outcome)
     session.report_targets(plan.errors, some_worked=bool(plan.items))
 
 

@@ -72,6 +72,7 @@ def export(
     "import",
     view=offset_change_view("offset.import"),
     changes=True,
+    plans=True,
     examples=[
         "mqadmin offset import billing billing.csv --dry-run",
         "mqadmin offset import billing-copy billing.json --topic orders --yes",
@@ -100,6 +101,7 @@ def import_offsets(
     "clone",
     view=offset_change_view("offset.clone"),
     changes=True,
+    plans=True,
     examples=[
         "mqadmin offset clone billing billing-copy --dry-run",
         "mqadmin offset clone billing billing-copy --topic orders --yes",
@@ -127,6 +129,7 @@ def clone(
     "undo",
     view=offset_change_view("offset.undo"),
     changes=True,
+    plans=True,
     examples=[
         "mqadmin offset undo offset-undo-billing-orders-1700000000000.json --dry-run",
         "mqadmin offset undo offset-undo-billing-orders-1700000000000.json --yes",

@@ -47,6 +47,10 @@ HEARTBEAT = {
 LINES = [
     "topic create made --queues 2 --yes",
     "topic create planned --dry-run",
+    "topic create planned --plan {out}.plan",
+    "apply {out}.plan --dry-run",
+    "offset reset idle --topic orders --to latest --plan {out}.offsets.plan",
+    "apply {out}.offsets.plan --dry-run",
     "topic update made --write-queues 1 --yes",
     "topic perm made r --yes",
     "topic show made",
