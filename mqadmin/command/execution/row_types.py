@@ -19,7 +19,9 @@ from mqadmin.admin.group import GroupRecord
 from mqadmin.admin.message.decoded_id import DecodedId
 from mqadmin.admin.message.send import SendRecord
 from mqadmin.admin.offset.library import OffsetRecord
+from mqadmin.admin.offset.offset_file import SavedOffset
 from mqadmin.admin.offset.reset import ResetItem
+from mqadmin.admin.offset.transfer import OffsetAt
 from mqadmin.admin.pop.modes import AssignmentRecord, ModeRecord
 from mqadmin.admin.topic import TopicRecord, TopicRoute, TopicStatus
 from mqadmin.admin.tracing.track import TrackRecord
@@ -58,6 +60,8 @@ from mqadmin.traffic.produce import LineSent, ProduceReport
 from mqadmin.transaction_row import TransactionRow
 
 ROW_TYPES: Final[dict[str, Any]] = {
+    "apply": ChangeRow,
+    "apply.offsets": ResetItem,
     "bench.consume": BenchResult,
     "bench.produce": BenchResult,
     "bench.roundtrip": BenchResult,
@@ -96,7 +100,12 @@ ROW_TYPES: Final[dict[str, Any]] = {
     "msg.tail": MessageRow,
     "msg.trace": TraceRow,
     "msg.track": TrackRecord,
+    "offset.at": OffsetAt,
+    "offset.clone": ResetItem,
+    "offset.export": SavedOffset,
+    "offset.import": ResetItem,
     "offset.reset": ResetItem,
+    "offset.undo": ResetItem,
     "offset.show": OffsetRecord,
     "pipeline.list": JobRow,
     "pipeline.run.written": WrittenTable,

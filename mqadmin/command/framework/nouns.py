@@ -40,7 +40,11 @@ NOUNS: Final[dict[str, NounEntry]] = {
     "consumer": NounEntry(
         "consumer", "Show consumers: connected clients and lag.", {"mode": "pop.mode"}
     ),
-    "offset": NounEntry("offset", "Show and reset consumer offsets."),
+    "offset": NounEntry(
+        "offset",
+        "Show, reset, export, import and clone consumer offsets.",
+        dict.fromkeys(("export", "import", "clone", "undo", "at"), "saved_offsets.verbs"),
+    ),
     "dlq": NounEntry("dlq", "List, show and replay dead letters."),
     "tx": NounEntry("tx.noun", "List and resume transactions that are not decided."),
     "delay": NounEntry("delay.noun", "Show delay levels and the messages that wait in them."),
@@ -82,6 +86,7 @@ NOUNS: Final[dict[str, NounEntry]] = {
     ),
     "pipeline": NounEntry("pipeline", "Analyse the history in store files with Spark."),
     "bench": NounEntry("bench.noun", "Measure rates and latencies of a cluster."),
+    "apply": NounEntry("plans.apply", "Apply a plan that was written to a file."),
     "context": NounEntry("context", "Manage named settings for several clusters."),
 }
 
@@ -97,7 +102,7 @@ def load_noun(name: str, verb: str = "") -> Noun:
     assert isinstance(noun, Noun), name
     if verb in entry.verbs:
         wanted = [entry.verbs[verb]]
-    elif any(words[0] == verb for words in noun.verbs):
+    elif any(words[:1] in ((verb,), ()) for words in noun.verbs):
         wanted = []
     else:
         wanted = list(entry.verbs.values())
