@@ -78,7 +78,13 @@ NOUNS: Final[dict[str, NounEntry]] = {
     "check": NounEntry(
         "check.noun",
         "Check a cluster against thresholds, for monitoring systems.",
-        {"replication": "check.replication"},
+        {
+            word: f"check.{word}"
+            for word in (
+                *("broker", "lag", "dlq", "disk", "replication"),
+                *("namesrv", "store", "clock", "certificate"),
+            )
+        },
     ),
     "pipeline": NounEntry("pipeline", "Analyse the history in store files with Spark."),
     "bench": NounEntry("bench.noun", "Measure rates and latencies of a cluster."),
