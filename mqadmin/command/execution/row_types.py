@@ -13,6 +13,7 @@ from mqadmin.admin.consumer import ConsumerRecord, LagRecord
 from mqadmin.admin.delayed.timers import RecallItem
 from mqadmin.admin.dlq.library import DlqRecord
 from mqadmin.admin.dlq.replay import ReplayItem
+from mqadmin.admin.doctor.finding import Finding
 from mqadmin.admin.failover.log_diff import LogDiff
 from mqadmin.admin.failover.plan import SwitchStep
 from mqadmin.admin.group import GroupRecord
@@ -75,8 +76,10 @@ ROW_TYPES: Final[dict[str, Any]] = {
     "check.namesrv": CheckRow,
     "check.replication": CheckRow,
     "check.store": CheckRow,
+    "cluster.doctor": Finding,
     "cluster.list": ClusterRecord,
     "consumer.connections": ConsumerConnections,
+    "consumer.doctor": Finding,
     "consumer.lag": LagRecord,
     "consumer.list": ConsumerRecord,
     "context.list": ContextRow,

@@ -38,14 +38,18 @@ NOUNS: Final[dict[str, NounEntry]] = {
     ),
     "group": NounEntry("group", "Create, inspect, change and delete consumer groups."),
     "consumer": NounEntry(
-        "consumer", "Show consumers: connected clients and lag.", {"mode": "pop.mode"}
+        "consumer",
+        "Show consumers: connected clients and lag.",
+        {"mode": "pop.mode", "doctor": "doctor.consumer"},
     ),
     "offset": NounEntry("offset", "Show and reset consumer offsets."),
     "dlq": NounEntry("dlq", "List, show and replay dead letters."),
     "tx": NounEntry("tx.noun", "List and resume transactions that are not decided."),
     "delay": NounEntry("delay.noun", "Show delay levels and the messages that wait in them."),
     "timer": NounEntry("timer.noun", "List and recall timer messages that wait for their time."),
-    "cluster": NounEntry("cluster", "List clusters and their brokers."),
+    "cluster": NounEntry(
+        "cluster", "List clusters and their brokers.", {"doctor": "doctor.cluster"}
+    ),
     "broker": NounEntry(
         "broker",
         "Show the status and configuration of brokers, and change their roles.",

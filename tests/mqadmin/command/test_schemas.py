@@ -111,6 +111,8 @@ LINES = [
     "tx show none",
     "tx resume {id} --dry-run",
     "cluster list",
+    "cluster doctor",
+    "consumer doctor",
     "broker status",
     "broker config show",
     "broker ha",
