@@ -19,6 +19,7 @@ GOOD_SCHEDULERS = ("none", "mq-deadline", "deadline", "noop")
 MAP_SHARE = 0.8
 MIN_MAP_COUNT = 65_530
 MIN_OPEN_FILES = 65_535
+FEW_OPEN_FILES = 10_000
 MAX_SWAPPINESS = 10
 
 
@@ -152,7 +153,7 @@ def _open_files(target: str, store: Path, proc: Path) -> list[Finding]:
             return []
         return [
             Finding(
-                severity=WARNING,
+                severity=WARNING if int(soft) < FEW_OPEN_FILES else NOTICE,
                 kind="osOpenFiles",
                 target=target,
                 message=f"the limit of open files is {soft}",

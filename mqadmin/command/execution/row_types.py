@@ -17,6 +17,8 @@ from mqadmin.admin.doctor.finding import Finding
 from mqadmin.admin.failover.log_diff import LogDiff
 from mqadmin.admin.failover.plan import SwitchStep
 from mqadmin.admin.group import GroupRecord
+from mqadmin.admin.load.brokers import BrokerLoad
+from mqadmin.admin.load.topics import TopicLoad
 from mqadmin.admin.message.decoded_id import DecodedId
 from mqadmin.admin.message.send import SendRecord
 from mqadmin.admin.offset.library import OffsetRecord
@@ -78,6 +80,7 @@ ROW_TYPES: Final[dict[str, Any]] = {
     "check.store": CheckRow,
     "cluster.doctor": Finding,
     "cluster.list": ClusterRecord,
+    "cluster.top": BrokerLoad,
     "consumer.connections": ConsumerConnections,
     "consumer.doctor": Finding,
     "consumer.lag": LagRecord,
@@ -119,7 +122,9 @@ ROW_TYPES: Final[dict[str, Any]] = {
     "topic.perm": ChangeRow,
     "topic.route": TopicRoute,
     "topic.show": TopicRecord,
+    "topic.stats": TopicLoad,
     "topic.status": TopicStatus,
+    "topic.top": TopicLoad,
     "topic.update": ChangeRow,
     "store.config": ConfigRow,
     "store.diff": StoreDiff,

@@ -25,7 +25,11 @@ class NounEntry(NamedTuple):
 
 
 NOUNS: Final[dict[str, NounEntry]] = {
-    "topic": NounEntry("topic", "Create, inspect, change and delete topics."),
+    "topic": NounEntry(
+        "topic",
+        "Create, inspect, change and delete topics.",
+        {"stats": "live.topic_load", "top": "live.topic_load"},
+    ),
     "msg": NounEntry(
         "message",
         "Find, show, send, follow, produce, consume and trace messages.",
@@ -48,7 +52,9 @@ NOUNS: Final[dict[str, NounEntry]] = {
     "delay": NounEntry("delay.noun", "Show delay levels and the messages that wait in them."),
     "timer": NounEntry("timer.noun", "List and recall timer messages that wait for their time."),
     "cluster": NounEntry(
-        "cluster", "List clusters and their brokers.", {"doctor": "doctor.cluster"}
+        "cluster",
+        "List clusters and their brokers.",
+        {"doctor": "doctor.cluster", "top": "live.cluster_top"},
     ),
     "broker": NounEntry(
         "broker",
