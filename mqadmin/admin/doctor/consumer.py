@@ -99,7 +99,7 @@ def _facts(
     model = ""
     for target, answer in zip(targets, answers, strict=True):
         if isinstance(answer, RocketMQError):
-            continue  # offline there; a broker that does not answer is a finding of its own list
+            continue  # offline there; a broker that does not answer is reported apart
         connections[target.label] = answer.value.connection_set
         topics |= {topic for topic in answer.value.subscription_table if not is_retry_topic(topic)}
         model = model or answer.value.message_model or ""

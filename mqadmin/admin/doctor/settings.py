@@ -15,7 +15,7 @@ _OWN = re.compile(
     r"|haMasterAddress|.*HostName|namesrvAddr|accessMessageInMemoryMaxRatio|metricsLabel"
 )
 
-#: Settings on which the behaviour seen by clients or the durability depends → what differs.
+#: Settings on which the behaviour seen by clients or the durability depends.
 SERIOUS: Mapping[str, str] = {
     "flushDiskType": "the durability of a message depends on the broker that stores it",
     "fileReservedTime": "messages of a topic are kept longer on some brokers than on others",
@@ -55,7 +55,7 @@ def _differences(cluster: str, members: Sequence[BrokerConfigRecord]) -> list[Fi
     for key in keys:
         values: dict[str, list[str]] = {}
         for member in members:
-            # a setting that a broker of another version does not have is no difference
+            # a setting that a broker of another version does not have does not differ
             if key in member.config:
                 values.setdefault(member.config[key], []).append(member.broker_name or "")
         if len(values) < 2 or (_OWN.fullmatch(key) and key not in SERIOUS):

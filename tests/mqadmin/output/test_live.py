@@ -1,4 +1,4 @@
-"""The live screen: keys, order, size; on a terminal it is drawn, and left as it was found."""
+"""The live screen: keys, order, size; on a terminal it is drawn, and restored."""
 
 import io
 import os
