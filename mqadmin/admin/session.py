@@ -100,6 +100,11 @@ class AdminSession(Caller):
             self.client.close()
             self.client = self._connect(total_ms=self.timeout_ms)
 
+    def forget(self) -> None:
+        """Query topology and routes again at the next use: for commands that run on."""
+        self.__dict__.pop("topology", None)
+        self.__dict__.pop("routes", None)
+
     # --- the deadline ---------------------------------------------------------------------
 
     def phase_ms(self) -> int | None:

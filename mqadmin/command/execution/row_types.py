@@ -13,9 +13,12 @@ from mqadmin.admin.consumer import ConsumerRecord, LagRecord
 from mqadmin.admin.delayed.timers import RecallItem
 from mqadmin.admin.dlq.library import DlqRecord
 from mqadmin.admin.dlq.replay import ReplayItem
+from mqadmin.admin.doctor.finding import Finding
 from mqadmin.admin.failover.log_diff import LogDiff
 from mqadmin.admin.failover.plan import SwitchStep
 from mqadmin.admin.group import GroupRecord
+from mqadmin.admin.load.brokers import BrokerLoad
+from mqadmin.admin.load.topics import TopicLoad
 from mqadmin.admin.message.decoded_id import DecodedId
 from mqadmin.admin.message.send import SendRecord
 from mqadmin.admin.offset.library import OffsetRecord
@@ -70,9 +73,20 @@ ROW_TYPES: Final[dict[str, Any]] = {
     "broker.ha": ReplicationRecord,
     "broker.promote": SwitchStep,
     "broker.status": BrokerStatus,
+    "check.broker": CheckRow,
+    "check.certificate": CheckRow,
+    "check.clock": CheckRow,
+    "check.disk": CheckRow,
+    "check.dlq": CheckRow,
+    "check.lag": CheckRow,
+    "check.namesrv": CheckRow,
     "check.replication": CheckRow,
+    "check.store": CheckRow,
+    "cluster.doctor": Finding,
     "cluster.list": ClusterRecord,
+    "cluster.top": BrokerLoad,
     "consumer.connections": ConsumerConnections,
+    "consumer.doctor": Finding,
     "consumer.lag": LagRecord,
     "consumer.list": ConsumerRecord,
     "context.list": ContextRow,
@@ -117,7 +131,9 @@ ROW_TYPES: Final[dict[str, Any]] = {
     "topic.perm": ChangeRow,
     "topic.route": TopicRoute,
     "topic.show": TopicRecord,
+    "topic.stats": TopicLoad,
     "topic.status": TopicStatus,
+    "topic.top": TopicLoad,
     "topic.update": ChangeRow,
     "store.config": ConfigRow,
     "store.diff": StoreDiff,

@@ -25,7 +25,11 @@ class NounEntry(NamedTuple):
 
 
 NOUNS: Final[dict[str, NounEntry]] = {
-    "topic": NounEntry("topic", "Create, inspect, change and delete topics."),
+    "topic": NounEntry(
+        "topic",
+        "Create, inspect, change and delete topics.",
+        {"stats": "live.topic_load", "top": "live.topic_load"},
+    ),
     "msg": NounEntry(
         "message",
         "Find, show, send, follow, produce, consume and trace messages.",
@@ -38,7 +42,9 @@ NOUNS: Final[dict[str, NounEntry]] = {
     ),
     "group": NounEntry("group", "Create, inspect, change and delete consumer groups."),
     "consumer": NounEntry(
-        "consumer", "Show consumers: connected clients and lag.", {"mode": "pop.mode"}
+        "consumer",
+        "Show consumers: connected clients and lag.",
+        {"mode": "pop.mode", "doctor": "doctor.consumer"},
     ),
     "offset": NounEntry(
         "offset",
@@ -49,7 +55,11 @@ NOUNS: Final[dict[str, NounEntry]] = {
     "tx": NounEntry("tx.noun", "List and resume transactions that are not decided."),
     "delay": NounEntry("delay.noun", "Show delay levels and the messages that wait in them."),
     "timer": NounEntry("timer.noun", "List and recall timer messages that wait for their time."),
-    "cluster": NounEntry("cluster", "List clusters and their brokers."),
+    "cluster": NounEntry(
+        "cluster",
+        "List clusters and their brokers.",
+        {"doctor": "doctor.cluster", "top": "live.cluster_top"},
+    ),
     "broker": NounEntry(
         "broker",
         "Show the status and configuration of brokers, and change their roles.",
@@ -82,7 +92,13 @@ NOUNS: Final[dict[str, NounEntry]] = {
     "check": NounEntry(
         "check.noun",
         "Check a cluster against thresholds, for monitoring systems.",
-        {"replication": "check.replication"},
+        {
+            word: f"check.{word}"
+            for word in (
+                *("broker", "lag", "dlq", "disk", "replication"),
+                *("namesrv", "store", "clock", "certificate"),
+            )
+        },
     ),
     "pipeline": NounEntry("pipeline", "Analyse the history in store files with Spark."),
     "bench": NounEntry("bench.noun", "Measure rates and latencies of a cluster."),
