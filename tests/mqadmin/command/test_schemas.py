@@ -111,6 +111,7 @@ LINES = [
     "tx show none",
     "tx resume {id} --dry-run",
     "cluster list",
+    "java list",
     "broker status",
     "broker config show",
     "broker ha",
