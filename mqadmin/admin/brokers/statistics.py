@@ -62,7 +62,8 @@ def statistics(
     records: list[StatisticsRecord] = []
     for name in topics:
         tps, day = put[(name, "")]
-        for group in groups[name] or [None]:
+        members: Sequence[str | None] = groups[name] or (None,)
+        for group in members:
             out = (None, None) if group is None else got[(name, group)]
             records.append(
                 StatisticsRecord(
