@@ -79,6 +79,12 @@ def statistics(
     return Listing(items=records, errors=list(errors.values()))
 
 
+def put_tps(admin: AdminSession, topic: str) -> float:
+    """Return the messages per second that are sent to a topic, over all masters."""
+    targets = admin.topology.masters()
+    return _rates(admin, targets, TOPIC_PUT_NUMS, {(topic, ""): topic}, {})[(topic, "")][0]
+
+
 def _topics(admin: AdminSession) -> list[str]:
     names = admin.ask_namesrv(RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER).value.topic_list
     return sorted(name for name in names if not name.startswith((RETRY_PREFIX, DLQ_PREFIX)))

@@ -2,6 +2,8 @@
 
 from collections.abc import Sequence
 
+import msgspec
+
 from broker.client.rebalance.strategies import AllocateAveragely
 from broker.common.message_queue import MessageQueue
 from broker.common.topic import is_readable
@@ -11,6 +13,14 @@ from broker.remoting.protocol.body.namesrv.route import TopicRouteData
 from broker.remoting.protocol.codes import RequestCode
 from broker.remoting.rpc.caller import Reply, build_request
 from mqadmin.admin.session import AdminSession
+
+
+class AllocationRecord(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """One queue, and the client that would get it."""
+
+    client_id: str
+    broker_name: str
+    queue_id: int
 
 
 def topic_names(admin: AdminSession) -> list[str]:

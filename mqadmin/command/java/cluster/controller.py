@@ -34,8 +34,9 @@ def get_controller_config(call: JavaCall) -> None:
     """
     for address in call.text("a").split(";"):
         library = ControllerAdmin(call.admin, address)
+        config = library.config()
         call.line(f"============{library.address}============")
-        for key, value in library.config().items():
+        for key, value in config.items():
             call.line(f"{key:<50}=  {value}")
 
 

@@ -2,6 +2,7 @@
 
 from datetime import datetime
 
+from mqadmin.admin.brokers.statistics import put_tps
 from mqadmin.admin.namesrv.library import ORDER_TOPIC_CONFIG, NamesrvAdmin
 from mqadmin.admin.result import Plan
 from mqadmin.admin.topic import TopicAdmin
@@ -88,7 +89,7 @@ def topic_status(call: JavaCall) -> None:
     **Source:** RocketMQ ``TopicStatusSubCommand``, whose rate is always 0.
     """
     topic = call.text("t")
-    listing = TopicAdmin(call.admin).status(topic)
+    listing = TopicAdmin(call.admin).status(topic, route_of=call.get("c"))
     call.line(STATUS_ROW % ("#Broker Name", "#QID", "#Min Offset", "#Max Offset", "#Last Updated"))
     for item in listing.items:
         updated = _time(item.last_update_timestamp)
@@ -96,6 +97,9 @@ def topic_status(call: JavaCall) -> None:
             STATUS_ROW
             % (item.broker_name, item.queue_id, item.min_offset, item.max_offset, updated)
         )
+    if listing.items:
+        call.line()
+        call.line(f"Topic Put TPS: {put_tps(call.admin, topic):.1f}")
     call.errors(listing.errors, some_worked=bool(listing.items))
 
 
