@@ -45,8 +45,6 @@ def test_a_broker_without_cold_data_control_is_an_error_of_its_own(
     admin: MQAdmin, broker_a: FakeBroker
 ) -> None:
     broker_a.on_2003 = lambda header, command: b'{"globalAcc":5}'
-    found = dict(
-        (target.label, answer) for target, answer in BrokerMaintenance(admin).cold_data()
-    )
+    found = {target.label: answer for target, answer in BrokerMaintenance(admin).cold_data()}
     assert found["broker-a"].global_acc == 5
     assert isinstance(found["broker-b"], BrokerError)

@@ -40,9 +40,7 @@ def test_sync_states_are_asked_of_the_leader(
     assert [one.broker_id for one in state.in_sync] == [1]
 
 
-def test_an_election_designates_a_broker(
-    controller: ControllerAdmin, broker_a: FakeBroker
-) -> None:
+def test_an_election_designates_a_broker(controller: ControllerAdmin, broker_a: FakeBroker) -> None:
     asked: list[object] = []
 
     def elect(header: object, command: object) -> tuple[dict[str, str], bytes]:
@@ -83,9 +81,7 @@ def test_a_controller_without_a_leader_is_refused(
         controller.sync_states(["broker-a"])
 
 
-def test_a_broker_is_neither_controller_nor_container(
-    admin: MQAdmin, broker_b: FakeBroker
-) -> None:
+def test_a_broker_is_neither_controller_nor_container(admin: MQAdmin, broker_b: FakeBroker) -> None:
     with pytest.raises(BrokerError, match="REQUEST_CODE_NOT_SUPPORTED"):
         ControllerAdmin(admin, broker_b.address).metadata()
     with pytest.raises(BrokerError, match="ADD_BROKER"):
