@@ -6,10 +6,11 @@ exceptions that their modules explain: the online library (``online.py``), outpu
 first paragraph of the noun's text.
 """
 
+from collections.abc import Sequence
 from importlib import import_module
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple, Protocol
 
-from mqadmin.command.framework.declare import Noun
+from mqadmin.command.framework.declare import Noun, Verb
 
 
 class NounEntry(NamedTuple):
@@ -28,7 +29,11 @@ NOUNS: Final[dict[str, NounEntry]] = {
     "topic": NounEntry(
         "topic",
         "Create, inspect, change and delete topics.",
-        {"stats": "live.topic_load", "top": "live.topic_load"},
+        {
+            "stats": "live.topic_load",
+            "top": "live.topic_load",
+            "allocate": "maintenance.topic",
+        },
     ),
     "msg": NounEntry(
         "message",
@@ -60,13 +65,20 @@ NOUNS: Final[dict[str, NounEntry]] = {
         "List clusters and their brokers.",
         {"doctor": "doctor.cluster", "top": "live.cluster_top"},
     ),
+    "namesrv": NounEntry(
+        "maintenance.namesrv",
+        "Show and change name servers: configuration, KV configuration, write permissions.",
+    ),
     "broker": NounEntry(
         "broker",
         "Show the status and configuration of brokers, and change their roles.",
         {
             "status": "broker",
-            "config": "broker",
+            "config": "maintenance.broker",
             "ha": "broker",
+            "connections": "maintenance.broker",
+            "clean": "maintenance.broker",
+            "stats": "maintenance.broker",
             "promote": "failover.verbs",
             "demote": "failover.verbs",
         },
@@ -103,6 +115,9 @@ NOUNS: Final[dict[str, NounEntry]] = {
     "pipeline": NounEntry("pipeline", "Analyse the history in store files with Spark."),
     "bench": NounEntry("bench.noun", "Measure rates and latencies of a cluster."),
     "apply": NounEntry("plans.apply", "Apply a plan that was written to a file."),
+    "java": NounEntry(
+        "java.noun", "Run the sub-commands of RocketMQ's Java tool under their own names."
+    ),
     "context": NounEntry("context", "Manage named settings for several clusters."),
 }
 
@@ -125,3 +140,22 @@ def load_noun(name: str, verb: str = "") -> Noun:
     for module in dict.fromkeys(wanted):
         import_module(f"mqadmin.command.{module}")
     return noun
+
+
+class JavaWords(Protocol):
+    """A command line with a Java name: its global options by name, before they are resolved."""
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """The global options given after the name."""
+        ...
+
+
+def load_java_verb(words: Sequence[str]) -> tuple[Verb, JavaWords] | None:
+    """Return the command of RocketMQ's Java tool that ``words`` name, None if they name none.
+
+    Called for words that are not a noun and a verb: only then the table of Java's names is loaded.
+    """
+    found: tuple[Verb, JavaWords] | None
+    found = import_module("mqadmin.command.java.lookup").java_verb(words)
+    return found
