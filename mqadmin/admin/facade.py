@@ -6,11 +6,15 @@ A command imports only the module of its noun; a script imports this class and g
 from functools import cached_property
 
 from mqadmin.admin.broker import BrokerAdmin
+from mqadmin.admin.clients.directly import DirectAdmin
+from mqadmin.admin.clients.producers import ProducerAdmin
+from mqadmin.admin.clients.running import RunningAdmin
 from mqadmin.admin.cluster import ClusterAdmin
 from mqadmin.admin.consumer import ConsumerAdmin
 from mqadmin.admin.delayed.levels import DelayAdmin
 from mqadmin.admin.delayed.timers import TimerAdmin
 from mqadmin.admin.dlq.library import DlqAdmin
+from mqadmin.admin.dlq.resend import ResendAdmin
 from mqadmin.admin.group import GroupAdmin
 from mqadmin.admin.message.library import MessageAdmin
 from mqadmin.admin.offset.library import OffsetAdmin
@@ -89,6 +93,26 @@ class MQAdmin(AdminSession):
     def tracker(self) -> MessageTracker:
         """Message track: which groups have consumed a message."""
         return MessageTracker(self)
+
+    @cached_property
+    def producer(self) -> ProducerAdmin:
+        """Producers: list, connections."""
+        return ProducerAdmin(self)
+
+    @cached_property
+    def running(self) -> RunningAdmin:
+        """Running information of the clients of a group: running, stacks."""
+        return RunningAdmin(self)
+
+    @cached_property
+    def direct(self) -> DirectAdmin:
+        """Consumption of one message by one client: plan, consume."""
+        return DirectAdmin(self)
+
+    @cached_property
+    def resend(self) -> ResendAdmin:
+        """Sending a stored message again: plan, send."""
+        return ResendAdmin(self)
 
     def apply(self, plan: Plan) -> Outcome:
         """Apply a plan: check that nothing moved, send step by step, read back.

@@ -7,6 +7,9 @@ from typing import Any, Final
 
 from mqadmin.admin.broker import BrokerConfigRecord, BrokerStatus, ReplicationRecord
 from mqadmin.admin.checks.report import CheckRow
+from mqadmin.admin.clients.directly import DirectResult
+from mqadmin.admin.clients.producers import ProducerConnections, ProducerRecord
+from mqadmin.admin.clients.running import RunningRecord, StackRecord
 from mqadmin.admin.cluster import ClusterRecord
 from mqadmin.admin.connections import ConsumerConnections
 from mqadmin.admin.consumer import ConsumerRecord, LagRecord
@@ -76,6 +79,8 @@ ROW_TYPES: Final[dict[str, Any]] = {
     "consumer.mode": ModeRecord,
     "consumer.mode.assignments": AssignmentRecord,
     "consumer.mode.set": ChangeRow,
+    "consumer.running": RunningRecord,
+    "consumer.stack": StackRecord,
     "delay.levels": DelayLevelRow,
     "delay.pending": DelayedRow,
     "dlq.list": DlqRecord,
@@ -87,10 +92,12 @@ ROW_TYPES: Final[dict[str, Any]] = {
     "group.show": GroupRecord,
     "group.update": ChangeRow,
     "msg.consume": MessageRow,
+    "msg.consume-directly": DirectResult,
     "msg.decode-id": DecodedId,
     "msg.produce": ProduceReport,
     "msg.produce.results": LineSent,
     "msg.query": MessageRow,
+    "msg.resend": SendRecord,
     "msg.send": SendRecord,
     "msg.show": MessageRow,
     "msg.tail": MessageRow,
@@ -102,6 +109,8 @@ ROW_TYPES: Final[dict[str, Any]] = {
     "pipeline.run.written": WrittenTable,
     "pipeline.schema": JobPage,
     "pipeline.warmup": Archive,
+    "producer.connections": ProducerConnections,
+    "producer.list": ProducerRecord,
     "topic.create": ChangeRow,
     "topic.delete": ChangeRow,
     "topic.list": TopicRecord,

@@ -34,11 +34,20 @@ NOUNS: Final[dict[str, NounEntry]] = {
             "consume": "bulk.consume",
             "track": "tracing.track",
             "trace": "tracing.trace",
+            "resend": "bulk.resend",
+            "consume-directly": "clients.directly",
         },
     ),
     "group": NounEntry("group", "Create, inspect, change and delete consumer groups."),
+    "producer": NounEntry("clients.producer", "Show connected producers."),
     "consumer": NounEntry(
-        "consumer", "Show consumers: connected clients and lag.", {"mode": "pop.mode"}
+        "consumer",
+        "Show consumers: connected clients and lag.",
+        {
+            "mode": "pop.mode",
+            "running": "clients.running",
+            "stack": "clients.running",
+        },
     ),
     "offset": NounEntry("offset", "Show and reset consumer offsets."),
     "dlq": NounEntry("dlq", "List, show and replay dead letters."),

@@ -1,0 +1,128 @@
+"""Producers: the clients that brokers know by their heartbeats.
+
+A producer sends heartbeats to every broker of the topics it has sent to, so each client appears
+once per broker. Brokers report all producer groups since 4.9.4.
+"""
+
+from collections.abc import Sequence
+
+import msgspec
+
+from broker.errors import BrokerError, RocketMQError
+from broker.remoting.protocol.codes import RequestCode, ResponseCode, version_name
+from broker.remoting.rpc.caller import build_request
+from mqadmin.admin.connections import Connection
+from mqadmin.admin.failure import describe, part_errors
+from mqadmin.admin.result import Listing, TargetError
+from mqadmin.admin.session import AdminSession
+
+
+class ProducerRecord(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """One producer on one broker. ``lastUpdateTimestamp``: last heartbeat in epoch ms."""
+
+    group: str
+    client_id: str
+    client_addr: str
+    language: str
+    version: str
+    last_update_timestamp: int
+    broker_name: str | None
+
+
+class ProducerConnections(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """The connected clients of a producer group over all brokers."""
+
+    group: str
+    connections: Sequence[Connection]
+    errors: Sequence[TargetError] = ()
+
+
+class ProducerAdmin:
+    """Queries about producers."""
+
+    def __init__(self, admin: AdminSession) -> None:
+        self._admin = admin
+
+    def list(
+        self,
+        *,
+        group: str | None = None,
+        cluster: str | None = None,
+        broker: str | None = None,
+    ) -> Listing[ProducerRecord]:
+        """Return one record per producer and broker, sorted by group and client id.
+
+        **Source:** RocketMQ ``ProducerSubCommand``.
+        """
+        targets = self._admin.topology.readers(cluster=cluster, broker=broker)
+        answers = self._admin.call_all(
+            [
+                (target.address, build_request(RequestCode.GET_ALL_PRODUCER_INFO, {}))
+                for target in targets
+            ]
+        )
+        good, errors = part_errors(targets, answers)
+        items = [
+            ProducerRecord(
+                group=name,
+                client_id=one.client_id,
+                client_addr=one.remote_ip.removeprefix("/"),
+                language=str(one.language or ""),
+                version=version_name(one.version),
+                last_update_timestamp=one.last_update_timestamp,
+                broker_name=target.broker_name,
+            )
+            for target, reply in good
+            for name, members in reply.value.data.items()
+            if group in (None, name)
+            for one in members
+        ]
+        items.sort(key=lambda item: (item.group, item.client_id, item.broker_name or ""))
+        return Listing(items=items, errors=errors)
+
+    def connections(self, group: str) -> ProducerConnections:
+        """Return the clients of a producer group from every broker, merged by client id.
+
+        Java asks one broker of a topic's route, and so misses clients of the others.
+
+        **Source:** RocketMQ ``ProducerConnectionSubCommand``.
+        """
+        targets = self._admin.topology.readers()
+        answers = self._admin.call_all(
+            [
+                (
+                    target.address,
+                    build_request(
+                        RequestCode.GET_PRODUCER_CONNECTION_LIST, {"producer_group": group}
+                    ),
+                )
+                for target in targets
+            ]
+        )
+        found: dict[str, Connection] = {}
+        errors: list[TargetError] = []
+        for target, answer in zip(targets, answers, strict=True):
+            if isinstance(answer, RocketMQError):
+                if not _is_unknown_group(answer):
+                    errors.append(describe(answer, address=target.address, target=target.label))
+                continue
+            for client in answer.value.connection_set:
+                known = found.get(client.client_id)
+                found[client.client_id] = Connection(
+                    client_id=client.client_id,
+                    client_addr=client.client_addr,
+                    language=str(client.language or ""),
+                    version=version_name(client.version),
+                    brokers=[*(known.brokers if known else ()), target.label],
+                )
+        connections = [found[name] for name in sorted(found)]
+        return ProducerConnections(group=group, connections=connections, errors=errors)
+
+
+def _is_unknown_group(error: RocketMQError) -> bool:
+    """True for the response to an unknown producer group, which has no response code of its own."""
+    return (
+        isinstance(error, BrokerError)
+        and error.code == ResponseCode.SYSTEM_ERROR
+        and "producer group" in error.remark
+    )
