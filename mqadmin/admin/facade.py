@@ -5,6 +5,8 @@ A command imports only the module of its noun; a script imports this class and g
 
 from functools import cached_property
 
+from mqadmin.admin.access.acls import AclAdmin
+from mqadmin.admin.access.users import UserAdmin
 from mqadmin.admin.broker import BrokerAdmin
 from mqadmin.admin.clients.directly import DirectAdmin
 from mqadmin.admin.clients.producers import ProducerAdmin
@@ -108,6 +110,16 @@ class MQAdmin(AdminSession):
     def direct(self) -> DirectAdmin:
         """Consumption of one message by one client: plan, consume."""
         return DirectAdmin(self)
+
+    @cached_property
+    def user(self) -> UserAdmin:
+        """Users: list, get, create, update, delete."""
+        return UserAdmin(self)
+
+    @cached_property
+    def acl(self) -> AclAdmin:
+        """Access rules: list, get, create, update, delete."""
+        return AclAdmin(self)
 
     @cached_property
     def resend(self) -> ResendAdmin:

@@ -120,6 +120,8 @@ LIBRARIES = {
     "clients.running.RunningAdmin": "running",
     "clients.directly.DirectAdmin": "direct",
     "dlq.resend.ResendAdmin": "resend",
+    "access.users.UserAdmin": "user",
+    "access.acls.AclAdmin": "acl",
     "cluster.ClusterAdmin": "cluster",
     "broker.BrokerAdmin": "broker",
 }

@@ -5,6 +5,8 @@ It imports every library, so it is loaded only when such an output is asked for.
 
 from typing import Any, Final
 
+from mqadmin.admin.access.acls import AclRecord
+from mqadmin.admin.access.users import UserRecord
 from mqadmin.admin.broker import BrokerConfigRecord, BrokerStatus, ReplicationRecord
 from mqadmin.admin.checks.report import CheckRow
 from mqadmin.admin.clients.directly import DirectResult
@@ -60,7 +62,14 @@ from mqadmin.traffic.bench.result import BenchResult
 from mqadmin.traffic.produce import LineSent, ProduceReport
 from mqadmin.transaction_row import TransactionRow
 
+_CHANGES: Final = ("create", "update", "delete")
+
 ROW_TYPES: Final[dict[str, Any]] = {
+    **{f"{noun}.{verb}": ChangeRow for noun in ("user", "acl") for verb in _CHANGES},
+    "acl.get": AclRecord,
+    "acl.list": AclRecord,
+    "user.get": UserRecord,
+    "user.list": UserRecord,
     "bench.consume": BenchResult,
     "bench.produce": BenchResult,
     "bench.roundtrip": BenchResult,

@@ -66,6 +66,12 @@ NOUNS: Final[dict[str, NounEntry]] = {
             "demote": "failover.verbs",
         },
     ),
+    "user": NounEntry(
+        "access.user", "List, create, change and delete users of brokers with ACL 2.0."
+    ),
+    "acl": NounEntry(
+        "access.acl", "List, create, change and delete access rules of brokers with ACL 2.0."
+    ),
     "store": NounEntry(
         "store.noun",
         "Inspect, verify and repair store files offline.",

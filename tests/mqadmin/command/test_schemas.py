@@ -257,7 +257,14 @@ SWITCHES = {"broker promote", "broker demote"}
 # They need a client that responds: tests/mqadmin/command/clients/test_running.py
 ASK_A_CLIENT = {"consumer running", "consumer stack"}
 
-ELSEWHERE = {"pipeline run", "pipeline warmup"} | SWITCHES | ASK_A_CLIENT
+# They need a broker with ACL 2.0: tests/mqadmin/command/access
+ACCESS = {
+    f"{noun} {verb}"
+    for noun in ("user", "acl")
+    for verb in ("list", "get", "create", "update", "delete")
+}
+
+ELSEWHERE = {"pipeline run", "pipeline warmup"} | SWITCHES | ASK_A_CLIENT | ACCESS
 
 
 def test_every_command_has_a_line_here() -> None:
