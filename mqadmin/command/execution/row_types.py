@@ -29,7 +29,13 @@ from mqadmin.admin.pop.modes import AssignmentRecord, ModeRecord
 from mqadmin.admin.topic import TopicRecord, TopicRoute, TopicStatus
 from mqadmin.admin.tracing.track import TrackRecord
 from mqadmin.admin.transaction.library import ResumeItem
-from mqadmin.command.execution.rows import ChangeRow, ContextRow, LayoutRow, SettingRow
+from mqadmin.command.execution.rows import (
+    ChangeRow,
+    ContextRow,
+    JavaNameRow,
+    LayoutRow,
+    SettingRow,
+)
 from mqadmin.inspector.compare.logs import StoreDiff
 from mqadmin.inspector.delayed.unit_rows import ExtUnitRow, TimerLogRow, TimerSlotRow
 from mqadmin.inspector.queries.growth import Growth, TopicGrowth
@@ -114,6 +120,7 @@ ROW_TYPES: Final[dict[str, Any]] = {
     "msg.track": TrackRecord,
     "offset.reset": ResetItem,
     "offset.show": OffsetRecord,
+    "java.list": JavaNameRow,
     "pipeline.list": JobRow,
     "pipeline.run.written": WrittenTable,
     "pipeline.schema": JobPage,

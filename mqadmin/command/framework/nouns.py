@@ -6,10 +6,11 @@ exceptions that their modules explain: the online library (``online.py``), outpu
 first paragraph of the noun's text.
 """
 
+from collections.abc import Sequence
 from importlib import import_module
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple, Protocol
 
-from mqadmin.command.framework.declare import Noun
+from mqadmin.command.framework.declare import Noun, Verb
 
 
 class NounEntry(NamedTuple):
@@ -97,6 +98,9 @@ NOUNS: Final[dict[str, NounEntry]] = {
     ),
     "pipeline": NounEntry("pipeline", "Analyse the history in store files with Spark."),
     "bench": NounEntry("bench.noun", "Measure rates and latencies of a cluster."),
+    "java": NounEntry(
+        "java.noun", "Run the sub-commands of RocketMQ's Java tool under their own names."
+    ),
     "context": NounEntry("context", "Manage named settings for several clusters."),
 }
 
@@ -119,3 +123,22 @@ def load_noun(name: str, verb: str = "") -> Noun:
     for module in dict.fromkeys(wanted):
         import_module(f"mqadmin.command.{module}")
     return noun
+
+
+class JavaWords(Protocol):
+    """A command line with a Java name: its global options by name, before they are resolved."""
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """The global options given after the name."""
+        ...
+
+
+def load_java_verb(words: Sequence[str]) -> tuple[Verb, JavaWords] | None:
+    """Return the command of RocketMQ's Java tool that ``words`` name, None if they name none.
+
+    Called for words that are not a noun and a verb: only then the table of Java's names is loaded.
+    """
+    found: tuple[Verb, JavaWords] | None
+    found = import_module("mqadmin.command.java.lookup").java_verb(words)
+    return found

@@ -115,6 +115,7 @@ LINES = [
     "tx show none",
     "tx resume {id} --dry-run",
     "cluster list",
+    "java list",
     "broker status",
     "broker config show",
     "broker ha",
