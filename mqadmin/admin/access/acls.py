@@ -2,7 +2,7 @@
 
 A subject (``User:alice``) has policies of type Custom or Default, each with one entry per resource
 (``Topic:orders``, ``Group:*``, ``Topic:pre*``): actions, source addresses, Allow or Deny. Brokers
-merge what they receive into the policies of the subject. Each broker process stores its rules.
+merge new rules into the policies of the subject. Each broker process stores its rules.
 
 **Source:** RocketMQ ``CreateAclSubCommand``, ``AuthorizationMetadataManagerImpl``.
 """

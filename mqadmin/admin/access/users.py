@@ -117,7 +117,7 @@ class UserAdmin:
         cluster: str | None = None,
         broker: str | None = None,
     ) -> Plan:
-        """Plan a change of password, type or status; what is None is kept."""
+        """Plan a change of password, type or status; omitted fields are kept."""
         wanted: dict[str, str] = {}
         if user_type is not None:
             wanted["userType"] = user_type

@@ -120,7 +120,7 @@ class ProducerAdmin:
 
 
 def _is_unknown_group(error: RocketMQError) -> bool:
-    """True for the response to an unknown producer group, which has no response code of its own."""
+    """True for the response to an unknown producer group, which has no specific response code."""
     return (
         isinstance(error, BrokerError)
         and error.code == ResponseCode.SYSTEM_ERROR

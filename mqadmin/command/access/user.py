@@ -130,7 +130,7 @@ def update(
     cluster: Cluster = None,
     broker: Broker = None,
 ) -> None:
-    """Change the password, type or status of a user; what is omitted is kept."""
+    """Change the password, type or status of a user; omitted fields are kept."""
     session.require_consent()
     if not password and password_file is None and user_type is None and enable is None:
         raise UsageFault(

@@ -44,7 +44,7 @@ def test_an_existing_user_is_refused_or_accepted(admin: MQAdmin, tables: list[Ac
     assert admin.user.plan_create("alice", "other", if_not_exists=True).empty
 
 
-def test_an_update_keeps_what_is_not_named(admin: MQAdmin, tables: list[AccessTable]) -> None:
+def test_an_update_keeps_the_other_fields(admin: MQAdmin, tables: list[AccessTable]) -> None:
     admin.user.apply(admin.user.plan_create("alice", "secret", user_type="Super"))
     assert admin.user.apply(admin.user.plan_update("alice", user_status="disable")).ok
     user = tables[0].users["alice"]

@@ -20,7 +20,7 @@ from tests.support.online_clients import Online
 
 JAVA_STACK = (
     "ConsumeMessageThread_g_1                TID: 32 STATE: WAITING\n"
-    "ConsumeMessageThread_g_1                java.base/jdk.internal.misc.Unsafe.park(Native)\n"
+    "ConsumeMessageThread_g_1                java.base/jdk.internal.misc.Unsafe.wait(Native)\n"
     "ConsumeMessageThread_g_1                java.base/java.lang.Thread.run(Thread.java:840)\n"
     "\n"
     "main                                    TID: 1 STATE: RUNNABLE\n"
@@ -88,12 +88,12 @@ def test_the_stacks_of_a_client_have_its_threads(online: Online, library: MQAdmi
 def test_the_stacks_of_java_are_split_by_thread() -> None:
     first, second = parse_stacks("c", JAVA_STACK)
     assert (first.thread, first.state) == ("ConsumeMessageThread_g_1", "WAITING")
-    assert first.frame == "java.base/jdk.internal.misc.Unsafe.park(Native)"
+    assert first.frame == "java.base/jdk.internal.misc.Unsafe.wait(Native)"
     assert len(first.frames) == 2
     assert (second.thread, second.state, second.frame) == ("main", "RUNNABLE", None)
 
 
-def test_no_stack_is_no_thread() -> None:
+def test_an_empty_stack_has_no_threads() -> None:
     assert parse_stacks("c", "") == []
 
 
