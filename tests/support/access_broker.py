@@ -47,7 +47,7 @@ class AccessTable:
             username=header.username,
             password=sent.password,
             user_type=sent.user_type or "Normal",
-            user_status="enable",
+            user_status=sent.user_status or "enable",
         )
 
     def update_user(self, header: Any, command: RemotingCommand) -> None:
