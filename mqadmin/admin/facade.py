@@ -8,6 +8,8 @@ from functools import cached_property
 from mqadmin.admin.access.acls import AclAdmin
 from mqadmin.admin.access.users import UserAdmin
 from mqadmin.admin.broker import BrokerAdmin
+from mqadmin.admin.brokers.maintenance import BrokerMaintenance
+from mqadmin.admin.brokers.settings import BrokerSettings
 from mqadmin.admin.clients.directly import DirectAdmin
 from mqadmin.admin.clients.producers import ProducerAdmin
 from mqadmin.admin.clients.running import RunningAdmin
@@ -19,6 +21,7 @@ from mqadmin.admin.dlq.library import DlqAdmin
 from mqadmin.admin.dlq.resend import ResendAdmin
 from mqadmin.admin.group import GroupAdmin
 from mqadmin.admin.message.library import MessageAdmin
+from mqadmin.admin.namesrv.library import NamesrvAdmin
 from mqadmin.admin.offset.library import OffsetAdmin
 from mqadmin.admin.pop.modes import ModeAdmin
 from mqadmin.admin.result import Outcome, Plan
@@ -45,6 +48,21 @@ class MQAdmin(AdminSession):
     def broker(self) -> BrokerAdmin:
         """Single brokers: runtime status, configuration."""
         return BrokerAdmin(self)
+
+    @cached_property
+    def broker_settings(self) -> BrokerSettings:
+        """Settings of brokers: change with read-back, differences."""
+        return BrokerSettings(self)
+
+    @cached_property
+    def broker_maintenance(self) -> BrokerMaintenance:
+        """Brokers: clean, cold data flow control, read-ahead."""
+        return BrokerMaintenance(self)
+
+    @cached_property
+    def namesrv(self) -> NamesrvAdmin:
+        """Name servers: configuration, KV configuration, write permission."""
+        return NamesrvAdmin(self)
 
     @cached_property
     def group(self) -> GroupAdmin:
@@ -131,5 +149,11 @@ class MQAdmin(AdminSession):
 
         The deadline restarts, because a plan may have waited for the user's confirmation.
         """
-        noun = plan.kind.partition(".")[0]
-        return (self.topic if noun == "topic" else self.group).apply(plan)
+        if plan.kind == "broker.config":
+            return self.broker_settings.apply(plan)
+        libraries: dict[str, TopicAdmin | NamesrvAdmin | BrokerMaintenance | GroupAdmin] = {
+            "topic": self.topic,
+            "namesrv": self.namesrv,
+            "broker": self.broker_maintenance,
+        }
+        return libraries.get(plan.kind.partition(".")[0], self.group).apply(plan)

@@ -165,9 +165,12 @@ class TopicAdmin:
             order_topic_conf=data.order_topic_conf or None,
         )
 
-    def status(self, topic: str) -> Listing[TopicStatus]:
-        """Return min and max offset of every queue; ClientError when the topic has no route."""
-        route = self._admin.routes.get(topic)
+    def status(self, topic: str, *, route_of: str | None = None) -> Listing[TopicStatus]:
+        """Return min and max offset of every queue; ClientError when the topic has no route.
+
+        ``route_of`` is the parent topic of an LMQ, which has no route itself.
+        """
+        route = self._admin.routes.get(route_of or topic)
         names = [name for name in route.broker_names() if route.reader(name)]
         answers = self._admin.call_all(
             [

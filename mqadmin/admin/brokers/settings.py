@@ -143,7 +143,7 @@ def check_setting(key: str, value: str, config: Mapping[str, str], place: str) -
         near = [name for name in config if key.lower() in name.lower()][:5]
         raise ConfigError(
             f"{place} has no setting {key}",
-            "similar: " + ", ".join(near) if near else "mqadmin broker config show lists them",
+            "similar: " + ", ".join(near) if near else "config show lists the settings",
         )
     if present in ("true", "false") and value not in ("true", "false"):
         raise ConfigError(f"{key}: {value!r} is not true or false", f"it is {present} now")

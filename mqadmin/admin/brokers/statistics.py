@@ -62,7 +62,8 @@ def statistics(
     records: list[StatisticsRecord] = []
     for name in topics:
         tps, day = put[(name, "")]
-        for group in groups[name] or [None]:
+        members: Sequence[str | None] = groups[name] or (None,)
+        for group in members:
             out = (None, None) if group is None else got[(name, group)]
             records.append(
                 StatisticsRecord(
@@ -76,6 +77,12 @@ def statistics(
                 )
             )
     return Listing(items=records, errors=list(errors.values()))
+
+
+def put_tps(admin: AdminSession, topic: str) -> float:
+    """Return the messages per second that are sent to a topic, over all masters."""
+    targets = admin.topology.masters()
+    return _rates(admin, targets, TOPIC_PUT_NUMS, {(topic, ""): topic}, {})[(topic, "")][0]
 
 
 def _topics(admin: AdminSession) -> list[str]:

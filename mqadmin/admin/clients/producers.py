@@ -11,22 +11,11 @@ import msgspec
 from broker.errors import BrokerError, RocketMQError
 from broker.remoting.protocol.codes import RequestCode, ResponseCode, version_name
 from broker.remoting.rpc.caller import build_request
+from mqadmin.admin.brokers.producers import ProducerRecord, producers
 from mqadmin.admin.connections import Connection
-from mqadmin.admin.failure import describe, part_errors
+from mqadmin.admin.failure import describe
 from mqadmin.admin.result import Listing, TargetError
 from mqadmin.admin.session import AdminSession
-
-
-class ProducerRecord(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """One producer on one broker. ``lastUpdateTimestamp``: last heartbeat in epoch ms."""
-
-    group: str
-    client_id: str
-    client_addr: str
-    language: str
-    version: str
-    last_update_timestamp: int
-    broker_name: str | None
 
 
 class ProducerConnections(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -50,35 +39,11 @@ class ProducerAdmin:
         cluster: str | None = None,
         broker: str | None = None,
     ) -> Listing[ProducerRecord]:
-        """Return one record per producer and broker, sorted by group and client id.
-
-        **Source:** RocketMQ ``ProducerSubCommand``.
-        """
-        targets = self._admin.topology.readers(cluster=cluster, broker=broker)
-        answers = self._admin.call_all(
-            [
-                (target.address, build_request(RequestCode.GET_ALL_PRODUCER_INFO, {}))
-                for target in targets
-            ]
-        )
-        good, errors = part_errors(targets, answers)
-        items = [
-            ProducerRecord(
-                group=name,
-                client_id=one.client_id,
-                client_addr=one.remote_ip.removeprefix("/"),
-                language=str(one.language or ""),
-                version=version_name(one.version),
-                last_update_timestamp=one.last_update_timestamp,
-                broker_name=target.broker_name,
-            )
-            for target, reply in good
-            for name, members in reply.value.data.items()
-            if group in (None, name)
-            for one in members
-        ]
-        items.sort(key=lambda item: (item.group, item.client_id, item.broker_name or ""))
-        return Listing(items=items, errors=errors)
+        """Return one record per producer and broker process, sorted by group and client id."""
+        found = producers(self._admin, broker=broker, cluster=cluster)
+        items = [item for item in found.items if group in (None, item.producer_group)]
+        items.sort(key=lambda item: (item.producer_group, item.client_id, item.broker_name or ""))
+        return Listing(items=items, errors=found.errors)
 
     def connections(self, group: str) -> ProducerConnections:
         """Return the clients of a producer group from every broker, merged by client id.

@@ -22,7 +22,7 @@ NOUN = Noun(
 PRODUCER_LIST = View(
     "producer.list",
     (
-        *("group", "clientId", "clientAddr", "language", "version", "lastUpdateTime"),
+        *("producerGroup", "clientId", "clientAddr", "language", "version", "lastUpdateTime"),
         "brokerName",
     ),
 )

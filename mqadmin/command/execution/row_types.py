@@ -8,9 +8,12 @@ from typing import Any, Final
 from mqadmin.admin.access.acls import AclRecord
 from mqadmin.admin.access.users import UserRecord
 from mqadmin.admin.broker import BrokerConfigRecord, BrokerStatus, ReplicationRecord
+from mqadmin.admin.brokers.producers import ProducerRecord
+from mqadmin.admin.brokers.settings import ConfigDifference
+from mqadmin.admin.brokers.statistics import StatisticsRecord
 from mqadmin.admin.checks.report import CheckRow
 from mqadmin.admin.clients.directly import DirectResult
-from mqadmin.admin.clients.producers import ProducerConnections, ProducerRecord
+from mqadmin.admin.clients.producers import ProducerConnections
 from mqadmin.admin.clients.running import RunningRecord, StackRecord
 from mqadmin.admin.cluster import ClusterRecord
 from mqadmin.admin.connections import ConsumerConnections
@@ -23,10 +26,12 @@ from mqadmin.admin.failover.plan import SwitchStep
 from mqadmin.admin.group import GroupRecord
 from mqadmin.admin.message.decoded_id import DecodedId
 from mqadmin.admin.message.send import SendRecord
+from mqadmin.admin.namesrv.library import KvRecord, NamesrvConfigRecord
 from mqadmin.admin.offset.library import OffsetRecord
 from mqadmin.admin.offset.reset import ResetItem
 from mqadmin.admin.pop.modes import AssignmentRecord, ModeRecord
 from mqadmin.admin.topic import TopicRecord, TopicRoute, TopicStatus
+from mqadmin.admin.topics.queries import AllocationRecord
 from mqadmin.admin.tracing.track import TrackRecord
 from mqadmin.admin.transaction.library import ResumeItem
 from mqadmin.command.execution.rows import (
@@ -79,10 +84,17 @@ ROW_TYPES: Final[dict[str, Any]] = {
     "bench.consume": BenchResult,
     "bench.produce": BenchResult,
     "bench.roundtrip": BenchResult,
+    "broker.clean.expired-log": ChangeRow,
+    "broker.clean.expired-queues": ChangeRow,
+    "broker.clean.unused-topics": ChangeRow,
+    "broker.config.diff": ConfigDifference,
+    "broker.config.set": ChangeRow,
     "broker.config.show": BrokerConfigRecord,
+    "broker.connections": ProducerRecord,
     "broker.demote": SwitchStep,
     "broker.ha": ReplicationRecord,
     "broker.promote": SwitchStep,
+    "broker.stats": StatisticsRecord,
     "broker.status": BrokerStatus,
     "check.replication": CheckRow,
     "cluster.list": ClusterRecord,
@@ -121,12 +133,21 @@ ROW_TYPES: Final[dict[str, Any]] = {
     "offset.reset": ResetItem,
     "offset.show": OffsetRecord,
     "java.list": JavaNameRow,
+    "namesrv.config.set": ChangeRow,
+    "namesrv.config.show": NamesrvConfigRecord,
+    "namesrv.kv.delete": ChangeRow,
+    "namesrv.kv.get": KvRecord,
+    "namesrv.kv.list": KvRecord,
+    "namesrv.kv.put": ChangeRow,
+    "namesrv.write-perm.add": ChangeRow,
+    "namesrv.write-perm.wipe": ChangeRow,
     "pipeline.list": JobRow,
     "pipeline.run.written": WrittenTable,
     "pipeline.schema": JobPage,
     "pipeline.warmup": Archive,
     "producer.connections": ProducerConnections,
     "producer.list": ProducerRecord,
+    "topic.allocate": AllocationRecord,
     "topic.create": ChangeRow,
     "topic.delete": ChangeRow,
     "topic.list": TopicRecord,

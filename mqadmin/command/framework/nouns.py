@@ -26,7 +26,11 @@ class NounEntry(NamedTuple):
 
 
 NOUNS: Final[dict[str, NounEntry]] = {
-    "topic": NounEntry("topic", "Create, inspect, change and delete topics."),
+    "topic": NounEntry(
+        "topic",
+        "Create, inspect, change and delete topics.",
+        {"allocate": "maintenance.topic"},
+    ),
     "msg": NounEntry(
         "message",
         "Find, show, send, follow, produce, consume and trace messages.",
@@ -56,13 +60,20 @@ NOUNS: Final[dict[str, NounEntry]] = {
     "delay": NounEntry("delay.noun", "Show delay levels and the messages that wait in them."),
     "timer": NounEntry("timer.noun", "List and recall timer messages that wait for their time."),
     "cluster": NounEntry("cluster", "List clusters and their brokers."),
+    "namesrv": NounEntry(
+        "maintenance.namesrv",
+        "Show and change name servers: configuration, KV configuration, write permissions.",
+    ),
     "broker": NounEntry(
         "broker",
         "Show the status and configuration of brokers, and change their roles.",
         {
             "status": "broker",
-            "config": "broker",
+            "config": "maintenance.broker",
             "ha": "broker",
+            "connections": "maintenance.broker",
+            "clean": "maintenance.broker",
+            "stats": "maintenance.broker",
             "promote": "failover.verbs",
             "demote": "failover.verbs",
         },

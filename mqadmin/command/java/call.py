@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from mqadmin.command.execution.failure import UsageFault
+from mqadmin.command.execution.failure import NoResults, UsageFault
 from mqadmin.command.execution.session import Session
 from mqadmin.command.java.names import JavaName
 from mqadmin.output.stdio import write_out
@@ -105,6 +105,10 @@ class JavaCall:
             f"{self.name.name} {self.shown(option)}: {reason}",
             f"mqadmin help {self.name.name} shows the options",
         )
+
+    def nothing(self, message: str, hint: str = "") -> NoResults:
+        """Build the error of a query without a result: status 1."""
+        return NoResults(f"{self.name.name}: {message}", hint)
 
     # --- time -----------------------------------------------------------------------------
 

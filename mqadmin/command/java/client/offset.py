@@ -73,7 +73,7 @@ def skip_accumulated_message(call: JavaCall) -> None:
 
 
 def _check_options(call: JavaCall) -> None:
-    """Refuse options that would have no effect, or another one than their name says."""
+    """Refuse options that would have no effect, or a misleading one."""
     if call.truth("f", True) is False:
         raise call.fault("f", "false has no effect: brokers since 5.2 ignore it")
     if call.flag("cplus"):

@@ -14,7 +14,7 @@ def test_each_producer_is_listed_with_its_broker(online: Online, library: MQAdmi
 
 def test_the_filter_by_group_leaves_out_others(library: MQAdmin) -> None:
     assert library.producer.list(group="none").items == []
-    assert "shop" in {row.group for row in library.producer.list().items}
+    assert "shop" in {row.producer_group for row in library.producer.list().items}
 
 
 def test_connections_of_a_group_are_merged_by_client(library: MQAdmin) -> None:

@@ -4,7 +4,8 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-from mqadmin.admin.clients.producers import ProducerConnections, ProducerRecord
+from mqadmin.admin.brokers.producers import ProducerRecord
+from mqadmin.admin.clients.producers import ProducerConnections
 from mqadmin.admin.connections import Connection
 from mqadmin.admin.result import Listing
 
@@ -13,11 +14,13 @@ Run = Callable[..., Any]
 
 def test_producers_are_listed(mqadmin: Run, admin: Any) -> None:
     row = ProducerRecord(
-        group="shop",
+        producer_group="shop",
         client_id="c1",
         client_addr="10.0.0.1:5000",
         language="JAVA",
         version="V5_3_3",
+        version_code=479,
+        address="a:1",
         last_update_timestamp=1_700_000_000_000,
         broker_name="broker-a",
     )

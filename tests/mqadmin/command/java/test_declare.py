@@ -11,7 +11,7 @@ def test_every_name_with_a_module_is_declared_there() -> None:
             assert row.name in COMMANDS, row.name
 
 
-def test_a_command_that_changes_something_says_so() -> None:
+def test_a_command_that_changes_something_is_declared_so() -> None:
     import_module("mqadmin.command.java.cluster.topic_change")
     import_module("mqadmin.command.java.cluster.topic")
     assert COMMANDS["updateTopic"].changes

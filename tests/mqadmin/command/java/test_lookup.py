@@ -61,7 +61,7 @@ def test_a_negative_number_is_a_value() -> None:
     assert values("resetOffsetByTime", "-g", "g", "-t", "t", "-s", "-1")["s"] == "-1"
 
 
-def test_options_with_several_letters_are_found_before_joined_ones() -> None:
+def test_long_short_options_are_found_before_joined_ones() -> None:
     line = values("updateStaticTopic", "-t", "T", "-qn", "4", "-b", "a", "-mf", "f")
     assert line == {"t": "T", "qn": "4", "b": "a", "mf": "f"}
 

@@ -1,6 +1,6 @@
 """Commands with a Java name on two brokers in memory that have ACL 2.0."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -17,9 +17,7 @@ def tables() -> list[AccessTable]:
 
 
 @pytest.fixture
-def secured(
-    mqadmin: Run, tables: list[AccessTable], monkeypatch: pytest.MonkeyPatch
-) -> Iterator[Run]:
+def secured(mqadmin: Run, tables: list[AccessTable], monkeypatch: pytest.MonkeyPatch) -> Run:
     """Run a line; ``$A`` and ``$B`` are the addresses of the brokers."""
     cluster = FakeCluster()
     places = {}
@@ -34,4 +32,4 @@ def secured(
     def run(line: str, *words: str, stdin: str = "") -> Any:
         return mqadmin(*[places.get(word, word) for word in line.split()], *words, stdin=stdin)
 
-    yield run
+    return run
