@@ -5,11 +5,16 @@ It imports every library, so it is loaded only when such an output is asked for.
 
 from typing import Any, Final
 
+from mqadmin.admin.access.acls import AclRecord
+from mqadmin.admin.access.users import UserRecord
 from mqadmin.admin.broker import BrokerConfigRecord, BrokerStatus, ReplicationRecord
 from mqadmin.admin.brokers.producers import ProducerRecord
 from mqadmin.admin.brokers.settings import ConfigDifference
 from mqadmin.admin.brokers.statistics import StatisticsRecord
 from mqadmin.admin.checks.report import CheckRow
+from mqadmin.admin.clients.directly import DirectResult
+from mqadmin.admin.clients.producers import ProducerConnections
+from mqadmin.admin.clients.running import RunningRecord, StackRecord
 from mqadmin.admin.cluster import ClusterRecord
 from mqadmin.admin.connections import ConsumerConnections
 from mqadmin.admin.consumer import ConsumerRecord, LagRecord
@@ -73,9 +78,16 @@ from mqadmin.traffic.bench.result import BenchResult
 from mqadmin.traffic.produce import LineSent, ProduceReport
 from mqadmin.transaction_row import TransactionRow
 
+_CHANGES: Final = ("create", "update", "delete")
+
 ROW_TYPES: Final[dict[str, Any]] = {
     "apply": ChangeRow,
     "apply.offsets": ResetItem,
+    **{f"{noun}.{verb}": ChangeRow for noun in ("user", "acl") for verb in _CHANGES},
+    "acl.get": AclRecord,
+    "acl.list": AclRecord,
+    "user.get": UserRecord,
+    "user.list": UserRecord,
     "bench.consume": BenchResult,
     "bench.produce": BenchResult,
     "bench.roundtrip": BenchResult,
@@ -112,6 +124,8 @@ ROW_TYPES: Final[dict[str, Any]] = {
     "consumer.mode": ModeRecord,
     "consumer.mode.assignments": AssignmentRecord,
     "consumer.mode.set": ChangeRow,
+    "consumer.running": RunningRecord,
+    "consumer.stack": StackRecord,
     "delay.levels": DelayLevelRow,
     "delay.pending": DelayedRow,
     "dlq.list": DlqRecord,
@@ -123,10 +137,12 @@ ROW_TYPES: Final[dict[str, Any]] = {
     "group.show": GroupRecord,
     "group.update": ChangeRow,
     "msg.consume": MessageRow,
+    "msg.consume-directly": DirectResult,
     "msg.decode-id": DecodedId,
     "msg.produce": ProduceReport,
     "msg.produce.results": LineSent,
     "msg.query": MessageRow,
+    "msg.resend": SendRecord,
     "msg.send": SendRecord,
     "msg.show": MessageRow,
     "msg.tail": MessageRow,
@@ -152,6 +168,8 @@ ROW_TYPES: Final[dict[str, Any]] = {
     "pipeline.run.written": WrittenTable,
     "pipeline.schema": JobPage,
     "pipeline.warmup": Archive,
+    "producer.connections": ProducerConnections,
+    "producer.list": ProducerRecord,
     "topic.allocate": AllocationRecord,
     "topic.create": ChangeRow,
     "topic.delete": ChangeRow,

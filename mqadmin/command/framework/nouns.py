@@ -43,13 +43,21 @@ NOUNS: Final[dict[str, NounEntry]] = {
             "consume": "bulk.consume",
             "track": "tracing.track",
             "trace": "tracing.trace",
+            "resend": "bulk.resend",
+            "consume-directly": "clients.directly",
         },
     ),
     "group": NounEntry("group", "Create, inspect, change and delete consumer groups."),
+    "producer": NounEntry("clients.producer", "Show connected producers."),
     "consumer": NounEntry(
         "consumer",
         "Show consumers: connected clients and lag.",
-        {"mode": "pop.mode", "doctor": "doctor.consumer"},
+        {
+            "mode": "pop.mode",
+            "doctor": "doctor.consumer",
+            "running": "clients.running",
+            "stack": "clients.running",
+        },
     ),
     "offset": NounEntry(
         "offset",
@@ -82,6 +90,12 @@ NOUNS: Final[dict[str, NounEntry]] = {
             "promote": "failover.verbs",
             "demote": "failover.verbs",
         },
+    ),
+    "user": NounEntry(
+        "access.user", "List, create, change and delete users of brokers with ACL 2.0."
+    ),
+    "acl": NounEntry(
+        "access.acl", "List, create, change and delete access rules of brokers with ACL 2.0."
     ),
     "store": NounEntry(
         "store.noun",
