@@ -178,8 +178,8 @@ class Replication:
 
     def name_replica(self, connection: str, address: str) -> None:
         """Master: note the broker address of the slave at the other end of an HA connection."""
-        if self._service is not None:
-            self._service.name_replica(connection, address)
+        if self.service is not None:
+            self.service.name_replica(connection, address)
 
     def _connected(self, connection: str) -> None:
         if self._naming is not None:
