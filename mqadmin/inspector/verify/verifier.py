@@ -307,7 +307,7 @@ class _Run:
         done = end = max(self.start, walk.min_offset)  # records below it have expired
         for item in walk:
             self._note_item(item)
-        checks.finish()
+        checks.flush()
         index.compare(checks.take_keys(), done, walk.end)
         self._report(walk.end)
         return walk
