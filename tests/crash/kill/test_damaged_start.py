@@ -184,12 +184,14 @@ def test_a_hole_in_the_log_loses_only_its_messages_and_is_reported(
     after = places(child.store)
     lost = set(before) - set(after)
     assert lost
-    child.start()
     start = int(path.name)
     first = min(before[place] for place in lost)
     assert start <= first < start + 262144
+    # A record that is cut in its properties keeps its body: the place of the cut is reported.
+    cut = start + path.stat().st_size if spoil is shorten else first
+    child.start()
     assert str(path.name) in log_of(child)
-    assert str(first) in log_of(child)
+    assert str(first) in log_of(child) or f"data from {cut} is lost" in log_of(child)
     audit = make_audit(child, ledger)
     with BlockingClient(timeout_ms=20_000) as client:
         for queue_id in range(4):
