@@ -42,12 +42,14 @@ async def unlock(
 ) -> RemotingCommand:
     """UNLOCK_BATCH_MQ: release the client's locks on these queues."""
     body = await decode_body(LockBatchRequestBody.from_bytes, request.body_bytes())
-    parts = (
-        context.locks.unlock(body.consumer_group or "", body.client_id or "", part)
-        for part in _parts(body)
-    )
-    await collect_in_slices(parts, PARTS_PER_SLICE)
+    await collect_in_slices(_unlock_parts(context, body), PARTS_PER_SLICE)
     return response(request)
+
+
+def _unlock_parts(context: BrokerContext, body: LockBatchRequestBody) -> Iterator[None]:
+    for part in _parts(body):
+        context.locks.unlock(body.consumer_group or "", body.client_id or "", part)
+        yield
 
 
 def _parts(body: LockBatchRequestBody) -> Iterator[list[MessageQueue]]:
