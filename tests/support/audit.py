@@ -145,7 +145,7 @@ class Audit:
             self._await(
                 lambda: pops.missing(client, address), "unacknowledged messages never popped"
             )
-            pops.settle()
+            pops.note_acknowledged()
 
     def _check_bulk(self, client: BlockingClient) -> None:
         """Every message of an inner batch is at its place, once."""

@@ -101,6 +101,6 @@ class PopAudit:
         ledger = self._ledger
         return sorted(ledger.stored - ledger.sent_acks - self._seen)
 
-    def settle(self) -> None:
+    def note_acknowledged(self) -> None:
         """Note what this audit has acknowledged."""
         self._ledger.sent_acks |= self._seen

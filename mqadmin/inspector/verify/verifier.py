@@ -178,10 +178,7 @@ class _Run:
         config = ConfigChecks(store, self.findings) if not self.alone else None
         with LogReader(store) as log:
             records = RecordChecks(queues, log, self.findings)
-            scanned = len(self.findings.rows)
             walk = self._walk(records, index)
-            self._end_moved()
-            self.findings.sort(scanned)
             self._check_last_file(walk)
             if not running:
                 self._check_torn(walk.end, WARNING)
@@ -264,8 +261,15 @@ class _Run:
     # --- the scan of the log --------------------------------------------------------------------
 
     def _walk(self, records: RecordChecks, index: IndexChecks) -> LogWalk:
-        if self.columns:
-            return self._walk_columns(records, index)
+        """Scan the log; its findings are in the order of the log."""
+        scanned = len(self.findings.rows)
+        take = self._walk_columns if self.columns else self._walk_records
+        walk = take(records, index)
+        self._end_moved()
+        self.findings.sort(scanned)
+        return walk
+
+    def _walk_records(self, records: RecordChecks, index: IndexChecks) -> LogWalk:
         walk = LogWalk(self.store, start=self.start, check_crc=self.options.check_crc)
         begin = max(self.start, walk.min_offset)  # records below it have expired
         for item in walk:
@@ -273,14 +277,14 @@ class _Run:
             record = item.record
             if record is None:
                 continue
-            end = record.physical_offset + record.total_size
+            if len(records.keys) >= _PART_KEYS:
+                # Only now: damage after a record may show that its end was not written.
+                index.compare(plain_columns(records.keys), begin, record.physical_offset)
+                records.keys.clear()
+                begin = record.physical_offset
+                self._report(begin)
             if not self._is_lost(record.physical_offset):
                 records.take(item.file, record)
-            if len(records.keys) >= _PART_KEYS:
-                index.compare(plain_columns(records.keys), begin, end)
-                records.keys.clear()
-                begin = end
-                self._report(end)
         index.compare(plain_columns(records.keys), begin, walk.end)
         return walk
 
@@ -289,24 +293,27 @@ class _Run:
 
         records.queues.defer()
         checks = ColumnChecks(records)
-        done = 0
+        done = end = 0
 
         def take(file: object, batch: object, untrusted: frozenset[int]) -> None:
-            nonlocal done
+            nonlocal done, end
+            # The keys of the batch before, only now: damage after a record may show that its end
+            # was not written.
+            index.compare(checks.take_keys(), done, end)
+            done = end
+            self._report(end)
             checks.take(file, batch, untrusted)  # type: ignore[arg-type]
             end = int(
                 batch.physical_offset[-1] + batch.column("total_size")[-1]  # type: ignore[attr-defined]
             )
-            index.compare(checks.take_keys(), done, end)
-            done = end
-            self._report(end)
 
         walk = ColumnWalk(self.store, take, start=self.start, check_crc=self.options.check_crc)
-        done = max(self.start, walk.min_offset)  # records below it have expired
+        done = end = max(self.start, walk.min_offset)  # records below it have expired
         for item in walk:
             self._note_item(item)
         checks.flush()
         index.compare(checks.take_keys(), done, walk.end)
+        self._report(walk.end)
         return walk
 
     def _check_after_end(self, walk: LogWalk) -> None:
