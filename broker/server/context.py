@@ -30,7 +30,7 @@ from broker.server.filter.message_filter import MatcherCache
 from broker.server.ha.durability import PutDurability
 from broker.server.ha.replica_policy import ReplicaPolicy
 from broker.server.longpolling.long_polling import PullRequestHold, SuspendedPull
-from broker.server.static_topic.manager import TopicQueueMappingManager
+from broker.server.static_topic.mapping_table import TopicQueueMappingManager
 from broker.server.stats import BrokerStats
 from broker.server.tables.consumer_offset import ConsumerOffsetManager
 from broker.server.tables.subscription_group import SubscriptionGroupManager

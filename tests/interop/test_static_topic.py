@@ -60,7 +60,10 @@ def test_a_static_topic_is_made_written_and_read(start: Start, peer_533: Any, ki
 
 
 def test_a_moved_static_topic_keeps_its_queues_and_messages(start: Start, peer_533: Any) -> None:
-    """Ours only: after remappingStaticTopic the Java 5.3.3 broker fails requests for bounds."""
+    """Ours only: after remappingStaticTopic the Java 5.3.3 broker fails requests for bounds.
+
+    No push consumer: on Java brokers, too, it gets one of the two queues.
+    """
     namesrv = start("our")
     sent = fill(peer_533, namesrv)
     words = {"namesrv": namesrv, "topic": TOPIC, "group": "Till"}
@@ -77,8 +80,4 @@ def test_a_moved_static_topic_keeps_its_queues_and_messages(start: Start, peer_5
     assert bounds == {0: (0, FIRST_BLOCK + 1), 1: (0, FIRST_BLOCK + 1)}
     assert places(found) == sorted(places(sent) + places(more))
     assert ids(found) == ids(sent + more)
-    consumer = f"till@{namesrv}"
-    peer_533.ask("consume", consumer=consumer, **words)
-    assert ids(peer_533.messages(consumer, 8)) == ids(sent + more)
-    peer_533.ask("stop", consumer=consumer)
     peer_533.ask("forget", namesrv=namesrv)

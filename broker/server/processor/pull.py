@@ -44,7 +44,12 @@ from broker.server.processor.send.batch_records import (
     unwrapped_records,
 )
 from broker.server.slices import collect_in_slices
-from broker.server.static_topic.pulls import pull_elsewhere, reply_shown, segment_pull
+from broker.server.static_topic.pulls import (
+    SegmentPull,
+    pull_elsewhere,
+    reply_shown,
+    segment_pull,
+)
 from broker.store.results import GetMessageResult, GetMessageStatus
 
 if TYPE_CHECKING:
@@ -186,15 +191,25 @@ class PullMessageProcessor:
             # As in Java 5, before any check of the request; 4.9 serves such pulls.
             return response(request, ResponseCode.SYSTEM_BUSY, SLAVE_NOT_READABLE)
         header = decode_header_fields(PullMessageRequestHeader, request.ext_fields)
-        segment = None
-        if header.topic in context.mappings.details and header.lo is not False:
-            found = segment_pull(context.mappings, request, header)
-            if isinstance(found, RemotingCommand):
-                return found
-            segment = found
-            if not segment.is_local:
-                return pull_elsewhere(context.mappings, request, segment)
-            header = segment.header
+        if header.topic not in context.mappings.details or header.lo is False:
+            return self._execute_at(connection, request, held, header)
+        segment = segment_pull(context.mappings, request, header)
+        if isinstance(segment, RemotingCommand):
+            return segment
+        if not segment.is_local:
+            return pull_elsewhere(context.mappings, request, segment)
+        return self._execute_at(connection, request, held, segment.header, segment)
+
+    def _execute_at(
+        self,
+        connection: "Connection",
+        request: RemotingCommand,
+        held: SuspendedPull | None,
+        header: PullMessageRequestHeader,
+        segment: SegmentPull | None = None,
+    ) -> Reply:
+        """Execute a pull from a queue of this broker; with its segment of a static topic."""
+        context = self._context
         group = context.groups.find(header.consumer_group)
         topic = context.topics.get(header.topic)
         if (

@@ -17,8 +17,8 @@ from broker.remoting.protocol.header.consumer.pull import (
     PullMessageResponseHeader,
 )
 from broker.remoting.protocol.header.fields import decode_header_fields, encode_header_fields
-from broker.server.static_topic.manager import TopicQueueMappingManager
 from broker.server.static_topic.mapping import Item, LogicalQueue, logical_offset, queue_offset
+from broker.server.static_topic.mapping_table import TopicQueueMappingManager
 from broker.server.static_topic.requests import not_leader
 from broker.store.results import GetMessageResult
 

@@ -14,8 +14,8 @@ from broker.errors import RocketMQError
 from broker.remoting.protocol.codes import RequestCode, ResponseCode
 from broker.remoting.protocol.command import RemotingCommand, response
 from broker.remoting.protocol.command import request as make_request
-from broker.server.static_topic.manager import TopicQueueMappingManager
 from broker.server.static_topic.mapping import Item, LogicalQueue, logical_offset, queue_offset
+from broker.server.static_topic.mapping_table import TopicQueueMappingManager
 
 if TYPE_CHECKING:
     from broker.remoting.server import Connection, Handler

@@ -4,8 +4,8 @@
 """
 
 from broker.remoting.protocol.command import RemotingCommand
-from broker.server.static_topic.manager import TopicQueueMappingManager
 from broker.server.static_topic.mapping import led_queues, logical_offset
+from broker.server.static_topic.mapping_table import TopicQueueMappingManager
 from broker.server.static_topic.requests import not_leader
 
 REWRITTEN = "lo"  # "false": the queue id of the request is that of a queue of this broker

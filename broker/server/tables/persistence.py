@@ -32,7 +32,7 @@ from broker.store.logfile.disk import Disk
 if TYPE_CHECKING:
     from broker.server.filter.consumer_filter import ConsumerFilterManager
     from broker.server.schedule import ScheduleMessageService
-    from broker.server.static_topic.manager import TopicQueueMappingManager
+    from broker.server.static_topic.mapping_table import TopicQueueMappingManager
     from broker.server.tables.consumer_offset import ConsumerOffsetManager
     from broker.server.tables.subscription_group import SubscriptionGroupManager
     from broker.server.tables.topic_config import TopicConfigManager

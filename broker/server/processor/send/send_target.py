@@ -21,7 +21,7 @@ from broker.remoting.protocol.header.send import (
 from broker.server import stats as counted
 from broker.server.context import BrokerContext
 from broker.server.processor.send.batch_records import is_batch_topic
-from broker.server.static_topic.manager import TopicQueueMappingManager
+from broker.server.static_topic.mapping_table import TopicQueueMappingManager
 from broker.server.stats import Counter
 
 # Wire names of the short header (V2), from its declaration: a send reads the fields it needs from
