@@ -78,6 +78,18 @@ class TopicQueueMappingManager(WrittenTable[TopicQueueMappingDetail | None]):
             self.data_version.bump(self._clock.now_ms())
             self._note({topic: before})
 
+    def replace_all(self, details: Mapping[str, TopicQueueMappingDetail]) -> None:
+        """Replace the whole table, as a slave does with its master's.
+
+        **Source:** RocketMQ SlaveSynchronize#syncTopicConfig.
+        """
+        if self.details == details:
+            return
+        before = {topic: self.details.get(topic) for topic in {*self.details, *details}}
+        self.details = dict(details)
+        self.data_version.bump(self._clock.now_ms())
+        self._note(before)
+
     def restore(self, before: Mapping[str, TopicQueueMappingDetail | None]) -> None:
         """Roll back changes that could not be written; None means that there was no entry."""
         for topic, detail in before.items():

@@ -66,3 +66,14 @@ def test_a_deleted_topic_has_no_mapping(desk) -> None:
     mappings.delete(TOPIC)
     assert mappings.get(TOPIC) is None
     assert mappings.data_version.counter == version + 1
+
+
+def test_a_slave_takes_the_whole_table_of_its_master(desk) -> None:
+    mappings = desk.context.mappings
+    mappings.update(mapping(segment(0, "broker-a")), force=False)
+    details = {"Other": mapping(segment(0, "broker-a"))}
+    mappings.replace_all(details)
+    version = mappings.data_version.counter
+    mappings.replace_all(details)
+    assert mappings.details == details
+    assert mappings.data_version.counter == version
