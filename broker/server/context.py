@@ -30,6 +30,7 @@ from broker.server.filter.message_filter import MatcherCache
 from broker.server.ha.durability import PutDurability
 from broker.server.ha.replica_policy import ReplicaPolicy
 from broker.server.longpolling.long_polling import PullRequestHold, SuspendedPull
+from broker.server.static_topic.mapping_table import TopicQueueMappingManager
 from broker.server.stats import BrokerStats
 from broker.server.tables.consumer_offset import ConsumerOffsetManager
 from broker.server.tables.subscription_group import SubscriptionGroupManager
@@ -104,6 +105,7 @@ class BrokerContext:
         "ha_status",
         "holds",
         "locks",
+        "mappings",
         "matchers",
         "memory",
         "offsets",
@@ -136,6 +138,7 @@ class BrokerContext:
         self.boot_ms = clock.now_ms()
         lmq = settings.store.enable_lmq
         self.topics = TopicConfigManager(config, clock, lmq_enabled=lmq)
+        self.mappings = TopicQueueMappingManager(config, clock)
         self.groups = SubscriptionGroupManager(config, clock, lmq_enabled=lmq)
         self.offsets = ConsumerOffsetManager(clock)
         self.memory: MemoryBudget[Connection] = peer_memory(ServerLimits())

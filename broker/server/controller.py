@@ -45,6 +45,7 @@ from broker.server.processor.table import make_handlers
 from broker.server.registration import Registrar
 from broker.server.role.relay import Relay
 from broker.server.schedule import MAX_WAIT_MS, ScheduleMessageService
+from broker.server.static_topic.peers import BrokerPeers
 from broker.server.stats import SAMPLE_MS, TOPIC_PUT_NUMS, TOPIC_PUT_SIZE
 from broker.server.tables.persistence import ConfigStore
 from broker.server.tables.table_writer import Done
@@ -134,6 +135,7 @@ class BrokerController:
             self.context.topics.get,
             lambda: self.context.config.broker_name,
         )
+        self.context.mappings.others = BrokerPeers(self._client, self.context)
         handlers = {
             **make_handlers(self.context, self._pulls),
             **pop_handlers(self.context, self._pop, routes),

@@ -213,16 +213,18 @@ class Registrar:
     def body(self, topics: Iterable[TopicConfig]) -> bytes:
         """Return the RegisterBrokerBody with these topics, as a 5.x broker encodes it."""
         table = self._context.topics
-        empty_version = {"counter": 0, "stateVersion": 0, "timestamp": self._context.boot_ms}
+        topics = list(topics)
+        mappings = self._context.mappings
+        infos = mappings.infos([config.topic_name for config in topics])
         wrapper = {
             "dataVersion": table.data_version.to_wire(),
-            "mappingDataVersion": empty_version,
+            "mappingDataVersion": mappings.data_version.to_wire(),
             "topicConfigTable": {
                 config.topic_name: topic_config_to_wire(table.registered(config))
                 for config in topics
             },
             "topicQueueMappingDetailMap": {},
-            "topicQueueMappingInfoMap": {},
+            "topicQueueMappingInfoMap": {name: info.to_wire() for name, info in infos.items()},
         }
         text = java_json.dumps({"filterServerList": [], "topicConfigSerializeWrapper": wrapper})
         return text.encode()

@@ -13,6 +13,8 @@ from broker.remoting.blocking import BlockingClient
 from broker.remoting.protocol.body.timer import TimerMetrics
 from broker.remoting.protocol.codes import RequestCode
 from broker.remoting.protocol.command import RemotingCommand, request
+from mqadmin.inspector.directory import StoreDirectory
+from mqadmin.repair.store_repair import make_plan, repair
 
 RECALLING = {"recallMessageEnable": "true"}
 # Set by brokers and clients on the way; all others are compared by value.
@@ -219,3 +221,52 @@ def test_a_store_moves_with_timers_pending_and_back(
         if any(-3_000 < time_ms - killed <= 0 for killed in killed_ms)
     ]
     assert repeated.keys() == set(excused), (repeated, killed_ms)
+
+
+def lose_the_wheel(store: Path) -> None:
+    (store / "timerwheel").unlink()
+
+
+def zero_the_timer_log(store: Path) -> None:
+    path = min((store / "timerlog").iterdir())
+    with path.open("r+b") as file:
+        file.write(bytes(52 * 3))
+
+
+@pytest.mark.parametrize("harm", [lose_the_wheel, zero_the_timer_log])
+@pytest.mark.parametrize("first", ["java", "ours"])
+def test_the_java_broker_delivers_the_timers_of_a_repaired_store(
+    our_servers: Any,
+    java_servers: Any,
+    peer_533: Any,
+    make_topic: Any,
+    until: Callable[..., Any],
+    tmp_path: Path,
+    first: str,
+    harm: Callable[[Path], None],
+) -> None:
+    """The repair rebuilds wheel and log from the timer queue; each message is delivered once."""
+    servers = {"java": java_servers, "ours": our_servers}
+    namesrv = our_servers.namesrv(tmp_path / "names")
+    store, repaired = tmp_path / "store", tmp_path / "repaired"
+    broker = servers[first].broker(tmp_path / "first", store, namesrv)
+    make_topic(broker.address, "Later", queues=1)
+    names = set()
+    words = {"namesrv": namesrv, "topic": "Later", "queue": 0}
+    for delay in (15, 20, 30):
+        for copy in range(2):
+            name = f"{delay}-{copy}-"
+            (sent,) = peer_533.produce(**words, body=name, system={"TIMER_DELAY_SEC": delay})
+            assert sent["status"] == "SEND_OK", sent
+            names.add(name + "0")
+    until(lambda: pending(broker.address, "Later") == len(names), "all are in the wheel")
+    broker.stop()
+    peer_533.ask("forget", namesrv=namesrv)
+    harm(store)
+    result = repair(make_plan(StoreDirectory(store)), repaired)
+    assert result.ok, result.findings
+    java = java_servers.broker(tmp_path / "java", repaired, namesrv)
+    until(lambda: bodies(peer_533, namesrv, "Later").keys() >= names, "all deliveries")
+    assert bodies(peer_533, namesrv, "Later") == Counter(names)
+    java.stop()
+    peer_533.ask("forget", namesrv=namesrv)

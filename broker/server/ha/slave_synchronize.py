@@ -149,6 +149,7 @@ class SlaveSynchronize:
             body = TopicConfigAndMappingSerializeWrapper.from_bytes(
                 await self._fetch(master, code), RESPONSE_LIMITS
             )
+            self._context.mappings.replace_all(body.topic_queue_mapping_detail_map)
             if not self._is_new(code, body.data_version):
                 return
             table = self._context.topics

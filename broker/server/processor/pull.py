@@ -44,6 +44,12 @@ from broker.server.processor.send.batch_records import (
     unwrapped_records,
 )
 from broker.server.slices import collect_in_slices
+from broker.server.static_topic.pulls import (
+    SegmentPull,
+    pull_elsewhere,
+    reply_shown,
+    segment_pull,
+)
 from broker.store.results import GetMessageResult, GetMessageStatus
 
 if TYPE_CHECKING:
@@ -53,7 +59,7 @@ if TYPE_CHECKING:
 log = logging.getLogger("broker.server")
 
 Answer = RemotingCommand | bytes | None
-Reply = Answer | Awaitable[bytes]
+Reply = Answer | Awaitable[bytes | RemotingCommand]
 
 RECORDS_PER_SLICE: Final = 500
 """Messages of inner batches unwrapped per slice, about 15 µs each."""
@@ -97,6 +103,7 @@ EXECUTED_FIELDS: Final = (
     "subscription",
     "subVersion",
     "expressionType",
+    "lo",
 )
 
 REPLY: Final = (
@@ -112,7 +119,7 @@ class PullMessageProcessor:
         self._context = context
         self._counters: dict[str, tuple[Counter, Counter]] = {}
         self._woken: list[SuspendedPull] = []
-        self._unwrapping: set[asyncio.Future[bytes]] = set()
+        self._unwrapping: set[asyncio.Future[bytes | RemotingCommand]] = set()
         limits = context.store.config
         self._max_count = limits.max_transfer_count_on_message_in_memory
         self._max_bytes = limits.max_transfer_bytes_on_message_in_memory
@@ -160,12 +167,12 @@ class PullMessageProcessor:
             elif answer is not None and not pull.request.is_oneway:
                 connection.send(answer)
 
-    def _send_later(self, pull: SuspendedPull, answer: Awaitable[bytes]) -> None:
+    def _send_later(self, pull: SuspendedPull, answer: Awaitable[bytes | RemotingCommand]) -> None:
         """Send the response to a resumed pull when it is ready."""
         task = asyncio.ensure_future(answer)
         self._unwrapping.add(task)
 
-        def done(task: "asyncio.Future[bytes]") -> None:
+        def done(task: "asyncio.Future[bytes | RemotingCommand]") -> None:
             self._unwrapping.discard(task)
             if not task.cancelled():
                 error = task.exception()
@@ -184,6 +191,25 @@ class PullMessageProcessor:
             # As in Java 5, before any check of the request; 4.9 serves such pulls.
             return response(request, ResponseCode.SYSTEM_BUSY, SLAVE_NOT_READABLE)
         header = decode_header_fields(PullMessageRequestHeader, request.ext_fields)
+        if header.topic not in context.mappings.details or header.lo is False:
+            return self._execute_at(connection, request, held, header)
+        segment = segment_pull(context.mappings, request, header)
+        if isinstance(segment, RemotingCommand):
+            return segment
+        if not segment.is_local:
+            return pull_elsewhere(context.mappings, request, segment)
+        return self._execute_at(connection, request, held, segment.header, segment)
+
+    def _execute_at(
+        self,
+        connection: "Connection",
+        request: RemotingCommand,
+        held: SuspendedPull | None,
+        header: PullMessageRequestHeader,
+        segment: SegmentPull | None = None,
+    ) -> Reply:
+        """Execute a pull from a queue of this broker; with its segment of a static topic."""
+        context = self._context
         group = context.groups.find(header.consumer_group)
         topic = context.topics.get(header.topic)
         if (
@@ -246,6 +272,9 @@ class PullMessageProcessor:
                 return None
         if code == 0 and request.version < VERSION_THAT_UNWRAPS and is_batch_topic(topic):
             return self._reply_unwrapped(request, result, group, topic)
+        if segment is not None:
+            self._count(topic.topic_name, group.group_name, result)
+            return reply_shown(request, segment, result, code)
         return self._reply(request, result, code, group, topic)
 
     async def _reply_unwrapped(

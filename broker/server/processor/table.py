@@ -17,6 +17,7 @@ from broker.server.processor.pull import PullMessageProcessor
 from broker.server.processor.pull import make_handlers as pull_handlers
 from broker.server.processor.responses import persisted_first
 from broker.server.processor.send.send import make_handlers as send_handlers
+from broker.server.static_topic.requests import SERVED, StaticRequests
 
 if TYPE_CHECKING:
     from broker.remoting.server import Connection, Handler
@@ -84,6 +85,7 @@ LAZY: Final[dict[str, tuple[int, ...]]] = {
         Code.GET_COLD_DATA_FLOW_CTR_INFO,
     ),
     "broker.server.reply.send_reply": (Code.SEND_REPLY_MESSAGE, Code.SEND_REPLY_MESSAGE_V2),
+    "broker.server.static_topic.admin": (Code.UPDATE_AND_CREATE_STATIC_TOPIC,),
     "broker.server.processor.admin.runtime": (Code.GET_BROKER_RUNTIME_INFO,),
     "broker.server.timer.requests": (
         Code.RECALL_MESSAGE,
@@ -165,4 +167,6 @@ def make_handlers(context: BrokerContext, pulls: PullMessageProcessor) -> "dict[
     for module, codes in LAZY.items():
         for code in codes:
             handlers[code] = _bind_lazily(context, module, code)
+    static = StaticRequests(context.mappings, dict(handlers))
+    handlers.update({code: static.wrap(code) for code in SERVED})
     return handlers

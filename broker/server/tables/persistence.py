@@ -15,6 +15,7 @@ import msgspec
 
 from broker.common.topic import TopicConfig, is_lmq_topic
 from broker.errors import ConfigError, RocketMQError, StoreError
+from broker.remoting.protocol.body.namesrv.route import TopicQueueMappingDetail
 from broker.server.tables.subscription_group import GroupEntry
 from broker.server.tables.table_writer import (
     CallSoon,
@@ -31,6 +32,7 @@ from broker.store.logfile.disk import Disk
 if TYPE_CHECKING:
     from broker.server.filter.consumer_filter import ConsumerFilterManager
     from broker.server.schedule import ScheduleMessageService
+    from broker.server.static_topic.mapping_table import TopicQueueMappingManager
     from broker.server.tables.consumer_offset import ConsumerOffsetManager
     from broker.server.tables.subscription_group import SubscriptionGroupManager
     from broker.server.tables.topic_config import TopicConfigManager
@@ -45,6 +47,7 @@ class PersistentTables(Protocol):
     """The tables that ``config/`` contains, and the store whose log they refer to."""
 
     topics: "TopicConfigManager"
+    mappings: "TopicQueueMappingManager"
     groups: "SubscriptionGroupManager"
     offsets: "ConsumerOffsetManager"
     filters: "ConsumerFilterManager"
@@ -53,7 +56,7 @@ class PersistentTables(Protocol):
 
 
 class ConfigStore:
-    """The four files of this role, in the ``config`` directory of the store.
+    """The files of this role, in the ``config`` directory of the store.
 
     With LMQ enabled, consumer offsets are in lmqConsumerOffset.json. If that file does not exist
     yet, they are read from consumerOffset.json, and the first write creates it.
@@ -73,6 +76,7 @@ class ConfigStore:
         folder = os.path.join(root, "config")
         self._lmq_enabled = lmq_enabled
         self._topics = ConfigFile(os.path.join(folder, files.TOPICS), disk)
+        self._mappings = ConfigFile(os.path.join(folder, files.TOPIC_QUEUE_MAPPING), disk)
         self._groups = ConfigFile(os.path.join(folder, files.SUBSCRIPTION_GROUP), disk)
         self._plain_offsets = ConfigFile(os.path.join(folder, files.CONSUMER_OFFSET), disk)
         self._lmq_offsets = ConfigFile(os.path.join(folder, files.LMQ_CONSUMER_OFFSET), disk)
@@ -95,6 +99,9 @@ class ConfigStore:
         if topics is not None:
             self._topics_seen = topics
             tables.topics.load(topics.topics, topics.data_version)
+        mappings = _load(self._mappings, _decode_mappings)
+        if mappings is not None:
+            tables.mappings.load(mappings)
         groups = _load(self._groups, files.decode_subscription_group)
         if groups is not None:
             self._groups_seen = groups
@@ -120,6 +127,13 @@ class ConfigStore:
             soon=self._call_soon,
             run=self._run,
         )
+        mappings = tables.mappings.writer = TableWriter[TopicQueueMappingDetail | None](
+            lambda: self._mappings_job(tables),
+            tables.mappings.restore,
+            lambda error: log.error("%s: not written: %s", self._mappings.path, error),
+            soon=self._call_soon,
+            run=self._run,
+        )
         groups = tables.groups.writer = TableWriter[GroupEntry](
             lambda: self._groups_job(tables),
             tables.groups.restore,
@@ -130,6 +144,8 @@ class ConfigStore:
         # Loaded from the backup: write the file again, even without a change.
         if self._topics.backup_counts:
             topics.changed({})
+        if self._mappings.backup_counts:
+            mappings.changed({})
         if self._groups.backup_counts:
             groups.changed({})
 
@@ -139,6 +155,7 @@ class ConfigStore:
         ConfigError or StoreError for the first unreadable file.
         """
         _load(self._topics, files.decode_topics, report=False)
+        _load(self._mappings, _decode_mappings, report=False)
         _load(self._groups, files.decode_subscription_group, report=False)
         _load(self._offsets, files.decode_consumer_offset, report=False)
         _load(self._delays, files.decode_delay_offset, report=False)
@@ -157,6 +174,10 @@ class ConfigStore:
             self._topics_seen, data_version=table.data_version.to_file(), topics=dict(table.configs)
         )
         return lambda: self._topics.persist(files.encode_topics(content))
+
+    def _mappings_job(self, tables: PersistentTables) -> Job:
+        content = tables.mappings.to_file()
+        return lambda: self._mappings.persist(files.encode_config(content))
 
     def _groups_job(self, tables: PersistentTables) -> Job:
         table = tables.groups
@@ -256,6 +277,10 @@ class ConfigStore:
         content = filters.to_file()
         filters.changed = False
         return lambda: self._filters.persist(files.encode_config(content))
+
+
+def _decode_mappings(text: str) -> files.ConfigFile:
+    return files.decode_config(files.TOPIC_QUEUE_MAPPING, text)
 
 
 def _decode_filters(text: str) -> files.ConfigFile:

@@ -16,6 +16,7 @@ non-standard size :func:`probe_slot_count` derives them.
 **Source:** RocketMQ ``IndexFile``, ``IndexHeader``, ``IndexService``.
 """
 
+from array import array
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
@@ -303,7 +304,9 @@ def probe_slot_count(buf: Buffer) -> int:
 
     A file of standard length has the standard number. Otherwise each number that leaves space for
     a whole number of entries is tried: the first and last entry must match the header's offsets,
-    entry 0 must be zeros, and each used slot must contain the number of its newest entry.
+    entry 0 must be zeros, and each used slot must contain the number of its newest entry. Entries
+    of a record at physical offset 0 look like an empty region: a number that explains every used
+    slot is preferred.
     """
     if len(buf) == FILE_SIZE:
         return SLOTS
@@ -316,27 +319,33 @@ def probe_slot_count(buf: Buffer) -> int:
         return 0
     first = room // SLOT_SIZE % (ENTRY_SIZE // SLOT_SIZE)
     most = min((room - count * ENTRY_SIZE) // SLOT_SIZE, _PROBE_SLOTS)
+    fits = 0
     for slots in range(first or ENTRY_SIZE // SLOT_SIZE, most + 1, ENTRY_SIZE // SLOT_SIZE):
-        if _slots_fit(buf, slots, count):
-            return slots
-    return 0
+        used = _used_slots(buf, slots, count)
+        if used:
+            table = bytes(buf[HEADER_SIZE : HEADER_SIZE + slots * SLOT_SIZE])
+            if sum(map(bool, array("i", table))) == used:
+                return slots
+            fits = fits or slots
+    return fits
 
 
-def _slots_fit(buf: Buffer, slots: int, count: int) -> bool:
-    """Return whether header, entries and slots agree for this number of slots."""
+def _used_slots(buf: Buffer, slots: int, count: int) -> int:
+    """Return the number of used slots, 0 if header, entries and slots contradict this shape."""
     header = decode_header(buf)
     # Cheap tests first: nearly every candidate fails one of them.
     if decode_entry(buf, count - 1, slots).physical_offset != header.end_physical_offset:
-        return False
+        return 0
     if decode_entry(buf, 1, slots).physical_offset != header.begin_physical_offset:
-        return False
+        return 0
     if any(buf[entry_position(0, slots) : entry_position(1, slots)]):
-        return False
+        return 0
     newest: dict[int, int] = {}
     for number in range(count - 1, 0, -1):
         position = entry_position(number, slots)
         key_hash, _, diff, previous = ENTRY_STRUCT.unpack_from(buf, position)
         if key_hash < 0 or diff < 0 or not 0 <= previous < number:
-            return False
+            return 0
         newest.setdefault(key_hash % slots, number)
-    return all(slot_value(buf, slot, count) == number for slot, number in newest.items())
+    agree = all(slot_value(buf, slot, count) == number for slot, number in newest.items())
+    return len(newest) if agree else 0

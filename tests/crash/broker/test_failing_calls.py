@@ -19,7 +19,8 @@ RUNS = int(os.environ.get("TORTURE_RUNS", "1"))
 STEPS = int(os.environ.get("TORTURE_STEPS", "24"))
 CALLS = int(os.environ.get("TORTURE_CUTS", "40"))  # of each script; 0: every one
 
-pytestmark = [pytest.mark.crash, pytest.mark.timeout(120 + 60 * RUNS)]
+# Of one run: about 0.1 s per step of a script that is repeated, five times as much under load.
+pytestmark = [pytest.mark.crash, pytest.mark.timeout(120 + (CALLS or 1_000) * STEPS // 2)]
 
 
 class FailAt:

@@ -27,7 +27,8 @@ RUNS = int(os.environ.get("TORTURE_RUNS", "1"))
 STEPS = int(os.environ.get("TORTURE_STEPS", "40"))
 CUTS = int(os.environ.get("TORTURE_CUTS", "60"))  # of each journal; 0: at each point
 
-pytestmark = [pytest.mark.crash, pytest.mark.timeout(120 + 60 * RUNS)]
+# Of one run: about 0.1 s per step of a script that is repeated, five times as much under load.
+pytestmark = [pytest.mark.crash, pytest.mark.timeout(120 + (CUTS or 1_000) * STEPS // 2)]
 
 both_flushes = pytest.mark.parametrize("flush", ["SYNC_FLUSH", "ASYNC_FLUSH"])
 each_run = pytest.mark.parametrize("run", range(RUNS))

@@ -13,7 +13,7 @@ import pytest
 
 from broker.common.encoding.java_json import loads
 from broker.errors import ConfigError, DiskFullError, StoreError, StoreLockedError
-from broker.store.format.commitlog import scan_commitlog
+from broker.store.format.commitlog import LogRecord, scan_commitlog
 from mqadmin.inspector.directory import StoreDirectory
 from mqadmin.inspector.verify.log_walk import has_columns
 from mqadmin.inspector.verify.verifier import VerifyOptions, verify
@@ -202,6 +202,19 @@ def test_a_log_that_keeps_no_plain_record_is_repaired(base_store, kept, tmp_path
     result = repair(plan_of(root), tmp_path / "out")
     assert result.ok, result.findings
     assert {item.data for item in kept(tmp_path / "out")} >= {item.data for item in good}
+
+
+def test_a_log_cut_after_its_first_record_is_repaired(golden_store, tmp_path: Path) -> None:
+    """The index of the copy has entries for physical offset 0 only."""
+    root = golden_store("retry-dlq-533", copy=True) / "store"
+    path = root / "commitlog" / f"{0:020d}"
+    data = path.read_bytes()
+    first = next(iter(scan_commitlog(data, 0)))
+    assert isinstance(first, LogRecord)
+    path.write_bytes(data[: first.total_size])
+    result = repair(make_plan(StoreDirectory(root)), tmp_path / "repaired")
+    assert result.findings == []
+    assert result.ok
 
 
 def test_swapped_files_go_back_and_a_double_is_left_out(base_store, kept, tmp_path: Path) -> None:

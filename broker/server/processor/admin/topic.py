@@ -51,7 +51,7 @@ TOPICS_PER_SLICE: Final = 500
 """Topics of a list checked per slice, about 10 µs each."""
 
 
-def _reject_reason(context: BrokerContext, config: TopicConfig) -> str | None:
+def reject_reason(context: BrokerContext, config: TopicConfig) -> str | None:
     """Return the reason why a topic may not be created or changed, None if it may."""
     reason = names.check_topic_name(config.topic_name)
     if reason is not None:
@@ -106,7 +106,7 @@ def update_topic(
             order=header.order,
             attributes=parse_attribute_changes(header.attributes or ""),
         )
-        reason = _reject_reason(context, wanted)
+        reason = reject_reason(context, wanted)
         if reason is not None:
             return response(request, ResponseCode.INVALID_PARAMETER, reason)
         wanted = _with_attributes(context, wanted)
@@ -154,7 +154,7 @@ class _Checked(NamedTuple):
 def _check_each(context: BrokerContext, configs: list[TopicConfig]) -> Iterator[_Checked]:
     """Check topics one by one; BrokerError with Java's code for the first that is refused."""
     for wanted in configs:
-        reason = _reject_reason(context, wanted)
+        reason = reject_reason(context, wanted)
         if reason is not None:
             raise BrokerError(ResponseCode.INVALID_PARAMETER, reason, context.address)
         try:
@@ -192,6 +192,7 @@ def delete_topic(
         ]
     for name in topics:
         context.topics.delete(name)
+        context.mappings.delete(name)
     return _delete_queues(context, request, topics)
 
 
@@ -199,6 +200,7 @@ async def _delete_queues(
     context: BrokerContext, request: RemotingCommand, topics: list[str]
 ) -> RemotingCommand:
     try:
+        await context.mappings.persist()
         await context.topics.persist()
     except (RocketMQError, OSError) as error:
         return not_written(request, error)
@@ -219,9 +221,12 @@ def all_topic_configs(
 ) -> Answer:
     """GET_ALL_TOPIC_CONFIG: the whole table."""
     table = context.topics
+    mappings = context.mappings
     body = TopicConfigAndMappingSerializeWrapper(
         topic_config_table=dict(table.configs),
         data_version=DataVersion.from_wire(table.data_version.to_wire()),
+        topic_queue_mapping_detail_map=dict(mappings.details),
+        mapping_data_version=DataVersion.from_wire(mappings.data_version.to_wire()),
     )
     return with_body(request, body, len(table.configs))
 
@@ -229,13 +234,16 @@ def all_topic_configs(
 def topic_config(
     context: BrokerContext, connection: "Connection", request: RemotingCommand
 ) -> RemotingCommand:
-    """GET_TOPIC_CONFIG: one configuration."""
-    topic = decode_header_fields(TopicNameRequestHeader, request.ext_fields).topic
+    """GET_TOPIC_CONFIG: one configuration, with ``lo`` the mapping of a static topic too."""
+    header = decode_header_fields(TopicNameRequestHeader, request.ext_fields)
+    topic = header.topic
     found = context.topics.get(topic)
     if found is None:
         remark = f"No topic in this broker. topic: {topic}"
         return response(request, ResponseCode.TOPIC_NOT_EXIST, remark)
-    return response(request, body=TopicConfigAndQueueMapping(topic_config=found).to_bytes())
+    detail = context.mappings.get(topic) if header.lo else None
+    body = TopicConfigAndQueueMapping(topic_config=found, mapping_detail=detail)
+    return response(request, body=body.to_bytes())
 
 
 async def topic_stats(

@@ -60,6 +60,7 @@ from broker.server.processor.send.send_target import (
 from broker.server.processor.send.unique_ids import UniqueKeys
 from broker.server.schedule import delay_level
 from broker.server.slices import collect_in_slices
+from broker.server.static_topic.sends import shown_place, to_led_queue
 from broker.server.timer.delay import delay_message
 from broker.server.timer.recall_handles import recall_handle
 from broker.server.transaction.half import is_prepared, prepare
@@ -160,10 +161,14 @@ class SendMessageProcessor:
             return self.send_batch(connection, request)
         try:
             topic = ext[TOPIC]
-            queue_id = int(ext[QUEUE_ID])
             target = self._targets.get(topic)
             if target is None:
                 return self._first_send(connection, request, topic, self.send)
+            if target.mappings is not None:
+                elsewhere = to_led_queue(target.mappings, request, topic, QUEUE_ID)
+                if elsewhere is not None:
+                    return self._mark(elsewhere)
+            queue_id = int(ext[QUEUE_ID])
             if not 0 <= queue_id < target.queue_limit:
                 if queue_id >= 0:
                     return self._mark(bad_queue(request, queue_id, target.config))
@@ -205,10 +210,14 @@ class SendMessageProcessor:
         ext = request.ext_fields
         try:
             topic = ext[TOPIC]
-            queue_id = int(ext[QUEUE_ID])
             target = self._targets.get(topic)
             if target is None:
                 return self._first_send(connection, request, topic, self.send_batch)
+            if target.mappings is not None:
+                elsewhere = to_led_queue(target.mappings, request, topic, QUEUE_ID)
+                if elsewhere is not None:
+                    return self._mark(elsewhere)
+            queue_id = int(ext[QUEUE_ID])
             if not 0 <= queue_id < target.queue_limit:
                 if queue_id >= 0:
                     return self._mark(bad_queue(request, queue_id, target.config))
@@ -310,7 +319,10 @@ class SendMessageProcessor:
         prefix = self._id_prefix
         ids = b",".join([b"%b%016X" % (prefix, offset) for offset in stored.physical_offsets])
         key = _in_json(uniq_key.encode())
-        ext_json = self._reply_to_batch % (ids, head.queue_id, stored.queue_offset, key)
+        place = head.queue_id, stored.queue_offset
+        if target.mappings is not None:
+            place = shown_place(target.mappings, head.topic, *place)
+        ext_json = self._reply_to_batch % (ids, *place, key)
         if target.batch_queue and uniq_key:
             ext_json = b'%b,"batchUniqId":"%b"}' % (ext_json[:-1], key)
         if not uniq_key:  # old clients send a batch without a UNIQ_KEY
@@ -456,10 +468,13 @@ class SendMessageProcessor:
         if inner.topic == names.TRANS_HALF_TOPIC and self._context.transactions is not None:
             real_topic = peek_property(inner.properties, _REAL_TOPIC) or b""
             self._context.transactions.metrics.add(real_topic.decode(), 1)
+        offset = result.queue_offset
+        if target.mappings is not None:
+            queue_id, offset = shown_place(target.mappings, inner.topic, queue_id, offset)
         ext_json = self._reply % (
             result.physical_offset,
             queue_id,
-            result.queue_offset,
+            offset,
             uniq_key if uniq_key.isalnum() else _in_json(uniq_key),
         )
         if handle:

@@ -21,6 +21,7 @@ from broker.remoting.protocol.header.send import (
 from broker.server import stats as counted
 from broker.server.context import BrokerContext
 from broker.server.processor.send.batch_records import is_batch_topic
+from broker.server.static_topic.mapping_table import TopicQueueMappingManager
 from broker.server.stats import Counter
 
 # Wire names of the short header (V2), from its declaration: a send reads the fields it needs from
@@ -50,6 +51,7 @@ class Target:
     __slots__ = (
         "batch_queue",
         "config",
+        "mappings",
         "put_nums",
         "put_size",
         "queue_limit",
@@ -57,8 +59,15 @@ class Target:
         "sys_flag",
     )
 
-    def __init__(self, config: TopicConfig, put_nums: Counter, put_size: Counter) -> None:
+    def __init__(
+        self,
+        config: TopicConfig,
+        put_nums: Counter,
+        put_size: Counter,
+        mappings: TopicQueueMappingManager | None = None,
+    ) -> None:
         self.config = config
+        self.mappings = mappings  # of a static topic, None of others
         self.queue_limit = max(config.read_queue_nums, config.write_queue_nums)
         multi = config.topic_filter_type == "MULTI_TAG"
         self.sys_flag = sysflag.MULTI_TAGS if multi else 0
@@ -101,6 +110,7 @@ def check_topic(
         found,
         stats.counter(counted.TOPIC_PUT_NUMS, topic),
         stats.counter(counted.TOPIC_PUT_SIZE, topic),
+        context.mappings if topic in context.mappings.details else None,
     )
 
 

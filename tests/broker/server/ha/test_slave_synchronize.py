@@ -7,6 +7,10 @@ import pytest
 
 from broker.common.topic import TopicConfig
 from broker.errors import ConnectError
+from broker.remoting.protocol.body.namesrv.route import (
+    LogicQueueMappingItem,
+    TopicQueueMappingDetail,
+)
 from broker.remoting.protocol.codes import RequestCode, ResponseCode
 from broker.remoting.protocol.command import RemotingCommand, response
 from broker.server.ha import slave_synchronize
@@ -79,6 +83,23 @@ def test_a_table_is_copied_again_only_when_its_version_differs(desk, run) -> Non
         changes.clear()
         await synchronize.synchronize("10.0.0.1:10911")
         assert "Other" in desk.context.topics
+
+    run(main())
+
+
+def test_the_mappings_of_static_topics_are_copied(desk, run) -> None:
+    async def main() -> None:
+        detail = TopicQueueMappingDetail(
+            topic="Fixed",
+            bname="broker-a",
+            hosted_queues={0: [LogicQueueMappingItem(bname="broker-a", queue_id=1)]},
+        )
+        desk.context.mappings.update(detail, force=False)
+        copied = []
+        desk.context.mappings.replace_all = copied.append
+        synchronize, _ = slave_of(desk)
+        await synchronize.synchronize("10.0.0.1:10911")
+        assert copied == [{"Fixed": detail}]
 
     run(main())
 

@@ -163,6 +163,14 @@ def test_the_number_of_slots_is_worked_out(rng: random.Random, java_files: list[
         assert probe_slot_count(build(puts, slots, 150)) == slots
 
 
+def test_the_shape_of_a_file_with_the_record_at_offset_0_only() -> None:
+    """With 20 slots its entries would be zeros, which look like a record at offset 0 too."""
+    time_ms = 1_795_000_000_000
+    puts = [(0x1285AE28, 0, time_ms), (0x50D5F761, 0, time_ms)]
+    assert probe_slot_count(build(puts, 40, 100)) == 40
+    assert probe_slot_count(build(puts[::-1], 40, 100)) == 40
+
+
 def test_a_file_that_fits_nothing_has_no_slots(rng: random.Random) -> None:
     header = encode_header(IndexHeader(1, 2, 3, 4, 5, 20))
     assert probe_slot_count(header + rng.randbytes(3000)) == 0

@@ -1,0 +1,1 @@
+"""Static topics: a fixed number of queues whose messages are in queues of several brokers."""

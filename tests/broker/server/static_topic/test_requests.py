@@ -1,0 +1,106 @@
+"""Offsets of static topics: bounds, times, committed offsets."""
+
+import pytest
+
+from broker.remoting.protocol.codes import RequestCode, ResponseCode
+from broker.remoting.protocol.command import RemotingCommand
+from tests.broker.server.static_topic.conftest import TOPIC, mapping, segment
+
+
+@pytest.fixture
+def moved(desk, make_static, others):
+    """Segment 0 is offsets 5 to 8 on broker-b, segment 1 starts here at 10 000; one message."""
+    make_static(
+        mapping(
+            segment(0, "broker-b", start=5, end_offset=8),
+            segment(1, "broker-a", logic_offset=10_000),
+        )
+    )
+    desk.send(TOPIC)
+    desk.context.groups.find("G1")
+    return others
+
+
+def ask(desk, code: int, **fields: object) -> RemotingCommand:
+    return desk.ask(code, {"topic": TOPIC, "queueId": 0, "consumerGroup": "G1", **fields})
+
+
+def offset(answer: RemotingCommand) -> int:
+    assert answer.code == 0, answer.remark
+    return int(answer.ext_fields["offset"])
+
+
+def remote(**fields: object) -> RemotingCommand:
+    return RemotingCommand(code=0, ext_fields={name: str(value) for name, value in fields.items()})
+
+
+def test_the_maximum_is_that_of_the_leader(desk, moved) -> None:
+    assert offset(ask(desk, RequestCode.GET_MAX_OFFSET)) == 10_001
+    assert moved.asked == []
+
+
+def test_the_minimum_is_that_of_the_oldest_segment(desk, moved) -> None:
+    moved.answers.append(remote(offset=6))
+    assert offset(ask(desk, RequestCode.GET_MIN_OFFSET)) == 1
+    ((name, command),) = moved.asked
+    assert (name, command.ext_fields["queueId"], command.ext_fields["lo"]) == (
+        "broker-b", "1", "false",
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(("found", "logical"), [(7, 2), (8, 10_000)])
+def test_a_time_is_searched_in_the_segments(desk, moved, found: int, logical: int) -> None:
+    moved.answers.append(remote(offset=found))
+    answer = ask(desk, RequestCode.SEARCH_OFFSET_BY_TIMESTAMP, timestamp=0)
+    assert offset(answer) == logical
+
+
+def test_the_earliest_time_is_that_of_the_oldest_segment(desk, moved) -> None:
+    moved.answers.append(remote(timestamp=1234))
+    answer = ask(desk, RequestCode.GET_EARLIEST_MSG_STORETIME)
+    assert answer.ext_fields["timestamp"] == "1234"
+
+
+def test_a_commit_is_kept_by_the_broker_of_its_segment(desk, moved) -> None:
+    moved.answers.append(RemotingCommand(code=0))
+    assert ask(desk, RequestCode.UPDATE_CONSUMER_OFFSET, commitOffset=2).code == 0
+    assert moved.asked[0][1].ext_fields["commitOffset"] == "7"
+    assert ask(desk, RequestCode.UPDATE_CONSUMER_OFFSET, commitOffset=10_001).code == 0
+    assert desk.context.offsets.query("G1", TOPIC, 1) == 1
+
+
+def test_the_newest_committed_offset_counts(desk, moved) -> None:
+    not_found = RemotingCommand(code=ResponseCode.QUERY_NOT_FOUND, remark="Not found")
+    moved.answers.append(not_found)
+    answer = ask(desk, RequestCode.QUERY_CONSUMER_OFFSET)
+    assert answer.code == ResponseCode.QUERY_NOT_FOUND
+    moved.answers.append(remote(offset=7))
+    assert offset(ask(desk, RequestCode.QUERY_CONSUMER_OFFSET)) == 2
+    desk.context.offsets.commit("G1", TOPIC, 1, 1)
+    assert offset(ask(desk, RequestCode.QUERY_CONSUMER_OFFSET)) == 10_001
+
+
+def test_a_queue_that_never_moved_is_answered_like_any_other(desk, make_static) -> None:
+    make_static(mapping(segment(0, "broker-a")))
+    desk.send(TOPIC)
+    desk.context.groups.find("G1")
+    assert offset(ask(desk, RequestCode.QUERY_CONSUMER_OFFSET)) == 0
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        RequestCode.GET_MAX_OFFSET,
+        RequestCode.GET_MIN_OFFSET,
+        RequestCode.SEARCH_OFFSET_BY_TIMESTAMP,
+        RequestCode.QUERY_CONSUMER_OFFSET,
+        RequestCode.UPDATE_CONSUMER_OFFSET,
+    ],
+)
+def test_a_queue_that_is_not_led_here_is_refused(desk, moved, code: int) -> None:
+    answer = ask(desk, code, queueId=1, timestamp=0, commitOffset=0)
+    assert answer.code == ResponseCode.NOT_LEADER_FOR_QUEUE
+    assert ask(desk, code, queueId=1, timestamp=0, commitOffset=0, lo="false").code in (
+        ResponseCode.SUCCESS,
+        ResponseCode.QUERY_NOT_FOUND,
+    )

@@ -1,0 +1,83 @@
+"""Static topics by a Java client and the Java mqadmin."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+TOPIC = "Fixed"
+FIRST_BLOCK = 10_000  # mqadmin starts the next segment at a multiple of it
+
+Start = Callable[[str], str]
+
+
+@pytest.fixture
+def start(request: pytest.FixtureRequest, tmp_path: Path) -> Start:
+    """``start("java" or "our")``: a name server and the masters broker-a and broker-b."""
+
+    def run(kind: str) -> str:
+        servers = request.getfixturevalue(f"{kind}_servers")
+        namesrv: str = servers.namesrv(tmp_path)
+        for name in ("broker-a", "broker-b"):
+            folder = tmp_path / name
+            servers.broker(folder, folder / "store", namesrv, brokerName=name)
+        return namesrv
+
+    return run
+
+
+def places(events: list[dict[str, Any]]) -> list[tuple[int, int]]:
+    return sorted((event["queueId"], event["queueOffset"]) for event in events)
+
+
+def ids(events: list[dict[str, Any]]) -> set[str]:
+    return {event.get("uniqKey") or event["msgId"] for event in events}
+
+
+def fill(peer: Any, namesrv: str) -> list[dict[str, Any]]:
+    """A static topic of two queues on broker-a, with three messages in each."""
+    peer.mqadmin("updateStaticTopic", "-n", namesrv, "-t", TOPIC, "-qn", "2", "-b", "broker-a")
+    words = {"namesrv": namesrv, "topic": TOPIC, "group": "Till"}
+    return [
+        event
+        for queue in range(2)
+        for event in peer.produce(**words, queue=queue, first=queue * 3, count=3)
+    ]
+
+
+@pytest.mark.parametrize("kind", ["java", "our"])
+def test_a_static_topic_is_made_written_and_read(start: Start, peer_533: Any, kind: str) -> None:
+    namesrv = start(kind)
+    sent = fill(peer_533, namesrv)
+    assert places(sent) == [(queue, offset) for queue in range(2) for offset in range(3)]
+    assert {event["brokerName"] for event in sent} == {"broker-a"}
+    bounds, found = peer_533.dump(namesrv=namesrv, topic=TOPIC, group="Till")
+    assert bounds == {0: (0, 3), 1: (0, 3)}
+    assert places(found) == places(sent)
+    assert {event["brokerName"] for event in found} == {"__syslo__global__"}
+    peer_533.ask("forget", namesrv=namesrv)
+
+
+def test_a_moved_static_topic_keeps_its_queues_and_messages(start: Start, peer_533: Any) -> None:
+    """Ours only: after remappingStaticTopic the Java 5.3.3 broker fails requests for bounds.
+
+    No push consumer: on Java brokers, too, it gets one of the two queues.
+    """
+    namesrv = start("our")
+    sent = fill(peer_533, namesrv)
+    words = {"namesrv": namesrv, "topic": TOPIC, "group": "Till"}
+    peer_533.mqadmin("remappingStaticTopic", "-n", namesrv, "-t", TOPIC, "-b", "broker-b")
+    peer_533.ask("forget", namesrv=namesrv)
+    more = [
+        event
+        for queue in range(2)
+        for event in peer_533.produce(**words, queue=queue, first=10 + queue, count=1)
+    ]
+    assert places(more) == [(0, FIRST_BLOCK), (1, FIRST_BLOCK)]
+    assert {event["brokerName"] for event in more} == {"broker-b"}
+    bounds, found = peer_533.dump(**words)
+    assert bounds == {0: (0, FIRST_BLOCK + 1), 1: (0, FIRST_BLOCK + 1)}
+    assert places(found) == sorted(places(sent) + places(more))
+    assert ids(found) == ids(sent + more)
+    peer_533.ask("forget", namesrv=namesrv)
