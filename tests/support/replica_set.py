@@ -63,7 +63,10 @@ class ReplicaSet:
         """``properties`` of all brokers, and of the first master only."""
         self.namesrv = NameServerProcess(folder / "namesrv")
         values = {**SMALL, **(properties or {})}
-        roles = [dict(master or {}), *({"brokerRole": "SLAVE", "brokerId": str(n + 1)} for n in range(slaves))]
+        roles = [
+            dict(master or {}),
+            *({"brokerRole": "SLAVE", "brokerId": str(n + 1)} for n in range(slaves)),
+        ]
         self.brokers = [
             BrokerProcess(
                 folder / f"broker-{number}",

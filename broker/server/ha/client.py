@@ -247,7 +247,7 @@ class HAClient:
         while True:
             if valid is not None:
                 self._store.writer.append_replica(
-                    valid.data, valid.physical_offset, valid.store_timestamp
+                    valid.data, valid.physical_offset, valid.store_timestamp, valid.positions
                 )
                 self._blank_end = received.blank_end
             topic = received.unknown_topic
