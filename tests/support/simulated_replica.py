@@ -120,6 +120,11 @@ class SimHAConnection(HAConnection):
 class SimHAService(HAService):
     """The real service without a listener."""
 
+    @property
+    def running(self) -> bool:
+        """Whether the service has been started."""
+        return self._loop is not None
+
     async def start(self, host: str, port: int) -> None:
         """Start without a socket."""
         self._loop = asyncio.get_running_loop()
@@ -139,7 +144,7 @@ class SimHAService(HAService):
             on_report=self._reported,
             on_closed=self._closed,
         )
-        self._connections.append(connection)
+        self.connections.append(connection)
         link.connection = connection
         connection.attach(self._loop)
 
@@ -293,13 +298,13 @@ class SimPair:
     @property
     def service(self) -> SimHAService:
         """The master's service of its present life."""
-        service = self.broker.controller._replication._service
+        service = self.broker.controller.replication.service
         assert isinstance(service, SimHAService)
         return service
 
     def connect(self) -> SimLink:
         """A new connection of the slave."""
-        if self.refusing or self.service._loop is None:
+        if self.refusing or not self.service.running:
             raise ConnectionRefusedError("refused")
         self.links += 1
         limits = (1 << 40, 1 << 40)

@@ -51,7 +51,7 @@ class Replication:
         self._config = settings.ha
         self._broker = settings.broker
         self._registrar = registrar
-        self._service: HAService | None = None
+        self.service: HAService | None = None
         self._client: HAClient | None = None
         self._synchronize: SlaveSynchronize | None = None
         self._asked = False
@@ -69,10 +69,10 @@ class Replication:
             )
         else:
             rules = access_rules(settings.broker, settings.ha)
-            self._service = HAService(context.store, settings.ha, clock, rules)
+            self.service = HAService(context.store, settings.ha, clock, rules)
             context.durability = PutDurability(
                 context.store,
-                self._service,
+                self.service,
                 policy_of(settings.ha, sync_master=settings.broker.broker_role == "SYNC_MASTER"),
             )
         self.members = MemberGroup(context, client, registrar)
@@ -85,17 +85,17 @@ class Replication:
         StoreError if haListenPort is set and cannot be used. Without it, any free port replaces a
         port that is in use: slaves get the actual one from name servers.
         """
-        if self._service is None:
+        if self.service is None:
             return
         wanted = self._config.ha_listen_port or (port + 1 if port < 65_535 else 0)
         try:
-            await self._service.start(host, wanted)
+            await self.service.start(host, wanted)
         except StoreError as error:
             if self._config.ha_listen_port:
                 raise
             log.info("%s; another port is used for slaves", error.message)
-            await self._service.start(host, 0)
-        self._registrar.ha_port = self._service.port
+            await self.service.start(host, 0)
+        self._registrar.ha_port = self.service.port
         await self.members.copy_back()
 
     def follow(self) -> None:
@@ -127,8 +127,8 @@ class Replication:
             await self._synchronize.stop()
         if self._client is not None:
             await self._client.stop()
-        if self._service is not None:
-            await self._service.stop()
+        if self.service is not None:
+            await self.service.stop()
 
     @property
     def problem(self) -> str:
@@ -179,8 +179,8 @@ class Replication:
 
     def name_replica(self, connection: str, address: str) -> None:
         """Master: note the broker address of the slave at the other end of an HA connection."""
-        if self._service is not None:
-            self._service.name_replica(connection, address)
+        if self.service is not None:
+            self.service.name_replica(connection, address)
 
     def _connected(self, connection: str) -> None:
         if self._naming is not None:
@@ -204,5 +204,5 @@ class Replication:
 
     def runtime_info(self) -> HARuntimeInfo:
         """Return the state of replication."""
-        part = self._client or self._service
+        part = self._client or self.service
         return HARuntimeInfo() if part is None else part.runtime_info()

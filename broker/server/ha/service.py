@@ -62,7 +62,7 @@ class HAService:
         self._access = access
         self._loop: asyncio.AbstractEventLoop | None = None
         self._server: asyncio.AbstractServer | None = None
-        self._connections: list[HAConnection] = []
+        self.connections: list[HAConnection] = []
         self._acknowledgements = Acknowledgements()
         # Address of an HA connection at the slave → broker address of the slave.
         self._names: dict[str, str] = {}
@@ -92,7 +92,7 @@ class HAService:
         self._store.scheduler.on_appended = None
         if self._server is not None:
             self._server.close()
-        for connection in list(self._connections):
+        for connection in list(self.connections):
             await self._loop.run_in_executor(None, connection.stop)
         self._timer.cancel()
         self._acknowledgements.expire(float("inf"))
@@ -102,7 +102,7 @@ class HAService:
             log.warning("HA connection of %s refused: not in adminHosts or clusterMembers", peer[0])
             sock.close()
             return
-        if len(self._connections) >= MAX_SLAVES:
+        if len(self.connections) >= MAX_SLAVES:
             log.warning("HA connection of %s refused: %d slaves are connected", peer[0], MAX_SLAVES)
             sock.close()
             return
@@ -117,7 +117,7 @@ class HAService:
             on_closed=self._closed,
             tls=self._tls,
         )
-        self._connections.append(connection)
+        self.connections.append(connection)
         connection.start()
 
     # ---- called in the threads of the connections
@@ -140,11 +140,11 @@ class HAService:
     # ---- event loop
 
     def _appended(self) -> None:
-        for connection in self._connections:
+        for connection in self.connections:
             connection.wake()
 
     def _acknowledged(self, connection: HAConnection) -> None:
-        if connection in self._connections:
+        if connection in self.connections:
             if connection.skipped_to:
                 self._acknowledgements.skip(connection.skipped_to)
                 connection.skipped_to = 0
@@ -154,8 +154,8 @@ class HAService:
             self._acknowledgements.report(connection, connection.acknowledged, replica)
 
     def _forget(self, connection: HAConnection) -> None:
-        if connection in self._connections:
-            self._connections.remove(connection)
+        if connection in self.connections:
+            self.connections.remove(connection)
             self._names.pop(connection.address, None)
         self._acknowledgements.disconnected(connection)
 
@@ -168,7 +168,7 @@ class HAService:
         self._names[connection] = address
         while len(self._names) > 2 * MAX_SLAVES:
             self._names.pop(next(iter(self._names)))
-        for one in self._connections:
+        for one in self.connections:
             if one.address == connection and one.acknowledged >= 0:
                 self._acknowledged(one)
 
@@ -215,7 +215,7 @@ class HAService:
                 transferred_byte_in_second=one.transferred_per_second,
                 transfer_from_where=one.transfer_from,
             )
-            for one in self._connections
+            for one in self.connections
             if one.acknowledged >= 0
         ]
         return HARuntimeInfo(

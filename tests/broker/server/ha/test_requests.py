@@ -22,7 +22,7 @@ def test_a_notification_and_an_exchange_name_the_master(tmp_path: Path, run) -> 
         answer = await group.client.call(master.context.address, request(code), 10_000)
         assert answer.code == ResponseCode.SUCCESS
         assert answer.ext_fields["masterAddress"] == master.context.address
-        registrar = slave._replication._registrar
+        registrar = slave.registrar
         adopted = ExchangeHAInfoHeader(
             master_ha_address="127.0.0.1:2", master_address="127.0.0.1:1"
         )
@@ -34,7 +34,7 @@ def test_a_notification_and_an_exchange_name_the_master(tmp_path: Path, run) -> 
             slave.context.address, request(code, {"masterHaAddress": "nowhere"}), 10_000
         )
         assert bad.code == ResponseCode.INVALID_PARAMETER
-        members = slave._replication.members
+        members = slave.replication.members
         change = NotifyMinBrokerIdChangeRequestHeader(
             min_broker_id=1,
             broker_name="pair",
