@@ -149,10 +149,16 @@ class StoreWriter:
         return PutMessageResult(_PUT_OK, queue_offset, physical_offset, size, store_timestamp)
 
     def append_replica(
-        self, data: bytes | memoryview, physical_offset: int, last_store_timestamp: int
+        self,
+        data: bytes,
+        physical_offset: int,
+        last_store_timestamp: int,
+        positions: Sequence[int] = (),
     ) -> None:
         """Append validated bytes of the master's log; dispatch and flush follow as after a put.
 
+        ``positions``: where the records in ``data`` start, if it consists of records. They are
+        dispatched without reading the log again.
         Errors as in CommitLog.append_replica; a full disk is recorded, too.
         """
         try:
@@ -160,7 +166,7 @@ class StoreWriter:
         except DiskFullError as error:
             self._faults.disk_full(error)
             raise
-        self._reput.overflow = True  # nothing is pending for the fast path: dispatch reads the log
+        self._reput.note_replica(data, physical_offset, positions)
         if not self._scheduler.scheduled:
             self._scheduler.schedule()
 

@@ -54,11 +54,19 @@ class ReplicaSet:
     """``brokers[0]`` starts as the master, the others as its slaves 1, 2, …"""
 
     def __init__(
-        self, folder: Path, slaves: int = 1, properties: Mapping[str, str] | None = None
+        self,
+        folder: Path,
+        slaves: int = 1,
+        properties: Mapping[str, str] | None = None,
+        master: Mapping[str, str] | None = None,
     ) -> None:
+        """``properties`` of all brokers, and of the first master only."""
         self.namesrv = NameServerProcess(folder / "namesrv")
         values = {**SMALL, **(properties or {})}
-        roles = [{}, *({"brokerRole": "SLAVE", "brokerId": str(n + 1)} for n in range(slaves))]
+        roles = [
+            dict(master or {}),
+            *({"brokerRole": "SLAVE", "brokerId": str(n + 1)} for n in range(slaves)),
+        ]
         self.brokers = [
             BrokerProcess(
                 folder / f"broker-{number}",

@@ -244,7 +244,7 @@ class SimTopics:
         self._file = ConfigFile(os.path.join(ROOT, "config", files.TOPICS), pair.disk)
         self.known: set[bytes] = set()
 
-    async def learn(self, topic: bytes) -> None:
+    async def add_topic(self, topic: bytes) -> None:
         """Write the master's topics to the slave's disk."""
         if self._pair.stalled:
             raise RequestTimeoutError("the master does not answer")
@@ -289,7 +289,8 @@ class SimPair:
         self.store.start()
         self.store.flags.make_replica()
         self.client = SimHAClient(
-            *(self.store, HaConfig(), self.broker.clock, lambda: "master", SimTopics(self))
+            *(self.store, HaConfig(), self.broker.clock, lambda: "master"),
+            topics=SimTopics(self),
         )
         self.client.pair = self
         self.client.start()

@@ -48,7 +48,7 @@ class TopicCopies(Protocol):
         """Encoded names of the topics whose records may be appended."""
         ...
 
-    async def learn(self, topic: bytes) -> None:
+    async def add_topic(self, topic: bytes) -> None:
         """Make a topic known: copy the master's topics and write them."""
         ...
 
@@ -62,6 +62,7 @@ class HAClient:
         config: HaConfig,
         clock: Clock,
         find_master: Callable[[], str],
+        *,
         topics: TopicCopies | None = None,
         on_connected: Callable[[str], None] | None = None,
     ) -> None:
@@ -246,13 +247,13 @@ class HAClient:
         while True:
             if valid is not None:
                 self._store.writer.append_replica(
-                    valid.data, valid.physical_offset, valid.store_timestamp
+                    valid.data, valid.physical_offset, valid.store_timestamp, valid.positions
                 )
                 self._blank_end = received.blank_end
             topic = received.unknown_topic
             if topic is None or self._topics is None:
                 return
-            await self._topics.learn(topic)
+            await self._topics.add_topic(topic)
             valid = received.feed(received.next_offset, b"")
 
     @property

@@ -63,7 +63,8 @@ class Replication:
             context.store.flags.make_replica()
             self._synchronize = SlaveSynchronize(context, client, lambda: registrar.master_address)
             self._client = HAClient(
-                *(context.store, settings.ha, clock, self._master_ha_address, self._synchronize),
+                *(context.store, settings.ha, clock, self._master_ha_address),
+                topics=self._synchronize,
                 on_connected=self._connected,
             )
         else:

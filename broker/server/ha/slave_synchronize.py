@@ -5,7 +5,7 @@ and delay offsets are merged: the slave keeps entries that the master does not h
 applied only when the slave's log has reached the end that the master's log had after they were
 read: otherwise a slave that becomes the master could skip messages that it never stored.
 
-A record of a topic that is not on this disk waits for a copy of the topics (``learn``): their
+A record of a topic that is not on this disk waits for a copy of the topics (``add_topic``): their
 attributes decide the kind of the queues. Java dispatches it, as a plain queue.
 
 Checkpoint and metrics of the timers are kept in memory for tools that ask the slave. They are not
@@ -127,7 +127,7 @@ class SlaveSynchronize:
         self._versions[code] = version
         return True
 
-    async def learn(self, topic: bytes) -> None:
+    async def add_topic(self, topic: bytes) -> None:
         """Copy the topics because a record of this one waits; it is known afterwards.
 
         A topic that the master does not have any more is known, too, and every topic of a master

@@ -10,7 +10,7 @@ CommitLogDispatcherBuildIndex.
 """
 
 import logging
-from collections.abc import Callable, Container, Iterator, Mapping
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Final
 
@@ -167,6 +167,17 @@ class ReputService:
         else:
             self.pending.clear()
             self.overflow = True
+
+    def note_replica(self, data: bytes, physical_offset: int, positions: Sequence[int]) -> None:
+        """Queue appended records of a master for the fast path; without positions read the log."""
+        pending = self.pending
+        end = pending[-1][0] + pending[-1][1] if pending else self.offset
+        if not positions or end != physical_offset or len(pending) + len(positions) > MAX_PENDING:
+            pending.clear()
+            self.overflow = True
+        elif not self.overflow:
+            read = self.read
+            pending.extend([read(data, position, physical_offset) for position in positions])
 
     def forget(self, topics: Container[str]) -> None:
         """Skip the pending records of these deleted topics: mark them as rolled back."""

@@ -37,11 +37,13 @@ class Validated(NamedTuple):
     """Bytes to append at ``physical_offset``; the storeTimestamp (ms) of the last record in them.
 
     ``store_timestamp`` is 0 if they contain no record (the blank part at the end of a file).
+    ``positions``: where records start in ``data``; empty if it contains anything else.
     """
 
     physical_offset: int
     data: bytes
     store_timestamp: int
+    positions: tuple[int, ...] = ()
 
 
 class ReceivedRecords:
@@ -103,29 +105,35 @@ class ReceivedRecords:
         data = self._pending + data if self._pending else data
         self.unknown_topic = None
         start = self._start
-        position, timestamp = self._scan(data)
+        positions: list[int] = []
+        position, timestamp, only_records = self._scan(data, positions)
         self._pending = data[position:]
         self._start = start + position
         if not position:
             return None
-        return Validated(start, data[:position] if self._pending else data, timestamp)
+        valid = data[:position] if self._pending else data
+        return Validated(start, valid, timestamp, tuple(positions) if only_records else ())
 
-    def _scan(self, data: bytes) -> tuple[int, int]:
-        """Return the end of the last whole record in ``data`` and its storeTimestamp."""
-        position, timestamp = 0, _NO_TIMESTAMP
+    def _scan(self, data: bytes, positions: list[int]) -> tuple[int, int, bool]:
+        """Return the end of the last whole record in ``data`` and its storeTimestamp.
+
+        Fills ``positions``; the third value is whether ``data`` has no blank part.
+        """
+        position, timestamp, only_records = 0, _NO_TIMESTAMP, True
         known = self._known_topics
         while True:
             offset = self._start + position
             left = len(data) - position
             if self.blank_end:
+                only_records = False
                 taken = min(left, self.blank_end - offset)
                 position += taken
                 if offset + taken < self.blank_end:
-                    return position, timestamp
+                    return position, timestamp, only_records
                 self.blank_end = 0
                 continue
             if left < BLANK_SIZE:
-                return position, timestamp
+                return position, timestamp, only_records
             rest_of_file = self._file_size - offset % self._file_size
             size = check_record(data, position)
             if size == BLANK_HERE:
@@ -135,14 +143,15 @@ class ReceivedRecords:
                     self.blank_end = offset + rest_of_file
                     continue
                 if left < rest_of_file:
-                    return position, timestamp
+                    return position, timestamp, only_records
+                only_records = False
                 position += rest_of_file
                 continue
             if size == TRUNCATED:
                 size = peek_record_size(data, position)
                 if size > self._max_record_size or not fits(size, rest_of_file):
                     raise self._invalid(offset, f"a record of {size} bytes")
-                return position, timestamp
+                return position, timestamp, only_records
             if size < 0:
                 raise self._invalid(offset, "an invalid record")
             if size > self._max_record_size or not fits(size, rest_of_file):
@@ -151,8 +160,9 @@ class ReceivedRecords:
                 raise self._invalid(offset, f"a record of offset {own_offset(data, position)}")
             if known is not None and (topic := topic_data(data, position)) not in known:
                 self.unknown_topic = topic
-                return position, timestamp
+                return position, timestamp, only_records
             timestamp = store_timestamp(data, position)
+            positions.append(position)
             position += size
 
     def _invalid(self, offset: int, description: str) -> StoreError:

@@ -100,7 +100,7 @@ def test_an_incomplete_record_is_kept_back() -> None:
     received = ReceivedRecords(0, FILE, LIMIT)
     assert received.feed(0, one[:-1]) is None
     assert received.pending_bytes == len(one) - 1
-    assert received.feed(len(one) - 1, one[-1:]) == Validated(0, one, 1_000)
+    assert received.feed(len(one) - 1, one[-1:]) == Validated(0, one, 1_000, (0,))
 
 
 def test_a_flipped_bit_is_never_released() -> None:
