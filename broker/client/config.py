@@ -12,10 +12,10 @@ from enum import StrEnum
 import msgspec
 
 from broker.client.offset.start_offset import ConsumeFromWhere
-from broker.common.address import parse_address
-from broker.errors import ClientError, LocalProtocolError
+from broker.errors import ClientError
 from broker.remoting.limits import CONNECT_TIMEOUT_MS
 from broker.remoting.rpc.message_encoder import SendRules
+from broker.remoting.rpc.name_servers import parse_namesrv
 from broker.remoting.security.signing import Credentials
 
 NAMESRV_VARIABLE = "NAMESRV_ADDR"
@@ -196,15 +196,3 @@ _RANGES = (
     ("pop_invisible_ms", 5_000, 300_000),
     ("pop_batch_nums", 1, 32),
 )
-
-
-def parse_namesrv(given: str | Sequence[str]) -> tuple[str, ...]:
-    """Split ``a:1;b:2`` into addresses, without duplicates; ClientError for an invalid one."""
-    texts = given.replace(",", ";").split(";") if isinstance(given, str) else given
-    addresses = tuple(dict.fromkeys(text.strip() for text in texts if text.strip()))
-    for address in addresses:
-        try:
-            parse_address(address)
-        except LocalProtocolError as error:
-            raise ClientError(f"name server {address!r}: {error.message}", error.hint) from error
-    return addresses

@@ -18,6 +18,7 @@ from broker.errors import (
 from broker.remoting.protocol.codes import ResponseCode
 from broker.remoting.protocol.command import RemotingCommand, request
 from broker.remoting.protocol.rpc import RPC, decode_header_fields, encode_header_fields
+from broker.remoting.rpc.name_servers import NameServerOrder
 
 #: Timeout for one of several name servers, after which the next one is tried.
 NAMESRV_TIMEOUT_MS = 3_000
@@ -127,9 +128,13 @@ class Caller:
     def __init__(self, namesrv: Sequence[str], client: Any) -> None:
         if not namesrv:
             raise ClientError("no name server is named", "give at least one host:port")
-        self.namesrv_addresses = tuple(namesrv)
         self.client = client
-        self._answered = 0  # index of the name server that answered last
+        self._order = NameServerOrder(namesrv)
+
+    @property
+    def namesrv_addresses(self) -> tuple[str, ...]:
+        """The name servers."""
+        return self._order.addresses
 
     def close(self) -> None:
         """Close every connection."""
@@ -195,14 +200,11 @@ class Caller:
         """
         last: RocketMQError | None = None
         limit = self._namesrv_limit_ms()
-        count = len(self.namesrv_addresses)
-        first = self._answered
-        for place in [(first + step) % count for step in range(count)]:
-            address = self.namesrv_addresses[place]
+        for address, _ in self._order.attempts():
             command = build_request(code, fields)
             try:
                 answer = self._ask(address, command, limit)
-                self._answered = place
+                self._order.answered(address)
                 return self._check(address, code, answer, accept)
             except BrokerError as error:
                 last = error

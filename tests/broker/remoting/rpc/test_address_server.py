@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from broker.errors import ConnectError
-from mqadmin.admin.connect.discovery import discover_namesrv
+from broker.remoting.rpc.address_server import discover_namesrv, fetch_text
 
 
 @pytest.fixture
@@ -35,10 +35,10 @@ def page() -> Iterator[dict[str, object]]:
 
 def test_name_servers_are_one_line_of_addresses(page: dict[str, object]) -> None:
     page["body"] = b"10.0.0.1:9876; 10.0.0.2:9876;\r\nrest"
-    assert discover_namesrv(str(page["url"]), timeout_ms=5_000) == [
+    assert discover_namesrv(str(page["url"]), timeout_ms=5_000) == (
         "10.0.0.1:9876",
         "10.0.0.2:9876",
-    ]
+    )
 
 
 @pytest.mark.parametrize(("status", "body"), [(404, b"a:1"), (200, b""), (200, b"<html>")])
@@ -54,3 +54,8 @@ def test_a_server_that_is_not_there_is_named() -> None:
     with pytest.raises(ConnectError) as caught:
         discover_namesrv("http://127.0.0.1:1/x", timeout_ms=1_000)
     assert caught.value.address == "127.0.0.1:1"
+
+
+def test_only_http_is_read() -> None:
+    with pytest.raises(ValueError, match="HTTP"):
+        fetch_text("file:///etc/passwd")
