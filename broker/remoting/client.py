@@ -23,6 +23,7 @@ from broker.common.address import parse_address
 from broker.common.clock import Clock
 from broker.errors import ConnectError, RequestTimeoutError, RocketMQError
 from broker.remoting.connection import Connection
+from broker.remoting.dialling import lookup_name, refused
 from broker.remoting.endpoint import Endpoint, Handler
 from broker.remoting.limits import CALL_TIMEOUT_MS, CONNECT_TIMEOUT_MS, EndpointLimits
 from broker.remoting.protocol.codes import ResponseCode
@@ -146,6 +147,8 @@ class RemotingClient(Endpoint):
                 address=address,
             ) from error
         except OSError as error:
+            if isinstance(error.errno, int) and error.errno > 0:  # not one of getaddrinfo
+                raise refused(address, error.errno, address) from error
             reason = error.strerror or str(error)
             raise ConnectError(f"cannot connect to {address}: {reason}", address=address) from error
         except RocketMQError as error:
@@ -174,7 +177,7 @@ class RemotingClient(Endpoint):
 
     async def _connect(self, host: str, port: int) -> socket.socket:
         """Return a connected socket; try the host's addresses in order."""
-        infos = await self.loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        infos = await self.loop.getaddrinfo(lookup_name(host), port, type=socket.SOCK_STREAM)
         for place, (family, kind, protocol, _, target) in enumerate(infos):
             sock = socket.socket(family, kind, protocol)
             try:
