@@ -14,8 +14,8 @@ import msgspec
 from broker.client.offset.start_offset import ConsumeFromWhere
 from broker.errors import ClientError
 from broker.remoting.limits import CONNECT_TIMEOUT_MS
+from broker.remoting.rpc.caller import parse_namesrv
 from broker.remoting.rpc.message_encoder import SendRules
-from broker.remoting.rpc.name_servers import parse_namesrv
 from broker.remoting.security.signing import Credentials
 
 NAMESRV_VARIABLE = "NAMESRV_ADDR"

@@ -25,7 +25,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from broker.common.address import parse_address
+from broker.common.address import connect_refused, lookup_name, parse_address
 from broker.errors import (
     BrokerError,
     ConnectError,
@@ -34,7 +34,6 @@ from broker.errors import (
     RocketMQError,
     SendRequestError,
 )
-from broker.remoting.dialling import lookup_name, refused
 from broker.remoting.limits import CONNECT_TIMEOUT_MS, FRAME_LIMIT_BYTES
 from broker.remoting.protocol.codes import ResponseCode, request_name
 from broker.remoting.protocol.command import RemotingCommand, next_opaque, response
@@ -138,7 +137,7 @@ class _Channel:
         """Try the host's next address; raise ConnectError after the last one."""
         if self.addresses:
             return self._dial()
-        raise refused(self.name, status, self.address)
+        raise connect_refused(self.name, status, self.address)
 
     def interest(self) -> int:
         """Return the selector events that this channel waits for."""

@@ -19,11 +19,10 @@ import socket
 import ssl
 from collections.abc import Callable, Mapping
 
-from broker.common.address import parse_address
+from broker.common.address import connect_refused, lookup_name, parse_address
 from broker.common.clock import Clock
 from broker.errors import ConnectError, RequestTimeoutError, RocketMQError
 from broker.remoting.connection import Connection
-from broker.remoting.dialling import lookup_name, refused
 from broker.remoting.endpoint import Endpoint, Handler
 from broker.remoting.limits import CALL_TIMEOUT_MS, CONNECT_TIMEOUT_MS, EndpointLimits
 from broker.remoting.protocol.codes import ResponseCode
@@ -148,7 +147,7 @@ class RemotingClient(Endpoint):
             ) from error
         except OSError as error:
             if isinstance(error.errno, int) and error.errno > 0:  # not one of getaddrinfo
-                raise refused(address, error.errno, address) from error
+                raise connect_refused(address, error.errno, address) from error
             reason = error.strerror or str(error)
             raise ConnectError(f"cannot connect to {address}: {reason}", address=address) from error
         except RocketMQError as error:

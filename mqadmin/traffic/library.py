@@ -7,12 +7,11 @@ from broker.client import MessageExt
 from broker.common.topic import retry_topic
 from broker.errors import ClientError
 from mqadmin.admin.connect.client_config import client_config
-from mqadmin.admin.connect.cluster_access import ClusterAccess
 from mqadmin.admin.group import GroupAdmin
 from mqadmin.admin.message.read_from import ReadFrom
 from mqadmin.admin.message.record import BodyView, record_of
 from mqadmin.admin.message.tail import ROUND_MS, Report
-from mqadmin.admin.session import AdminSession
+from mqadmin.admin.session import AdminSession, ClusterAccess
 from mqadmin.admin.topic import TopicAdmin
 from mqadmin.message_row import MessageRow
 from mqadmin.traffic.bench.result import Meter

@@ -11,8 +11,8 @@ from broker.client import ClientConfig
 from broker.common.clock import Clock, SystemClock
 from broker.errors import ConfigError, RocketMQError
 from mqadmin.admin.connect.client_config import client_config
-from mqadmin.admin.connect.cluster_access import ClusterAccess
 from mqadmin.admin.failure import describe
+from mqadmin.admin.session import ClusterAccess
 from mqadmin.traffic.input import FORMATS, Found, Line, Pause, Stream, read_lines
 from mqadmin.traffic.options import ProduceOptions
 from mqadmin.traffic.outgoing import BadInput, InputMessage, Outgoing, outgoing

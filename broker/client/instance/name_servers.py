@@ -17,7 +17,7 @@ from broker.client.instance.transport import Transport
 from broker.common.clock import Clock
 from broker.errors import ClientError, RemotingError
 from broker.remoting.protocol.command import RemotingCommand, next_opaque
-from broker.remoting.rpc.name_servers import NameServerOrder, parse_namesrv
+from broker.remoting.rpc.caller import NameServerOrder, parse_namesrv
 
 log = logging.getLogger("broker.client")
 

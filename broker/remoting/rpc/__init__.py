@@ -18,8 +18,7 @@ an event loop. One transport for both would cost every command the import of asy
 
 Every decision is outside of the transports, so that it exists once: frames
 (:mod:`~broker.remoting.protocol.framing`), requests and responses by the RPC table
-(:mod:`~broker.remoting.rpc.caller`), which name server is asked next
-(:mod:`~broker.remoting.rpc.name_servers`) and where their list is read
+and which name server is asked next (:mod:`~broker.remoting.rpc.caller`), where their list is read
 (:mod:`~broker.remoting.rpc.address_server`), queues, masters and readers of a route
 (:mod:`~broker.remoting.rpc.route_cache`), the ACL signature
 (:mod:`~broker.remoting.security.signing`). ``mqadmin.admin.connect`` builds the settings of both

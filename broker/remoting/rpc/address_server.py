@@ -7,7 +7,7 @@ import urllib.request
 from urllib.parse import urlsplit
 
 from broker.errors import ClientError, ConnectError
-from broker.remoting.rpc.name_servers import parse_namesrv
+from broker.remoting.rpc.caller import parse_namesrv
 
 FETCH_TIMEOUT_S = 3.0
 MAX_LIST_BYTES = 64 * 1024

@@ -4,13 +4,15 @@ The RPC table (:data:`broker.remoting.protocol.rpc.RPC`) defines the header and 
 request code; only the types of the codes in use are imported.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
+from broker.common.address import parse_address
 from broker.errors import (
     BrokerError,
     ClientError,
+    LocalProtocolError,
     RemoteProtocolError,
     RemotingError,
     RocketMQError,
@@ -18,7 +20,6 @@ from broker.errors import (
 from broker.remoting.protocol.codes import ResponseCode
 from broker.remoting.protocol.command import RemotingCommand, request
 from broker.remoting.protocol.rpc import RPC, decode_header_fields, encode_header_fields
-from broker.remoting.rpc.name_servers import NameServerOrder
 
 #: Timeout for one of several name servers, after which the next one is tried.
 NAMESRV_TIMEOUT_MS = 3_000
@@ -113,6 +114,56 @@ class Reply:
             error.hint,
             position=error.position,
         )
+
+
+def parse_namesrv(given: str | Sequence[str]) -> tuple[str, ...]:
+    """Split ``a:1;b:2`` into addresses, without duplicates; ClientError for an invalid one."""
+    texts = given.replace(",", ";").split(";") if isinstance(given, str) else given
+    addresses = tuple(dict.fromkeys(text.strip() for text in texts if text.strip()))
+    for address in addresses:
+        try:
+            parse_address(address)
+        except LocalProtocolError as error:
+            raise ClientError(f"name server {address!r}: {error.message}", error.hint) from error
+    return addresses
+
+
+class NameServerOrder:
+    """Stays with the name server that answered; after a failure the next one is asked first.
+
+    No I/O, no clock: both transports use it.
+
+    **Source:** RocketMQ ``NettyRemotingClient#getAndCreateNameserverChannel``.
+
+    >>> order = NameServerOrder(["a:1", "b:2"])
+    >>> order.failed("a:1")
+    >>> order.current, [address for address, _ in order.attempts()]
+    ('b:2', ['b:2', 'a:1'])
+    """
+
+    def __init__(self, addresses: Sequence[str], first: int = 0) -> None:
+        self.addresses = tuple(addresses)
+        self._first = first
+
+    @property
+    def current(self) -> str:
+        """The address that is asked first; there must be one."""
+        return self.addresses[self._first % len(self.addresses)]
+
+    def attempts(self) -> Iterator[tuple[str, int]]:
+        """Yield each address once, from the current one on, with the number of attempts left."""
+        count, first = len(self.addresses), self._first
+        for step in range(count):
+            yield self.addresses[(first + step) % count], count - step
+
+    def answered(self, address: str) -> None:
+        """Ask this address first from now on."""
+        self._first = self.addresses.index(address)
+
+    def failed(self, address: str) -> None:
+        """Ask the next one first, if this one was."""
+        if self.current == address:
+            self._first += 1
 
 
 class Caller:

@@ -2,7 +2,7 @@
 
 from broker.client import ClientConfig
 from broker.remoting.limits import CONNECT_TIMEOUT_MS
-from mqadmin.admin.connect.cluster_access import ClusterAccess
+from mqadmin.admin.session import ClusterAccess
 
 
 def client_config(access: ClusterAccess) -> ClientConfig:

@@ -15,11 +15,10 @@ from mqadmin.command.execution.failure import UsageFault
 from mqadmin.settings import Settings
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable
 
     from mqadmin.admin.broker import BrokerAdmin
     from mqadmin.admin.cluster import ClusterAdmin
-    from mqadmin.admin.connect.cluster_access import ClusterAccess
     from mqadmin.admin.consumer import ConsumerAdmin
     from mqadmin.admin.dlq.dead_letters import DeadLetter
     from mqadmin.admin.dlq.library import DlqAdmin
@@ -29,7 +28,7 @@ if TYPE_CHECKING:
     from mqadmin.admin.message.query import MessageQueries
     from mqadmin.admin.message.record import BodyView
     from mqadmin.admin.offset.library import OffsetAdmin
-    from mqadmin.admin.session import AdminSession
+    from mqadmin.admin.session import AdminSession, ClusterAccess
     from mqadmin.admin.topic import TopicAdmin
     from mqadmin.message_row import MessageRow
     from mqadmin.traffic.library import TrafficLibrary
@@ -43,13 +42,12 @@ def connect(settings: Settings, trace: Trace | None) -> "AdminSession":
     from mqadmin.admin.session import AdminSession
 
     access = cluster_access(settings)
-    namesrv: Sequence[str] = access.namesrv
     if access.namesrv_url:
-        from broker.remoting.rpc.address_server import discover_namesrv
+        from mqadmin.admin.connect.discovery import discovered
 
-        namesrv = discover_namesrv(access.namesrv_url, timeout_ms=access.timeout_ms)
+        access = discovered(access)
     return AdminSession(
-        namesrv,
+        access.namesrv,
         timeout_ms=access.timeout_ms,
         address_map=access.address_map,
         signer=None if access.credentials is None else access.credentials.sign,
@@ -60,7 +58,7 @@ def connect(settings: Settings, trace: Trace | None) -> "AdminSession":
 
 def cluster_access(settings: Settings) -> "ClusterAccess":
     """Return how to reach the cluster of the settings; nothing is connected."""
-    from mqadmin.admin.connect.cluster_access import ClusterAccess
+    from mqadmin.admin.session import ClusterAccess
 
     check_namesrv(settings, settings.namesrv)
     plain = ClusterAccess(

@@ -6,8 +6,7 @@ import pytest
 
 from broker.client import ClientConfig
 from broker.server.standalone import BlockingEmbeddedBroker
-from mqadmin.admin.connect.cluster_access import ClusterAccess
-from mqadmin.admin.session import AdminSession
+from mqadmin.admin.session import AdminSession, ClusterAccess
 from mqadmin.admin.topic import TopicAdmin
 
 SMALL = {

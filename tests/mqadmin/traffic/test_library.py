@@ -1,8 +1,7 @@
 from collections.abc import Callable
 
-from mqadmin.admin.connect.cluster_access import ClusterAccess
 from mqadmin.admin.group import GroupAdmin
-from mqadmin.admin.session import AdminSession
+from mqadmin.admin.session import AdminSession, ClusterAccess
 from mqadmin.admin.topic import TopicAdmin
 from mqadmin.traffic.library import TrafficLibrary
 from mqadmin.traffic.options import BenchOptions

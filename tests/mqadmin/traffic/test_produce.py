@@ -7,8 +7,7 @@ import pytest
 
 from broker.client import ClientConfig
 from broker.errors import ClientError, ConfigError, RemotingError
-from mqadmin.admin.connect.cluster_access import ClusterAccess
-from mqadmin.admin.session import AdminSession
+from mqadmin.admin.session import AdminSession, ClusterAccess
 from mqadmin.admin.topic import TopicAdmin
 from mqadmin.traffic.options import Defaults, ProduceOptions, SenderConfig
 from mqadmin.traffic.produce import LineFailure, ProduceLibrary, ProduceReport, ProduceRun, Source

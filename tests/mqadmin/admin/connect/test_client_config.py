@@ -3,7 +3,7 @@
 from broker.remoting.security.signing import Credentials
 from mqadmin.admin.connect.access import tls_context
 from mqadmin.admin.connect.client_config import client_config
-from mqadmin.admin.connect.cluster_access import ClusterAccess
+from mqadmin.admin.session import ClusterAccess
 
 
 def test_addresses_account_tls_and_timeouts_are_those_of_the_command() -> None:

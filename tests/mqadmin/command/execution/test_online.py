@@ -36,11 +36,11 @@ def test_an_address_that_is_discovered_over_http_is_not_checked_as_host_and_port
 def test_discovered_name_servers_replace_the_http_address(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[tuple[str, int]] = []
 
-    def discover(url: str, *, timeout_ms: int) -> list[str]:
+    def discover(url: str, *, timeout_ms: int) -> tuple[str, ...]:
         asked.append((url, timeout_ms))
-        return ["127.0.0.1:1", "127.0.0.1:2"]
+        return ("127.0.0.1:1", "127.0.0.1:2")
 
-    monkeypatch.setattr("broker.remoting.rpc.address_server.discover_namesrv", discover)
+    monkeypatch.setattr("mqadmin.admin.connect.discovery.discover_namesrv", discover)
     with connect(settings(namesrv="http://names/list", timeout="2s"), None) as admin:
         assert list(admin.namesrv_addresses) == ["127.0.0.1:1", "127.0.0.1:2"]
     assert asked == [("http://names/list", 2000)]

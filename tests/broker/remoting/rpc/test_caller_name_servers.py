@@ -3,7 +3,7 @@
 import pytest
 
 from broker.errors import ClientError
-from broker.remoting.rpc.name_servers import NameServerOrder, parse_namesrv
+from broker.remoting.rpc.caller import NameServerOrder, parse_namesrv
 
 
 def test_name_servers_are_split_and_checked() -> None:
