@@ -249,7 +249,7 @@ def _dead_letters(
             reason = f"only the first {len(found.items)} dead letters of the group"
             session.report(PARTLY, "truncated", reason, "raise --limit")
         session.report_targets(found.errors, some_worked=True)
-        return read_dead_letters(found.items, group)
+        return read_dead_letters(found.items)
     if source == "-":
         data = read_input()
     else:

@@ -98,8 +98,8 @@ class PullService:
         self._offsets = offsets
         self._stats = stats
         self._orderly = orderly
-        self._loops: dict[ProcessQueue, asyncio.Task[None]] = {}
-        self._suggested: dict[MessageQueue, int] = {}
+        self.loops: dict[ProcessQueue, asyncio.Task[None]] = {}
+        self.suggested_broker_ids: dict[MessageQueue, int] = {}
         self._announcing = False
         self._closing = False
         self.limits: dict[str, FlowLimits] = {}
@@ -114,12 +114,12 @@ class PullService:
         """Start the loop of a queue at ``offset``."""
         loop = asyncio.get_running_loop()
         task = loop.create_task(self._run(queue, process, offset))
-        self._loops[process] = task
-        task.add_done_callback(lambda _: self._loops.pop(process, None))
+        self.loops[process] = task
+        task.add_done_callback(lambda _: self.loops.pop(process, None))
 
     def stop(self, process: ProcessQueue) -> None:
         """End the loop of a dropped queue; a pull in flight is abandoned."""
-        task = self._loops.get(process)
+        task = self.loops.get(process)
         if task is not None and task is not asyncio.current_task():
             task.cancel()
 
@@ -177,7 +177,7 @@ class PullService:
     async def pull(self, queue: MessageQueue, offset: int) -> PullResult:
         """Pull once; the broker suspends a pull that finds nothing."""
         routes = self._instance.routes
-        broker_id = self._suggested.get(queue, 0)
+        broker_id = self.suggested_broker_ids.get(queue, 0)
         found = routes.reader(queue.broker_name, broker_id)
         if found is None:
             await routes.refresh(queue.topic)
@@ -212,7 +212,7 @@ class PullService:
             bname=queue.broker_name,
         )
         header = reply.header
-        self._suggested[queue] = header.suggest_which_broker_id
+        self.suggested_broker_ids[queue] = header.suggest_which_broker_id
         status = PULL_STATUS[reply.code]
         messages: list[MessageExt] = []
         if status is PullStatus.FOUND:
@@ -278,13 +278,13 @@ class PullService:
             self._announcing = False
 
     async def _pause_after_failure(self, queue: MessageQueue) -> None:
-        self._suggested.pop(queue, None)
+        self.suggested_broker_ids.pop(queue, None)
         await asyncio.sleep(self._config.pull_delay_when_exception_ms / 1000)
 
     async def close(self, wait_ms: float = 0) -> None:
         """End all loops; ``wait_ms``: the time that brokers have to answer suspended pulls."""
         self._closing = True
-        tasks = list(self._loops.values())
+        tasks = list(self.loops.values())
         if tasks and wait_ms:
             await asyncio.wait(tasks, timeout=wait_ms / 1000)
         for task in tasks:

@@ -287,6 +287,7 @@ def _check_plot(session: Session, plot: bool | None) -> None:
 
 def _prepared(session: Session, topic: str, create: bool, queues: int) -> "TrafficLibrary":
     """Return the library; the topic exists then."""
+    session.guard_sending()
     library = traffic(session.settings)
     if create:
         library.create_topic(session.admin, topic, queues)

@@ -122,6 +122,8 @@ def consume(
             f"msg consume: {session.form} is one document, which would not end",
             "use -o ndjson, or stop it with --limit, --for or --idle",
         )
+    if group is not None and not no_commit:
+        session.guard_sending()
     view = body_view(body, raw)
     limits = Limits(count=limit, for_ms=duration, idle_ms=idle)
     position = start_position(start)

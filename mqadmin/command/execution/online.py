@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from mqadmin.admin.message.query import MessageQueries
     from mqadmin.admin.message.record import BodyView
     from mqadmin.admin.offset.library import OffsetAdmin
+    from mqadmin.admin.offset.reset import ResetPlan
+    from mqadmin.admin.result import Plan
     from mqadmin.admin.session import AdminSession, ClusterAccess
     from mqadmin.admin.topic import TopicAdmin
     from mqadmin.message_row import MessageRow
@@ -39,21 +41,12 @@ Trace = Callable[[str, int | None, str, float], None]
 
 def connect(settings: Settings, trace: Trace | None) -> "AdminSession":
     """Open a session with the cluster of the settings."""
-    from mqadmin.admin.session import AdminSession
-
     access = cluster_access(settings)
     if access.namesrv_url:
         from mqadmin.admin.connect.discovery import discovered
 
         access = discovered(access)
-    return AdminSession(
-        access.namesrv,
-        timeout_ms=access.timeout_ms,
-        address_map=access.address_map,
-        signer=None if access.credentials is None else access.credentials.sign,
-        tls=access.tls,
-        trace=trace,
-    )
+    return access.session(trace)
 
 
 def cluster_access(settings: Settings) -> "ClusterAccess":
@@ -203,10 +196,21 @@ def decoded_id(text: str) -> "DecodedId":
     return decode_id(text)
 
 
-def read_dead_letters(content: "bytes | Iterable[MessageRow]", source: str) -> "list[DeadLetter]":
-    """Build dead letters from the content of the file ``source``, or from messages of a DLQ."""
+def read_dead_letters(
+    content: "bytes | Iterable[MessageRow]", source: str = ""
+) -> "list[DeadLetter]":
+    """Read dead letters from the content of the file ``source``, or from messages of a DLQ."""
     from mqadmin.admin.dlq import dead_letters as library
 
     if isinstance(content, bytes):
         return library.read_dead_letters(content, source)
     return [library.dead_letter_of(row) for row in content]
+
+
+def write_plan(
+    admin: "AdminSession", plan: "Plan | ResetPlan", path: str, *, verb: str, context: str
+) -> str:
+    """Write the plan of a change to a new file; return the path as a word of a shell."""
+    from mqadmin.admin.plans.plan_file import write_plan_file
+
+    return write_plan_file(admin, plan, path, verb=verb, context=context)
