@@ -12,9 +12,9 @@ from enum import StrEnum
 import msgspec
 
 from broker.client.offset.start_offset import ConsumeFromWhere
-from broker.common.address import parse_address
-from broker.errors import ClientError, LocalProtocolError
+from broker.errors import ClientError
 from broker.remoting.limits import CONNECT_TIMEOUT_MS
+from broker.remoting.rpc.caller import parse_namesrv
 from broker.remoting.rpc.message_encoder import SendRules
 from broker.remoting.security.signing import Credentials
 
@@ -25,7 +25,10 @@ DEFAULT_INSTANCE = "DEFAULT"
 
 
 class FaultRule(StrEnum):
-    """Which release's rules decide about brokers to avoid (MQFaultStrategy)."""
+    """Which release's rules decide about brokers to avoid.
+
+    **Source:** RocketMQ ``MQFaultStrategy``.
+    """
 
     V4 = "4.9"
     V5 = "5.3"
@@ -42,6 +45,12 @@ class ClientConfig(msgspec.Struct, frozen=True, kw_only=True):
     port - 2. ``namespace`` prefix of topics and groups, invisible to the application.
     ``unit_name`` and ``unit_mode`` mark a unit of a multi-site deployment. ``tls`` the context of
     every connection, ``credentials`` sign each request.
+
+    Routes are refreshed every ``poll_name_server_interval_ms``, heartbeats sent every
+    ``heartbeat_broker_interval_ms``, consumer offsets committed every
+    ``persist_consumer_offset_interval_ms``, the list of ``namesrv_url`` is read every
+    ``namesrv_url_interval_ms``. ``mq_client_api_timeout_ms`` bounds a request that has no timeout
+    in its role's settings, ``connect_timeout_ms`` connecting.
 
     **Source:** RocketMQ ``ClientConfig``.
     """
@@ -87,11 +96,13 @@ class ProducerConfig(SendRules, frozen=True, kw_only=True):
     lets one attempt use all of it (Java's default, with which a broker that hangs uses it up).
     ``retry_times`` and ``retry_times_async`` count attempts after the first. ``retry_codes``
     response codes that are retried besides Java's. ``compress_over`` bodies of at least this size
-    are compressed with ``compress_type`` (zlib, lz4, zstd); batches never. ``create_topic_key``
-    template of topics created by a first send.
-    ``send_latency_enable`` avoids slow and failed brokers by the rules of ``fault_rule``;
-    ``start_detector_enable`` probes failed ones. ``back_pressure_count`` and ``_bytes`` bound
-    asynchronous sends in flight.
+    are compressed with ``compress_type`` (zlib, lz4, zstd) at ``compress_level``; batches never. A
+    body above ``max_message_size`` is refused. ``create_topic_key`` template of topics created by a
+    first send, with at most ``default_topic_queue_nums`` queues.
+    ``retry_another_broker_when_not_store_ok`` also repeats a message that is stored, but not
+    flushed or copied in time. ``send_latency_enable`` avoids slow and failed brokers by the rules
+    of ``fault_rule``; ``start_detector_enable`` probes failed ones. ``back_pressure_count`` and
+    ``back_pressure_bytes`` bound asynchronous sends in flight.
 
     **Source:** RocketMQ ``DefaultMQProducer``.
     """
@@ -110,28 +121,41 @@ class ProducerConfig(SendRules, frozen=True, kw_only=True):
 
 
 class MessageModel(StrEnum):
-    """Whether a message goes to one member of a group or to all."""
+    """Whether a message goes to one member of a group or to all.
+
+    **Source:** RocketMQ ``MessageModel``.
+    """
 
     CLUSTERING = "CLUSTERING"
     BROADCASTING = "BROADCASTING"
 
 
 class ConsumerConfig(msgspec.Struct, frozen=True, kw_only=True):
-    """Settings of a push consumer; all times in ms, sizes in bytes.
+    """Settings of a push or lite pull consumer; all times in ms, sizes in bytes.
 
-    ``consume_timestamp_ms`` the start of CONSUME_FROM_TIMESTAMP, by default half an hour before the
-    start. ``consume_threads`` listeners that run at once. ``consume_message_batch_max_size``
-    messages of one listener call. ``pull_threshold_for_topic`` and ``..._size_for_topic`` are
-    divided by the owned queues, -1 means none. ``max_reconsume_times`` -1: 16 for concurrent,
-    unlimited for orderly listeners. ``consume_timeout_ms`` a listener that runs longer has its
-    message sent back. ``await_termination_ms`` how long a stop waits for listeners (Java: 0).
+    ``message_model`` CLUSTERING (a message goes to one member) or BROADCASTING (to all).
+    ``consume_from_where`` the start of queues without a committed offset; ``consume_timestamp_ms``
+    that of CONSUME_FROM_TIMESTAMP, by default half an hour before the start. ``consume_threads``
+    listeners that run at once. ``consume_message_batch_max_size`` messages of one listener call.
+
+    Pulling a queue pauses while it has ``pull_threshold_for_queue`` unfinished messages or
+    ``pull_threshold_size_for_queue`` bytes of them, or while the offsets of the first and the last
+    are more than ``consume_concurrently_max_span`` apart. ``pull_threshold_for_topic`` and
+    ``pull_threshold_size_for_topic`` are divided by the owned queues, -1 means none. One pull
+    returns up to ``pull_batch_size`` messages or ``pull_batch_size_bytes``; the next one follows
+    after ``pull_interval_ms``, after ``pull_delay_when_exception_ms`` if it failed. A broker
+    suspends a pull that finds nothing for ``broker_suspend_max_ms``; ``pull_timeout_ms`` bounds it.
+
+    ``max_reconsume_times`` -1: 16 for concurrent, unlimited for orderly listeners.
+    ``suspend_current_queue_ms`` the pause of a queue whose orderly listener asks for one.
+    ``consume_timeout_ms`` a listener that runs longer has its message sent back.
+    ``await_termination_ms`` how long a stop waits for listeners (Java: 0).
     ``await_suspended_pulls_ms`` how long a stop waits for the answers of suspended pulls (Java: 0):
-    one that is left behind makes a broker with autoCreateSubscriptionGroup create a deleted group
-    again.
+    one that is left makes a broker with autoCreateSubscriptionGroup create a deleted group again.
     ``client_rebalance`` False lets 5.x brokers assign the queues of concurrent, clustering
-    consumers, in PULL or POP mode (``mqadmin consumer mode``); the ``pop_...`` settings apply to
-    the latter: how long a popped message stays invisible, messages of one pop, and messages not
-    acknowledged per queue before popping pauses.
+    consumers, in PULL or POP mode (``mqadmin consumer mode``). In POP mode a message stays
+    invisible for ``pop_invisible_ms``, one pop returns up to ``pop_batch_nums`` messages, and
+    popping pauses at ``pop_threshold_for_queue`` messages of a queue that are not acknowledged.
     ``offset_dir`` directory of broadcasting offsets, by default ``~/.rocketmq_offsets``.
 
     **Source:** RocketMQ ``DefaultMQPushConsumer``.
@@ -196,15 +220,3 @@ _RANGES = (
     ("pop_invisible_ms", 5_000, 300_000),
     ("pop_batch_nums", 1, 32),
 )
-
-
-def parse_namesrv(given: str | Sequence[str]) -> tuple[str, ...]:
-    """Split ``a:1;b:2`` into addresses, without duplicates; ClientError for an invalid one."""
-    texts = given.replace(",", ";").split(";") if isinstance(given, str) else given
-    addresses = tuple(dict.fromkeys(text.strip() for text in texts if text.strip()))
-    for address in addresses:
-        try:
-            parse_address(address)
-        except LocalProtocolError as error:
-            raise ClientError(f"name server {address!r}: {error.message}", error.hint) from error
-    return addresses

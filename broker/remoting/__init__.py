@@ -15,7 +15,8 @@ Theory of operation
     passes **all** frames of one read to the handlers in order and writes all completed responses
     together. ``endpoint`` is the base class of server and client: routes, lanes, refusals, the idle
     scan. ``server`` listens, ``client`` keeps one connection per address; both can send and receive
-    requests. ``blocking`` is a second client without an event loop, for short-lived programs.
+    requests. ``blocking`` is a second client without an event loop, for short-lived programs
+    (``rpc`` has the reason).
 
     A handler returns an encoded frame (bytes or a list of buffers), a RemotingCommand, None (no
     response, or one sent later), or an awaitable. Only awaitables occupy a slot of the lane. While

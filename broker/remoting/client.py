@@ -19,7 +19,7 @@ import socket
 import ssl
 from collections.abc import Callable, Mapping
 
-from broker.common.address import parse_address
+from broker.common.address import connect_refused, lookup_name, parse_address
 from broker.common.clock import Clock
 from broker.errors import ConnectError, RequestTimeoutError, RocketMQError
 from broker.remoting.connection import Connection
@@ -146,6 +146,8 @@ class RemotingClient(Endpoint):
                 address=address,
             ) from error
         except OSError as error:
+            if isinstance(error.errno, int) and error.errno > 0:  # not one of getaddrinfo
+                raise connect_refused(address, error.errno, address) from error
             reason = error.strerror or str(error)
             raise ConnectError(f"cannot connect to {address}: {reason}", address=address) from error
         except RocketMQError as error:
@@ -174,7 +176,7 @@ class RemotingClient(Endpoint):
 
     async def _connect(self, host: str, port: int) -> socket.socket:
         """Return a connected socket; try the host's addresses in order."""
-        infos = await self.loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        infos = await self.loop.getaddrinfo(lookup_name(host), port, type=socket.SOCK_STREAM)
         for place, (family, kind, protocol, _, target) in enumerate(infos):
             sock = socket.socket(family, kind, protocol)
             try:

@@ -15,7 +15,9 @@ Theory of operation: :class:`~mqadmin.admin.session.AdminSession` owns the conne
 the total deadline; one module per noun defines the queries and the records they return. Requests to
 several brokers are sent concurrently and the responses are read as they arrive, without threads and
 without an event loop: commands often run from cron, and start-up is most of their cost. For the
-same reason a command imports only the module of its noun.
+same reason a command imports only the module of its noun. ``msg produce``, ``msg consume`` and
+``bench`` also use the asyncio client, with the same settings (``connect``);
+``broker/remoting/rpc/__init__.py`` explains the two transports and the parts that they share.
 
 Most queries return a :class:`~mqadmin.admin.result.Listing`: the items found and the
 targets that failed; a message query returns a :class:`~mqadmin.admin.message.result.QueryResult`. A

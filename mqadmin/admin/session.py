@@ -6,7 +6,9 @@ The modules of the nouns take a session as an argument; it knows none of them.
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from types import TracebackType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
+
+import msgspec
 
 from broker.errors import (
     BrokerError,
@@ -25,6 +27,11 @@ from mqadmin.admin.failure import refusal
 from mqadmin.admin.result import Scope
 from mqadmin.admin.topology import Topology
 
+if TYPE_CHECKING:
+    import ssl
+
+    from broker.remoting.security.signing import Credentials
+
 DEFAULT_TIMEOUT_MS = 10_000
 
 #: The share of the remaining time that one phase of a command may use, so that later phases have
@@ -34,6 +41,39 @@ PHASE_SHARE = 0.5
 #: The minimum time of a phase while that much is left; less would fail healthy peers that are
 #: reached over a slow network.
 MIN_PHASE_MS = 500
+
+
+class ClusterAccess(msgspec.Struct, frozen=True, kw_only=True):
+    """How a command reaches its cluster, the same for both transports.
+
+    A session uses blocking sockets; ``msg produce``, ``msg consume`` and ``bench`` also use the
+    asyncio client (``connect.client_config``). ``namesrv`` addresses, or one URL of a list of them.
+    ``timeout_ms`` of the command. ``address_map`` advertised address to reachable address;
+    ``credentials`` sign each request; ``tls`` wraps each connection.
+    """
+
+    namesrv: tuple[str, ...]
+    timeout_ms: int
+    address_map: Mapping[str, str] = {}
+    credentials: "Credentials | None" = None
+    tls: "ssl.SSLContext | None" = None
+
+    @property
+    def namesrv_url(self) -> str:
+        """The URL of the list of name servers, empty if the addresses are given."""
+        first = self.namesrv[0]
+        return first if first.startswith(("http://", "https://")) else ""
+
+    def session(self, trace: Callable[..., None] | None = None) -> "AdminSession":
+        """Open a session; its name servers must be addresses."""
+        return AdminSession(
+            self.namesrv,
+            timeout_ms=self.timeout_ms,
+            address_map=self.address_map,
+            signer=None if self.credentials is None else self.credentials.sign,
+            tls=self.tls,
+            trace=trace,
+        )
 
 
 class AdminSession(Caller):

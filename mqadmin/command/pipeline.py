@@ -180,14 +180,13 @@ def run(
     """
     found = find_job(job)
     spark_home()  # reports a missing installation before anything of Spark is imported
-    from mqadmin.pipeline.run import Request
-    from mqadmin.pipeline.run import run as run_job
+    from mqadmin.pipeline import run as execution
     from mqadmin.pipeline.spark.session import SparkSettings
 
     if plot is not None:
         _check_plot(found, plot, out)
     _check_times(since, until)
-    request = Request(
+    request = execution.Request(
         job=job,
         stores=[*(stores or []), *(more or [])],
         out=out or "",
@@ -209,7 +208,7 @@ def run(
     )
     bar = Bar(session)
     try:
-        result = run_job(request, bar.show)
+        result = execution.run(request, bar.show)
     finally:
         bar.clear()
     _show(session, found, result)

@@ -1,89 +1,36 @@
-"""The library of messages in bulk: a cluster, its credentials, and the operations."""
+"""The library of ``msg consume`` and ``bench``; that of ``msg produce`` is in ``produce``."""
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable
 
-from broker.client import ClientConfig, Credentials, MessageExt
+from broker.client import MessageExt
 from broker.common.topic import retry_topic
 from broker.errors import ClientError
-from mqadmin.admin.connect.access import tls_context
+from mqadmin.admin.connect.client_config import client_config
 from mqadmin.admin.group import GroupAdmin
 from mqadmin.admin.message.read_from import ReadFrom
 from mqadmin.admin.message.record import BodyView, record_of
 from mqadmin.admin.message.tail import ROUND_MS, Report
-from mqadmin.admin.session import AdminSession
+from mqadmin.admin.session import AdminSession, ClusterAccess
 from mqadmin.admin.topic import TopicAdmin
 from mqadmin.message_row import MessageRow
 from mqadmin.traffic.bench.result import Meter
 from mqadmin.traffic.bench.runs import Bench
 from mqadmin.traffic.consume import CommitRule, GroupConsumer, TopicConsumer
-from mqadmin.traffic.input import Stream
 from mqadmin.traffic.membership import filter_to_join
-from mqadmin.traffic.options import BenchOptions, ProduceOptions, Start
-from mqadmin.traffic.produce import LineFailure, ProduceRun, Source
+from mqadmin.traffic.options import BenchOptions, Start
 from mqadmin.traffic.stop import StopSignal
 
 
-def client_config(
-    namesrv: Sequence[str],
-    *,
-    timeout_ms: int,
-    address_map: Mapping[str, str] | None = None,
-    access_key: str | None = None,
-    secret_key: str | None = None,
-    tls_files: Mapping[str, str | None] | None = None,
-) -> ClientConfig:
-    """Return the client's settings; ``namesrv`` addresses, or one URL to discover them.
-
-    ``tls_files`` (ca, cert, key) enables TLS; ConfigError for a file that cannot be used.
-    """
-    url = namesrv[0] if namesrv[0].startswith(("http://", "https://")) else ""
-    credentials = None
-    if access_key and secret_key:
-        credentials = Credentials(access_key=access_key, secret_key=secret_key)
-    return ClientConfig(
-        namesrv=() if url else tuple(namesrv),
-        namesrv_url=url,
-        address_map=dict(address_map or {}),
-        credentials=credentials,
-        tls=None if tls_files is None else tls_context(**tls_files),
-        mq_client_api_timeout_ms=timeout_ms,
-        connect_timeout_ms=min(timeout_ms, 3_000),
-    )
-
-
 class TrafficLibrary:
-    """Produce and consume with one cluster."""
+    """Consume from one cluster and measure it."""
 
-    def __init__(self, client: ClientConfig, *, timeout_ms: int) -> None:
-        self.client = client
-        self.timeout_ms = timeout_ms
+    def __init__(self, access: ClusterAccess) -> None:
+        self.client = client_config(access)
 
     def stop_signal(self) -> StopSignal:
         """Return a context in which signals end a run in order."""
         return StopSignal()
-
-    def produce(
-        self,
-        stop: StopSignal,
-        options: ProduceOptions,
-        *,
-        on_failure: Callable[[LineFailure], None],
-        on_progress: Callable[[int], None],
-    ) -> ProduceRun:
-        """Return a run that sends the messages of its sources."""
-        return ProduceRun(
-            self.client, options, stop, on_failure=on_failure, on_progress=on_progress
-        )
-
-    def sources(self, paths: Sequence[str], stdin: Stream) -> Iterator[Source]:
-        """Open the inputs one after the other; ``-`` is stdin."""
-        for path in paths:
-            if path == "-":
-                yield Source("stdin", stdin)
-            else:
-                with open(path, "rb") as file:
-                    yield Source(path, file)
 
     def group_consumer(
         self,

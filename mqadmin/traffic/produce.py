@@ -1,6 +1,6 @@
 """Producing from a stream: every line gets an outcome, and a run can be resumed by line number."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from select import select
 from time import sleep
 from typing import Final
@@ -10,7 +10,9 @@ import msgspec
 from broker.client import ClientConfig
 from broker.common.clock import Clock, SystemClock
 from broker.errors import ConfigError, RocketMQError
+from mqadmin.admin.connect.client_config import client_config
 from mqadmin.admin.failure import describe
+from mqadmin.admin.session import ClusterAccess
 from mqadmin.traffic.input import FORMATS, Found, Line, Pause, Stream, read_lines
 from mqadmin.traffic.options import ProduceOptions
 from mqadmin.traffic.outgoing import BadInput, InputMessage, Outgoing, outgoing
@@ -355,6 +357,39 @@ class ProduceRun:
         if len(self.report.failures) < FAILURES_KEPT:
             self.report.failures.append(failure)
         self._on_failure(failure)
+
+
+class ProduceLibrary:
+    """Produce to one cluster."""
+
+    def __init__(self, access: ClusterAccess) -> None:
+        self.client = client_config(access)
+
+    def stop_signal(self) -> StopSignal:
+        """Return a context in which signals end a run in order."""
+        return StopSignal()
+
+    def produce(
+        self,
+        stop: StopSignal,
+        options: ProduceOptions,
+        *,
+        on_failure: Callable[[LineFailure], None],
+        on_progress: Callable[[int], None],
+    ) -> ProduceRun:
+        """Return a run that sends the messages of its sources."""
+        return ProduceRun(
+            self.client, options, stop, on_failure=on_failure, on_progress=on_progress
+        )
+
+    def sources(self, paths: Sequence[str], stdin: Stream) -> Iterator[Source]:
+        """Open the inputs one after the other; ``-`` is stdin."""
+        for path in paths:
+            if path == "-":
+                yield Source("stdin", stdin)
+            else:
+                with open(path, "rb") as file:
+                    yield Source(path, file)
 
 
 def is_readable(stream: Stream) -> bool:

@@ -7,14 +7,14 @@ from collections.abc import Iterable
 
 from broker.client.config import ClientConfig, ConsumerConfig
 from broker.client.consumer.lite_pull import AsyncLitePullConsumer
-from broker.client.facade.blocking_client import BlockingClient
+from broker.client.facade.blocking_facade import BlockingFacade
 from broker.client.facade.loop_thread import SHARED
 from broker.client.rebalance.strategies import AllocateStrategy
 from broker.common.message_queue import MessageQueue
 from broker.message.message import MessageExt
 
 
-class LitePullConsumer(BlockingClient):
+class LitePullConsumer(BlockingFacade):
     """Polls messages that the client pulls ahead.
 
     >>> from broker.client.facade.producer import Producer

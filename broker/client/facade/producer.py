@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from concurrent.futures import Future, wait
 
 from broker.client.config import ClientConfig, ProducerConfig
-from broker.client.facade.blocking_client import BlockingClient
+from broker.client.facade.blocking_facade import BlockingFacade
 from broker.client.facade.loop_thread import SHARED
 from broker.client.hooks.events import SendHook
 from broker.client.latency.fault_tolerance import LatencyFaultTolerance
@@ -22,7 +22,7 @@ MAX_STARTING = 256
 """Asynchronous sends handed to the event loop ahead of its back-pressure."""
 
 
-class Producer(BlockingClient):
+class Producer(BlockingFacade):
     """Sends messages to any topic, from any thread.
 
     >>> with Producer("orders", namesrv) as producer:

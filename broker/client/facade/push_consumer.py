@@ -5,7 +5,7 @@
 
 from broker.client.config import ClientConfig, ConsumerConfig
 from broker.client.consumer.push_consumer import AsyncPushConsumer
-from broker.client.facade.blocking_client import BlockingClient
+from broker.client.facade.blocking_facade import BlockingFacade
 from broker.client.facade.loop_thread import SHARED
 from broker.client.hooks.events import ConsumeHook
 from broker.client.listener.listeners import ConcurrentListener, OrderlyListener
@@ -13,7 +13,7 @@ from broker.client.rebalance.strategies import AllocateStrategy
 from broker.common.message_queue import MessageQueue
 
 
-class PushConsumer(BlockingClient):
+class PushConsumer(BlockingFacade):
     """Subscribe, set a listener, start; the listener is called in threads of the client.
 
     >>> import queue

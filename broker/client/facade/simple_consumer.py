@@ -9,12 +9,12 @@ from broker.client.consumer.simple_consumer import (
     DEFAULT_WAIT_MS,
     AsyncSimpleConsumer,
 )
-from broker.client.facade.blocking_client import BlockingClient
+from broker.client.facade.blocking_facade import BlockingFacade
 from broker.client.facade.loop_thread import SHARED
 from broker.message.message import MessageExt
 
 
-class SimpleConsumer(BlockingClient):
+class SimpleConsumer(BlockingFacade):
     """Receives on request; needs a 5.x broker."""
 
     def __init__(self, group: str, client: ClientConfig | str) -> None:

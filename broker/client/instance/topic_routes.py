@@ -125,21 +125,11 @@ class TopicRoutes:
         return None
 
     def reader(self, broker_name: str, broker_id: int) -> tuple[str, bool] | None:
-        """Return (address, whether it is a slave) to read from: the suggested id, else another.
-
-        A missing slave is replaced by the next id, then by any.
-        """
+        """Return (address, whether it is a slave) to read from; see ``Route.suggested_reader``."""
         for route in self._routes.values():
-            addresses = route.addresses(broker_name)
-            if not addresses:
-                continue
-            found = addresses.get(broker_id)
-            if found is None and broker_id != MASTER_ID:
-                broker_id += 1
-                found = addresses.get(broker_id)
-            if found is None:
-                broker_id, found = next(iter(addresses.items()))
-            return found, broker_id != MASTER_ID
+            found = route.suggested_reader(broker_name, broker_id)
+            if found is not None:
+                return found
         return None
 
     def all_addresses(self) -> dict[str, bool]:

@@ -4,13 +4,15 @@ The RPC table (:data:`broker.remoting.protocol.rpc.RPC`) defines the header and 
 request code; only the types of the codes in use are imported.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
+from broker.common.address import parse_address
 from broker.errors import (
     BrokerError,
     ClientError,
+    LocalProtocolError,
     RemoteProtocolError,
     RemotingError,
     RocketMQError,
@@ -114,6 +116,56 @@ class Reply:
         )
 
 
+def parse_namesrv(given: str | Sequence[str]) -> tuple[str, ...]:
+    """Split ``a:1;b:2`` into addresses, without duplicates; ClientError for an invalid one."""
+    texts = given.replace(",", ";").split(";") if isinstance(given, str) else given
+    addresses = tuple(dict.fromkeys(text.strip() for text in texts if text.strip()))
+    for address in addresses:
+        try:
+            parse_address(address)
+        except LocalProtocolError as error:
+            raise ClientError(f"name server {address!r}: {error.message}", error.hint) from error
+    return addresses
+
+
+class NameServerOrder:
+    """Stays with the name server that answered; after a failure the next one is asked first.
+
+    No I/O, no clock: both transports use it.
+
+    **Source:** RocketMQ ``NettyRemotingClient#getAndCreateNameserverChannel``.
+
+    >>> order = NameServerOrder(["a:1", "b:2"])
+    >>> order.failed("a:1")
+    >>> order.current, [address for address, _ in order.attempts()]
+    ('b:2', ['b:2', 'a:1'])
+    """
+
+    def __init__(self, addresses: Sequence[str], first: int = 0) -> None:
+        self.addresses = tuple(addresses)
+        self._first = first
+
+    @property
+    def current(self) -> str:
+        """The address that is asked first; there must be one."""
+        return self.addresses[self._first % len(self.addresses)]
+
+    def attempts(self) -> Iterator[tuple[str, int]]:
+        """Yield each address once, from the current one on, with the number of attempts left."""
+        count, first = len(self.addresses), self._first
+        for step in range(count):
+            yield self.addresses[(first + step) % count], count - step
+
+    def answered(self, address: str) -> None:
+        """Ask this address first from now on."""
+        self._first = self.addresses.index(address)
+
+    def failed(self, address: str) -> None:
+        """Ask the next one first, if this one was."""
+        if self.current == address:
+            self._first += 1
+
+
 class Caller:
     """Calls name servers and brokers over one set of blocking connections.
 
@@ -127,9 +179,13 @@ class Caller:
     def __init__(self, namesrv: Sequence[str], client: Any) -> None:
         if not namesrv:
             raise ClientError("no name server is named", "give at least one host:port")
-        self.namesrv_addresses = tuple(namesrv)
         self.client = client
-        self._answered = 0  # index of the name server that answered last
+        self._order = NameServerOrder(namesrv)
+
+    @property
+    def namesrv_addresses(self) -> tuple[str, ...]:
+        """The name servers."""
+        return self._order.addresses
 
     def close(self) -> None:
         """Close every connection."""
@@ -195,14 +251,11 @@ class Caller:
         """
         last: RocketMQError | None = None
         limit = self.namesrv_limit_ms()
-        count = len(self.namesrv_addresses)
-        first = self._answered
-        for place in [(first + step) % count for step in range(count)]:
-            address = self.namesrv_addresses[place]
+        for address, _ in self._order.attempts():
             command = build_request(code, fields)
             try:
                 answer = self._ask(address, command, limit)
-                self._answered = place
+                self._order.answered(address)
                 return self._check(address, code, answer, accept)
             except BrokerError as error:
                 last = error

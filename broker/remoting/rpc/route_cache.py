@@ -50,8 +50,25 @@ class Route:
 
     def reader(self, broker_name: str) -> str | None:
         """Return the address to read from: the master, else the slave with the lowest id."""
+        found = self.suggested_reader(broker_name, MASTER_ID)
+        return None if found is None else found[0]
+
+    def suggested_reader(self, broker_name: str, broker_id: int) -> tuple[str, bool] | None:
+        """Return (address, whether it is a slave) of the broker id that a broker has suggested.
+
+        A missing slave is replaced by the next id, else by the lowest one; None without any.
+
+        **Source:** RocketMQ ``MQClientInstance#findBrokerAddressInSubscribe``.
+        """
         addresses = self._addresses.get(broker_name)
-        return addresses[min(addresses)] if addresses else None
+        if not addresses:
+            return None
+        found = broker_id
+        if found not in addresses and found != MASTER_ID:
+            found += 1
+        if found not in addresses:
+            found = min(addresses)
+        return addresses[found], found != MASTER_ID
 
     def publish_queues(self) -> list[MessageQueue]:
         """Return the queues to send to: writable, on brokers with a master, in order.

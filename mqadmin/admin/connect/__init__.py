@@ -1,4 +1,1 @@
-"""How a session reaches its cluster: credentials and TLS, name server discovery over HTTP.
-
-Both import libraries that cost more than a whole command, so a session without them loads neither.
-"""
+"""Credentials and TLS of a session, which cost more to import than a whole command."""

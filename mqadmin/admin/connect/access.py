@@ -1,18 +1,14 @@
 """Credentials and TLS of a session; imports ssl, so it is loaded only when one of them is set."""
 
 import ssl
-from collections.abc import Callable
 
 from broker.errors import ConfigError
-from broker.remoting.protocol.command import RemotingCommand
 from broker.remoting.security.signing import Credentials
 
-Signer = Callable[[RemotingCommand], None]
 
-
-def signer(access_key: str, secret_key: str) -> Signer:
-    """Return the function that signs each request of a session with ``access_key``."""
-    return Credentials(access_key=access_key, secret_key=secret_key).sign
+def account(access_key: str, secret_key: str) -> Credentials:
+    """Return the credentials that sign each request of a command."""
+    return Credentials(access_key=access_key, secret_key=secret_key)
 
 
 def tls_context(

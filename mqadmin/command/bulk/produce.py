@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from mqadmin.command.bulk.client_log import client_warnings
 from mqadmin.command.execution.failure import UsageFault, target_status
-from mqadmin.command.execution.online import traffic
+from mqadmin.command.execution.online import producing
 from mqadmin.command.execution.session import Session
 from mqadmin.command.execution.status import DONE, PARTLY, USAGE
 from mqadmin.command.framework.declare import Argument, Option
@@ -226,7 +226,7 @@ def _run(session: Session, options: ProduceOptions, paths: list[str], *, results
         session.announce(())
     if "-" in paths and stdin_is_terminal():
         session.note("reading messages from the terminal, one per line; Ctrl-D ends the input")
-    library = traffic(session.settings)
+    library = producing(session.settings)
     reported: list[str] = []
     with (
         client_warnings(session),

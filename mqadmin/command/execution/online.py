@@ -2,7 +2,7 @@
 
 Help, usage errors and completion import the module of a noun, too, but need no library; protocol,
 sockets and records cost 15 ms of CPU time, as much as the bare interpreter. So command modules get
-the library of their noun from the functions here. ``ssl`` and ``httpx`` cost more than all of that
+the library of their noun from the functions here. ``ssl`` and ``urllib`` cost more than all of that
 and are imported for TLS, signatures and name server discovery only.
 """
 
@@ -15,12 +15,10 @@ from mqadmin.command.execution.failure import UsageFault
 from mqadmin.settings import Settings
 
 if TYPE_CHECKING:
-    import ssl
     from collections.abc import Iterable
 
     from mqadmin.admin.broker import BrokerAdmin
     from mqadmin.admin.cluster import ClusterAdmin
-    from mqadmin.admin.connect.access import Signer
     from mqadmin.admin.consumer import ConsumerAdmin
     from mqadmin.admin.dlq.dead_letters import DeadLetter
     from mqadmin.admin.dlq.library import DlqAdmin
@@ -32,47 +30,48 @@ if TYPE_CHECKING:
     from mqadmin.admin.offset.library import OffsetAdmin
     from mqadmin.admin.offset.reset import ResetPlan
     from mqadmin.admin.result import Plan
-    from mqadmin.admin.session import AdminSession
+    from mqadmin.admin.session import AdminSession, ClusterAccess
     from mqadmin.admin.topic import TopicAdmin
     from mqadmin.message_row import MessageRow
     from mqadmin.traffic.library import TrafficLibrary
+    from mqadmin.traffic.produce import ProduceLibrary
 
 Trace = Callable[[str, int | None, str, float], None]
 
 
 def connect(settings: Settings, trace: Trace | None) -> "AdminSession":
     """Open a session with the cluster of the settings."""
-    from mqadmin.admin.session import AdminSession
+    access = cluster_access(settings)
+    if access.namesrv_url:
+        from mqadmin.admin.connect.discovery import discovered
 
-    namesrv = settings.namesrv
-    check_namesrv(settings, namesrv)
-    signer, tls = _access(settings)
-    if namesrv[0].startswith(("http://", "https://")):
-        from mqadmin.admin.connect.discovery import discover_namesrv
+        access = discovered(access)
+    return access.session(trace)
 
-        namesrv = discover_namesrv(namesrv[0], timeout_ms=settings.timeout_ms)
-    return AdminSession(
-        namesrv,
+
+def cluster_access(settings: Settings) -> "ClusterAccess":
+    """Return how to reach the cluster of the settings; nothing is connected."""
+    from mqadmin.admin.session import ClusterAccess
+
+    check_namesrv(settings, settings.namesrv)
+    plain = ClusterAccess(
+        namesrv=tuple(settings.namesrv),
         timeout_ms=settings.timeout_ms,
-        address_map=settings.address_map,
-        signer=signer,
-        tls=tls,
-        trace=trace,
+        address_map=dict(settings.address_map),
     )
-
-
-def _access(
-    settings: Settings,
-) -> "tuple[Signer | None, ssl.SSLContext | None]":
-    """Return the signer and the TLS context of the settings, None for each that is not set."""
     access_key, secret = _account(settings)
     files = _tls_files(settings)
     if not access_key and files is None:
-        return None, None
-    from mqadmin.admin.connect.access import signer, tls_context
+        return plain
+    from mqadmin.admin.connect.access import account, tls_context
 
-    sign = signer(access_key, secret) if access_key and secret else None
-    return sign, None if files is None else tls_context(**files)
+    return ClusterAccess(
+        namesrv=plain.namesrv,
+        timeout_ms=plain.timeout_ms,
+        address_map=plain.address_map,
+        credentials=account(access_key, secret) if access_key and secret else None,
+        tls=None if files is None else tls_context(**files),
+    )
 
 
 def _account(settings: Settings) -> "tuple[str | None, str | None]":
@@ -93,21 +92,18 @@ def _tls_files(settings: Settings) -> "dict[str, str | None] | None":
     return files if settings.flag("tls") or any(files.values()) else None
 
 
-def traffic(settings: Settings) -> "TrafficLibrary":
-    """Return the library of messages in bulk, which uses the client."""
-    from mqadmin.traffic.library import TrafficLibrary, client_config
+def producing(settings: Settings) -> "ProduceLibrary":
+    """Return the library of ``msg produce``, without that of consumers and measurements."""
+    from mqadmin.traffic.produce import ProduceLibrary
 
-    check_namesrv(settings, settings.namesrv)
-    access_key, secret = _account(settings)
-    client = client_config(
-        settings.namesrv,
-        timeout_ms=settings.timeout_ms,
-        address_map=settings.address_map,
-        access_key=access_key,
-        secret_key=secret,
-        tls_files=_tls_files(settings),
-    )
-    return TrafficLibrary(client, timeout_ms=settings.timeout_ms)
+    return ProduceLibrary(cluster_access(settings))
+
+
+def traffic(settings: Settings) -> "TrafficLibrary":
+    """Return the library of consuming and measuring, which uses the client."""
+    from mqadmin.traffic.library import TrafficLibrary
+
+    return TrafficLibrary(cluster_access(settings))
 
 
 def check_namesrv(settings: Settings, addresses: list[str]) -> None:

@@ -2,15 +2,8 @@
 
 import pytest
 
-from broker.client.config import ClientConfig, ConsumerConfig, MessageModel, parse_namesrv
+from broker.client.config import ClientConfig, ConsumerConfig, MessageModel
 from broker.errors import ClientError
-
-
-def test_name_servers_are_split_and_checked() -> None:
-    assert parse_namesrv("a:1; b:2,a:1;") == ("a:1", "b:2")
-    assert parse_namesrv(["a:1", " b:2 "]) == ("a:1", "b:2")
-    with pytest.raises(ClientError, match="name server 'a'"):
-        parse_namesrv("a")
 
 
 def test_the_environment_is_used_only_without_configured_name_servers(

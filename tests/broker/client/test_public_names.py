@@ -2,12 +2,15 @@
 
 import doctest
 import importlib
+import inspect
 import pkgutil
 from collections.abc import Iterator
 
+import msgspec
 import pytest
 
 import broker.client
+from broker.client import ClientConfig, ConsumerConfig, ProducerConfig
 from broker.server.standalone import BlockingEmbeddedBroker
 
 
@@ -38,3 +41,25 @@ def test_examples_in_docstrings_run(name: str, request: pytest.FixtureRequest) -
             test.globs["namesrv"] = request.getfixturevalue("namesrv")
         result = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS).run(test)
         assert result.failed == 0, test.name
+
+
+@pytest.mark.parametrize("settings", [ClientConfig, ProducerConfig, ConsumerConfig])
+def test_every_setting_is_explained(settings: type[msgspec.Struct]) -> None:
+    names = {field.name for field in msgspec.structs.fields(settings)}
+    assert {name for name in names if f"``{name}``" not in (settings.__doc__ or "")} == set()
+
+
+def test_every_class_names_its_java_source() -> None:
+    for name in broker.client.__all__:
+        found = getattr(broker.client, name)
+        if inspect.isclass(found):
+            texts = (found.__doc__, importlib.import_module(found.__module__).__doc__)
+            assert any("**Source:**" in (text or "") for text in texts), name
+
+
+def test_every_public_method_has_a_docstring() -> None:
+    for name in broker.client.__all__:
+        found = getattr(broker.client, name)
+        for method, value in vars(found).items() if inspect.isclass(found) else ():
+            if inspect.isfunction(value) and not method.startswith("_"):
+                assert value.__doc__, f"{name}.{method}"

@@ -1,6 +1,9 @@
+import errno
+
 import pytest
 
 from broker.common.address import (
+    connect_refused,
     decode_host,
     decode_ip,
     encode_address,
@@ -8,6 +11,7 @@ from broker.common.address import (
     encode_ip,
     format_address,
     is_loopback,
+    lookup_name,
     parse_address,
 )
 from broker.errors import LocalProtocolError, RemoteProtocolError
@@ -79,3 +83,19 @@ def test_short_buffers_are_refused(every_cut) -> None:
 def test_loopback() -> None:
     assert all(map(is_loopback, ("127.0.0.1", "127.9.9.9", "::1", "localhost", "::ffff:127.0.0.1")))
     assert not any(map(is_loopback, ("1.2.3.4", "::2", "example", "")))
+
+
+def test_an_ascii_host_is_looked_up_without_the_idna_codec() -> None:
+    assert lookup_name("localhost") == b"localhost"
+    assert lookup_name("::1") == b"::1"
+    assert lookup_name("b\u00fccher.example") == "b\u00fccher.example"
+
+
+def test_a_refused_connection_has_a_hint_and_other_failures_their_text() -> None:
+    nothing = connect_refused("h:1 (dialled as g:2)", errno.ECONNREFUSED, "h:1")
+    assert nothing.message == "cannot connect to h:1 (dialled as g:2): Connection refused"
+    assert "is the process up" in nothing.hint
+    assert nothing.address == "h:1"
+    unreachable = connect_refused("h:1", errno.EHOSTUNREACH, "h:1")
+    assert unreachable.message == "cannot connect to h:1: No route to host"
+    assert unreachable.hint == ""

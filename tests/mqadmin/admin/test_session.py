@@ -8,6 +8,7 @@ import pytest
 from broker.errors import BrokerError, ClientError, ConnectError
 from broker.remoting.protocol.codes import RequestCode, ResponseCode
 from mqadmin.admin.facade import MQAdmin
+from mqadmin.admin.session import ClusterAccess
 
 HEAVY = [
     "asyncio",
@@ -103,3 +104,9 @@ def test_renewing_replaces_the_connections() -> None:
         other = admin.without_deadline()
         assert other.client.total_ms is None
         other.close()
+
+
+def test_a_url_is_not_an_address() -> None:
+    assert ClusterAccess(namesrv=("h:1",), timeout_ms=1).namesrv_url == ""
+    for url in ("http://names/list", "https://names/list"):
+        assert ClusterAccess(namesrv=(url,), timeout_ms=1).namesrv_url == url

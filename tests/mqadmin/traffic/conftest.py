@@ -6,7 +6,7 @@ import pytest
 
 from broker.client import ClientConfig
 from broker.server.standalone import BlockingEmbeddedBroker
-from mqadmin.admin.session import AdminSession
+from mqadmin.admin.session import AdminSession, ClusterAccess
 from mqadmin.admin.topic import TopicAdmin
 
 SMALL = {
@@ -27,6 +27,11 @@ def embedded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BlockingEmbed
 @pytest.fixture
 def client(embedded: BlockingEmbeddedBroker) -> ClientConfig:
     return ClientConfig(namesrv=embedded.namesrv_address)
+
+
+@pytest.fixture
+def access(embedded: BlockingEmbeddedBroker) -> ClusterAccess:
+    return ClusterAccess(namesrv=(embedded.namesrv_address,), timeout_ms=20_000)
 
 
 @pytest.fixture

@@ -1,15 +1,16 @@
 import io
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from broker.client import ClientConfig
 from broker.errors import ClientError, ConfigError, RemotingError
-from mqadmin.admin.session import AdminSession
+from mqadmin.admin.session import AdminSession, ClusterAccess
 from mqadmin.admin.topic import TopicAdmin
 from mqadmin.traffic.options import Defaults, ProduceOptions, SenderConfig
-from mqadmin.traffic.produce import LineFailure, ProduceReport, ProduceRun, Source
+from mqadmin.traffic.produce import LineFailure, ProduceLibrary, ProduceReport, ProduceRun, Source
 from mqadmin.traffic.stop import StopSignal
 
 
@@ -175,3 +176,13 @@ def test_more_than_a_message_may_have_is_refused_before_sending(
     report, failures = produced(client, data, defaults=Defaults(topic=topic), format="lines")
     assert report.sent == 1
     assert "limit" in failures[0].message
+
+
+def test_files_are_opened_in_order(tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        (tmp_path / name).write_text(name)
+    library = ProduceLibrary(ClusterAccess(namesrv=("x:1",), timeout_ms=1))
+    with open(tmp_path / "a", "rb") as stdin:
+        paths = [str(tmp_path / "b"), "-"]
+        found = [(one.name, one.stream.read1(9)) for one in library.sources(paths, stdin)]
+    assert found == [(str(tmp_path / "b"), b"b"), ("stdin", b"a")]

@@ -60,6 +60,11 @@ def test_addresses() -> None:
     assert (one.master("a"), one.reader("a")) == ("a:0", "a:0")
     assert (one.master("slaves"), one.reader("slaves")) == (None, "s:1")
     assert (one.master("nope"), one.reader("nope")) == (None, None)
+    assert one.suggested_reader("nope", 1) is None
+    assert one.suggested_reader("a", 0) == ("a:0", False)
+    assert one.suggested_reader("slaves", 1) == ("s:1", True)
+    assert one.suggested_reader("slaves", 0) == ("s:1", True)  # the next id, then the lowest
+    assert one.suggested_reader("a", 7) == ("a:0", False)
     assert one.broker_names() == ["a", "b", "ro", "slaves", "wo"]
 
 

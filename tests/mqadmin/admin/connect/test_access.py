@@ -4,12 +4,12 @@ import pytest
 
 from broker.errors import ConfigError
 from broker.remoting.protocol.command import request
-from mqadmin.admin.connect.access import signer, tls_context
+from mqadmin.admin.connect.access import account, tls_context
 
 
-def test_a_signer_adds_key_and_signature_and_not_the_secret() -> None:
+def test_an_account_adds_key_and_signature_and_not_the_secret() -> None:
     command = request(105, {"topic": "t"})
-    signer("ak", "sk")(command)
+    account("ak", "sk").sign(command)
     assert command.ext_fields["AccessKey"] == "ak"
     assert command.ext_fields["Signature"]
     assert "sk" not in command.ext_fields.values()

@@ -1,56 +1,18 @@
-"""Name server discovery against an HTTP server on loopback."""
-
-import http.server
-import threading
-from collections.abc import Iterator
-
 import pytest
 
-from broker.errors import ConnectError
-from mqadmin.admin.connect.discovery import discover_namesrv
+from mqadmin.admin.connect import discovery
+from mqadmin.admin.session import ClusterAccess
 
 
-@pytest.fixture
-def page() -> Iterator[dict[str, object]]:
-    """An HTTP server whose next answer a test lays out; ``url`` is where it is."""
-    answer: dict[str, object] = {"status": 200, "body": b""}
+def test_the_listed_addresses_replace_the_url(monkeypatch: pytest.MonkeyPatch) -> None:
+    def listed(url: str, *, timeout_ms: int) -> tuple[str, ...]:
+        assert (url, timeout_ms) == ("http://names/list", 700)
+        return ("a:1", "b:2")
 
-    class Handler(http.server.BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            self.send_response(int(str(answer["status"])))
-            self.end_headers()
-            self.wfile.write(bytes(answer["body"]))  # type: ignore[call-overload]
-
-        def log_message(self, *_: object) -> None:
-            pass
-
-    with http.server.HTTPServer(("127.0.0.1", 0), Handler) as server:
-        answer["url"] = f"http://127.0.0.1:{server.server_port}/rocketmq/nsaddr"
-        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-        thread.start()
-        yield answer
-        server.shutdown()
-        thread.join()
-
-
-def test_name_servers_are_one_line_of_addresses(page: dict[str, object]) -> None:
-    page["body"] = b"10.0.0.1:9876; 10.0.0.2:9876;\r\nrest"
-    assert discover_namesrv(str(page["url"]), timeout_ms=5_000) == [
-        "10.0.0.1:9876",
-        "10.0.0.2:9876",
-    ]
-
-
-@pytest.mark.parametrize(("status", "body"), [(404, b"a:1"), (200, b""), (200, b"<html>")])
-def test_a_document_of_another_shape_is_not_a_list(
-    page: dict[str, object], status: int, body: bytes
-) -> None:
-    page.update(status=status, body=body)
-    with pytest.raises(ConnectError, match="no list of addresses"):
-        discover_namesrv(str(page["url"]), timeout_ms=5_000)
-
-
-def test_a_server_that_is_not_there_is_named() -> None:
-    with pytest.raises(ConnectError) as caught:
-        discover_namesrv("http://127.0.0.1:1/x", timeout_ms=1_000)
-    assert caught.value.address == "127.0.0.1:1"
+    monkeypatch.setattr(discovery, "discover_namesrv", listed)
+    given = ClusterAccess(
+        namesrv=("http://names/list",), timeout_ms=700, address_map={"a:1": "c:3"}
+    )
+    found = discovery.discovered(given)
+    assert (found.namesrv, found.namesrv_url) == (("a:1", "b:2"), "")
+    assert (found.timeout_ms, found.address_map) == (700, {"a:1": "c:3"})

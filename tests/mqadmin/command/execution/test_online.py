@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from broker.errors import ConfigError
+from broker.remoting.protocol.command import request
 from mqadmin.command.execution import online
 from mqadmin.command.execution.failure import UsageFault
 from mqadmin.command.execution.online import check_namesrv, connect, read_dead_letters
@@ -35,14 +36,38 @@ def test_an_address_that_is_discovered_over_http_is_not_checked_as_host_and_port
 def test_discovered_name_servers_replace_the_http_address(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[tuple[str, int]] = []
 
-    def discover(url: str, *, timeout_ms: int) -> list[str]:
+    def discover(url: str, *, timeout_ms: int) -> tuple[str, ...]:
         asked.append((url, timeout_ms))
-        return ["127.0.0.1:1", "127.0.0.1:2"]
+        return ("127.0.0.1:1", "127.0.0.1:2")
 
     monkeypatch.setattr("mqadmin.admin.connect.discovery.discover_namesrv", discover)
     with connect(settings(namesrv="http://names/list", timeout="2s"), None) as admin:
         assert list(admin.namesrv_addresses) == ["127.0.0.1:1", "127.0.0.1:2"]
     assert asked == [("http://names/list", 2000)]
+
+
+def test_the_client_has_the_settings_of_the_session(tmp_path: Path) -> None:
+    (tmp_path / "secret").write_text("s3cret\n")
+    given = settings(
+        namesrv="h:1;h:2",
+        timeout="2s",
+        address_map="h:1=127.0.0.1:1",
+        access_key="ak",
+        secret_key_file=str(tmp_path / "secret"),
+        tls=True,
+    )
+    with connect(given, None) as admin:
+        for library in (online.producing(given), online.traffic(given)):
+            client = library.client
+            assert client.namesrv_addresses() == admin.namesrv_addresses
+            assert client.address_map == admin.client.address_map
+            assert client.credentials is not None
+            signed = [request(105, {"topic": "t"}) for _ in range(2)]
+            client.credentials.sign(signed[0])
+            admin.client.signer(signed[1])
+            assert signed[0].ext_fields == signed[1].ext_fields
+            assert client.tls is not None
+            assert admin.client.tls is not None
 
 
 def test_an_access_key_without_a_secret_opens_no_session() -> None:

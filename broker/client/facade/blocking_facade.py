@@ -1,4 +1,4 @@
-"""BlockingClient: start and stop of an asynchronous client from any thread.
+"""BlockingFacade: start and stop of an asynchronous client from any thread.
 
 The client runs on the loop thread that all blocking clients of the process share.
 """
@@ -10,7 +10,7 @@ from broker.client.facade.loop_thread import SHARED
 from broker.client.lifecycle import AsyncStartable
 
 
-class BlockingClient:
+class BlockingFacade:
     """``with`` starts the client, and stops it at the end of the block, also after an error."""
 
     def __init__(self, client: AsyncStartable) -> None:

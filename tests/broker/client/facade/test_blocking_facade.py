@@ -4,7 +4,7 @@ import threading
 
 import pytest
 
-from broker.client.facade.blocking_client import BlockingClient
+from broker.client.facade.blocking_facade import BlockingFacade
 from broker.client.lifecycle import AsyncStartable
 from broker.errors import ClientError
 
@@ -31,8 +31,8 @@ def running() -> bool:
 
 def test_the_loop_thread_ends_with_its_last_client() -> None:
     first, second = Client(), Client()
-    with BlockingClient(first):
-        with BlockingClient(second):
+    with BlockingFacade(first):
+        with BlockingFacade(second):
             assert running()
         assert running()
     assert not running()
@@ -40,7 +40,7 @@ def test_the_loop_thread_ends_with_its_last_client() -> None:
 
 
 def test_a_failed_start_is_raised_and_leaves_no_thread() -> None:
-    client = BlockingClient(Client(fails=True))
+    client = BlockingFacade(Client(fails=True))
     with pytest.raises(ClientError, match="refused"), client:
         pass
     assert not running()
