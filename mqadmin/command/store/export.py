@@ -14,7 +14,7 @@ from mqadmin.inspector.directory import StoreDirectory
 from mqadmin.inspector.queries.find import message_rows
 from mqadmin.inspector.query import Query
 from mqadmin.inspector.rows import DamageRow
-from mqadmin.output.view import Outcome, View
+from mqadmin.output.view import View
 from mqadmin.repair.export import export as write
 
 MESSAGES = View(
@@ -81,14 +81,9 @@ def export(
             raise UsageFault("--format requires --out", "on stdout -o selects the format")
         if session.dry_run:
             raise UsageFault("--dry-run requires --out", "nothing is written without it")
-
-        outcome = Outcome()
-        damage = DamageReport(outcome)
-        try:
+        with DamageReport(session) as damage:
             rows = damage.apart(message_rows(store, query))
-            session.emit(MESSAGES, rows, outcome, nothing=f"nothing in {path} matches")
-        finally:
-            damage.report(session)
+            session.emit(MESSAGES, rows, damage.outcome, nothing=f"nothing in {path} matches")
         return
 
     found: list[DamageRow] = []

@@ -104,13 +104,10 @@ def find(
         outcome.reason = f"there are more than {search.most} messages"
         if not outcome.asked:
             outcome.reason += "; narrow the search with --topic, --queue or --time"
-    damage = DamageReport(outcome)
-    rows = damage.apart(iter([*found.damaged_regions, *found.messages]))
-    try:
+    with DamageReport(session, outcome) as damage:
+        rows = damage.apart([*found.damaged_regions, *found.messages])
         nothing = f"no message with {wanted} in {path} ({looked})"
         count = session.emit(FIND, rows, outcome, nothing=nothing)
         if count and session.is_table:
             write_out("\n")
             session.emit(PLACES, found.places)
-    finally:
-        damage.report(session)

@@ -23,7 +23,7 @@ from mqadmin.inspector.queries.summary import summarize
 from mqadmin.inspector.query import Query
 from mqadmin.inspector.rows import ConfigRow, DamageRow, IndexRow, QueueUnitRow
 from mqadmin.message_row import MessageRow
-from mqadmin.output.view import Outcome, View
+from mqadmin.output.view import View
 
 INSPECT_MESSAGES = View(
     "store.inspect",
@@ -199,7 +199,8 @@ def inspect(
         return
     else:
         view, rows = delayed_rows(store, query)
-    show(session, view, rows, limit, nothing)
+    with DamageReport(session) as damage:
+        session.emit(view, damage.apart(rows, limit), damage.outcome, nothing=nothing)
 
 
 def _messages(store: StoreDirectory, query: Query) -> Iterator[MessageRow | DamageRow]:
@@ -225,10 +226,9 @@ def _one(session: Session, store: StoreDirectory) -> None:
     if found is None:
         raise NoResults(f"{store.path}: no checkpoint", "a broker writes one at its first stop")
     session.emit_one(INSPECT_CHECKPOINT, found)
-    damage = DamageReport(Outcome())
-    for row in checkpoint_damage(found):
-        damage.add(row)
-    damage.report(session)
+    with DamageReport(session) as damage:
+        for row in checkpoint_damage(found):
+            damage.add(row)
 
 
 def _config(session: Session, rows: Iterator[Any]) -> tuple[View, Iterator[Any]]:
@@ -252,22 +252,9 @@ def config_lines(
                 yield {"name": row.name, "table": table, "key": key, "value": value}
 
 
-def show(
-    session: Session, view: View, rows: Iterator[Any], limit: int | None, nothing: str
-) -> None:
-    """Print rows, and report the damage records among them."""
-    outcome = Outcome()
-    damage = DamageReport(outcome)
-    try:
-        session.emit(view, damage.apart(rows, limit), outcome, nothing=nothing)
-    finally:
-        damage.report(session)
-
-
 def _summary(session: Session, store: StoreDirectory, crc: bool | None) -> None:
     found, rows = summarize(store, check_crc=crc)
-    damage = DamageReport(Outcome())
-    for row in rows:
-        damage.add(row)
-    session.emit_one(INSPECT_SUMMARY, found)
-    damage.report(session)
+    with DamageReport(session) as damage:
+        for row in rows:
+            damage.add(row)
+        session.emit_one(INSPECT_SUMMARY, found)

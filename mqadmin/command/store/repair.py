@@ -18,7 +18,7 @@ from mqadmin.inspector.directory import StoreDirectory
 from mqadmin.inspector.query import Query
 from mqadmin.output.errors import ErrorReport, emit_error
 from mqadmin.output.progress import Progress
-from mqadmin.output.view import Outcome, View
+from mqadmin.output.view import View
 from mqadmin.repair import store_repair
 from mqadmin.repair.divergence import cut, find_divergence
 from mqadmin.repair.new_store import plan_store, recover_store
@@ -272,8 +272,6 @@ def recover(
         _new_store(session, [FilePath(source) for source in sources], output, file_size, query)
         return
     rows = SalvagedRows([FilePath(source) for source in sources], query, bad_bodies=damaged)
-    outcome = Outcome()
-    damage = DamageReport(outcome)
     lost: list[Any] = []
 
     def rows_then_losses() -> Iterator[Any]:
@@ -281,10 +279,10 @@ def recover(
         for row in rows.losses:
             damage.add(row)
         lost.extend(rows.lost())
-        outcome.errors += [_loss_report(loss).fields() for loss in lost]
+        damage.outcome.errors += [_loss_report(loss).fields() for loss in lost]
 
-    session.emit(RECOVERED, rows_then_losses(), outcome, nothing="no message was found")
-    damage.report(session)
+    with DamageReport(session) as damage:
+        session.emit(RECOVERED, rows_then_losses(), damage.outcome, nothing="no message was found")
     if session.is_machine:
         for loss in lost:
             emit_error(_loss_report(loss), form=session.form)
