@@ -7,7 +7,8 @@ from collections.abc import Mapping
 
 import msgspec
 
-from broker.errors import ConfigError, RemoteProtocolError
+from broker.common.config.wire_config import config_from_wire
+from broker.errors import ConfigError
 
 PERM_INHERIT = 1  # the topic may be the template for automatic creation
 PERM_WRITE = 2
@@ -250,9 +251,6 @@ class TopicConfig(msgspec.Struct, frozen=True, rename="camel"):
     extra: dict[str, object] = {}
 
 
-_TOPIC_FIELDS = frozenset(TopicConfig.__struct_encode_fields__) - {"extra"}
-
-
 def topic_config_to_wire(config: TopicConfig, *, with_attributes: bool = True) -> dict[str, object]:
     """Return the JSON object of a topic configuration, fields in Java's (alphabetical) order.
 
@@ -282,15 +280,4 @@ def topic_config_from_wire(wire: Mapping[str, object]) -> TopicConfig:
     Numbers and booleans may be given as text, as fastjson allows. Raises RemoteProtocolError
     naming the invalid field.
     """
-    known: dict[str, object] = {}
-    extra: dict[str, object] = {}
-    for name, value in wire.items():
-        if name not in _TOPIC_FIELDS:
-            extra[name] = value
-        elif value is not None:
-            known[name] = value
-    known["extra"] = extra
-    try:
-        return msgspec.convert(known, TopicConfig, strict=False)
-    except msgspec.ValidationError as error:
-        raise RemoteProtocolError(f"topic configuration: {error}") from None
+    return config_from_wire(wire, TopicConfig, "topic configuration")
