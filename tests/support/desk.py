@@ -145,16 +145,16 @@ class Desk:
         self.turn: list[Callable[[], None]] = []
         self.deferred = False
         self.announced: list[list[str]] = []
-        # The loop that flush callbacks are called on; without one the flush thread calls them.
+        # Flushes that wait for ``end_flushes``; None: they happen at once.
+        self.waiting_flushes: list[Callable[[], None]] | None = None
+        # The loop that flush callbacks are called on; without one, flushes happen in place.
         self.loop: asyncio.AbstractEventLoop | None = None
         self.store = MessageStore(
             self.settings.store, clock=self.clock, defer=self._defer, notify=self._notify
         )
         self.store.load()
         self.store.start()
-        if not self.store.sync_flush and self.loop is None:
-            # The clock does not advance while the flush thread works: flush in place instead.
-            self.store.await_flush = self._flush_in_place
+        self._flush_in_place()
         self.context = BrokerContext(self.settings, self.store, self.clock)
         self.context.soon = self._defer
         self.context.files = ConfigStore(
@@ -206,9 +206,37 @@ class Desk:
         self.store.add_arriving_listener(self._arrived, self.context.holds.topics)
         self.store.add_arriving_listener(self._pop_arrived, WaitingTopics(self.pop_service))
 
-    def _flush_in_place(self, physical_end: int, callback: Callable[[Any], None]) -> None:
-        done = self.store.flush()
-        callback(PutMessageStatus.PUT_OK if done else PutMessageStatus.FLUSH_DISK_TIMEOUT)
+    def _flush_in_place(self) -> None:
+        """Without a loop, flush in the calling thread: the flush thread would race."""
+        flusher, of_thread = self.store.flusher, self.store.await_flush
+        touched = flusher.touched
+
+        def await_flush(physical_end: int, callback: Callable[[Any], None]) -> None:
+            if self.loop is not None:
+                of_thread(physical_end, callback)
+                return
+
+            def flush() -> None:
+                done = self.store.flush()
+                callback(PutMessageStatus.PUT_OK if done else PutMessageStatus.FLUSH_DISK_TIMEOUT)
+
+            if self.waiting_flushes is None:
+                flush()
+            else:
+                self.waiting_flushes.append(flush)
+
+        def touch() -> None:
+            if self.loop is not None:
+                touched()
+
+        self.store.await_flush = await_flush
+        flusher.touched = touch
+
+    def end_flushes(self) -> None:
+        """Carry out the flushes that wait."""
+        waiting, self.waiting_flushes = self.waiting_flushes or [], []
+        for flush in waiting:
+            flush()
 
     def _notify(self, call: Callable[[], None]) -> None:
         if self.loop is None:

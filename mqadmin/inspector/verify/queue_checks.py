@@ -223,6 +223,12 @@ class Queue:
                 return
         self.runs.append(run)
 
+    def order_runs(self) -> None:
+        """Sort the runs by the log and merge them, if records were matched in another order."""
+        found, self.runs = sorted(self.runs, key=lambda run: run.first_physical), []
+        for run in found:
+            self.add_run(run)
+
 
 def usual_lengths(store: StoreDirectory) -> dict[str, int]:
     """Return the most common file length of "classic" and "batch" queues, 0 without files.

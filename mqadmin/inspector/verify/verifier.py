@@ -271,14 +271,14 @@ class _Run:
             record = item.record
             if record is None:
                 continue
-            end = record.physical_offset + record.total_size
+            if len(records.keys) >= _PART_KEYS:
+                # Only now: damage after a record may show that its end was not written.
+                index.compare(plain_columns(records.keys), begin, record.physical_offset)
+                records.keys.clear()
+                begin = record.physical_offset
+                self._report(begin)
             if not self._is_lost(record.physical_offset):
                 records.take(item.file, record)
-            if len(records.keys) >= _PART_KEYS:
-                index.compare(plain_columns(records.keys), begin, end)
-                records.keys.clear()
-                begin = end
-                self._report(end)
         index.compare(plain_columns(records.keys), begin, walk.end)
         return walk
 
@@ -286,24 +286,27 @@ class _Run:
         from mqadmin.inspector.verify.vectorized.column_checks import ColumnChecks
 
         checks = ColumnChecks(records)
-        done = 0
+        done = end = 0
 
         def take(file: object, batch: object, untrusted: frozenset[int]) -> None:
-            nonlocal done
+            nonlocal done, end
+            # The keys of the batch before, only now: damage after a record may show that its end
+            # was not written.
+            index.compare(checks.take_keys(), done, end)
+            done = end
+            self._report(end)
             checks.take(file, batch, untrusted)  # type: ignore[arg-type]
             end = int(
                 batch.physical_offset[-1] + batch.column("total_size")[-1]  # type: ignore[attr-defined]
             )
-            index.compare(checks.take_keys(), done, end)
-            done = end
-            self._report(end)
 
         walk = ColumnWalk(self.store, take, start=self.start, check_crc=self.options.check_crc)
-        done = max(self.start, walk.min_offset)  # records below it have expired
+        done = end = max(self.start, walk.min_offset)  # records below it have expired
         for item in walk:
             self._note_item(item)
-        checks.flush()
+        checks.finish()
         index.compare(checks.take_keys(), done, walk.end)
+        self._report(walk.end)
         return walk
 
     def _check_after_end(self, walk: LogWalk) -> None:

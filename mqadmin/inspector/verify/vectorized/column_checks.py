@@ -193,6 +193,16 @@ class ColumnChecks:
         current: NDArray[np.bool_] = physical >= ends[which]
         return current
 
+    def finish(self) -> None:
+        """Compare the last records; the deviations are then those of the comparison one by one.
+
+        Records of the slow path are matched before the collected ones, so the runs of a queue with
+        both are not in the order of the log until here.
+        """
+        self.flush()
+        for queue in self.queues:
+            queue.order_runs()
+
     def flush(self) -> None:
         """Compare the collected records with the queues."""
         if not self._held_count:

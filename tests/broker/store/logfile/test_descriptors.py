@@ -1,5 +1,6 @@
 """Descriptors in reserve: a full table of descriptors stops neither a sync nor, for good, a put."""
 
+import gc
 import os
 import resource
 
@@ -34,7 +35,12 @@ class Descriptors:
 
 @pytest.fixture
 def descriptors():
-    """``descriptors.take_all()``; the limit is low, and given back at the end."""
+    """``descriptors.take_all()``; the limit is low, and given back at the end.
+
+    The garbage collector is off: it closes sockets that earlier tests of this process left.
+    """
+    gc.collect()
+    gc.disable()
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     used = len(os.listdir("/proc/self/fd"))  # by this process, whatever ran in it before
     made = Descriptors(LEAST_LIMIT + used // 8 * 8)
@@ -42,6 +48,7 @@ def descriptors():
     yield made
     made.give_back()
     resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    gc.enable()
 
 
 @pytest.fixture

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from mqadmin.inspector.damage import DamageRow
 from mqadmin.inspector.directory import StoreDirectory
 from mqadmin.inspector.verify.log_walk import has_columns
 from mqadmin.inspector.verify.vectorized import column_checks
@@ -62,6 +63,40 @@ def test_chunks_of_any_size_give_the_same(tmp_path: Path, check, monkeypatch, ch
     store.poke_unit("Größe", 0, 2, encode_unit(5, 5, 5))
     found, _ = check(store.root)
     assert sorted({one.kind for one in found}) == ["unit", "unitMissing"]
+
+
+def both_ways(store: MadeStore) -> list[list[DamageRow]]:
+    """The findings of the comparison record by record, and in columns."""
+    return [
+        verify(StoreDirectory(store.root), VerifyOptions(columns=way)).findings
+        for way in (False, True)
+    ]
+
+
+def zero(path: Path, start: int, end: int) -> None:
+    data = bytearray(path.read_bytes())
+    data[start:end] = bytes(end - start)
+    path.write_bytes(data)
+
+
+def test_missing_units_of_plain_and_other_records_are_one_finding(tmp_path: Path) -> None:
+    """Multi-dispatched records are matched before the plain ones that surround them."""
+    store = mixed(tmp_path / "store")
+    # Of the 19th unit the physical offset is left.
+    zero(store.root / "consumequeue" / "TopicA" / "0" / ("0" * 20), 368, 600)
+    plain, columns = both_ways(store)
+    assert columns == plain
+    assert [one.kind for one in plain] == ["unitMissing"]
+
+
+def test_keys_of_a_record_whose_end_is_lost_are_not_reported(tmp_path: Path) -> None:
+    """That its properties end in zeros shows only after the damage that follows it."""
+    store = mixed(tmp_path / "store")
+    zero(store.root / "commitlog" / f"{4096:020}", 3780, 4080)
+    plain, columns = both_ways(store)
+    assert sorted(columns, key=repr) == sorted(plain, key=repr)
+    assert "indexEntry" not in {one.kind for one in plain}
+    assert {"content", "unfinished"} <= {one.kind for one in plain}
 
 
 def test_random_corruption_is_found_in_the_same_files(tmp_path: Path, rng: random.Random) -> None:
