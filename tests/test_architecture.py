@@ -257,6 +257,58 @@ RENAMED = (
     r"|place_again|NothingFound|test_house)\b"
 )
 
+# Modules that other modules import inside functions, and why (ms: time of the import on a machine
+# where the bare interpreter starts in 12 ms). An entry applies to the modules below it, too.
+LOCAL_IMPORTS: dict[str, str] = {
+    # standard library: a command that needs none of them starts in 60 ms
+    "datetime": "4 ms; most commands print no time zone",
+    "fcntl": "missing on Windows: locks are then not supported",
+    "ipaddress": "18 ms; only for IPv6 addresses and lists of networks",
+    "json": "5 ms; only for text that msgspec refuses",
+    "logging.handlers": "17 ms; only with --log-dir",
+    "ssl": "37 ms; only for TLS connections",
+    "tomllib": "7 ms; only with a configuration file",
+    # libraries
+    "backports": "extra zstd; the standard library has it from Python 3.14 on",
+    "compression": "standard library from Python 3.14 on",
+    "javaproperties": "165 ms; only where a properties file is read",
+    "lz4.frame": "extra; only for messages compressed with it",
+    "matplotlib": "extra, 500 ms; only with --plot",
+    "msgspec": "33 ms; an error as text does not need it",
+    "numpy": "90 to 210 ms; a command that reads a few records needs none of it",
+    "pyarrow": "extra, 150 ms; only for Parquet",
+    "uvloop": "extra; the daemons run without it, too",
+    # own modules that need one of the above
+    "broker.common.encoding.java_json": "8 ms; only for headers that msgspec cannot decode",
+    "broker.common.encoding.java_json_reader": "11 ms; only for text that is not valid JSON",
+    "broker.common.config.properties": "imports javaproperties",
+    "broker.common.topic": "43 ms; command lines with a topic name only",
+    "broker.filter.sql92": "7 ms; most brokers get no SQL92 subscription",
+    "broker.remoting.protocol.body.base": "28 ms; loaded with the first body type",
+    "broker.store.format.vectorized": "imports numpy, and numba if it is installed (460 ms)",
+    "broker.store.recovery.vectorized_dispatcher": "imports numpy; only for long scans",
+    "broker.store.recovery.vectorized_index": "imports numpy; only for long scans",
+    "mqadmin.inspector.export.arrow": "imports pyarrow",
+    "mqadmin.inspector.verify.vectorized": "imports numpy; only where it is installed",
+    "mqadmin.output.forms": "20 to 110 ms; only with -o yaml, csv, markdown",
+    "mqadmin.output.emit": "30 ms; commands that fail or print nothing do not need it",
+    "mqadmin.output.schema": "only with -o schema",
+    "mqadmin.output.terminal": "58 ms; only on a terminal (rich)",
+    "mqadmin.pipeline": "Spark: an extra, and a second to import",
+    "mqadmin.repair.derived_files.build_columns": "imports numpy",
+    "mqadmin.safe_text": "41 ms (msgspec); an error as text does not need it",
+}
+
+# Modules that decide which others a run loads: the only ones that import whole layers locally.
+SEAMS: dict[str, str] = {
+    "broker.namesrv.startup": "usage errors, --print-config: without the server",
+    "broker.server.startup": "the role of the process; usage errors, --print-config: without it",
+    "mqadmin.app": "parser of the command line, completion or --version",
+    "mqadmin.command.execution.online": "the library of a noun, when its command runs",
+    "mqadmin.command.execution.session": "the rows of all libraries, for -o schema and -o csv",
+    "mqadmin.command.framework.completion": "names of a cluster, only where one is completed",
+}
+
 # Constructions that hide an import or a type from the checker.
 EVASIONS = (
     r"\bhasattr\(|\b__mro__\[|\bsys\.modules\[[^]]+\] = |^def __getattr__\("
@@ -550,6 +602,23 @@ def test_packages_do_not_import_modules_that_are_forbidden_to_them() -> None:
                 if one.name.split(".")[0] in banned
             ]
     assert not wrong, "\n".join(wrong)
+
+
+def test_an_import_inside_a_function_has_a_reason() -> None:
+    """LOCAL_IMPORTS and SEAMS name each of them, and nothing that is not there."""
+    wrong, used = [], set()
+    for path in sources():
+        module = module_name(path)
+        for one in filter(lambda one: one.local, imports(path)):
+            names = [one.name, *(one.name.rsplit(".", n)[0] for n in range(1, 6))]
+            reason = next((name for name in names if name in LOCAL_IMPORTS), None)
+            if reason is None and module in SEAMS:
+                reason = module
+            used.add(reason)
+            if reason is None:
+                wrong.append(f"{path.relative_to(ROOT)}:{one.line}: {one.name}")
+    assert not wrong, "\n".join(wrong)
+    assert not {*LOCAL_IMPORTS, *SEAMS} - used
 
 
 def test_there_are_no_import_cycles_of_any_kind() -> None:

@@ -7,8 +7,7 @@ from collections.abc import Mapping
 
 import msgspec
 
-from broker.common.config.wire_config import config_from_wire
-from broker.common.topic import illegal_name_character
+from broker.common.topic import config_from_wire, illegal_name_character
 
 MODEL_CLUSTERING = "CLUSTERING"
 MODEL_BROADCASTING = "BROADCASTING"

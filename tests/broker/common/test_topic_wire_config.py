@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from broker.common.config.wire_config import config_from_wire
+from broker.common.topic import config_from_wire
 from broker.errors import RemoteProtocolError
 
 
