@@ -13,6 +13,7 @@ from broker.store.format.commitlog import check_record
 from broker.store.message_store import PutMessageStatus
 from broker.store.recovery import log_scan
 from broker.store.recovery.store_manifest import NAME as QUEUE_ENDS
+from broker.store.recovery.store_recovery import SYNC_FAILED
 
 
 @pytest.fixture
@@ -624,3 +625,24 @@ def test_bodies_are_not_checked_if_that_is_switched_off(stores, inner):
     assert store.report.damaged_regions == []
     stores.close(store)
     flip_body(stores, b"body 0w")  # back to the original value
+
+
+@pytest.mark.parametrize("failed", [True, False])
+def test_only_after_a_failed_sync_all_data_is_written_again(stores, inner, failed):
+    """The kernel may have marked unwritten pages as clean, so that a sync would skip them."""
+    put_and_kill(stores, inner)
+    abort = stores.root / "abort"
+    if failed:
+        abort.write_bytes(abort.read_bytes() + SYNC_FAILED)
+    store = stores.start()
+    assert any("a sync failed" in note for note in store.report.notes) is failed
+    assert store.get_max_offset("TopicA", 0) == 10
+    # The mark of the last owner does not outlive the recovery.
+    assert not abort.read_bytes().endswith(SYNC_FAILED)
+
+
+def test_a_clean_stop_after_a_failed_sync_needs_no_rewrite(stores, filled):
+    """The mark is in the abort file, which a clean stop removes."""
+    store = stores.start()
+    assert store.report.clean
+    assert not any("a sync failed" in note for note in store.report.notes)
