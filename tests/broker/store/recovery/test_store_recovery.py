@@ -1,4 +1,4 @@
-"""What opening a store finds: after clean stops, kills, power cuts, other brokers, damage."""
+"""Opening a store: after clean stops, kills, power cuts, other brokers, damage."""
 
 import json
 import os
@@ -128,7 +128,7 @@ def test_units_zeroed_at_the_end_of_a_queue_come_back(stores, filled):
 
 @pytest.mark.parametrize("whole", [True, False])
 def test_a_start_that_changes_files_announces_it(stores, filled, whole):
-    """A power cut in the middle of it must not find what looks like a clean stop."""
+    """A power cut in the middle of it must not look like a clean stop."""
     if whole:
         shutil.rmtree(stores.root / "consumequeue")
     else:
@@ -238,7 +238,7 @@ def test_the_newest_file_of_a_queue_that_is_missing_comes_back(stores, inner, cu
         keys = {"KEYS": f"k{n}"}
         store.put_message(inner(queue_id=int(n >= count), body=b"%04d" % n * 60, properties=keys))
         if n == count - 1:
-            assert store.flush()  # queueEnds.json notes what is flushed
+            assert store.flush()  # queueEnds.json contains the flushed ends
     all_numbers = numbers(store)
     stores.kill(store)
     last = sorted((stores.root / "consumequeue" / "TopicA" / "0").iterdir())[-1]

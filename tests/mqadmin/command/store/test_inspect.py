@@ -91,7 +91,7 @@ def test_messages_equal_those_of_java(mqadmin: Run, recorded: Path, expected: An
 
 def test_a_screen_of_messages(mqadmin: Run, recorded: Path, screen: Any) -> None:
     done = mqadmin("store", "inspect", str(recorded), "--limit", "3")
-    assert done.status == 0  # that is what was asked for
+    assert done.status == 0  # the limit was asked for
     assert done.err == "truncated: --limit 3 is reached, more rows match\n"
     screen("store-inspect.txt", done.out)
 
