@@ -12,13 +12,15 @@ from mqadmin.command.execution.status import PARTLY, UNREACHABLE
 from mqadmin.command.framework.declare import Option, Options
 from mqadmin.command.framework.values import count, duration_ms, start_position, start_word
 from mqadmin.command.message import NOUN, BodyForm, Place, Raw, Topic, one_topic
+from mqadmin.output.progress import Progress
+from mqadmin.output.stdio import stdout_is_terminal
 from mqadmin.output.view import View
 from mqadmin.traffic.options import Limits
 
 if TYPE_CHECKING:
     from mqadmin.admin.message.record import BodyView
     from mqadmin.message_row import MessageRow
-    from mqadmin.traffic.consume import GroupConsumer, TopicConsumer
+    from mqadmin.traffic.consume import CommitRule, GroupConsumer, TopicConsumer
     from mqadmin.traffic.library import TrafficLibrary
     from mqadmin.traffic.stop import StopSignal
 
@@ -45,7 +47,7 @@ class ConsumeOptions(Options):
     ] = None
     no_commit: Annotated[
         bool,
-        Option("--no-commit", help="Read from the group's offsets without joining it."),
+        Option("--no-commit", help="Join the group, but leave its offsets as they are."),
     ] = False
     tags: Annotated[
         str | None, Option("--tag", "--tags", metavar="EXPR", help="Only these tags: 'a || b'.")
@@ -102,8 +104,10 @@ def consume(session: Session, given: ConsumeOptions) -> None:
     and commits a message after it was written and flushed: Ctrl-C, SIGTERM and a closed pipe
     commit exactly the messages that were printed. After kill -9 the last second is printed again.
     With -o json or -o yaml, which are complete only at their end, everything is committed there.
-    --no-commit reads from the group's offsets but does not join it: other members keep their
-    queues. Without --group no group is used, and brokers keep no trace of it.
+    With --no-commit nothing is committed: after the command has left, the other members get the
+    messages of its queues again. All members of a group need the same subscription: without --tag
+    and --sql the filter of the connected members is used; another filter, or a group with further
+    topics, is refused. Without --group no group is used, and brokers keep no trace of it.
 
     A group continues at its committed offsets; --start applies to queues without one. It ends
     with --limit, --for, --idle or Ctrl-C (status 130). --timeout bounds the connection, not the
@@ -112,6 +116,8 @@ def consume(session: Session, given: ConsumeOptions) -> None:
     """
     topic = one_topic("msg consume", given.place, given.topic)
     _check(session, given)
+    if given.group is not None and not given.no_commit:
+        session.guard_sending()
     library = traffic(session.settings)
     with client_warnings(session) as warnings, library.stop_signal() as stop:
         printer = _Printer(
@@ -121,7 +127,7 @@ def consume(session: Session, given: ConsumeOptions) -> None:
             stop,
             body_view(given.body, given.raw),
         )
-        if given.group is None or given.no_commit:
+        if given.group is None:
             _read(printer, topic, given)
         else:
             _consume_as_member(printer, topic, given, given.group, warnings)
@@ -161,17 +167,31 @@ class _Printer:
         self._view = view
 
     def print(self, consumer: "GroupConsumer | TopicConsumer") -> int:
-        """Print messages; return their number."""
-        found = consumer.messages(self._limits, self._stop)
+        """Print messages; return their number. Progress is shown unless they go to the terminal."""
+        limits = self._limits
+        with Progress(enabled=not stdout_is_terminal()) as progress:
+            printed = 0
 
-        def rows() -> "Iterator[MessageRow]":
-            for name, message in found:
-                yield self.library.row(name, message, self._view)
+            def show() -> None:
+                label = f"{printed} messages, {printed / max(progress.seconds, 0.001):.0f}/s"
+                if limits.count is not None:
+                    progress.show_part(label, printed, limits.count)
+                else:
+                    progress.show_part(label, progress.seconds * 1000, limits.for_ms or 0)
 
-        try:
-            return self.session.emit(MSG_CONSUME, rows(), live=True, quiet=True)
-        finally:
-            found.close()  # the message at which the output failed was not printed
+            found = consumer.messages(limits, self._stop, show)
+
+            def rows() -> "Iterator[MessageRow]":
+                nonlocal printed
+                for name, message in found:
+                    yield self.library.row(name, message, self._view)
+                    printed += 1
+                    show()
+
+            try:
+                return self.session.emit(MSG_CONSUME, rows(), live=True, quiet=True)
+            finally:
+                found.close()  # the message at which the output failed was not printed
 
 
 def _read(printer: _Printer, topic: str, given: ConsumeOptions) -> None:
@@ -184,7 +204,6 @@ def _read(printer: _Printer, topic: str, given: ConsumeOptions) -> None:
         start=start_position(given.start),
         tags=given.tags or "*",
         sql=given.sql,
-        group=given.group,
     )
     with reader:
         printer.print(reader)
@@ -203,8 +222,8 @@ def _consume_as_member(
         group,
         topic,
         start=start_position(given.start),
-        commit_at_end=session.form in ("json", "yaml"),
-        tags=given.tags or "*",
+        commit=_commit_rule(session, no_commit=given.no_commit),
+        tags=given.tags,
         sql=given.sql,
     )
     with member:
@@ -215,6 +234,12 @@ def _consume_as_member(
         session.status = UNREACHABLE
     elif len(warnings) > before:
         session.status = PARTLY
+
+
+def _commit_rule(session: Session, *, no_commit: bool) -> "CommitRule":
+    if no_commit:
+        return "never"
+    return "at end" if session.form in ("json", "yaml") else "as printed"
 
 
 def _print_and_commit(printer: _Printer, member: "GroupConsumer") -> int:
