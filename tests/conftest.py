@@ -135,7 +135,7 @@ def golden_store(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path
 
 @pytest.fixture(scope="session")
 def golden_expect() -> Callable[[str], dict]:
-    """``golden_expect("normal-stop-533")``: what Java client and mqadmin saw of that store."""
+    """``golden_expect("normal-stop-533")``: output of Java client and mqadmin for that store."""
     import lzma
     from functools import cache
 

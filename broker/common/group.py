@@ -7,8 +7,7 @@ from collections.abc import Mapping
 
 import msgspec
 
-from broker.common.topic import illegal_name_character
-from broker.errors import RemoteProtocolError
+from broker.common.topic import config_from_wire, illegal_name_character
 
 MODEL_CLUSTERING = "CLUSTERING"
 MODEL_BROADCASTING = "BROADCASTING"
@@ -110,7 +109,6 @@ class SubscriptionGroupConfig(msgspec.Struct, frozen=True, rename="camel"):
     extra: dict[str, object] = {}
 
 
-_GROUP_FIELDS = frozenset(SubscriptionGroupConfig.__struct_encode_fields__) - {"extra"}
 _FIELDS_SINCE_5 = (
     "attributes",
     "consumeMessageOrderly",
@@ -175,18 +173,7 @@ def group_config_from_wire(wire: Mapping[str, object]) -> SubscriptionGroupConfi
     Numbers and booleans may be given as text, as fastjson allows. Raises RemoteProtocolError
     naming the invalid field.
     """
-    known: dict[str, object] = {}
-    extra: dict[str, object] = {}
-    for name, value in wire.items():
-        if name not in _GROUP_FIELDS:
-            extra[name] = value
-        elif value is not None:
-            known[name] = value
-    known["extra"] = extra
-    policy = known.get("groupRetryPolicy")
+    policy = wire.get("groupRetryPolicy")
     if isinstance(policy, Mapping):
-        known["groupRetryPolicy"] = _retry_policy(policy)
-    try:
-        return msgspec.convert(known, SubscriptionGroupConfig, strict=False)
-    except msgspec.ValidationError as error:
-        raise RemoteProtocolError(f"group configuration: {error}") from None
+        wire = {**wire, "groupRetryPolicy": _retry_policy(policy)}
+    return config_from_wire(wire, SubscriptionGroupConfig, "group configuration")

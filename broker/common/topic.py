@@ -4,10 +4,13 @@
 """
 
 from collections.abc import Mapping
+from typing import TypeVar
 
 import msgspec
 
 from broker.errors import ConfigError, RemoteProtocolError
+
+T = TypeVar("T", bound=msgspec.Struct)
 
 PERM_INHERIT = 1  # the topic may be the template for automatic creation
 PERM_WRITE = 2
@@ -250,9 +253,6 @@ class TopicConfig(msgspec.Struct, frozen=True, rename="camel"):
     extra: dict[str, object] = {}
 
 
-_TOPIC_FIELDS = frozenset(TopicConfig.__struct_encode_fields__) - {"extra"}
-
-
 def topic_config_to_wire(config: TopicConfig, *, with_attributes: bool = True) -> dict[str, object]:
     """Return the JSON object of a topic configuration, fields in Java's (alphabetical) order.
 
@@ -276,21 +276,31 @@ def topic_config_to_wire(config: TopicConfig, *, with_attributes: bool = True) -
     return wire
 
 
+def config_from_wire(wire: Mapping[str, object], kind: type[T], subject: str) -> T:
+    """Convert a configuration; absent or null fields get the defaults of ``kind``.
+
+    Fields that ``kind`` does not have are kept in its field ``extra``. Numbers and booleans may be
+    given as text, as fastjson allows. Raises RemoteProtocolError naming the invalid field.
+    """
+    names = frozenset(kind.__struct_encode_fields__) - {"extra"}
+    known: dict[str, object] = {}
+    extra: dict[str, object] = {}
+    for name, value in wire.items():
+        if name not in names:
+            extra[name] = value
+        elif value is not None:
+            known[name] = value
+    known["extra"] = extra
+    try:
+        return msgspec.convert(known, kind, strict=False)
+    except msgspec.ValidationError as error:
+        raise RemoteProtocolError(f"{subject}: {error}") from None
+
+
 def topic_config_from_wire(wire: Mapping[str, object]) -> TopicConfig:
     """Read a topic configuration; absent or null fields get Java's defaults.
 
     Numbers and booleans may be given as text, as fastjson allows. Raises RemoteProtocolError
     naming the invalid field.
     """
-    known: dict[str, object] = {}
-    extra: dict[str, object] = {}
-    for name, value in wire.items():
-        if name not in _TOPIC_FIELDS:
-            extra[name] = value
-        elif value is not None:
-            known[name] = value
-    known["extra"] = extra
-    try:
-        return msgspec.convert(known, TopicConfig, strict=False)
-    except msgspec.ValidationError as error:
-        raise RemoteProtocolError(f"topic configuration: {error}") from None
+    return config_from_wire(wire, TopicConfig, "topic configuration")

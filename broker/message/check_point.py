@@ -78,14 +78,7 @@ class PopCheckPoint(msgspec.Struct, kw_only=True):
 
         **Source:** RocketMQ PopReviveService#consumeReviveMessage.
         """
-        return (
-            self.topic,
-            self.group,
-            self.queue_id,
-            self.start_offset,
-            self.pop_time,
-            self.broker_name or own_broker,
-        )
+        return _merge_key(self, own_broker)
 
     def offset_at(self, index: int) -> int:
         """Return the queue offset of a message.
@@ -132,14 +125,7 @@ class AckMsg(msgspec.Struct, kw_only=True):
 
     def merge_key(self, own_broker: str) -> MergeKey:
         """Return the key of the check point that the acknowledgement belongs to."""
-        return (
-            self.topic,
-            self.group,
-            self.queue_id,
-            self.start_offset,
-            self.pop_time,
-            self.broker_name or own_broker,
-        )
+        return _merge_key(self, own_broker)
 
     @property
     def tag(self) -> str:
@@ -280,3 +266,14 @@ def _optional_text(wire: Mapping[str, object], name: str) -> str | None:
     if value is not None and not isinstance(value, str):
         raise RemoteProtocolError(f"record of the revive topic: {name} is {str(value)[:40]!r}")
     return value
+
+
+def _merge_key(record: PopCheckPoint | AckMsg, own_broker: str) -> MergeKey:
+    return (
+        record.topic,
+        record.group,
+        record.queue_id,
+        record.start_offset,
+        record.pop_time,
+        record.broker_name or own_broker,
+    )

@@ -23,6 +23,7 @@ from broker.namesrv import config as keys
 from broker.namesrv.config import NamesrvConfig
 from broker.namesrv.settings import LiveSettings
 from broker.remoting.process import daemon
+from broker.remoting.server import raise_file_limit
 
 log = logging.getLogger("broker.namesrv")
 
@@ -105,7 +106,6 @@ async def serve(
 ) -> int:
     """Run a name server until ``stop`` is set; returns the exit status."""
     from broker.namesrv.server import NameServer
-    from broker.remoting.server import raise_file_limit
 
     wanted = settings.config.max_connections + OPEN_FILES_SPARE
     allowed = raise_file_limit(wanted)

@@ -128,20 +128,8 @@ class BrokerController:
         self._pop_files = PopFiles(
             settings.store.root, self._disk, soon=self._call_soon, run=self._in_thread
         )
-        routes = RouteLookup(
-            self._client,
-            self._clock,
-            lambda: role.name_servers(self.context.config),
-            self.context.topics.get,
-            lambda: self.context.config.broker_name,
-        )
-        self.context.mappings.others = BrokerPeers(self._client, self.context)
-        handlers = {
-            **make_handlers(self.context, self._pulls),
-            **pop_handlers(self.context, self._pop, routes),
-        }
         self._server = RemotingServer(
-            self._relayed(role_control, handlers),
+            self._make_handlers(role_control),
             limits=_limits(config),
             clock=self._clock,
             name="broker",
@@ -161,10 +149,20 @@ class BrokerController:
         self._changed_topics: set[str] = set()
         self._started = False
 
-    def _relayed(
-        self, control: "RoleControl | None", handlers: dict[int, Handler]
-    ) -> dict[int, Handler]:
-        """Forward requests to the new master if this broker was the master until just now."""
+    def _make_handlers(self, control: "RoleControl | None") -> dict[int, Handler]:
+        """A broker that was the master until just now forwards requests to the new master."""
+        routes = RouteLookup(
+            self._client,
+            self._clock,
+            lambda: role.name_servers(self.context.config),
+            self.context.topics.get,
+            lambda: self.context.config.broker_name,
+        )
+        self.context.mappings.others = BrokerPeers(self._client, self.context)
+        handlers = {
+            **make_handlers(self.context, self._pulls),
+            **pop_handlers(self.context, self._pop, routes),
+        }
         if control is None or not self.context.config.is_slave or not control.relay_until_ms:
             return handlers
         registrar = self.registrar

@@ -224,11 +224,15 @@ class StoreReader:
         result.message_count = count
         result.total_bytes = total
         if count:
-            result.status = _S.FOUND
-            result.behind_bytes = log.max_offset - run_end
-            result.suggest_slave = result.behind_bytes > self._memory_bytes
+            self._set_found(result, log.max_offset - run_end)
         elif removed:
             result.status = _S.MESSAGE_WAS_REMOVING
+
+    def _set_found(self, result: GetMessageResult, behind_bytes: int) -> None:
+        """``behind_bytes``: from the end of the last record of the result to that of the log."""
+        result.status = _S.FOUND
+        result.behind_bytes = behind_bytes
+        result.suggest_slave = behind_bytes > self._memory_bytes
 
     def _collect_batches(
         self,
@@ -245,7 +249,7 @@ class StoreReader:
         """
         assert isinstance(queue, BatchConsumeQueue)
         max_count, max_bytes = limits
-        start = result.next_begin_offset
+        start = end = result.next_begin_offset
         first = True
         for unit in queue.read_batches(start, max(_SCAN_BYTES // UNIT_SIZE, max_count)):
             physical_offset, size, code, _, base, number = unit[:6]
@@ -264,12 +268,11 @@ class StoreReader:
             if record_matcher is not None and not record_matcher(peek_properties(record)):
                 continue
             result.buffers.append(record)
-            result.behind_bytes = self._log.max_offset - physical_offset - size
+            end = physical_offset + size
             result.message_count += number
             result.total_bytes += size
         if result.message_count:
-            result.status = _S.FOUND
-            result.suggest_slave = result.behind_bytes > self._memory_bytes
+            self._set_found(result, self._log.max_offset - end)
 
     def is_cold(self, topic: str, queue_id: int, queue_offset: int) -> bool:
         """Whether a message is so far from the end of the log that it is probably not in memory.

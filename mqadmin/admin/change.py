@@ -16,13 +16,30 @@ from broker.errors import ClientError, RocketMQError
 from broker.remoting.protocol.command import request
 from broker.remoting.rpc.caller import Caller
 from mqadmin.admin.failure import describe
-from mqadmin.admin.result import Change, ChangeResult, Outcome, Plan, TargetError
+from mqadmin.admin.result import Change, ChangeResult, Outcome, Plan, Request, TargetError
 from mqadmin.admin.topology import Target
 
 C = TypeVar("C")
 
 State = Mapping[str, Any] | None
 ReadStates = Callable[[Plan], Sequence[State | RocketMQError]]
+
+
+def config_change(
+    target: Target, before: State, after: Mapping[str, Any], request: Callable[[], Request]
+) -> Change:
+    """Return the change of one configuration; ``before`` is None if the target has none.
+
+    Without a difference there is no request.
+    """
+    return Change(
+        target=target.label,
+        address=target.address,
+        action="create" if before is None else "update",
+        before=before,
+        after=after,
+        request=None if before == after else request(),
+    )
 
 
 def apply_plan(admin: Caller, plan: Plan, read: ReadStates) -> Outcome:

@@ -20,7 +20,7 @@ from broker.common.group import (
 from broker.errors import ClientError, ConfigError, RocketMQError
 from broker.remoting.protocol.codes import RequestCode
 from broker.remoting.rpc.caller import Reply, build_request
-from mqadmin.admin.change import State, apply_plan, creation_plan
+from mqadmin.admin.change import State, apply_plan, config_change, creation_plan
 from mqadmin.admin.connections import consumer_connections
 from mqadmin.admin.failure import having, part_errors
 from mqadmin.admin.result import Change, Listing, Outcome, Plan, Request, TargetError
@@ -315,17 +315,11 @@ def _state(config: SubscriptionGroupConfig) -> Mapping[str, Any]:
 def _change(
     target: Target, before: SubscriptionGroupConfig | None, after: SubscriptionGroupConfig
 ) -> Change:
-    found = None if before is None else _state(before)
-    wanted = _state(after)
-    return Change(
-        target=target.label,
-        address=target.address,
-        action="create" if before is None else "update",
-        before=found,
-        after=wanted,
-        request=None
-        if found == wanted
-        else Request(
+    return config_change(
+        target,
+        None if before is None else _state(before),
+        _state(after),
+        lambda: Request(
             address=target.address,
             code=RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP,
             body=_body(after),

@@ -17,7 +17,7 @@ from broker.common.topic import (
 from broker.errors import BrokerError, ClientError, ConfigError, RemotingError, RocketMQError
 from broker.remoting.protocol.codes import RequestCode, ResponseCode
 from broker.remoting.rpc.caller import Reply, build_request
-from mqadmin.admin.change import State, apply_plan, creation_plan
+from mqadmin.admin.change import State, apply_plan, config_change, creation_plan
 from mqadmin.admin.failure import describe, having, part_errors
 from mqadmin.admin.result import Change, Listing, Outcome, Plan, Request, TargetError
 from mqadmin.admin.session import AdminSession
@@ -552,17 +552,11 @@ def topic_change(
     target: Target, before: TopicConfig | None, after: TopicConfig, words: Sequence[str]
 ) -> Change:
     """Return the change of one target; ``words`` are the changes of attributes."""
-    found = None if before is None else _state(before)
-    wanted = _state(after)
-    return Change(
-        target=target.label,
-        address=target.address,
-        action="create" if before is None else "update",
-        before=found,
-        after=wanted,
-        request=None
-        if found == wanted
-        else _request(
+    return config_change(
+        target,
+        None if before is None else _state(before),
+        _state(after),
+        lambda: _request(
             target.address,
             RequestCode.UPDATE_AND_CREATE_TOPIC,
             topic=after.topic_name,

@@ -53,9 +53,19 @@ BROKER_HA = View(
     keep=("peer", "ackOffset", "gapBytes", "inSync"),
 )
 
-BROKER_HELP = "Broker name or HOST:PORT; default: all brokers."
-CLUSTER_HELP = "Only brokers of this cluster."
-KEY_HELP = "Only keys that contain this text; may be repeated."
+OneBroker = Annotated[
+    str | None,
+    Argument("BROKER", help="Broker name or HOST:PORT; default: all brokers.", complete="broker"),
+]
+OfCluster = Annotated[
+    str | None, Option("--cluster", "-c", metavar="NAME", help="Only brokers of this cluster.")
+]
+Keys = Annotated[
+    list[str] | None,
+    Option(
+        "--key", "-k", metavar="TEXT", help="Only keys that contain this text; may be repeated."
+    ),
+]
 
 
 @NOUN.verb(
@@ -65,11 +75,9 @@ KEY_HELP = "Only keys that contain this text; may be repeated."
 )
 def status(
     session: Session,
-    broker: Annotated[str | None, Argument("BROKER", help=BROKER_HELP, complete="broker")] = None,
-    cluster: Annotated[
-        str | None, Option("--cluster", "-c", metavar="NAME", help=CLUSTER_HELP)
-    ] = None,
-    keys: Annotated[list[str] | None, Option("--key", "-k", metavar="TEXT", help=KEY_HELP)] = None,
+    broker: OneBroker = None,
+    cluster: OfCluster = None,
+    keys: Keys = None,
 ) -> None:
     """Show the runtime status of brokers, in RocketMQ's own keys."""
     listing = brokers(session.admin).status(broker=broker, cluster=cluster)
@@ -83,11 +91,9 @@ def status(
 )
 def config_show(
     session: Session,
-    broker: Annotated[str | None, Argument("BROKER", help=BROKER_HELP, complete="broker")] = None,
-    cluster: Annotated[
-        str | None, Option("--cluster", "-c", metavar="NAME", help=CLUSTER_HELP)
-    ] = None,
-    keys: Annotated[list[str] | None, Option("--key", "-k", metavar="TEXT", help=KEY_HELP)] = None,
+    broker: OneBroker = None,
+    cluster: OfCluster = None,
+    keys: Keys = None,
 ) -> None:
     """Show the effective configuration of brokers, every key with its value."""
     listing = brokers(session.admin).config(broker=broker, cluster=cluster)
@@ -101,10 +107,8 @@ def config_show(
 )
 def ha(
     session: Session,
-    broker: Annotated[str | None, Argument("BROKER", help=BROKER_HELP, complete="broker")] = None,
-    cluster: Annotated[
-        str | None, Option("--cluster", "-c", metavar="NAME", help=CLUSTER_HELP)
-    ] = None,
+    broker: OneBroker = None,
+    cluster: OfCluster = None,
 ) -> None:
     """Show the replication of brokers, one line per HA connection and side.
 

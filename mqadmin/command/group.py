@@ -13,7 +13,7 @@ from mqadmin.command.framework.common_options import (
     TargetCluster,
     UserOnly,
 )
-from mqadmin.command.framework.declare import Argument, Noun, Option
+from mqadmin.command.framework.declare import Argument, Noun, Option, Options
 from mqadmin.command.framework.values import count, whole
 from mqadmin.output.view import View
 
@@ -47,53 +47,60 @@ GROUP_SHOW = View(
 
 GROUP_HELP = "Name of the consumer group."
 
-_SETTINGS = {
-    "consume": "consumeEnable",
-    "from_min": "consumeFromMinEnable",
-    "broadcast": "consumeBroadcastEnable",
-    "orderly": "consumeMessageOrderly",
-    "retry_queues": "retryQueueNums",
-    "retry_max": "retryMaxTimes",
-    "consume_timeout": "consumeTimeoutMinute",
-    "notify_changes": "notifyConsumerIdsChangedEnable",
-}
 
+class GroupSettings(Options):
+    """Settings of a group on the command line; None: not given."""
 
-def _settings(**given: Any) -> dict[str, Any]:
-    return {_SETTINGS[name]: value for name, value in given.items() if value is not None}
+    consume: Annotated[
+        bool | None, Option("--consume/--no-consume", help="Whether the group may consume.")
+    ] = None
+    from_min: Annotated[
+        bool | None,
+        Option(
+            "--from-min/--no-from-min",
+            help="Whether consumption may start at the oldest message.",
+        ),
+    ] = None
+    broadcast: Annotated[
+        bool | None, Option("--broadcast/--no-broadcast", help="Whether broadcasting is allowed.")
+    ] = None
+    orderly: Annotated[
+        bool | None, Option("--orderly/--no-orderly", help="Whether queues are consumed in order.")
+    ] = None
+    retry_queues: Annotated[
+        int | None, Option("--retry-queues", help="Queues of the retry topic.", parse=whole)
+    ] = None
+    retry_max: Annotated[
+        int | None,
+        Option(
+            "--retry-max", help="Redeliveries before a message becomes a dead letter.", parse=whole
+        ),
+    ] = None
+    consume_timeout: Annotated[
+        int | None,
+        Option("--consume-timeout", metavar="MINUTES", help="Limit of one delivery.", parse=count),
+    ] = None
+    notify_changes: Annotated[
+        bool | None,
+        Option(
+            "--notify-changes/--no-notify-changes",
+            help="Notify members of membership changes.",
+        ),
+    ] = None
 
-
-Consume = Annotated[
-    bool | None, Option("--consume/--no-consume", help="Whether the group may consume.")
-]
-FromMin = Annotated[
-    bool | None,
-    Option("--from-min/--no-from-min", help="Whether consumption may start at the oldest message."),
-]
-Broadcast = Annotated[
-    bool | None, Option("--broadcast/--no-broadcast", help="Whether broadcasting is allowed.")
-]
-Orderly = Annotated[
-    bool | None, Option("--orderly/--no-orderly", help="Whether queues are consumed in order.")
-]
-RetryQueues = Annotated[
-    int | None, Option("--retry-queues", help="Queues of the retry topic.", parse=whole)
-]
-RetryMax = Annotated[
-    int | None,
-    Option("--retry-max", help="Redeliveries before a message becomes a dead letter.", parse=whole),
-]
-ConsumeTimeout = Annotated[
-    int | None,
-    Option("--consume-timeout", metavar="MINUTES", help="Limit of one delivery.", parse=count),
-]
-NotifyChanges = Annotated[
-    bool | None,
-    Option(
-        "--notify-changes/--no-notify-changes",
-        help="Notify members of membership changes.",
-    ),
-]
+    def changes(self) -> dict[str, Any]:
+        """Return the given settings under RocketMQ's names."""
+        values = {
+            "consumeEnable": self.consume,
+            "consumeFromMinEnable": self.from_min,
+            "consumeBroadcastEnable": self.broadcast,
+            "consumeMessageOrderly": self.orderly,
+            "retryQueueNums": self.retry_queues,
+            "retryMaxTimes": self.retry_max,
+            "consumeTimeoutMinute": self.consume_timeout,
+            "notifyConsumerIdsChangedEnable": self.notify_changes,
+        }
+        return {name: value for name, value in values.items() if value is not None}
 
 
 @NOUN.verb(
@@ -109,35 +116,18 @@ NotifyChanges = Annotated[
 def create(
     session: Session,
     group: Annotated[str, Argument("GROUP", help=GROUP_HELP)],
-    consume: Consume = None,
-    from_min: FromMin = None,
-    broadcast: Broadcast = None,
-    orderly: Orderly = None,
-    retry_queues: RetryQueues = None,
-    retry_max: RetryMax = None,
-    consume_timeout: ConsumeTimeout = None,
-    notify_changes: NotifyChanges = None,
+    given: GroupSettings,
     cluster: TargetCluster = None,
     broker: TargetBroker = None,
     if_not_exists: IfNotExists = False,
 ) -> None:
     """Create a consumer group; omitted settings have the broker's defaults."""
-    settings = _settings(
-        consume=consume,
-        from_min=from_min,
-        broadcast=broadcast,
-        orderly=orderly,
-        retry_queues=retry_queues,
-        retry_max=retry_max,
-        consume_timeout=consume_timeout,
-        notify_changes=notify_changes,
-    )
     run_change(
         session,
         groups,
         lambda groups: groups.plan_create(
             group,
-            settings=settings,
+            settings=given.changes(),
             cluster=cluster,
             broker=broker,
             if_not_exists=if_not_exists,
@@ -159,32 +149,17 @@ def create(
 def update(
     session: Session,
     group: Group,
-    consume: Consume = None,
-    from_min: FromMin = None,
-    broadcast: Broadcast = None,
-    orderly: Orderly = None,
-    retry_queues: RetryQueues = None,
-    retry_max: RetryMax = None,
-    consume_timeout: ConsumeTimeout = None,
-    notify_changes: NotifyChanges = None,
+    given: GroupSettings,
     cluster: TargetCluster = None,
     broker: TargetBroker = None,
 ) -> None:
     """Change settings of a consumer group; omitted settings keep their values."""
-    settings = _settings(
-        consume=consume,
-        from_min=from_min,
-        broadcast=broadcast,
-        orderly=orderly,
-        retry_queues=retry_queues,
-        retry_max=retry_max,
-        consume_timeout=consume_timeout,
-        notify_changes=notify_changes,
-    )
     run_change(
         session,
         groups,
-        lambda groups: groups.plan_update(group, settings=settings, cluster=cluster, broker=broker),
+        lambda groups: groups.plan_update(
+            group, settings=given.changes(), cluster=cluster, broker=broker
+        ),
         f"update group {group}?",
     )
 

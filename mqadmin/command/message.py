@@ -17,7 +17,7 @@ from mqadmin.command.execution.found import (
 from mqadmin.command.execution.online import decoded_id, message_queries, messages
 from mqadmin.command.execution.session import Session
 from mqadmin.command.execution.window import Begin, End, Time, window
-from mqadmin.command.framework.declare import Argument, Noun, Option
+from mqadmin.command.framework.declare import Argument, Noun, Option, Options
 from mqadmin.command.framework.values import count, pair, whole
 from mqadmin.output.stdio import read_input
 from mqadmin.output.view import Outcome, View
@@ -99,6 +99,44 @@ def one_topic(verb: str, place: str | None, option: str | None) -> str:
     return topic
 
 
+class QueryOptions(Options):
+    """Options of ``mqadmin msg query``."""
+
+    topic: Topic = None
+    key: Annotated[
+        str | None, Option("--key", "-k", metavar="KEY", help="A word of the KEYS property.")
+    ] = None
+    uniq_key: Annotated[
+        str | None, Option("--uniq-key", metavar="ID", help="The producer's id (UNIQ_KEY).")
+    ] = None
+    message_id: Annotated[
+        str | None,
+        Option("--id", "-i", metavar="ID", help="An offsetMsgId, or a uniqKey with --topic."),
+    ] = None
+    queue: Queue = None
+    offset: Annotated[
+        int | None, Option("--offset", metavar="N", help="Queue offset.", parse=whole)
+    ] = None
+    number: Annotated[
+        int | None,
+        Option("--count", metavar="N", help="Number of messages from --offset.", parse=count),
+    ] = None
+    broker: Broker = None
+    begin: Begin = None
+    end: End = None
+    time: Time = None
+    all_time: Annotated[
+        bool, Option("--all-time", help="No time window (the default with --key).")
+    ] = False
+    limit: Limit = None
+    scan: Annotated[bool, Option("--scan", help="Read the queues if the index has no match.")] = (
+        False
+    )
+    tags: Tags = None
+    body: BodyForm = "none"
+    raw: Raw = False
+
+
 @NOUN.verb(
     "query",
     view=MSG_QUERY,
@@ -111,42 +149,7 @@ def one_topic(verb: str, place: str | None, option: str | None) -> str:
         "mqadmin msg query --topic orders --time -2h..-1h",
     ],
 )
-def query(
-    session: Session,
-    topic: Topic = None,
-    key: Annotated[
-        str | None, Option("--key", "-k", metavar="KEY", help="A word of the KEYS property.")
-    ] = None,
-    uniq_key: Annotated[
-        str | None, Option("--uniq-key", metavar="ID", help="The producer's id (UNIQ_KEY).")
-    ] = None,
-    message_id: Annotated[
-        str | None,
-        Option("--id", "-i", metavar="ID", help="An offsetMsgId, or a uniqKey with --topic."),
-    ] = None,
-    queue: Queue = None,
-    offset: Annotated[
-        int | None, Option("--offset", metavar="N", help="Queue offset.", parse=whole)
-    ] = None,
-    number: Annotated[
-        int | None,
-        Option("--count", metavar="N", help="Number of messages from --offset.", parse=count),
-    ] = None,
-    broker: Broker = None,
-    begin: Begin = None,
-    end: End = None,
-    time: Time = None,
-    all_time: Annotated[
-        bool, Option("--all-time", help="No time window (the default with --key).")
-    ] = False,
-    limit: Limit = None,
-    scan: Annotated[
-        bool, Option("--scan", help="Read the queues if the index has no match.")
-    ] = False,
-    tags: Tags = None,
-    body: BodyForm = "none",
-    raw: Raw = False,
-) -> None:
+def query(session: Session, given: QueryOptions) -> None:
     """Find messages by key, by id, by position or by time.
 
     --key queries the IndexFiles of every broker of the topic, newest first. --scan reads the
@@ -155,57 +158,48 @@ def query(
     time window with --tag, --queue, --broker and --limit. Times are RFC 3339, '2026-01-02 03:04',
     now, -2h, or epoch seconds or milliseconds.
     """
-    question = _question(
-        {
-            "--id": message_id,
-            "--key": key,
-            "--uniq-key": uniq_key,
-            "--offset": offset,
-            "--topic": topic,
-            "--queue": queue,
-            "--broker": broker,
-            "--count": number,
-            "--since": begin,
-            "--until": end,
-            "--time": time,
-            "--all-time": all_time or None,
-            "--limit": limit,
-            "--scan": scan or None,
-            "--tag": tags,
-        }
-    )
-    view = body_view(body, raw)
+    question = _question(given)
+    view = body_view(given.body, given.raw)
     library = message_queries(session.admin)
-    if message_id is not None:
-        found = library.query_id(message_id, topic=topic, body=view)
+    if given.message_id is not None:
+        found = library.query_id(given.message_id, topic=given.topic, body=view)
         emit_found(session, MSG_QUERY, found)
         return
-    assert topic is not None, "checked by _question"
-    if offset is not None:
-        assert queue is not None, "checked by _question"
+    assert given.topic is not None, "checked by _question"
+    if given.offset is not None:
+        assert given.queue is not None, "checked by _question"
         found = library.query_offset(
-            topic, queue, offset, broker=broker, count=number or 1, body=view
+            given.topic,
+            given.queue,
+            given.offset,
+            broker=given.broker,
+            count=given.number or 1,
+            body=view,
         )
         emit_found(session, MSG_QUERY, found)
         return
-    begin, end = window(session, begin, end, time)
-    narrow: dict[str, Any] = {"queue_id": queue, "broker": broker, "tags": tags or "*"}
-    at_most = limit or DEFAULT_LIMIT
+    begin, end = window(session, given.begin, given.end, given.time)
+    narrow: dict[str, Any] = {
+        "queue_id": given.queue,
+        "broker": given.broker,
+        "tags": given.tags or "*",
+    }
+    at_most = given.limit or DEFAULT_LIMIT
     if question == "window":
-        found = library.query_time(topic, begin, end, max_items=at_most, body=view, **narrow)
+        found = library.query_time(given.topic, begin, end, max_items=at_most, body=view, **narrow)
     else:
         found = library.query_key(
-            topic,
-            key if key is not None else uniq_key or "",
+            given.topic,
+            given.key if given.key is not None else given.uniq_key or "",
             begin_ms=begin or 0,
             end_ms=end,
             max_items=at_most,
-            scan=scan,
+            scan=given.scan,
             unique=question == "--uniq-key",
             body=view,
             **narrow,
         )
-    emit_found(session, MSG_QUERY, found, limit)
+    emit_found(session, MSG_QUERY, found, given.limit)
 
 
 _WINDOW = frozenset({"--since", "--until", "--time", "--all-time"})
@@ -221,9 +215,31 @@ _QUESTIONS: dict[str, frozenset[str]] = {
 }
 
 
-def _question(options: dict[str, Any]) -> str:
+def _named(options: QueryOptions) -> set[str]:
+    """Return the names of the options given on the command line, without those of the output."""
+    values = {
+        "--id": options.message_id,
+        "--key": options.key,
+        "--uniq-key": options.uniq_key,
+        "--offset": options.offset,
+        "--topic": options.topic,
+        "--queue": options.queue,
+        "--broker": options.broker,
+        "--count": options.number,
+        "--since": options.begin,
+        "--until": options.end,
+        "--time": options.time,
+        "--all-time": options.all_time or None,
+        "--limit": options.limit,
+        "--scan": options.scan or None,
+        "--tag": options.tags,
+    }
+    return {name for name, value in values.items() if value is not None}
+
+
+def _question(options: QueryOptions) -> str:
     """Return the selecting option; UsageFault for none, two, or one that does not combine."""
-    given = {name for name, value in options.items() if value is not None}
+    given = _named(options)
     asked = [name for name in _QUESTIONS if name in given]
     if len(asked) > 1:
         raise UsageFault(f"msg query: {' and '.join(asked)} exclude each other", "use one of them")

@@ -5,7 +5,7 @@ from typing import Annotated, Any
 from mqadmin.command.execution.failure import UsageFault
 from mqadmin.command.execution.session import Session
 from mqadmin.command.execution.status import NO, PARTLY
-from mqadmin.command.framework.declare import Argument, Noun, Option
+from mqadmin.command.framework.declare import Argument, Noun, Option, Options
 from mqadmin.command.framework.values import count, heap_size, pair, time_ms
 from mqadmin.output.stdio import stderr_is_terminal, write_err, write_out
 from mqadmin.output.view import Outcome, View
@@ -79,21 +79,14 @@ def schema(session: Session, job: JobName) -> None:
     session.emit_one(SCHEMA, job_page(found))
 
 
-@NOUN.verb(
-    "run",
-    view=(*VIEWS.values(), WRITTEN),
-    examples=[
-        *(job.example for job in JOBS.values()),
-        "mqadmin pipeline run traffic --store /data/store --master spark://10.0.0.1:7077 -o json",
-    ],
-)
-def run(
-    session: Session,
-    job: JobName,
+class RunOptions(Options):
+    """Options of ``mqadmin pipeline run``."""
+
+    job: JobName
     more: Annotated[
         list[str] | None,
         Argument("DIR", help="More stores, as from --store /data/* in a shell.", complete="file"),
-    ] = None,
+    ] = None
     stores: Annotated[
         list[str] | None,
         Option(
@@ -102,7 +95,7 @@ def run(
             help="A store directory, a folder or file of it, or a glob; may be repeated.",
             complete="file",
         ),
-    ] = None,
+    ] = None
     out: Annotated[
         str | None,
         Option(
@@ -111,29 +104,29 @@ def run(
             help="Output directory of all tables, instead of printing one.",
             complete="file",
         ),
-    ] = None,
+    ] = None
     form: Annotated[
         str,
         Option("--format", metavar="FORMAT", help="For --out: parquet, csv, json, orc, delta."),
-    ] = "parquet",
+    ] = "parquet"
     table: Annotated[
         str | None, Option("--table", metavar="TABLE", help="Only this table of the job.")
-    ] = None,
+    ] = None
     limit: Annotated[
         int, Option("--limit", metavar="N", help="Print at most N rows.", parse=count)
-    ] = 10_000,
+    ] = 10_000
     topic: Annotated[
         str | None,
         Option("--topic", "-t", metavar="TOPIC[,TOPIC]", help="Only these topics."),
-    ] = None,
+    ] = None
     since: Annotated[
         int | None,
         Option("--since", metavar="T", help="Only messages stored at T or later.", parse=time_ms),
-    ] = None,
+    ] = None
     until: Annotated[
         int | None,
         Option("--until", metavar="T", help="Only messages stored before T.", parse=time_ms),
-    ] = None,
+    ] = None
     parameters: Annotated[
         list[str] | None,
         Option(
@@ -142,7 +135,7 @@ def run(
             help="A parameter of the job; 'mqadmin pipeline schema JOB' shows them.",
             parse=pair,
         ),
-    ] = None,
+    ] = None
     plot: Annotated[
         str | None,
         Option(
@@ -151,59 +144,69 @@ def run(
             help="Draw the result into FILE.png, .svg or .html (traffic, lag-history, latency).",
             complete="file",
         ),
-    ] = None,
+    ] = None
     stream: Annotated[
         bool, Option("--stream", help="With the job export: continue until Ctrl-C.")
-    ] = False,
+    ] = False
     master: Annotated[
         str,
         Option("--master", metavar="URL", help="Where Spark runs: local[N] or spark://HOST:PORT."),
-    ] = "local[*]",
+    ] = "local[*]"
     conf: Annotated[
         list[str] | None,
         Option("--conf", metavar="NAME=VALUE", help="A setting of Spark.", parse=pair),
-    ] = None,
+    ] = None
     memory: Annotated[
         str,
         Option("--memory", metavar="SIZE", help="Memory of the Java process: 2g.", parse=heap_size),
-    ] = "2g",
+    ] = "2g"
     ship: Annotated[
         bool,
         Option("--ship/--no-ship", help="Send this package to the workers of a cluster."),
-    ] = True,
-) -> None:
+    ] = True
+
+
+@NOUN.verb(
+    "run",
+    view=(*VIEWS.values(), WRITTEN),
+    examples=[
+        *(job.example for job in JOBS.values()),
+        "mqadmin pipeline run traffic --store /data/store --master spark://10.0.0.1:7077 -o json",
+    ],
+)
+def run(session: Session, given: RunOptions) -> None:
     """Run a job over store directories and print its first table, or write all with --out.
 
     Damaged regions of the log are skipped and reported; the exit status is then 5. Output is
     written atomically; manifest.json, written last, contains counts and offsets. On a terminal a
     bar shows the progress of Spark's tasks; Ctrl-C cancels.
     """
-    found = find_job(job)
+    found = find_job(given.job)
     spark_home()  # reports a missing installation before anything of Spark is imported
     from mqadmin.pipeline import run as execution
     from mqadmin.pipeline.spark.session import SparkSettings
 
-    if plot is not None:
-        _check_plot(found, plot, out)
-    _check_times(since, until)
+    if given.plot is not None:
+        _check_plot(found, given.plot, given.out)
+    _check_times(given.since, given.until)
     request = execution.Request(
-        job=job,
-        stores=[*(stores or []), *(more or [])],
-        out=out or "",
-        format=form,
-        table=table or "",
-        limit=limit,
-        topic=topic or "",
-        since_ms=since,
-        until_ms=until,
-        parameters=_pairs(parameters),
-        stream=stream,
+        job=given.job,
+        stores=[*(given.stores or []), *(given.more or [])],
+        out=given.out or "",
+        format=given.form,
+        table=given.table or "",
+        limit=given.limit,
+        topic=given.topic or "",
+        since_ms=given.since,
+        until_ms=given.until,
+        parameters=_pairs(given.parameters),
+        stream=given.stream,
         settings=SparkSettings(
-            master=master,
-            conf=_pairs(conf),
-            heap=memory,
+            master=given.master,
+            conf=_pairs(given.conf),
+            heap=given.memory,
             verbose=bool(session.options.get("verbose")),
-            ship=ship and not master.startswith("local"),
+            ship=given.ship and not given.master.startswith("local"),
         ),
     )
     bar = Bar(session)
@@ -212,9 +215,9 @@ def run(
     finally:
         bar.clear()
     _show(session, found, result)
-    if plot is not None:
-        draw(found.name, result.table.name, result.rows, plot)
-        session.note(f"plot written to {plot}")
+    if given.plot is not None:
+        draw(found.name, result.table.name, result.rows, given.plot)
+        session.note(f"plot written to {given.plot}")
 
 
 def _show(session: Session, job: Job, result: Any) -> None:

@@ -1,6 +1,8 @@
 """Rows to stdout in the requested form."""
 
 from collections.abc import Callable, Iterable, Iterator
+from itertools import chain, repeat
+from operator import add
 from typing import Any
 
 from msgspec import json
@@ -45,7 +47,7 @@ def emit(
     if form == "json":
         return _json(view, mappings, outcome)
     if form == "ndjson":
-        return _ndjson(mappings, live=live)
+        return write_gathered(map(_line, mappings), live=live)
     write_rows, _ = _with_a_library(form)
     return write_rows(view, mappings, outcome, live, row_type)
 
@@ -104,24 +106,18 @@ def _document(value: Any) -> str:
     return text + "\n"
 
 
-def _ndjson(rows: Iterator[dict[str, Any]], *, live: bool) -> int:
-    return write_gathered((json_text(row) + "\n" for row in rows), live=live)
+def _line(row: dict[str, Any]) -> str:
+    return json_text(row) + "\n"
 
 
 def _json(view: View, rows: Iterator[dict[str, Any]], outcome: Outcome) -> int:
     """Write one envelope with one item per line, streamed."""
     write_out(f'{{"schema": {json_text(view.schema)}, "items": [')
-
-    def pieces() -> Iterator[str]:
-        separator = "\n"
-        for row in rows:
-            yield separator + json_text(row)
-            separator = ",\n"
-
+    pieces = map(add, chain(("\n",), repeat(",\n")), map(json_text, rows))
     finished = False
     count = 0
     try:
-        count = write_gathered(pieces(), live=False)
+        count = write_gathered(pieces, live=False)
         finished = True
     finally:
         truncated = "true" if outcome.truncated or not finished else "false"

@@ -78,17 +78,27 @@ def decode_trace(body: bytes, born_host: str) -> Iterator[TraceRow]:
             yield _recall(fields, born_host)
 
 
-def _pub(fields: Sequence[str], born_host: str) -> TraceRow:
-    # 12 fields and success up to 4.2, the offsetMsgId before it later, then the client.
-    has_offset_id = len(fields) >= 14
-    success = fields[13] if has_offset_id else _at(fields, 12)
+def _of_topic(trace_type: str, fields: Sequence[str], born_host: str) -> TraceRow:
+    """Return the row of a type that starts with time, region, group, topic and message id."""
     return TraceRow(
-        trace_type=PUB,
+        trace_type=trace_type,
         timestamp=_number(fields[1]),
         region_id=_text(fields[2]),
         group=_text(fields[3]),
         topic=_text(fields[4]),
         msg_id=fields[5],
+        status=None,
+        cost_ms=None,
+        client_host=born_host,
+    )
+
+
+def _pub(fields: Sequence[str], born_host: str) -> TraceRow:
+    # 12 fields and success up to 4.2, the offsetMsgId before it later, then the client.
+    has_offset_id = len(fields) >= 14
+    success = fields[13] if has_offset_id else _at(fields, 12)
+    return msgspec.structs.replace(
+        _of_topic(PUB, fields, born_host),
         tags=_text(fields[6]),
         keys=split_keys(fields[7]),
         store_host=_text(fields[8]),
@@ -136,13 +146,8 @@ def _sub_after(fields: Sequence[str], born_host: str) -> TraceRow:
 
 
 def _end_transaction(fields: Sequence[str], born_host: str) -> TraceRow:
-    return TraceRow(
-        trace_type=END_TRANSACTION,
-        timestamp=_number(fields[1]),
-        region_id=_text(fields[2]),
-        group=_text(fields[3]),
-        topic=_text(fields[4]),
-        msg_id=fields[5],
+    return msgspec.structs.replace(
+        _of_topic(END_TRANSACTION, fields, born_host),
         tags=_text(fields[6]),
         keys=split_keys(fields[7]),
         store_host=_text(fields[8]),
@@ -150,24 +155,11 @@ def _end_transaction(fields: Sequence[str], born_host: str) -> TraceRow:
         transaction_id=_text(fields[10]),
         transaction_state=_text(fields[11]),
         from_check=fields[12] == "true",
-        status=None,
-        cost_ms=None,
-        client_host=born_host,
     )
 
 
 def _recall(fields: Sequence[str], born_host: str) -> TraceRow:
-    return TraceRow(
-        trace_type=RECALL,
-        timestamp=_number(fields[1]),
-        region_id=_text(fields[2]),
-        group=_text(fields[3]),
-        topic=_text(fields[4]),
-        msg_id=fields[5],
-        status=_status(fields[6]),
-        cost_ms=None,
-        client_host=born_host,
-    )
+    return msgspec.structs.replace(_of_topic(RECALL, fields, born_host), status=_status(fields[6]))
 
 
 def _at(fields: Sequence[str], index: int) -> str | None:

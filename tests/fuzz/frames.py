@@ -1,8 +1,8 @@
 """Frames for a fuzzer: built from the RPC table, hostile, broken, recorded and then damaged.
 
-``FrameSource.next()`` gives a :class:`Sample`: the same ones for the same seed. Left out is only
-what an administrator on loopback may do and a healthy server obeys: changing its settings,
-wiping permissions, deleting topics.
+``FrameSource.next()`` gives a :class:`Sample`: the same ones for the same seed. Left out are only
+requests that an administrator on loopback may send and a healthy server obeys: changing its
+settings, wiping permissions, deleting topics.
 """
 
 import gzip
@@ -155,7 +155,7 @@ class FrameSource:
             # Values without a binary form are encoded as JSON.
             command.serialize_type = JSON
             header = encode_header(command)
-        # Not encode_frame: it refuses what is too long.
+        # Not encode_frame: it refuses frames that are too long.
         return Sample(kind, code, _frame(int(command.serialize_type == ROCKETMQ), header, body))
 
     def _fields(self, code: int) -> dict[str, str]:
@@ -375,7 +375,7 @@ class FrameSource:
                 changed[place : place + 4] = rng.randbytes(4)
             if not changed:
                 changed += b"\0"
-        if rng.random() < 0.8:  # the length fits again, so that what is in it is read
+        if rng.random() < 0.8:  # the length fits again, so that the content is read
             changed[:4] = struct.pack(">I", max(0, len(changed) - 4))
         return Sample("recorded", code, bytes(changed))
 

@@ -1,7 +1,7 @@
 """A broker and a name server under hostile bytes: alive, prompt, bounded, and sound afterwards.
 
 While :class:`Attack` sends, a well-behaved client must be served without a long wait and resident
-memory must stay bounded; afterwards memory comes back, the daemon stops in order, its store
+memory must stay bounded; afterwards memory is released, the daemon stops in order, its store
 verifies clean and holds every message that was acknowledged. The long form is
 ``scripts/torture fuzz SECONDS``; ``--seed`` sends the same samples again.
 """
@@ -60,7 +60,7 @@ class Watch:
         self.peak = self.baseline
 
     def healthy(self) -> bool:
-        """Whether it is worth going on."""
+        """Whether a further round fits the time."""
         now = time.monotonic()
         if now - self._looked >= SAMPLE_S:
             self._looked = now

@@ -1,6 +1,6 @@
 """A client that keeps to the rules while others do not: it must be served all the time.
 
-It runs in a thread of its own. ``longest`` is the longest wait for an answer, with the time on the
+It runs in a separate thread. ``longest`` is the longest wait for an answer, with the time on the
 processor that the daemon used meanwhile: a machine that is busy with something else makes waits
 long, a request that holds up the daemon's loop makes both long.
 """
@@ -38,7 +38,7 @@ class WellBehavedClient:
 
     def __init__(self, address: str, pid: int) -> None:
         self.longest = NONE
-        # When the question under way was asked, what the daemon had computed then, its code.
+        # Of the current request: its time, the CPU time of the daemon at that time, its code.
         self._asked: tuple[float, int, int] | None = None
         self.failure: BaseException | None = None
         self.answers = 0

@@ -39,7 +39,7 @@ JVM = (
     "-Djava.net.preferIPv4Stack=true",
     "-Drocketmq.client.logUseSlf4j=true",
 )
-# Each JVM lives for seconds: what a better compiler would win, it costs several times.
+# Each JVM lives for seconds: a better compiler costs several times the time it saves.
 QUICK = ("-XX:TieredStopAtLevel=1", "-XX:-UsePerfData")
 BROKER_OPENS = (
     "--add-opens=java.base/java.nio=ALL-UNNAMED",
@@ -485,7 +485,7 @@ def make_topic_fixture() -> Callable[..., None]:
 
 @pytest.fixture(scope="session", name="until")
 def until_fixture() -> Callable[..., Any]:
-    """``until(lambda: question, "what is waited for")``: wait for an event."""
+    """``until(lambda: condition, "name of the event")``: wait for an event."""
     return until
 
 

@@ -233,7 +233,7 @@ def test_java_mqadmin_sees_and_steers_our_consumer(
 
 
 class Group:
-    """Members of both kinds: who owns which queue of the topic."""
+    """Members of both kinds: the owner of each queue of the topic."""
 
     def __init__(self, peer: Any, namesrv: str, topic: str) -> None:
         self.peer, self.namesrv, self.topic, self.group = peer, namesrv, topic, f"g-{topic}"

@@ -1,4 +1,4 @@
-"""Our client while brokers and name servers die, hang and come back: real processes."""
+"""Our client while brokers and name servers die, hang and start again: real processes."""
 
 import queue
 import resource

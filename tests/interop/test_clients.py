@@ -186,12 +186,12 @@ def test_members_share_the_queues_as_they_join_and_leave(
     peer.produce(namesrv=namesrv, topic=topic, count=40)
     seen = [*peer.messages(one, 20), *peer.messages(two, 20)]
     assert bodies(seen) == Counter(f"body-{index}".encode() for index in range(40))
-    # it leaves with a word (UNREGISTER_CLIENT): the other hears of it and takes over
+    # it leaves with UNREGISTER_CLIENT: the other member is notified and takes over
     peer.ask("stop", consumer=two)
     until(lambda: held(one) == {0, 1, 2, 3}, "the remaining member holds all queues again")
     sent = peer.produce(namesrv=namesrv, topic=topic, count=8, first=40)
     rest = peer.messages_with(one, {event["msgId"] for event in sent})
-    # what the leaving member had not yet committed may come again, nothing else
+    # only messages that the leaving member had not yet committed may be delivered again
     again = bodies(rest) - Counter(f"body-{index}".encode() for index in range(40, 48))
     assert set(again) <= set(bodies(seen))
     peer.ask("stop", consumer=one)
@@ -467,10 +467,10 @@ def test_other_protocols_are_recognised_and_clients_are_served(
     }
     peer_533.produce(namesrv=namesrv, topic="Open", count=2)
     for name, greeting in greetings.items():
-        with socket.create_connection((host, int(port)), timeout=20) as stranger:
-            stranger.sendall(greeting)
+        with socket.create_connection((host, int(port)), timeout=20) as connection_of_no_client:
+            connection_of_no_client.sendall(greeting)
             try:
-                assert stranger.recv(1) == b""
+                assert connection_of_no_client.recv(1) == b""
             except ConnectionResetError:
                 pass
         until(lambda name=name: name in broker.text(), f"a log line that contains {name}")

@@ -1,4 +1,4 @@
-"""Request-reply, inner batches, filters, retries and light queues, beside the Java broker.
+"""Request-reply, inner batches, filters, retries and light queues, compared with the Java broker.
 
 Each scenario runs against the Java broker and against ours; the events are compared, ids and times
 aside.
@@ -213,7 +213,7 @@ def test_inner_batches_are_stored_and_pulled_as_on_java(compare, until) -> None:
 def test_clients_before_5_0_get_the_messages_of_inner_batches(
     both: tuple[Raw, Raw], until: Callable[..., Any]
 ) -> None:
-    """Java sends them the encoded batch; here they get what a 5.x client would make of it."""
+    """Java sends them the encoded batch; here they get the messages in it, as a 5.x client."""
     _, ours = both
     ours.events = []
     ours.topic("BulkOld", attributes="+queue.type=BatchCQ")

@@ -78,9 +78,9 @@ def sides(
             lambda side=side: (
                 [committed(side, "till", n) for n in range(4)] == ["3", "4", "3", "3"]
             ),
-            "the on-line group has committed what it consumed",
+            "the on-line group has committed the messages it consumed",
         )
-        # the client commits the empty retry queue after its first suspended pull has come back
+        # the client commits the empty retry queue after the response to its first suspended pull
         until(
             lambda side=side: committed(side, "till", 0, "%RETRY%till") == "0",
             "the on-line group has committed its retry queue",
@@ -118,7 +118,7 @@ MASKS = [
 
 
 def masked(text: str, side: Side) -> str:
-    """What mqadmin printed without what belongs to the side; maps and unordered lists sorted."""
+    """The output of mqadmin without values of one side; maps and unordered lists sorted."""
     for pattern, instead in MASKS:
         text = re.sub(pattern, instead, text)
     return re.sub(

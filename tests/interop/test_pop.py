@@ -1,4 +1,4 @@
-"""POP beside the real broker: the same requests, a Java consumer in POP mode, exchanged stores."""
+"""POP and the real broker: the same requests, a Java consumer in POP mode, exchanged stores."""
 
 import base64
 import time

@@ -1,4 +1,4 @@
-"""The real broker opens what `mqadmin store repair` and `recover` made, and serves it all."""
+"""The real broker opens stores written by `mqadmin store repair` and `recover`, and serves them."""
 
 import json
 import lzma

@@ -169,14 +169,14 @@ def test_a_store_we_wrote_opens_in_the_java_broker(
 
 
 def settings_of(conf: dict[str, str]) -> dict[str, Any]:
-    """The recorded configuration without what belongs to the place and the pair it was made in."""
+    """The recorded configuration without the values of place and pair it was recorded in."""
     local = ("Addr", "Port", "Path", "brokerRole", "Replicas", "brokerId", "brokerName", "Cluster")
     kept = {key: value for key, value in conf.items() if not any(word in key for word in local)}
     return {
         **kept,
         "brokerClusterName": conf["brokerClusterName"],
         "brokerIP1": "127.0.0.1",
-        "flushDelayOffsetInterval": 600_000,  # what is due stays put while it is looked at
+        "flushDelayOffsetInterval": 600_000,  # due messages stay while they are read
     }
 
 

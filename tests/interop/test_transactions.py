@@ -384,7 +384,7 @@ def test_open_transactions_move_between_a_java_broker_and_ours(
     first: str,
     ending: str,
 ) -> None:
-    """The second broker checks what the first one left open, and nothing else."""
+    """The second broker checks the transactions that the first one left open, and no others."""
     servers = {"java": java_servers, "ours": our_servers}
     store = tmp_path / "store"
 

@@ -59,7 +59,7 @@ def test_a_context_named_by_the_option_beats_the_environment(kept: Path) -> None
     )
     assert settings.namesrv == ["10.0.0.2:9876"]
     assert settings.effective["namesrv"].origin == "context other"
-    # what the context does not hold still comes from the environment
+    # settings that the context does not have still come from the environment
     assert settings.effective["timeout"].origin == "environment MQADMIN_TIMEOUT"
     assert settings.overrides == []
     option = resolve({"context": "other", "namesrv": "o:1"}, environ(kept, NAMESRV_ADDR="e:1"))

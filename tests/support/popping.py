@@ -1,6 +1,6 @@
 """Popping traffic: one popping client, its acknowledgements, messages a crash may bring back.
 
-Marks in the journal, beside those of :mod:`tests.support.traffic`:
+Marks in the journal, in addition to those of :mod:`tests.support.traffic`:
 
 =========  ========================================================================
 acking     number: the acknowledgement is about to be sent

@@ -55,10 +55,10 @@ class Promise:
         self.flushed = 0
         self.topics: dict[str, int] = {}
         self.groups: dict[str, int] = {}
-        # (group, topic, queue id) → queue offset → what became of the message.
+        # (group, topic, queue id) → queue offset → the last event of the message.
         self.handled: dict[tuple[str, str, int], dict[int, Handled]] = defaultdict(dict)
         self.committed: dict[tuple[str, str, int], int] = {}
-        # Offsets as they were at a clean stop; later commits may or may not be written.
+        # Offsets at a clean stop; later commits may or may not be written.
         self.written: dict[tuple[str, str, int], int] = {}
         self.crashes = 0
         self.serving = False

@@ -26,15 +26,15 @@ Marks = list[tuple[Any, ...]]
 
 
 class Image:
-    """A disk as it comes back, and what must be on it."""
+    """A disk after a restart, and the guarantees for it."""
 
     def __init__(
-        self, recording: "Recording", disk: SimDisk, marks: Marks, what: str, *, killed: bool
+        self, recording: "Recording", disk: SimDisk, marks: Marks, event: str, *, killed: bool
     ) -> None:
         self._recording = recording
         self.disk = disk
         self.marks = marks
-        self.what = what
+        self.event = event
         self.promise = Promise(marks, killed=killed)
 
     def check(self, *, again: bool = False) -> None:
@@ -50,7 +50,7 @@ class Image:
                     self.promise.check_broker(broker)
                     broker.stop()
         except BaseException as error:
-            error.add_note(f"{recording.properties['flushDiskType']}, {self.what}")
+            error.add_note(f"{recording.properties['flushDiskType']}, {self.event}")
             raise
 
     def next_life(self) -> "Recording":
@@ -110,7 +110,7 @@ class Recording:
         disks = {"killed": cutter.killed()}
         for number in range(power_cuts):
             disks[f"power cut {number}"] = cutter.cut(self.rng, 0.5)
-        return [Image(self, disks[what], cutter.marks, what, killed=False) for what in disks]
+        return [Image(self, disks[event], cutter.marks, event, killed=False) for event in disks]
 
     def images(self, count: int = 0, *, killed: bool = False) -> Iterator[Image]:
         """Disks after a power cut, or a kill, at ``count`` points of the journal (0: at each)."""
@@ -127,9 +127,9 @@ class Recording:
         for number, position in enumerate(positions):
             cutter.advance(position)
             if killed:
-                disk, what = cutter.killed(), "killed"
+                disk, event = cutter.killed(), "killed"
             else:
                 keep = KEEP[number % len(KEEP)]
-                disk, what = cutter.cut(self.rng, keep), f"power cut that keeps {keep:.0%}"
-            what = f"{what} at {position} of {length}"
-            yield Image(self, disk, list(cutter.marks), what, killed=killed)
+                disk, event = cutter.cut(self.rng, keep), f"power cut that keeps {keep:.0%}"
+            event = f"{event} at {position} of {length}"
+            yield Image(self, disk, list(cutter.marks), event, killed=killed)

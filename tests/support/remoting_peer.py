@@ -113,7 +113,7 @@ class Peer:
         return self
 
     def drop_connections(self) -> None:
-        """Close what clients hold open, as an idle close does; returns when it is done."""
+        """Close the connections of clients, as an idle close does; returns when it is done."""
         done = threading.Event()
 
         async def drop() -> None:

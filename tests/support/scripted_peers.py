@@ -11,7 +11,7 @@ Script = Callable[[str, RemotingCommand], RemotingCommand | RocketMQError]
 
 
 class Scripted:
-    """``scripts`` maps a request code to what answers it; ``calls`` lists the requests."""
+    """``scripts`` maps a request code to its handler; ``calls`` lists the requests."""
 
     def __init__(self) -> None:
         self.scripts: dict[int, Script] = {}

@@ -32,7 +32,7 @@ class SimLoop(asyncio.base_events.BaseEventLoop):
         """Run ``work`` to its end."""
         return self.run_until_complete(work)
 
-    # ---- what BaseEventLoop needs of its subclass
+    # ---- methods that BaseEventLoop needs of its subclass
 
     def time(self) -> float:
         return self._threads.clock.monotonic_ms() / 1000
@@ -100,7 +100,7 @@ class SimLoop(asyncio.base_events.BaseEventLoop):
 
 
 class _Server:
-    """What RemotingServer needs of an asyncio.Server, and of its socket."""
+    """The part of asyncio.Server and of its socket that RemotingServer uses."""
 
     def __init__(self, loop: SimLoop, host: str, port: int) -> None:
         self._loop = loop
@@ -165,7 +165,7 @@ class _Transport(asyncio.Transport):
 
 
 class SimPeer:
-    """A client: ``await call(command)``; ``on_request`` gets what the server asks.
+    """A client: ``await call(command)``; ``on_request`` gets the requests of the server.
 
     A request that is not answered because the connection was closed gets ConnectionResetError.
     """

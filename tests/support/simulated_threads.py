@@ -55,8 +55,8 @@ class _Task:
 class SimThreads:
     """The scheduler; the thread that makes it is the main one.
 
-    ``preempt`` is the probability that another thread runs at a switch point. ``errors`` holds
-    what ended a thread.
+    ``preempt`` is the probability that another thread runs at a switch point. ``errors`` contains
+    the exceptions that ended threads.
     """
 
     def __init__(self, clock: ManualClock, rng: random.Random, *, preempt: float = 0.1) -> None:
@@ -163,7 +163,7 @@ class SimThreads:
         self._ending = False
         self._current = self._main
 
-    # ---- what the code under test sees
+    # ---- seen by the code under test
 
     @contextmanager
     def installed(self) -> Iterator[None]:
@@ -192,7 +192,7 @@ class SimThreads:
 
 @cache
 def _import_lazy_modules() -> None:
-    """Import what the broker imports when it is first asked for: it would see the real ones."""
+    """Import modules that the broker imports on demand: they would get the real threads."""
     for package in (broker.server, broker.store):
         for module in pkgutil.walk_packages(package.__path__, package.__name__ + "."):
             importlib.import_module(module.name)

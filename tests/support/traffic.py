@@ -15,7 +15,7 @@ serving    the broker answers; until ``stopping``
 half, decided  see :mod:`tests.support.transactional`
 acking, acked  see :mod:`tests.support.popping`
 recalling  number of a timer message, before the recall is sent
-recalled   (number, end of the log, whether a flush was promised), answered
+recalled   (number, end of the log, whether a flush was guaranteed), answered
 stopped    the broker stopped cleanly; whether the offsets must be written
 crash      end of a life of the broker; whether its process was killed, or power cut
 found      the committed offsets after the restart; whether they are durable
@@ -56,7 +56,7 @@ FIRST_RETRY_MAX_TIMES = 16
 class Stored(msgspec.Struct, frozen=True, kw_only=True):
     """An acknowledged message: its place, and its target.
 
-    ``waited``: the answer promised a flush. ``target`` is the topic and queue id of a delayed
+    ``waited``: the answer guaranteed a flush. ``target`` is the topic and queue id of a delayed
     message, which is never delivered before ``due_ms``. ``lights`` are the further queues it was
     dispatched to. ``key`` leads to its record by the index. ``handle`` recalls it.
     """
@@ -199,7 +199,7 @@ class Traffic:
         """Stop in order and start again."""
         self.mark("stopping")
         self.broker.stop()
-        # After a failed sync a stop promises no more than a loss of power does.
+        # After a failed sync a stop guarantees no more than a loss of power does.
         failed = bool(self.broker.store.flusher.failed)
         # Where the disk takes no files the offsets stay as they were.
         stopped = ("stopped", not self.disk_fails)
@@ -241,7 +241,7 @@ class Traffic:
         )
 
     async def send(self, plan: Plan) -> bool:
-        """Send what is planned; False when it was refused."""
+        """Send the planned messages; False when one was refused."""
         self._count(
             kind_of(plan)
             + ("" if plan.wait else " WAIT=false")
@@ -454,7 +454,7 @@ class Traffic:
     # ---- a broker without requests
 
     def be_quiet(self) -> None:
-        """Send no request: stored messages become durable and visible all the same."""
+        """Send no request: stored messages nevertheless become durable and visible."""
         if self.disk_fails:
             self.broker.pass_ms(30_000)
         else:

@@ -7,7 +7,7 @@ A failed message is sent back and delivered again later; the others are not held
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import NamedTuple
 
@@ -30,6 +30,15 @@ MAX_EXPIRED_PER_SCAN = 16
 
 
 ConcurrentRunner = ListenerRunner[ConsumeConcurrentlyStatus, ConsumeConcurrentlyContext]
+
+
+def in_calls(
+    messages: Sequence[MessageExt], config: ConsumerConfig
+) -> Iterator[Sequence[MessageExt]]:
+    """Split messages into those of each call of the listener."""
+    size = config.consume_message_batch_max_size
+    for start in range(0, len(messages), size):
+        yield messages[start : start + size]
 
 
 def consumed_count(
@@ -76,9 +85,8 @@ class ConsumeConcurrentlyService:
         self, messages: Sequence[MessageExt], process: ProcessQueue, queue: MessageQueue
     ) -> None:
         """Submit pulled messages, in calls of at most ``consume_message_batch_max_size``."""
-        size = self._config.consume_message_batch_max_size
-        for start in range(0, len(messages), size):
-            self._submit(messages[start : start + size], process, queue)
+        for call in in_calls(messages, self._config):
+            self._submit(call, process, queue)
 
     def _submit(
         self, messages: Sequence[MessageExt], process: ProcessQueue, queue: MessageQueue

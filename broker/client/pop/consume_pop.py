@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 from broker.client.config import ConsumerConfig
 from broker.client.consumer.process_queue import StartMark
-from broker.client.listener.concurrently import ConcurrentRunner, consumed_count
+from broker.client.listener.concurrently import ConcurrentRunner, consumed_count, in_calls
 from broker.client.listener.listener_runner import ListenerSkippedError
 from broker.client.listener.listeners import ConsumeConcurrentlyContext
 from broker.client.pop.pop_api import PopAPI
@@ -73,9 +73,8 @@ class ConsumePopConcurrentlyService:
         self, messages: Sequence[MessageExt], process: PopProcessQueue, queue: MessageQueue
     ) -> None:
         """Submit popped messages, in calls of at most ``consume_message_batch_max_size``."""
-        size = self._config.consume_message_batch_max_size
-        for start in range(0, len(messages), size):
-            self._submit(messages[start : start + size], process, queue)
+        for call in in_calls(messages, self._config):
+            self._submit(call, process, queue)
 
     def _submit(
         self, messages: Sequence[MessageExt], process: PopProcessQueue, queue: MessageQueue

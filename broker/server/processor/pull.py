@@ -254,16 +254,12 @@ class PullMessageProcessor:
             if header.sys_flag & PULL_COMMIT_OFFSET and header.commit_offset >= 0:
                 offsets.commit(name, header.topic, header.queue_id, header.commit_offset)
             offsets.note_pull(name, header.topic, header.queue_id, result.next_begin_offset)
-        status = result.status
-        code = CODES.get(status)
+        code = CODES.get(result.status)
         if code is None:
             # The queue is missing or empty. As in Java, only a pull from offset 0 may be suspended;
             # a pull from another offset is moved.
-            code = (
-                ResponseCode.PULL_OFFSET_MOVED
-                if header.queue_offset
-                else ResponseCode.PULL_NOT_FOUND
-            )
+            moves = header.queue_offset != 0
+            code = ResponseCode.PULL_OFFSET_MOVED if moves else ResponseCode.PULL_NOT_FOUND
         if code == ResponseCode.PULL_NOT_FOUND and held is None:
             context.stats.get_missed.add(1)
             if header.sys_flag & PULL_SUSPEND and self._suspend(

@@ -9,7 +9,7 @@ from mqadmin.command.execution.failure import UsageFault, target_status
 from mqadmin.command.execution.online import producing
 from mqadmin.command.execution.session import Session
 from mqadmin.command.execution.status import DONE, PARTLY, USAGE
-from mqadmin.command.framework.declare import Argument, Option
+from mqadmin.command.framework.declare import Argument, Option, Options
 from mqadmin.command.framework.values import (
     count,
     duration_ms,
@@ -38,6 +38,123 @@ MSG_PRODUCE_RESULTS = View(
 InputFormat = Literal["ndjson", "lines", "csv"]
 
 
+class ProduceCommandOptions(Options):
+    """Options of ``mqadmin msg produce``."""
+
+    place: Annotated[
+        str | None,
+        Argument("TOPIC", help="Topic; default: that of each line.", complete="topic"),
+    ] = None
+    topic: Annotated[
+        str | None,
+        Option(
+            "--topic",
+            "-t",
+            metavar="TOPIC",
+            help="Same as TOPIC.",
+            parse=topic_name,
+            complete="topic",
+        ),
+    ] = None
+    paths: Annotated[
+        list[str] | None,
+        Option(
+            "--from",
+            metavar="FILE",
+            help="Input file, - is stdin (the default); may be repeated.",
+            complete="file",
+        ),
+    ] = None
+    form: Annotated[
+        InputFormat | None,
+        Option(
+            "--input-format",
+            "-f",
+            help="Format of the input; default ndjson, csv for files *.csv.",
+        ),
+    ] = None
+    keys: Annotated[
+        list[str] | None,
+        Option("--key", "-k", metavar="KEY", help="Key of every message; may be repeated."),
+    ] = None
+    tags: Annotated[
+        str | None, Option("--tag", "--tags", metavar="TAG", help="Tag of every message.")
+    ] = None
+    properties: Annotated[
+        list[str] | None,
+        Option(
+            "--property",
+            metavar="K=V",
+            help="Property of every message; may be repeated.",
+            parse=pair,
+        ),
+    ] = None
+    delay_level: Annotated[
+        int | None,
+        Option("--delay-level", metavar="N", help="Delay level of every message.", parse=count),
+    ] = None
+    delay: Annotated[
+        int | None,
+        Option(
+            "--delay",
+            metavar="DUR",
+            help="Timer delay of every message (5.x brokers).",
+            parse=duration_ms,
+        ),
+    ] = None
+    deliver_at: Annotated[
+        int | None,
+        Option(
+            "--deliver-at",
+            metavar="T",
+            help="Delivery time of every message (5.x brokers).",
+            parse=time_ms,
+        ),
+    ] = None
+    ordered_by: Annotated[
+        str | None,
+        Option(
+            "--ordered-by",
+            metavar="FIELD",
+            help="Keep the order of messages with the same keys, tags, queueId or property.",
+        ),
+    ] = None
+    batch: Annotated[
+        int, Option("--batch", metavar="N", help="Messages of one request.", parse=count)
+    ] = 1
+    in_flight: Annotated[
+        int,
+        Option("--in-flight", metavar="N", help="Messages without a response.", parse=count),
+    ] = 256
+    rate: Annotated[
+        float | None,
+        Option("--rate", metavar="N/s", help="Maximum messages per second.", parse=per_second),
+    ] = None
+    from_line: Annotated[
+        int,
+        Option("--from-line", metavar="N", help="First line of the first file.", parse=count),
+    ] = 1
+    max_errors: Annotated[
+        int,
+        Option(
+            "--max-errors",
+            metavar="N",
+            help="Stop after N failed lines; 0: never.",
+            parse=whole,
+        ),
+    ] = 100
+    keep_uniq_key: Annotated[
+        bool,
+        Option("--keep-uniq-key", help="Keep the uniqKey of a stored message."),
+    ] = False
+    results: Annotated[
+        bool, Option("--results", help="Print the place of each sent message, not the totals.")
+    ] = False
+    create: Annotated[bool, Option("--create", help="Let the broker create an unknown topic.")] = (
+        False
+    )
+
+
 @NOUN.verb(
     "produce",
     view=(MSG_PRODUCE, MSG_PRODUCE_RESULTS),
@@ -50,121 +167,7 @@ InputFormat = Literal["ndjson", "lines", "csv"]
         "mqadmin msg produce orders --from orders.ndjson --from-line 5001",
     ],
 )
-def produce(
-    session: Session,
-    place: Annotated[
-        str | None,
-        Argument("TOPIC", help="Topic; default: that of each line.", complete="topic"),
-    ] = None,
-    topic: Annotated[
-        str | None,
-        Option(
-            "--topic",
-            "-t",
-            metavar="TOPIC",
-            help="Same as TOPIC.",
-            parse=topic_name,
-            complete="topic",
-        ),
-    ] = None,
-    paths: Annotated[
-        list[str] | None,
-        Option(
-            "--from",
-            metavar="FILE",
-            help="Input file, - is stdin (the default); may be repeated.",
-            complete="file",
-        ),
-    ] = None,
-    form: Annotated[
-        InputFormat | None,
-        Option(
-            "--input-format",
-            "-f",
-            help="Format of the input; default ndjson, csv for files *.csv.",
-        ),
-    ] = None,
-    keys: Annotated[
-        list[str] | None,
-        Option("--key", "-k", metavar="KEY", help="Key of every message; may be repeated."),
-    ] = None,
-    tags: Annotated[
-        str | None, Option("--tag", "--tags", metavar="TAG", help="Tag of every message.")
-    ] = None,
-    properties: Annotated[
-        list[str] | None,
-        Option(
-            "--property",
-            metavar="K=V",
-            help="Property of every message; may be repeated.",
-            parse=pair,
-        ),
-    ] = None,
-    delay_level: Annotated[
-        int | None,
-        Option("--delay-level", metavar="N", help="Delay level of every message.", parse=count),
-    ] = None,
-    delay: Annotated[
-        int | None,
-        Option(
-            "--delay",
-            metavar="DUR",
-            help="Timer delay of every message (5.x brokers).",
-            parse=duration_ms,
-        ),
-    ] = None,
-    deliver_at: Annotated[
-        int | None,
-        Option(
-            "--deliver-at",
-            metavar="T",
-            help="Delivery time of every message (5.x brokers).",
-            parse=time_ms,
-        ),
-    ] = None,
-    ordered_by: Annotated[
-        str | None,
-        Option(
-            "--ordered-by",
-            metavar="FIELD",
-            help="Keep the order of messages with the same keys, tags, queueId or property.",
-        ),
-    ] = None,
-    batch: Annotated[
-        int, Option("--batch", metavar="N", help="Messages of one request.", parse=count)
-    ] = 1,
-    in_flight: Annotated[
-        int,
-        Option("--in-flight", metavar="N", help="Messages without a response.", parse=count),
-    ] = 256,
-    rate: Annotated[
-        float | None,
-        Option("--rate", metavar="N/s", help="Maximum messages per second.", parse=per_second),
-    ] = None,
-    from_line: Annotated[
-        int,
-        Option("--from-line", metavar="N", help="First line of the first file.", parse=count),
-    ] = 1,
-    max_errors: Annotated[
-        int,
-        Option(
-            "--max-errors",
-            metavar="N",
-            help="Stop after N failed lines; 0: never.",
-            parse=whole,
-        ),
-    ] = 100,
-    keep_uniq_key: Annotated[
-        bool,
-        Option("--keep-uniq-key", help="Keep the uniqKey of a stored message."),
-    ] = False,
-    results: Annotated[
-        bool, Option("--results", help="Print the place of each sent message, not the totals.")
-    ] = False,
-    create: Annotated[
-        bool, Option("--create", help="Let the broker create an unknown topic.")
-    ] = False,
-) -> None:
+def produce(session: Session, given: ProduceCommandOptions) -> None:
     """Send messages from stdin or files in bulk.
 
     ndjson is the form that 'msg query', 'msg consume', 'store export' and 'dlq show' print with
@@ -180,43 +183,55 @@ def produce(
     failure. --timeout bounds the sending of one message. It does not ask for confirmation;
     --dry-run checks every line and sends nothing.
     """
-    if place and topic and place != topic:
-        raise UsageFault(f"msg produce: one topic at a time, not both {place} and {topic}")
-    if sum(one is not None for one in (delay_level, delay, deliver_at)) > 1:
+    sources = given.paths or ["-"]
+    _check(session, given, sources)
+    _run(session, _options(session, given, sources), sources, results=given.results)
+
+
+def _check(session: Session, given: ProduceCommandOptions, sources: list[str]) -> None:
+    """Refuse options that exclude each other."""
+    if given.place and given.topic and given.place != given.topic:
+        raise UsageFault(
+            f"msg produce: one topic at a time, not both {given.place} and {given.topic}"
+        )
+    if sum(one is not None for one in (given.delay_level, given.delay, given.deliver_at)) > 1:
         raise UsageFault("--delay-level, --delay and --deliver-at exclude each other")
-    if ordered_by is not None and (delay_level or delay or deliver_at):
+    if given.ordered_by is not None and (given.delay_level or given.delay or given.deliver_at):
         raise UsageFault("--ordered-by cannot be combined with a delay: delivery has its own order")
-    if results and session.dry_run:
+    if given.results and session.dry_run:
         raise UsageFault("--results and --dry-run exclude each other: nothing is sent")
-    sources = paths or ["-"]
-    if from_line > 1 and len(sources) > 1 and "-" in sources[1:]:
+    if given.from_line > 1 and len(sources) > 1 and "-" in sources[1:]:
         raise UsageFault("--from-line applies to the first file")
-    options = ProduceOptions(
-        format=form or ("csv" if all(path.endswith(".csv") for path in sources) else "ndjson"),
+
+
+def _options(session: Session, given: ProduceCommandOptions, sources: list[str]) -> ProduceOptions:
+    """Convert the options of the command line to those of the library."""
+    usual = "csv" if all(path.endswith(".csv") for path in sources) else "ndjson"
+    return ProduceOptions(
+        format=given.form or usual,
         defaults=Defaults(
-            topic=topic or place,
-            tags=tags,
-            keys=keys or (),
-            properties=dict(word.split("=", 1) for word in properties or ()),
-            delay_level=delay_level,
-            delay_ms=delay,
-            deliver_ms=deliver_at,
-            ordered_by=ordered_by,
-            keep_uniq_key=keep_uniq_key,
+            topic=given.topic or given.place,
+            tags=given.tags,
+            keys=given.keys or (),
+            properties=dict(word.split("=", 1) for word in given.properties or ()),
+            delay_level=given.delay_level,
+            delay_ms=given.delay,
+            deliver_ms=given.deliver_at,
+            ordered_by=given.ordered_by,
+            keep_uniq_key=given.keep_uniq_key,
         ),
         sender=SenderConfig(
-            batch=batch,
-            max_count=max(batch, in_flight),
-            ordered=ordered_by is not None,
-            create=create,
+            batch=given.batch,
+            max_count=max(given.batch, given.in_flight),
+            ordered=given.ordered_by is not None,
+            create=given.create,
             timeout_ms=session.settings.timeout_ms,
         ),
-        from_line=from_line,
-        rate=rate,
-        max_errors=max_errors,
+        from_line=given.from_line,
+        rate=given.rate,
+        max_errors=given.max_errors,
         dry_run=session.dry_run,
     )
-    _run(session, options, sources, results=results)
 
 
 def _run(session: Session, options: ProduceOptions, paths: list[str], *, results: bool) -> None:

@@ -354,7 +354,7 @@ def run_verb(verb: Verb, options: dict[str, Any], values: dict[str, Any]) -> int
                 return emit_verb_schema(verb)
             _refuse_undecodable(verb, values)
             session = Session(verb, settings, options)
-            verb.function(session, **values)
+            verb.run(session, values)
             flush_out()
             return session.status
         finally:

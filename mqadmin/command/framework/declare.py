@@ -16,6 +16,13 @@ The annotation is the whole declaration. It contains the type (``str``, ``int``,
 optional one) and, as the marker, the names and the help. Typer, quick parser, completion and man
 pages use the same :class:`Parameter` list. Annotations must be real objects: no
 ``from __future__ import annotations`` in command modules.
+
+A command with many options declares them in a class, apart from the work (:class:`Options`)::
+
+    class ListOptions(Options):
+        cluster: Annotated[str | None, Option("--cluster", help="Only this cluster.")] = None
+
+    def list_topics(session: Session, given: ListOptions) -> None:
 """
 
 from collections.abc import Callable, Sequence
@@ -92,6 +99,23 @@ class Argument:
         self.parse = parse
         self.complete = complete
         self.any_bytes = complete == "file"
+
+
+class Options:
+    """Base of a class whose fields are parameters of a command, in order.
+
+    Fields are annotated as parameters of functions are; the value of a field in the class is its
+    default. Not a dataclass or a struct: completion, which imports this module, would take twice
+    as long.
+    """
+
+    def __init__(self, **values: Any) -> None:
+        fields = _fields_of(type(self))
+        unknown = values.keys() - {field.name for field in fields}
+        missing = {field.name for field in fields if field.required} - values.keys()
+        if unknown or missing:
+            raise TypeError(f"{type(self).__name__}: {unknown=}, {missing=}")
+        self.__dict__.update({field.name: field.default for field in fields} | values)
 
 
 class Parameter:
@@ -182,11 +206,28 @@ def parameters_of(function: Callable[..., Any]) -> tuple[Parameter, ...]:
     positional = function.__defaults__ or ()
     if positional:
         defaults.update(zip(names[code.co_argcount - len(positional) :], positional, strict=False))
-    return tuple(
+    found: list[Parameter] = []
+    for name in names:
+        annotation: Any = function.__annotations__.get(name)
+        if get_origin(annotation) is Annotated:
+            found.append(
+                Parameter(name, annotation, defaults.get(name), required=name not in defaults)
+            )
+        elif _is_options(annotation):
+            found += _fields_of(annotation)
+    return tuple(found)
+
+
+def _is_options(annotation: Any) -> bool:
+    return isinstance(annotation, type) and issubclass(annotation, Options)
+
+
+def _fields_of(options: type[Options]) -> list[Parameter]:
+    defaults = vars(options)
+    return [
         Parameter(name, annotation, defaults.get(name), required=name not in defaults)
-        for name in names
-        if get_origin(annotation := function.__annotations__.get(name)) is Annotated
-    )
+        for name, annotation in options.__annotations__.items()
+    ]
 
 
 class Verb:
@@ -235,6 +276,15 @@ class Verb:
         if self._parameters is None:
             self._parameters = parameters_of(self.function)
         return self._parameters
+
+    def run(self, session: Any, values: dict[str, Any]) -> None:
+        """Call the function; ``values`` are those of :attr:`parameters`, by name."""
+        others = dict(values)
+        for name, annotation in self.function.__annotations__.items():
+            if _is_options(annotation):
+                fields = [field for field in annotation.__annotations__ if field in others]
+                others[name] = annotation(**{field: others.pop(field) for field in fields})
+        self.function(session, **others)
 
     @property
     def path(self) -> str:

@@ -4,6 +4,7 @@ A command that found any ends with status 7.
 """
 
 from collections.abc import Iterable, Iterator
+from itertools import takewhile
 from typing import Any
 
 from mqadmin.command.execution.session import Session
@@ -34,28 +35,48 @@ def folded(rows: Iterable[Any]) -> list[dict[str, Any]]:
 
 
 class DamageReport:
-    """Collects the damage records of a scan; ``outcome.errors`` gets each of them."""
+    """Collects the damage records of a scan and reports them at the end of the ``with`` block.
 
-    def __init__(self, outcome: Outcome) -> None:
-        self.outcome = outcome
+    ``outcome.errors`` gets each of them.
+    """
+
+    def __init__(self, session: Session, outcome: Outcome | None = None) -> None:
+        self._session = session
+        self.outcome = outcome or Outcome()
         self.rows: list[DamageRow] = []
 
-    def apart(self, rows: Iterator[Any], limit: int | None = None) -> Iterator[Any]:
-        """Yield the rows that are not damage records, at most ``limit``; collect the others.
+    def __enter__(self) -> "DamageReport":
+        return self
 
-        When there are more rows, the outcome is truncated, as the user asked.
+    def __exit__(self, *_: object) -> None:
+        """Report, after an error too: the damage may be its cause."""
+        self._report()
+
+    def apart(self, rows: Iterable[Any], limit: int | None = None) -> Iterator[Any]:
+        """Return the rows that are not damage records, at most ``limit``; collect the others.
+
+        When there are more rows, the outcome is truncated, as the user asked. The iterators are
+        those of the standard library: the scan runs directly below the loop that prints.
         """
-        count = 0
-        for row in rows:
-            if isinstance(row, DamageRow):
-                self.add(row)
-            elif count == limit:
-                self.outcome.truncated = self.outcome.asked = True
-                self.outcome.reason = f"--limit {limit} is reached, more rows match"
-                return
-            else:
-                count += 1
-                yield row
+        others = filter(self._is_other, rows)
+        if limit is None:
+            return others
+        remaining = iter(range(limit))
+
+        def is_within(_: Any) -> bool:
+            if next(remaining, None) is not None:
+                return True
+            self.outcome.truncated = self.outcome.asked = True
+            self.outcome.reason = f"--limit {limit} is reached, more rows match"
+            return False
+
+        return takewhile(is_within, others)
+
+    def _is_other(self, row: Any) -> bool:
+        if isinstance(row, DamageRow):
+            self.add(row)
+            return False
+        return True
 
     def add(self, row: DamageRow) -> None:
         """Add one damage record."""
@@ -63,11 +84,12 @@ class DamageReport:
 
         self.outcome.errors.append(plain(row))
 
-    def report(self, session: Session) -> None:
+    def _report(self) -> None:
         """Report the damage on stderr, errors first, and set the status.
 
         Repeated damage of one kind in a file is combined, except in JSON and NDJSON.
         """
+        session = self._session
         if session.is_machine:
             shown = [{**plain(row), "count": 1} for row in by_severity(self.rows)]
         else:

@@ -7,14 +7,14 @@ from mqadmin.command.execution.failure import UsageFault
 from mqadmin.command.execution.session import Session
 from mqadmin.command.execution.status import DAMAGED
 from mqadmin.command.execution.window import Begin, End, Time, window
-from mqadmin.command.framework.declare import Option
+from mqadmin.command.framework.declare import Option, Options
 from mqadmin.command.store.damage_report import DamageReport
 from mqadmin.command.store.noun import NOUN, BodyForm, Path, Queue, Raw, Topic
 from mqadmin.inspector.directory import StoreDirectory
 from mqadmin.inspector.queries.find import message_rows
 from mqadmin.inspector.query import Query
 from mqadmin.inspector.rows import DamageRow
-from mqadmin.output.view import Outcome, View
+from mqadmin.output.view import View
 from mqadmin.repair.export import export as write
 
 MESSAGES = View(
@@ -22,6 +22,36 @@ MESSAGES = View(
     ("physicalOffset", "topic", "queueId", "queueOffset", "storeTime", "tags", "keys", "bodySize"),
 )
 RESULT = View("store.export.result", single=True)
+
+
+class ExportOptions(Options):
+    """Options of ``mqadmin store export``."""
+
+    path: Path
+    output: Annotated[
+        str | None,
+        Option(
+            "--out",
+            metavar="FILE",
+            help="Output file, a directory for Parquet; rerun to resume.",
+            complete="file",
+        ),
+    ] = None
+    format: Annotated[
+        Literal["ndjson", "csv", "parquet"] | None,
+        Option("--format", help="Format; default by the name of the file, else ndjson."),
+    ] = None
+    topic: Topic = None
+    queue: Queue = None
+    key: Annotated[
+        str | None,
+        Option("--key", "-k", metavar="KEY", help="Only messages with this key or uniqKey."),
+    ] = None
+    begin: Begin = None
+    end: End = None
+    time: Time = None
+    body: BodyForm = "none"
+    raw: Raw = False
 
 
 @NOUN.verb(
@@ -34,34 +64,7 @@ RESULT = View("store.export.result", single=True)
         "mqadmin store export /data/store --out archive --format parquet --body base64",
     ],
 )
-def export(
-    session: Session,
-    path: Path,
-    output: Annotated[
-        str | None,
-        Option(
-            "--out",
-            metavar="FILE",
-            help="Output file, a directory for Parquet; rerun to resume.",
-            complete="file",
-        ),
-    ] = None,
-    format: Annotated[
-        Literal["ndjson", "csv", "parquet"] | None,
-        Option("--format", help="Format; default by the name of the file, else ndjson."),
-    ] = None,
-    topic: Topic = None,
-    queue: Queue = None,
-    key: Annotated[
-        str | None,
-        Option("--key", "-k", metavar="KEY", help="Only messages with this key or uniqKey."),
-    ] = None,
-    begin: Begin = None,
-    end: End = None,
-    time: Time = None,
-    body: BodyForm = "none",
-    raw: Raw = False,
-) -> None:
+def export(session: Session, given: ExportOptions) -> None:
     """Write messages to NDJSON, CSV or Parquet, in the order of the log.
 
     Without --out they are printed in the format of -o. The state of an export is stored next to its
@@ -71,42 +74,43 @@ def export(
     keeps every value. Damaged regions are reported on stderr;
     the exit status is then 7.
     """
-    store = StoreDirectory(path)
-    begin, end = window(session, begin, end, time)
+    store = StoreDirectory(given.path)
+    begin, end = window(session, given.begin, given.end, given.time)
     query = Query(
-        topic=topic, queue_id=queue, key=key, begin_ms=begin, end_ms=end, body=body, raw=raw
+        topic=given.topic,
+        queue_id=given.queue,
+        key=given.key,
+        begin_ms=begin,
+        end_ms=end,
+        body=given.body,
+        raw=given.raw,
     )
-    if output is None:
-        if format is not None:
-            raise UsageFault("--format requires --out", "on stdout -o selects the format")
-        if session.dry_run:
-            raise UsageFault("--dry-run requires --out", "nothing is written without it")
-
-        outcome = Outcome()
-        damage = DamageReport(outcome)
-        try:
-            rows = damage.apart(message_rows(store, query))
-            session.emit(MESSAGES, rows, outcome, nothing=f"nothing in {path} matches")
-        finally:
-            damage.report(session)
+    if given.output is not None:
+        _write(session, given, store, query, given.output)
         return
+    if given.format is not None:
+        raise UsageFault("--format requires --out", "on stdout -o selects the format")
+    if session.dry_run:
+        raise UsageFault("--dry-run requires --out", "nothing is written without it")
+    with DamageReport(session) as damage:
+        rows = damage.apart(message_rows(store, query))
+        session.emit(MESSAGES, rows, damage.outcome, nothing=f"nothing in {given.path} matches")
 
+
+def _write(
+    session: Session, given: ExportOptions, store: StoreDirectory, query: Query, output: str
+) -> None:
+    """Write or continue an output file, and report the result."""
     found: list[DamageRow] = []
     ending = output.rpartition(".")[2]
-    form = format or (ending if ending in ("csv", "parquet") else "ndjson")
+    form = given.format or (ending if ending in ("csv", "parquet") else "ndjson")
     result = write(
-        store,
-        query,
-        FilePath(output),
-        form,
-        damaged_regions=found,
-        dry_run=session.dry_run,
+        store, query, FilePath(output), form, damaged_regions=found, dry_run=session.dry_run
     )
     session.emit_one(RESULT, result)
     if session.dry_run:
         session.end_dry_run()
     if found:
-        session.note(
-            f"{len(found)} damaged regions were skipped; mqadmin store verify {path} lists them"
-        )
+        hint = f"mqadmin store verify {given.path} lists them"
+        session.note(f"{len(found)} damaged regions were skipped; {hint}")
         session.status = DAMAGED

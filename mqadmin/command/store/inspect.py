@@ -7,7 +7,7 @@ from broker.errors import CorruptRecordError, RemoteProtocolError
 from mqadmin.command.execution.failure import NoResults
 from mqadmin.command.execution.session import Session
 from mqadmin.command.execution.window import Begin, End, Time, window
-from mqadmin.command.framework.declare import Option
+from mqadmin.command.framework.declare import Option, Options
 from mqadmin.command.framework.values import whole
 from mqadmin.command.store.damage_report import DamageReport
 from mqadmin.command.store.delayed import VIEWS, delayed_rows
@@ -23,7 +23,7 @@ from mqadmin.inspector.queries.summary import summarize
 from mqadmin.inspector.query import Query
 from mqadmin.inspector.rows import ConfigRow, DamageRow, IndexRow, QueueUnitRow
 from mqadmin.message_row import MessageRow
-from mqadmin.output.view import Outcome, View
+from mqadmin.output.view import View
 
 INSPECT_MESSAGES = View(
     "store.inspect",
@@ -88,6 +88,55 @@ Kind = Literal[
 Crc = Annotated[bool | None, Option("--crc/--no-crc", help="Verify the checksum of each body.")]
 
 
+class InspectOptions(Options):
+    """Options of ``mqadmin store inspect``."""
+
+    path: Path
+    kind: Annotated[
+        Kind,
+        Option("--kind", help="Kind of file; auto detects it by path, name and content."),
+    ] = "auto"
+    topic: Topic = None
+    queue: Queue = None
+    key: Annotated[
+        str | None,
+        Option("--key", "-k", metavar="KEY", help="Only messages with this key or uniqKey."),
+    ] = None
+    message_id: Annotated[
+        str | None,
+        Option(
+            "--id",
+            "-i",
+            metavar="ID",
+            help="Only this offsetMsgId or uniqKey.",
+            parse=stored_id,
+        ),
+    ] = None
+    from_offset: Annotated[
+        int | None,
+        Option(
+            "--from",
+            metavar="OFFSET",
+            help="First offset: physical, in ConsumeQueues the queue offset.",
+            parse=whole,
+        ),
+    ] = None
+    to_offset: Annotated[
+        int | None,
+        Option("--to", metavar="OFFSET", help="End offset, exclusive.", parse=whole),
+    ] = None
+    begin: Begin = None
+    end: End = None
+    time: Time = None
+    limit: Limit = None
+    body: BodyForm = "none"
+    raw: Raw = False
+    crc: Crc = None
+    summary: Annotated[
+        bool, Option("--summary", help="Print one summary of the log, by topic.")
+    ] = False
+
+
 @NOUN.verb(
     "inspect",
     view=(
@@ -109,53 +158,7 @@ Crc = Annotated[bool | None, Option("--crc/--no-crc", help="Verify the checksum 
         "mqadmin store inspect /data/store --kind pop --key GROUP",
     ],
 )
-def inspect(
-    session: Session,
-    path: Path,
-    kind: Annotated[
-        Kind,
-        Option("--kind", help="Kind of file; auto detects it by path, name and content."),
-    ] = "auto",
-    topic: Topic = None,
-    queue: Queue = None,
-    key: Annotated[
-        str | None,
-        Option("--key", "-k", metavar="KEY", help="Only messages with this key or uniqKey."),
-    ] = None,
-    message_id: Annotated[
-        str | None,
-        Option(
-            "--id",
-            "-i",
-            metavar="ID",
-            help="Only this offsetMsgId or uniqKey.",
-            parse=stored_id,
-        ),
-    ] = None,
-    from_offset: Annotated[
-        int | None,
-        Option(
-            "--from",
-            metavar="OFFSET",
-            help="First offset: physical, in ConsumeQueues the queue offset.",
-            parse=whole,
-        ),
-    ] = None,
-    to_offset: Annotated[
-        int | None,
-        Option("--to", metavar="OFFSET", help="End offset, exclusive.", parse=whole),
-    ] = None,
-    begin: Begin = None,
-    end: End = None,
-    time: Time = None,
-    limit: Limit = None,
-    body: BodyForm = "none",
-    raw: Raw = False,
-    crc: Crc = None,
-    summary: Annotated[
-        bool, Option("--summary", help="Print one summary of the log, by topic.")
-    ] = False,
-) -> None:
+def inspect(session: Session, given: InspectOptions) -> None:
     """Show the contents of store files: messages, units, index entries, markers, configuration.
 
     For a store directory the messages of its CommitLog are listed in physical order. Damaged
@@ -165,26 +168,13 @@ def inspect(
     Kinds that are contained in other files: pop lists the check points that are not revived yet
     (--key selects the group), transaction the half messages that are not decided.
     """
-    store = StoreDirectory(path, kind)
-    if summary:
-        _summary(session, store, crc)
+    store = StoreDirectory(given.path, given.kind)
+    if given.summary:
+        _summary(session, store, given.crc)
         return
-    begin, end = window(session, begin, end, time)
-    query = Query(
-        topic=topic,
-        queue_id=queue,
-        key=key,
-        id=message_id,
-        from_offset=from_offset,
-        to_offset=to_offset,
-        begin_ms=begin,
-        end_ms=end,
-        body=body,
-        raw=raw,
-        check_crc=crc is not False,
-    )
-    filtered = query != Query(body=body, raw=raw, check_crc=query.check_crc)
-    nothing = f"nothing in {path} matches" if filtered else ""
+    query = _query(session, given)
+    filtered = query != Query(body=given.body, raw=given.raw, check_crc=query.check_crc)
+    nothing = f"nothing in {given.path} matches" if filtered else ""
     rows: Iterator[MessageRow | QueueUnitRow | IndexRow | ConfigRow | dict[str, Any] | DamageRow]
     if store.kind in ("auto", "commitlog"):
         view, rows = INSPECT_MESSAGES, _messages(store, query)
@@ -199,7 +189,25 @@ def inspect(
         return
     else:
         view, rows = delayed_rows(store, query)
-    show(session, view, rows, limit, nothing)
+    with DamageReport(session) as damage:
+        session.emit(view, damage.apart(rows, given.limit), damage.outcome, nothing=nothing)
+
+
+def _query(session: Session, given: InspectOptions) -> Query:
+    begin, end = window(session, given.begin, given.end, given.time)
+    return Query(
+        topic=given.topic,
+        queue_id=given.queue,
+        key=given.key,
+        id=given.message_id,
+        from_offset=given.from_offset,
+        to_offset=given.to_offset,
+        begin_ms=begin,
+        end_ms=end,
+        body=given.body,
+        raw=given.raw,
+        check_crc=given.crc is not False,
+    )
 
 
 def _messages(store: StoreDirectory, query: Query) -> Iterator[MessageRow | DamageRow]:
@@ -225,10 +233,9 @@ def _one(session: Session, store: StoreDirectory) -> None:
     if found is None:
         raise NoResults(f"{store.path}: no checkpoint", "a broker writes one at its first stop")
     session.emit_one(INSPECT_CHECKPOINT, found)
-    damage = DamageReport(Outcome())
-    for row in checkpoint_damage(found):
-        damage.add(row)
-    damage.report(session)
+    with DamageReport(session) as damage:
+        for row in checkpoint_damage(found):
+            damage.add(row)
 
 
 def _config(session: Session, rows: Iterator[Any]) -> tuple[View, Iterator[Any]]:
@@ -252,22 +259,9 @@ def config_lines(
                 yield {"name": row.name, "table": table, "key": key, "value": value}
 
 
-def show(
-    session: Session, view: View, rows: Iterator[Any], limit: int | None, nothing: str
-) -> None:
-    """Print rows, and report the damage records among them."""
-    outcome = Outcome()
-    damage = DamageReport(outcome)
-    try:
-        session.emit(view, damage.apart(rows, limit), outcome, nothing=nothing)
-    finally:
-        damage.report(session)
-
-
 def _summary(session: Session, store: StoreDirectory, crc: bool | None) -> None:
     found, rows = summarize(store, check_crc=crc)
-    damage = DamageReport(Outcome())
-    for row in rows:
-        damage.add(row)
-    session.emit_one(INSPECT_SUMMARY, found)
-    damage.report(session)
+    with DamageReport(session) as damage:
+        for row in rows:
+            damage.add(row)
+        session.emit_one(INSPECT_SUMMARY, found)

@@ -10,7 +10,7 @@ from mqadmin.command.execution.failure import UsageFault
 from mqadmin.command.execution.session import Session
 from mqadmin.command.execution.status import DAMAGED, MOVED, PARTLY
 from mqadmin.command.execution.window import Begin, End, Time, window
-from mqadmin.command.framework.declare import Argument, Option
+from mqadmin.command.framework.declare import Argument, Option, Options
 from mqadmin.command.framework.values import whole
 from mqadmin.command.store.damage_report import DamageReport
 from mqadmin.command.store.noun import NOUN, BodyForm, Raw, Topic
@@ -18,7 +18,7 @@ from mqadmin.inspector.directory import StoreDirectory
 from mqadmin.inspector.query import Query
 from mqadmin.output.errors import ErrorReport, emit_error
 from mqadmin.output.progress import Progress
-from mqadmin.output.view import Outcome, View
+from mqadmin.output.view import View
 from mqadmin.repair import store_repair
 from mqadmin.repair.divergence import cut, find_divergence
 from mqadmin.repair.new_store import plan_store, recover_store
@@ -46,6 +46,51 @@ Output = Annotated[
 ]
 
 
+class RepairOptions(Options):
+    """Options of ``mqadmin store repair``."""
+
+    path: Store
+    output: Output = None
+    in_place: Annotated[
+        bool,
+        Option("--in-place", help="Replace the store with the repaired copy; needs --yes."),
+    ] = False
+    backup: Annotated[
+        str | None,
+        Option(
+            "--backup",
+            metavar="DIR",
+            help="With --in-place: path of the old directory; default: next to the store.",
+            complete="file",
+        ),
+    ] = None
+    links: Annotated[
+        bool,
+        Option(
+            "--links/--copies",
+            help="Hard-link files no longer written, or copy all.",
+        ),
+    ] = True
+    diverged_at: Annotated[
+        int | None,
+        Option(
+            "--diverged-at",
+            metavar="OFFSET",
+            help="Cut the log at this physical offset; its records are kept in a file.",
+            parse=whole,
+        ),
+    ] = None
+    records: Annotated[
+        str | None,
+        Option(
+            "--records",
+            metavar="FILE",
+            help="With --diverged-at: the file for the records; default: next to the store.",
+            complete="file",
+        ),
+    ] = None
+
+
 @NOUN.verb(
     "repair",
     view=(REPAIR_PLAN, REPAIRED, DIVERGENCE, CUT),
@@ -57,49 +102,7 @@ Output = Annotated[
         "mqadmin store repair /data/store --diverged-at 1234567 --in-place --yes",
     ],
 )
-def repair(
-    session: Session,
-    path: Store,
-    output: Output = None,
-    in_place: Annotated[
-        bool,
-        Option("--in-place", help="Replace the store with the repaired copy; needs --yes."),
-    ] = False,
-    backup: Annotated[
-        str | None,
-        Option(
-            "--backup",
-            metavar="DIR",
-            help="With --in-place: path of the old directory; default: next to the store.",
-            complete="file",
-        ),
-    ] = None,
-    links: Annotated[
-        bool,
-        Option(
-            "--links/--copies",
-            help="Hard-link files no longer written, or copy all.",
-        ),
-    ] = True,
-    diverged_at: Annotated[
-        int | None,
-        Option(
-            "--diverged-at",
-            metavar="OFFSET",
-            help="Cut the log at this physical offset; its records are kept in a file.",
-            parse=whole,
-        ),
-    ] = None,
-    records: Annotated[
-        str | None,
-        Option(
-            "--records",
-            metavar="FILE",
-            help="With --diverged-at: the file for the records; default: next to the store.",
-            complete="file",
-        ),
-    ] = None,
-) -> None:
+def repair(session: Session, given: RepairOptions) -> None:
     """Repair a store into a copy; without --out and --in-place only the plan is printed.
 
     Valid records keep their physical offsets. Damaged regions of the log are replaced by filler
@@ -115,35 +118,37 @@ def repair(
     written to a file, as store export --body base64 writes them, and the log is cut, so that the
     broker can follow the new master.
     """
-    if output is not None and in_place:
+    if given.output is not None and given.in_place:
         raise UsageFault("--out and --in-place exclude each other")
-    if in_place and not (session.yes or session.dry_run):
+    if given.in_place and not (session.yes or session.dry_run):
         raise UsageFault(
             "--in-place needs --yes; nothing was changed",
             "--out DIR writes a copy and does not change the store",
         )
-    if diverged_at is not None:
-        places = (output, backup, records)
-        _cut(session, path, diverged_at, *places, in_place=in_place)
+    if given.diverged_at is not None:
+        places = (given.output, given.backup, given.records)
+        _cut(session, given.path, given.diverged_at, *places, in_place=given.in_place)
         return
-    if records is not None:
+    if given.records is not None:
         raise UsageFault("--records requires --diverged-at")
     with Progress() as progress:
-        plan = store_repair.make_plan(StoreDirectory(path), progress.show)
-    if session.dry_run or (output is None and not in_place):
+        plan = store_repair.make_plan(StoreDirectory(given.path), progress.show)
+    if session.dry_run or (given.output is None and not given.in_place):
         _show_plan(session, plan)
         return
-    if in_place and not plan.steps:
+    if given.in_place and not plan.steps:
         session.note("nothing to repair")
         return
 
     with Progress() as progress:
-        if in_place:
-            spare = FilePath(backup or _backup_name(path))
-            result = store_repair.repair_in_place(plan, spare, links=links, progress=progress.show)
+        if given.in_place:
+            spare = FilePath(given.backup or _backup_name(given.path))
+            result = store_repair.repair_in_place(
+                plan, spare, links=given.links, progress=progress.show
+            )
         else:
             result = store_repair.repair(
-                plan, FilePath(output or ""), links=links, progress=progress.show
+                plan, FilePath(given.output or ""), links=given.links, progress=progress.show
             )
     _show_result(session, result)
 
@@ -272,8 +277,6 @@ def recover(
         _new_store(session, [FilePath(source) for source in sources], output, file_size, query)
         return
     rows = SalvagedRows([FilePath(source) for source in sources], query, bad_bodies=damaged)
-    outcome = Outcome()
-    damage = DamageReport(outcome)
     lost: list[Any] = []
 
     def rows_then_losses() -> Iterator[Any]:
@@ -281,10 +284,10 @@ def recover(
         for row in rows.losses:
             damage.add(row)
         lost.extend(rows.lost())
-        outcome.errors += [_loss_report(loss).fields() for loss in lost]
+        damage.outcome.errors += [_loss_report(loss).fields() for loss in lost]
 
-    session.emit(RECOVERED, rows_then_losses(), outcome, nothing="no message was found")
-    damage.report(session)
+    with DamageReport(session) as damage:
+        session.emit(RECOVERED, rows_then_losses(), damage.outcome, nothing="no message was found")
     if session.is_machine:
         for loss in lost:
             emit_error(_loss_report(loss), form=session.form)

@@ -6,13 +6,8 @@ from typing import Annotated, Any
 from mqadmin.command.execution.session import Session
 from mqadmin.command.framework.declare import Option
 from mqadmin.command.framework.values import whole
-from mqadmin.command.store.inspect import (
-    CONFIG_LINES,
-    INSPECT_INDEX,
-    INSPECT_QUEUE,
-    config_lines,
-    show,
-)
+from mqadmin.command.store.damage_report import DamageReport
+from mqadmin.command.store.inspect import CONFIG_LINES, INSPECT_INDEX, INSPECT_QUEUE, config_lines
 from mqadmin.command.store.noun import NOUN, Limit, Path, Queue, Topic
 from mqadmin.inspector.configs import config_rows
 from mqadmin.inspector.directory import StoreDirectory
@@ -65,10 +60,10 @@ def queue(
     nothing = f"nothing in {path} matches"
     if units:
         query = Query(topic=topic, queue_id=queue, from_offset=from_offset, to_offset=to_offset)
-        show(session, INSPECT_QUEUE, unit_rows(store, query), limit, nothing)
+        _show(session, INSPECT_QUEUE, unit_rows(store, query), limit, nothing)
         return
     rows = (row for row in queue_rows(store, topic) if queue in (None, row.queue_id))
-    show(session, QUEUES, rows, limit, nothing)
+    _show(session, QUEUES, rows, limit, nothing)
 
 
 @NOUN.verb(
@@ -97,7 +92,7 @@ def index(
     rows: Iterator[Any] = index_rows(StoreDirectory(path), Query(topic=topic, key=key))
     if not entries and key is None:
         rows = (row for row in rows if getattr(row, "record", "file") == "file")
-    show(session, INSPECT_INDEX, rows, limit, f"no IndexFile in {path}")
+    _show(session, INSPECT_INDEX, rows, limit, f"no IndexFile in {path}")
 
 
 @NOUN.verb(
@@ -114,4 +109,12 @@ def config(session: Session, path: Path, topic: Topic = None) -> None:
     view = CONFIG
     if session.is_flat:
         view, rows = CONFIG_LINES, config_lines(rows)
-    show(session, view, rows, None, f"no configuration in {path}")
+    _show(session, view, rows, None, f"no configuration in {path}")
+
+
+def _show(
+    session: Session, view: View, rows: Iterator[Any], limit: int | None, nothing: str
+) -> None:
+    """Print rows, and report the damage records among them."""
+    with DamageReport(session) as damage:
+        session.emit(view, damage.apart(rows, limit), damage.outcome, nothing=nothing)

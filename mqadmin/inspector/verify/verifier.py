@@ -167,14 +167,7 @@ class _Run:
             self.alone = True
         inside = store if not self.alone else _EmptyDirectory(store)
         queues = QueueTable(inside, self.topic, self.findings, running=running)
-        index = IndexChecks(
-            store if store.kind == INDEX else inside,
-            self.findings,
-            moving=running or markers.abort,
-            running=running,
-            topic=self.topic,
-        )
-        index.damaged = self.damaged
+        index = self._index_checks(inside, moving=running or markers.abort, running=running)
         config = ConfigChecks(store, self.findings) if not self.alone else None
         with LogReader(store) as log:
             records = RecordChecks(queues, log, self.findings)
@@ -227,6 +220,14 @@ class _Run:
             losses=summary.lost,
             deleted=verdict.recreated.deleted,
         )
+
+    def _index_checks(self, inside: StoreDirectory, *, moving: bool, running: bool) -> IndexChecks:
+        directory = self.store if self.store.kind == INDEX else inside
+        checks = IndexChecks(
+            directory, self.findings, moving=moving, running=running, topic=self.topic
+        )
+        checks.damaged = self.damaged
+        return checks
 
     def _derived(self, verdict: Verdict, log: LogReader) -> None:
         """Count losses; check extension files and, unless a topic is selected, timer files."""

@@ -1,4 +1,4 @@
-"""A name server over real sockets: brokers come and go, name servers know nothing of each other."""
+"""A name server over real sockets: brokers register and leave; name servers are independent."""
 
 import asyncio
 from collections.abc import Callable
@@ -154,12 +154,12 @@ def test_members_of_a_group_are_notified_of_their_lowest_id(run, config) -> None
         (address,) = server.addresses
         notified: asyncio.Queue[dict] = asyncio.Queue()
 
-        def hear(_, command: RemotingCommand) -> None:
+        def note_change(_, command: RemotingCommand) -> None:
             notified.put_nowait(command.ext_fields)
 
         # the broker's own listening side is played by a second name server's endpoint
         listener = NameServer(config())
-        listener.server.add_handler(RequestCode.NOTIFY_MIN_BROKER_ID_CHANGE, hear)
+        listener.server.add_handler(RequestCode.NOTIFY_MIN_BROKER_ID_CHANGE, note_change)
         await listener.start()
         slave_address = listener.addresses[0]
         slave, master = RemotingClient(), RemotingClient()

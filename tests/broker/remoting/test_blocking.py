@@ -66,11 +66,11 @@ def test_call_all_sends_all_requests_at_once_and_keeps_the_order(peer) -> None:
         import asyncio
 
         await asyncio.sleep(0.05)
-        return response(command, remark=command.ext_fields["who"])
+        return response(command, remark=command.ext_fields["caller"])
 
     servers = [peer({2: slow}) for _ in range(3)]
     calls = [
-        (server.address, request(2, {"who": f"{place}-{n}"}))
+        (server.address, request(2, {"caller": f"{place}-{n}"}))
         for place, server in enumerate(servers)
         for n in range(4)
     ]
@@ -239,7 +239,7 @@ def test_go_away_is_followed_once_on_a_new_connection(peer) -> None:
 
 
 def serve_raw(sock: socket.socket, answer) -> threading.Thread:
-    """Accept one connection and let ``answer(connection)`` do what it wants."""
+    """Accept one connection and pass it to ``answer(connection)``."""
 
     def serve() -> None:
         connection, _ = sock.accept()

@@ -1,4 +1,4 @@
-"""The memory budget: bounds per owner and altogether, and who has to go."""
+"""The memory budget: bounds per owner and altogether, and the owner that is refused."""
 
 from hypothesis import given
 from hypothesis import strategies as st

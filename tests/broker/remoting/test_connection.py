@@ -510,7 +510,7 @@ def test_a_oneway_of_ours_carries_the_flag(run, attach, turns) -> None:
     run(main())
 
 
-# ---- who the peer is
+# ---- identity of the peer
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""What server and client share: lanes, refusals, turns, the idle scan, limits on connections."""
+"""Parts of server and client: lanes, refusals, turns, the idle scan, limits on connections."""
 
 import asyncio
 import logging
@@ -173,7 +173,7 @@ def test_handlers_that_answer_at_once_never_wait(run, attach, frames) -> None:
     run(main())
 
 
-# ---- who may ask what
+# ---- access levels of requests
 
 
 ADMINISTRATION = sorted(code for code, rpc in RPC.items() if rpc.access == Access.ADMINISTRATOR)

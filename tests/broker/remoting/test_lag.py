@@ -114,7 +114,7 @@ def test_a_blocked_loop_is_measured(caplog) -> None:
         lag.arm(loop)
         loop.call_later(PROBE_S + 0.001, fired.set)
         end = loop.time() + 3 * PROBE_S
-        while loop.time() < end:  # what a handler must not do
+        while loop.time() < end:  # a handler must not do this
             pass
         await fired.wait()
         return lag.longest_ms

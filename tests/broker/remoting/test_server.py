@@ -277,7 +277,7 @@ def test_without_a_descriptor_accepting_waits_and_continues(factory, limit_files
                 sock.setblocking(False)
                 with contextlib.suppress(BlockingIOError):
                     sock.connect(("127.0.0.1", port))
-            # Accepting fails now; the loop has to come by some hundred times all the same.
+            # Accepting fails now; the loop must nevertheless run some hundred times.
             for _ in range(300):
                 await asyncio.sleep(0)
             attempts = sum("accept" in record.getMessage() for record in caplog.records)

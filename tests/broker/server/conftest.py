@@ -45,7 +45,7 @@ def fake_connection() -> Callable[..., FakeConnection]:
 
 @pytest.fixture
 def decode_frame() -> Callable[[Any], RemotingCommand]:
-    """Reads what a processor or a fake connection gave as a peer would."""
+    """Reads the output of a processor or a fake connection as a peer would."""
     return decode
 
 

@@ -1,4 +1,4 @@
-"""What every processor sees."""
+"""The parts of the broker that every processor uses."""
 
 import msgspec
 

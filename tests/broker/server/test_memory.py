@@ -1,6 +1,6 @@
 """Memory of a broker under attack, measured from outside: whatever one peer does, it stays bounded.
 
-Each test does what once took hundreds of megabytes, and allows a small part of that.
+Each test does work that once took hundreds of megabytes, and allows a small part of that.
 """
 
 import contextlib

@@ -1,8 +1,8 @@
-"""Conversations of real clients, replayed: our answers mean what the Java broker's meant.
+"""Conversations of real clients, replayed: our answers have the meaning of the Java broker's.
 
 Every request that a client sent to the recorded 5.3.3 broker goes to a broker core in the same
-order and at the same times. Answers are compared where they do not depend on what only the
-recorded broker had: timers and pop are left out, and positions in its log.
+order and at the same times. Answers are compared where they do not depend on the state of
+the recorded broker: timers, pop and positions in its log are left out.
 """
 
 import asyncio

@@ -119,7 +119,7 @@ class TestQuarantine:
         return desk.store.put_message(MessageExtBrokerInner(SCHEDULE_TOPIC, 0, body, raw))
 
     def deliver(self, desk, caplog) -> list[str]:
-        """Deliver what is due; the lines of the quarantine."""
+        """Deliver the due messages; the lines of the quarantine."""
         desk.send(body=b"healthy", properties={"DELAY": "1"})
         desk.send(body=b"higher level", properties={"DELAY": "2"})
         desk.clock.advance(5_000)

@@ -71,7 +71,7 @@ def test_a_failed_start_announces_nothing_and_closes_nothing(capsys, run) -> Non
 
 
 def test_the_survivors_of_a_full_collection_are_frozen() -> None:
-    """A collection scans what is new, not every topic, group and client each time."""
+    """A collection scans new objects, not every topic, group and client each time."""
     thresholds, callbacks = gc.get_threshold(), list(gc.callbacks)
     try:
         serving.freeze_start_objects()

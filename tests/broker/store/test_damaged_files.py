@@ -135,22 +135,22 @@ def cut_first_record(path: Path):
 
 
 DERIVED = [
-    (kind, which, spoil)
+    (kind, which, corruption)
     for kind in ("consumequeue", "index")
     for which in (first, middle, last)
-    for spoil in (Path.unlink, empty, shorten)
+    for corruption in (Path.unlink, empty, shorten)
 ]
 
 
 @pytest.mark.parametrize("stop", STOPS)
 @pytest.mark.parametrize(
-    ("kind", "which", "spoil"),
+    ("kind", "which", "corruption"),
     DERIVED,
     ids=[f"{k}-{w.__name__}-{s.__name__}" for k, w, s in DERIVED],
 )
-def test_a_derived_file_comes_back(stores, filled, inner, kind, which, spoil, stop):
+def test_a_derived_file_comes_back(stores, filled, inner, kind, which, corruption, stop):
     path = which(stores, kind)
-    spoil(path)
+    corruption(path)
     leave(stores, stop)
     store = stores.start()
     check_all_there(store)
@@ -202,19 +202,21 @@ def in_file(filled, start, end):
     return {n for n, place in enumerate(filled) if start <= place.physical_offset < end}
 
 
-LOG = [(which, spoil) for which in (first, middle) for spoil in (Path.unlink, empty, shorten)]
+LOG = [
+    (which, corruption) for which in (first, middle) for corruption in (Path.unlink, empty, shorten)
+]
 
 
 @pytest.mark.parametrize("stop", STOPS)
 @pytest.mark.parametrize(
-    ("which", "spoil"), LOG, ids=[f"{w.__name__}-{s.__name__}" for w, s in LOG]
+    ("which", "corruption"), LOG, ids=[f"{w.__name__}-{s.__name__}" for w, s in LOG]
 )
-def test_a_lost_log_file_loses_only_its_messages(stores, filled, inner, which, spoil, stop):
+def test_a_lost_log_file_loses_only_its_messages(stores, filled, inner, which, corruption, stop):
     path = which(stores, "commitlog")
     start = int(path.name)
-    kept_to = start + (SHORT if spoil is shorten else 0)
+    kept_to = start + (SHORT if corruption is shorten else 0)
     lost = {n for n in in_file(filled, start, start + 4096) if filled[n].physical_end > kept_to}
-    spoil(path)
+    corruption(path)
     leave(stores, stop)
     store = stores.start()
     found = read_all(store)
@@ -222,12 +224,12 @@ def test_a_lost_log_file_loses_only_its_messages(stores, filled, inner, which, s
     for number in found:
         assert number in by_key(store, number)
     report = report_of(store)
-    if which is first and spoil is Path.unlink and stop != "clean":
+    if which is first and corruption is Path.unlink and stop != "clean":
         # the same as the log of a killed broker whose first file has expired
         assert "the log started at 0, now at 4096" in report
     else:
         assert path.name in report
-    if spoil is shorten:
+    if corruption is shorten:
         at = max(place.physical_end for place in filled if place.physical_end <= kept_to)
         assert str(at) in report_of(store)
     assert store.put_message(inner(queue_id=0, body=b"9999")).queue_offset == MESSAGES // 2
@@ -236,13 +238,13 @@ def test_a_lost_log_file_loses_only_its_messages(stores, filled, inner, which, s
 
 
 @pytest.mark.parametrize("stop", STOPS)
-@pytest.mark.parametrize("spoil", [Path.unlink, empty, cut_first_record])
-def test_a_lost_end_of_the_log_is_reported(stores, filled, inner, spoil, stop):
-    """Nothing can bring it back: what is before it is there, and the offset is named."""
+@pytest.mark.parametrize("corruption", [Path.unlink, empty, cut_first_record])
+def test_a_lost_end_of_the_log_is_reported(stores, filled, inner, corruption, stop):
+    """It cannot be restored: the messages before it are served, and the offset is reported."""
     path = last(stores, "commitlog")
     kept = [n for n, place in enumerate(filled) if place.physical_end <= int(path.name)]
     assert len(kept) < MESSAGES
-    spoil(path)
+    corruption(path)
     leave(stores, stop)
     store = stores.start()
     assert read_all(store) == expected(kept)
@@ -331,7 +333,7 @@ def test_units_past_a_truncation_do_not_reappear(stores, filled):
     store.write_manifest = lambda: None
 
 
-# --- what cannot be opened stays as it is ---------------------------------------------------------
+# --- files that cannot be opened are left unchanged -----------------------------------------------
 
 
 def tree(root: Path):
@@ -383,7 +385,7 @@ def folder_for_a_file(stores):
 
 @pytest.mark.parametrize("stop", STOPS)
 @pytest.mark.parametrize(
-    "spoil",
+    "corruption",
     [
         stray_name,
         stray_queue_name,
@@ -395,11 +397,11 @@ def folder_for_a_file(stores):
         folder_for_a_file,
     ],
 )
-def test_a_refused_change_has_no_effect(stores, filled, spoil, stop):
-    spoil(stores)
+def test_a_refused_change_has_no_effect(stores, filled, corruption, stop):
+    corruption(stores)
     # Something that a start would change.
     (stores.root / "consumequeue" / "TopicA" / "0" / f"{10**6:020d}").write_bytes(b"")
-    if spoil is not no_log:
+    if corruption is not no_log:
         (stores.root / "commitlog" / f"{10**6:020d}").write_bytes(b"")
     leave(stores, stop)
     before = tree(stores.root)

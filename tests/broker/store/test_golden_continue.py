@@ -1,4 +1,4 @@
-"""Recorded Java stores: opened, compared with what Java clients saw, continued, opened again."""
+"""Recorded Java stores: opened, compared with what Java clients got, continued, opened again."""
 
 import os
 import shutil

@@ -1,4 +1,4 @@
-"""The engine beside a list and a dict: random operations, and restarts of every kind between."""
+"""The engine compared with a list and a dict: random operations, restarts of every kind."""
 
 import os
 

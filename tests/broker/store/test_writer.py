@@ -1,4 +1,4 @@
-"""Puts: what they answer, what they write, what they refuse; full disks."""
+"""Puts: results, written records, refused messages; full disks."""
 
 from pathlib import Path
 

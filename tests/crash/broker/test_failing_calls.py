@@ -1,6 +1,6 @@
 """Each call of a whole broker to the disk fails once: nothing that it acknowledged is lost.
 
-A client may be refused and ask again; what is answered with success afterwards must be on the disk.
+A client may be refused and try again; a message acknowledged afterwards must be on the disk.
 The long form is ``scripts/torture broker``.
 """
 
@@ -71,5 +71,5 @@ def test_nothing_acknowledged_is_lost_when_a_call_to_the_disk_fails(
         fail = FailAt(n, lasting=lasting)
         recording = run_script(seed, flush, fail)
         for image in recording.last_images():
-            image.what += f", call {n} of {len(numbers)} failed: {fail.failed}, script {seed}"
+            image.event += f", call {n} of {len(numbers)} failed: {fail.failed}, script {seed}"
             image.check()

@@ -29,12 +29,12 @@ pytestmark = [pytest.mark.crash, pytest.mark.timeout(180 + 30 * CUTS)]
 
 
 def script(disk: SimDisk, rng: random.Random, properties: dict[str, str]) -> int:
-    """Random sends, pops, acks and restarts; marks record the promises. Returns the end time."""
+    """Random sends, pops, acks and restarts; marks record the guarantees. Returns the end time."""
     disk.recording = True
     with SimBroker(disk, rng, properties) as broker:
         client = PopClient(broker)
 
-        def promise(kind: str, number: int) -> None:
+        def guarantee(kind: str, number: int) -> None:
             if broker.store.flush():
                 disk.mark(kind, number, broker.clock.now_ms())
 
@@ -43,7 +43,7 @@ def script(disk: SimDisk, rng: random.Random, properties: dict[str, str]) -> int
             roll = rng.random()
             if roll < 0.4:
                 if broker.run(client.send(number)):
-                    promise("sent", number)
+                    guarantee("sent", number)
                 number += 1
             elif roll < 0.65:
                 broker.run(client.pop(INVISIBLE_MS))
@@ -51,7 +51,7 @@ def script(disk: SimDisk, rng: random.Random, properties: dict[str, str]) -> int
                 entry = rng.choice(client.held)
                 in_time = broker.clock.now_ms() < entry.visible_ms
                 if broker.run(client.ack(entry)) and in_time:
-                    promise("acked", entry.number)
+                    guarantee("acked", entry.number)
             elif roll < 0.9:
                 broker.stop()
                 broker.start()

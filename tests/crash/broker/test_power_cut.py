@@ -86,7 +86,7 @@ def test_everything_acknowledged_survives_a_power_cut_after_a_power_cut(
         following = image.next_life()
         following.live(lambda traffic: traffic.steps(6))
         for later in following.images(8):
-            later.what = f"{image.what}, then {later.what}"
+            later.event = f"{image.event}, then {later.event}"
             later.check()
 
 

@@ -1,4 +1,4 @@
-"""A store on a simulated disk, driven by seeded scripts, and what must be there after a cut."""
+"""A store on a simulated disk, driven by seeded scripts, and the data that a cut must keep."""
 
 import pytest
 

@@ -62,10 +62,10 @@ def test_no_cut_makes_a_filter_hide_a_message(sim: Any, rng: random.Random, kill
     seen = 0
     for position in range(0, len(disk.journal) + 1, 3):
         cutter.advance(position)
-        promise = sim.Promise(cutter.marks, killed=killed)
+        guarantee = sim.Promise(cutter.marks, killed=killed)
         left = cutter.killed() if killed else cutter.cut(rng, KEEP[position % len(KEEP)])
         store = sim.reopen(left, script.config)
-        promise.check(store)
+        guarantee.check(store)
         check_filters(store)
         for number in range(40):
             inner = script.inner("T0", number % 2, b"%06dnew" % number)

@@ -1,8 +1,8 @@
 """Every call to the disk fails once: an error answer, nothing acknowledged is lost, reads continue.
 
 The n-th call of a scripted run fails, for n = 1, 2, 3… After a failed sync the simulated kernel
-has dropped what it could not write, as real ones do: whatever is acknowledged from then on must
-not rest on it. The long form is ``scripts/torture calls``.
+has dropped the pages it could not write, as real ones do: no later acknowledgement may depend on
+them. The long form is ``scripts/torture calls``.
 """
 
 import errno
@@ -81,8 +81,8 @@ def check_survivors(sim: Any, script: Any, rng: random.Random) -> None:
     cutter = sim.Cutter(journal)
     cutter.advance(len(journal))
     sim.survive(cutter.killed(), script.config, sim.Promise(cutter.marks, killed=False))
-    promise = sim.Promise(cutter.marks, killed=False)
-    sim.survive(cutter.cut(rng, 0.5), script.config, promise)
+    guarantee = sim.Promise(cutter.marks, killed=False)
+    sim.survive(cutter.cut(rng, 0.5), script.config, guarantee)
 
 
 def check_no_ack_after_failed_sync(script: Any) -> None:

@@ -30,8 +30,8 @@ def test_a_disk_that_fills_up_at_any_byte_costs_nothing(
         journal = disk.journal
         cutter = sim.Cutter(journal)
         cutter.advance(len(journal))
-        promise = sim.Promise(cutter.marks, killed=False)
-        sim.survive(cutter.cut(rng, 0.5), script.config, promise)
+        guarantee = sim.Promise(cutter.marks, killed=False)
+        sim.survive(cutter.cut(rng, 0.5), script.config, guarantee)
 
 
 def fill_and_free(script: Any) -> None:

@@ -1,6 +1,6 @@
 """Power is cut at every write and every sync of a scripted run; acknowledged messages are there.
 
-SYNC_FLUSH promises every acknowledged message. ASYNC_FLUSH promises what a completed flush
+SYNC_FLUSH guarantees every acknowledged message, ASYNC_FLUSH every message that a completed flush
 covered. A kill of the process (page cache intact) must cost neither anything at all. The long form
 is ``scripts/torture power``.
 """
@@ -31,9 +31,11 @@ def record(sim: Any, rng: random.Random, flush: str, steps: int) -> Any:
     return script
 
 
-def attempt(sim: Any, script: Any, disk: Any, promise: Any, position: int, **options: Any) -> None:
+def attempt(
+    sim: Any, script: Any, disk: Any, guarantee: Any, position: int, **options: Any
+) -> None:
     try:
-        sim.survive(disk, script.config, promise, **options)
+        sim.survive(disk, script.config, guarantee, **options)
     except BaseException as error:
         error.add_note(f"cut at {position} of {len(script.disk.journal)}")
         raise
@@ -52,9 +54,9 @@ def test_acknowledged_messages_survive_a_power_cut_anywhere(
     for position in range(len(journal) + 1):
         cutter.advance(position)
         for keep in KEEP if RUNS > 1 else (KEEP[position % len(KEEP)],):
-            promise = sim.Promise(cutter.marks, killed=False)
+            guarantee = sim.Promise(cutter.marks, killed=False)
             disk = cutter.cut(rng, keep)
-            attempt(sim, script, disk, promise, position, again=position % 4 == 0)
+            attempt(sim, script, disk, guarantee, position, again=position % 4 == 0)
             cuts += 1
     if RUNS > 1:
         with capsys.disabled():
@@ -74,8 +76,8 @@ def test_a_kill_between_any_two_lines_of_the_engine_costs_nothing(
     cutter = sim.Cutter(script.disk.journal)
     for position in range(len(script.disk.journal) + 1):
         cutter.advance(position)
-        promise = sim.Promise(cutter.marks, killed=True)
-        attempt(sim, script, cutter.killed(), promise, position, again=position % 4 == 0)
+        guarantee = sim.Promise(cutter.marks, killed=True)
+        attempt(sim, script, cutter.killed(), guarantee, position, again=position % 4 == 0)
 
 
 def fill(script: Any, topic: str, count: int) -> None:
@@ -148,7 +150,7 @@ def test_power_cut_during_the_recovery_from_a_power_cut(
     cutter = sim.Cutter(script.disk.journal)
     for position in sorted(rng.sample(range(1, len(script.disk.journal) + 1), 12)):
         cutter.advance(position)
-        promise = sim.Promise(cutter.marks, killed=False)
+        guarantee = sim.Promise(cutter.marks, killed=False)
         disk = cutter.cut(rng, 0.5)
         base = disk.copy()
         with sim.Tracer(disk):
@@ -157,4 +159,4 @@ def test_power_cut_during_the_recovery_from_a_power_cut(
         second = sim.Cutter(disk.journal, base)
         for place in range(0, len(disk.journal) + 1, 3):
             second.advance(place)
-            attempt(sim, script, second.cut(rng, 0.5), promise, position, again=False)
+            attempt(sim, script, second.cut(rng, 0.5), guarantee, position, again=False)

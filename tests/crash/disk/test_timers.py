@@ -41,11 +41,11 @@ def broker(disk: Any, flush: str, now_ms: int = START_MS) -> Timers:
 
 
 def script(disk: Any, rng: random.Random, flush: str, steps: int) -> int:
-    """Random sends, recalls, deliveries, writes and restarts; marks record the promises."""
+    """Random sends, recalls, deliveries, writes and restarts; marks record the guarantees."""
     timers = broker(disk, flush)
     due: dict[str, int] = {}
 
-    def promise(kind: str, name: str) -> None:
+    def guarantee(kind: str, name: str) -> None:
         if timers.store.flush():
             disk.mark(kind, name)
 
@@ -57,12 +57,12 @@ def script(disk: Any, rng: random.Random, flush: str, steps: int) -> int:
             delay_ms = rng.choice((700, 2_500, 8_000, 45_000)) + rng.randrange(1_000)
             timers.send(name, delay_ms)
             due[name] = now_ms + delay_ms
-            promise("sent", name)
+            guarantee("sent", name)
         elif roll < 0.5 and any(time > now_ms + 1_000 for time in due.values()):
             name = rng.choice([n for n, time in due.items() if time > now_ms + 1_000])
             disk.mark("recalling", name)
             timers.recall(name, due.pop(name))
-            promise("recalled", name)
+            guarantee("recalled", name)
         elif roll < 0.8:
             timers.clock.advance(rng.randrange(4_000))
             timers.store.dispatch()
@@ -90,7 +90,7 @@ def whole(timers: Timers) -> Counter[str]:
 
 
 def check(disk: Any, flush: str, marks: list[Any], now_ms: int) -> None:
-    """Every promise holds after the restart, after all is delivered, and after another stop."""
+    """Every guarantee holds after the restart, after all is delivered, and after another stop."""
     sent, recalling, recalled = (
         {mark[1] for mark in marks if mark[0] == kind} for kind in ("sent", "recalling", "recalled")
     )

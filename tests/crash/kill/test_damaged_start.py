@@ -80,9 +80,9 @@ def garbage(path: Path) -> None:
 
 DERIVED: list[tuple[str, Callable[[Path], Path], Callable[[Path], None]]] = [
     *(
-        (f"{kind}-{spoil.__name__}", lambda store, kind=kind: middle(store, kind), spoil)  # type: ignore[misc]
+        (f"{kind}-{corruption.__name__}", lambda store, kind=kind: middle(store, kind), corruption)  # type: ignore[misc]
         for kind in ("consumequeue", "index")
-        for spoil in (empty, shorten, Path.unlink)
+        for corruption in (empty, shorten, Path.unlink)
     ),
     ("consumequeue-newest", newest, Path.unlink),
     ("index-header", lambda store: files(store, "index")[-1], flip_header),
@@ -117,18 +117,20 @@ def log_of(child: Any) -> str:
 
 
 @pytest.mark.parametrize("other_kernel", [False, True], ids=["killed", "power-cut"])
-@pytest.mark.parametrize(("what", "where", "spoil"), DERIVED, ids=[case[0] for case in DERIVED])
+@pytest.mark.parametrize(
+    ("case_name", "where", "corruption"), DERIVED, ids=[case[0] for case in DERIVED]
+)
 def test_queues_proved_by_the_log_are_served_and_corruption_is_reported(
     filled: Any,
     make_child: Any,
     make_audit: Any,
     ledger: Any,
-    what: str,
+    case_name: str,
     where: Callable[[Path], Path],
-    spoil: Callable[[Path], None],
+    corruption: Callable[[Path], None],
     other_kernel: bool,
 ) -> None:
-    if what == "index-entries":
+    if case_name == "index-entries":
         # Files with stored messages are not read at a start: `mqadmin store verify` does that.
         other_kernel = True
     child = copy(filled, make_child, "copy", other_kernel=other_kernel)
@@ -141,13 +143,13 @@ def test_queues_proved_by_the_log_are_served_and_corruption_is_reported(
             file.write_text('{"offsetTable":{}}')
             shutil.copy(file, backup)
     path = where(child.store)
-    spoil(path)
+    corruption(path)
     child.start()
     make_audit(child, ledger).check(keys=300)
-    if what not in SILENT:
+    if case_name not in SILENT:
         # Of a queue that has lost its begin or its end the folder is named.
         whole = ("consumequeue-unlink", "consumequeue-empty", "consumequeue-newest")
-        name = path.parent if what in whole else path
+        name = path.parent if case_name in whole else path
         assert str(name) in log_of(child), log_of(child)
     child.kill()
     child.start()
@@ -172,15 +174,15 @@ def places(store: Path) -> dict[tuple[int, int], int]:
     return found
 
 
-@pytest.mark.parametrize("spoil", [empty, shorten, Path.unlink, zero_pages])
+@pytest.mark.parametrize("corruption", [empty, shorten, Path.unlink, zero_pages])
 def test_a_hole_in_the_log_loses_only_its_messages_and_is_reported(
-    filled: Any, make_child: Any, make_audit: Any, ledger: Any, spoil: Callable[[Path], None]
+    filled: Any, make_child: Any, make_audit: Any, ledger: Any, corruption: Callable[[Path], None]
 ) -> None:
     child = copy(filled, make_child, "copy", other_kernel=True)
     (child.store / "checkpoint").unlink(missing_ok=True)  # a slow machine kills before the first
     before = places(child.store)
     path = middle(child.store, "commitlog")
-    spoil(path)
+    corruption(path)
     after = places(child.store)
     lost = set(before) - set(after)
     assert lost
@@ -236,11 +238,11 @@ def no_log(store: Path) -> None:
     shutil.rmtree(store / "commitlog")
 
 
-@pytest.mark.parametrize("spoil", [both_topics, both_offsets, stray_file, long_file, no_log])
+@pytest.mark.parametrize("corruption", [both_topics, both_offsets, stray_file, long_file, no_log])
 def test_a_refused_change_has_one_error_and_no_effect(
-    filled: Any, make_child: Any, spoil: Callable[[Path], None]
+    filled: Any, make_child: Any, corruption: Callable[[Path], None]
 ) -> None:
-    if spoil is no_log:
+    if corruption is no_log:
         # There was one when it was last stopped.
         filled.start()
         assert filled.stop() == 0
@@ -249,7 +251,7 @@ def test_a_refused_change_has_one_error_and_no_effect(
     with middle(filled.store, "consumequeue").open("r+b") as file:
         file.write(bytes(100))
     (filled.store / "consumequeue" / "UnderFire" / "0" / f"{10**6:020d}").touch()
-    spoil(filled.store)
+    corruption(filled.store)
     before = tree(filled.store)
     child.spawn()
     assert child.wait() not in (0, -signal.SIGSEGV, -signal.SIGKILL)

@@ -31,7 +31,7 @@ def test_a_4_9_broker_has_other_words() -> None:
             "brokerVersion": "409",
             "getTransferedTps": "7.0 8.0 9.0",
             "earliestMessageTimeStamp": "-1",
-            "commitLogDiskRatio": "rubbish",
+            "commitLogDiskRatio": "no number",
         },
     )
     assert (record.version, record.out_tps) == ("V4_9_8", 7.0)

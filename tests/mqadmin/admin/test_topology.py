@@ -1,4 +1,4 @@
-"""Targets: who is asked, who is changed, and how they are named."""
+"""Targets: brokers that are read, brokers that are changed, and their names."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Recorded Java stores: inspection sees what the Java client saw, and changes nothing."""
+"""Recorded Java stores: inspection finds the messages of the Java client, and changes nothing."""
 
 import base64
 import zlib

@@ -13,7 +13,7 @@ def test_parts_of_a_cell_are_eighths() -> None:
     assert bars([("a", 16), ("b", 1)], width=4)[1] == "b   1  ▎"
 
 
-def test_no_rows_are_no_lines() -> None:
+def test_no_rows_give_no_lines() -> None:
     assert bars([]) == []
     assert course([]) == ""
 

@@ -1,4 +1,4 @@
-"""What every operation is checked with: the messages of a store before it was damaged."""
+"""The messages of a store before it was damaged: every operation is checked with them."""
 
 import hashlib
 from collections.abc import Callable
@@ -13,7 +13,7 @@ from mqadmin.inspector.log import LogWalk
 
 
 class Kept(NamedTuple):
-    """One record as it was: place, bytes, and where its parts lie within it."""
+    """One original record: place, bytes, and where its parts lie within it."""
 
     topic: bytes
     queue_id: int

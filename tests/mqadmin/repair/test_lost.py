@@ -1,4 +1,4 @@
-"""Lost messages: verification, repair and recovery count what the broker's own start drops."""
+"""Lost messages: verification, repair and recovery count those that a start drops."""
 
 import re
 import shutil
@@ -94,7 +94,7 @@ def by_queue(rows: list[QueueLoss]) -> dict[tuple[str | None, int | None], int]:
 
 
 def dropped_by_the_broker(root: Path, folder: Path) -> dict[tuple[str, int], int]:
-    """What its own start reports, queue by queue, on a copy."""
+    """The report of a start on a copy, queue by queue."""
     shutil.copytree(root, folder)
     engine = MessageStore(config(folder))
     report = engine.load()

@@ -132,7 +132,7 @@ def flip_field(name: str) -> Callable[..., Case]:
         if name == "sysFlag":
             bit = rng.choice(TELLING_BITS)
         if name == "storeTimestamp":
-            # Weeks and more; less may be what the producer's second was.
+            # Weeks and more; less may be the second of the producer.
             byte, bit = rng.randrange(3, 5), rng.randrange(8)
         path, position = log_path(root, item.start)
         flip(path, position + at + byte, bit)

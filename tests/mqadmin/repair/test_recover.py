@@ -145,7 +145,7 @@ def test_a_new_store_is_a_clean_one(golden_store, kept, tmp_path: Path, name: st
 
 
 def bytes_of(item: Any) -> tuple[Any, ...]:
-    """What of a record does not depend on its place."""
+    """The parts of a record that do not depend on its place."""
     message = decode_record(item.data)
     return message.topic, message.queue_id, message.body, message.born_timestamp
 

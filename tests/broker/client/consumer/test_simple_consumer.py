@@ -1,4 +1,4 @@
-"""The simple consumer: which brokers are asked, and what becomes of each answer."""
+"""The simple consumer: the brokers that are asked, and the effect of each response."""
 
 import asyncio
 from collections.abc import Awaitable, Callable

@@ -17,7 +17,7 @@ def test_a_failed_start_leaves_nothing_running() -> None:
 
 
 def test_without_servers_it_starts_and_receiving_fails() -> None:
-    """A start must not depend on one name server: it may come back."""
+    """A start must not depend on one name server: it may be started later."""
     consumer = SimpleConsumer("g", "127.0.0.1:1")
     consumer.subscribe("T")
     consumer.subscribe("U")

@@ -1,4 +1,4 @@
-"""Concurrent consumption: what becomes of each result."""
+"""Concurrent consumption: the effect of each result."""
 
 import asyncio
 from collections.abc import Sequence
@@ -24,7 +24,7 @@ LATER = ConsumeConcurrentlyStatus.RECONSUME_LATER
 
 
 class Returned(SendBack):
-    """Remembers what is sent back; ``fails`` of the next calls do not succeed."""
+    """Records the messages sent back; ``fails`` of the next calls do not succeed."""
 
     def __init__(self, instance: MQClientInstance) -> None:
         super().__init__(instance, "g", 16)

@@ -14,7 +14,7 @@ from tests.support.virtual_time import run_virtual
 
 
 class Owner:
-    """Remembers what it was asked; ``stuck`` queues are not released, ``denied`` not prepared."""
+    """Records the calls; ``stuck`` queues are not released, ``denied`` not prepared."""
 
     def __init__(self) -> None:
         self.started: list[MessageQueue] = []
@@ -85,7 +85,7 @@ def test_rounds_until_the_allocation_is_reached() -> None:
         assert owner.released == queues(3)
         members.remove("z@other")
         owner.stuck = set()
-        assert await rebalancer.rebalance(["T"])  # dropped ones come back as new objects
+        assert await rebalancer.rebalance(["T"])  # dropped ones are replaced by new objects
         assert owner.started.count(queues(2)[0]) == 2
         assert owner.changes == [2, 4, 2, 4]
         members.clear()

@@ -107,7 +107,7 @@ def test_a_member_that_is_not_in_the_list_gets_nothing() -> None:
     queues = [MessageQueue("T", "room0@b", 0)]
     for name in ("AVG", "AVG_BY_CIRCLE", "MACHINE_ROOM", "CONSISTENT_HASH"):
         strategy = strategy_named(name, queues)
-        assert strategy.allocate("g", "stranger", queues, ["c0"]) == []
+        assert strategy.allocate("g", "not-a-member", queues, ["c0"]) == []
         assert strategy.allocate("g", "c0", [], ["c0"]) == []
 
 

@@ -173,7 +173,7 @@ class TestProducers:
 
 
 class TestCharges:
-    """What memberships and subscriptions cost their connections."""
+    """The memory of memberships and subscriptions, charged to their connections."""
 
     def test_everything_is_given_back_when_the_connection_closes(self, channel) -> None:
         memory = MemoryBudget(1 << 30, 1 << 30)

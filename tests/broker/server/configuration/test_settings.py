@@ -135,7 +135,7 @@ UNSERVED = [
 
 @pytest.mark.parametrize("line", UNSERVED)
 def test_promise_that_is_not_kept_stops_the_start(line: str) -> None:
-    """Durability, replication, security: the error names key, value, reason and what to set."""
+    """Durability, replication, security: the error names key, value, reason, remedy."""
     key, _, value = line.partition("=")
     with pytest.raises(ConfigError) as caught:
         Settings({key: f" {value} "})

@@ -1,4 +1,4 @@
-"""What a send waits for, and the result when flush and copies differ."""
+"""The events a send waits for, and the result when flush and copies differ."""
 
 import asyncio
 

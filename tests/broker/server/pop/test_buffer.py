@@ -1,4 +1,4 @@
-"""PopBufferMerge: what waits in memory, what is written, and in which order offsets advance."""
+"""PopBufferMerge: entries in memory, records written, and the order in which offsets advance."""
 
 import pytest
 

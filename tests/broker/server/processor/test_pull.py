@@ -55,7 +55,7 @@ def test_no_more_messages_than_asked_for_and_than_the_limit(desk, records) -> No
 
 @pytest.mark.parametrize("number", [0, -1, -(2**31)])
 def test_at_least_one_message_is_given(desk, records, number) -> None:
-    """Asking for none must not make a consumer skip what is there."""
+    """Asking for none must not make a consumer skip messages."""
     desk.topic("Orders")
     desk.send()
     desk.send()

@@ -1,4 +1,4 @@
-"""Every code has one home, and what Java's tools need is there."""
+"""Every code has one handler, and the codes that Java's tools need are served."""
 
 import pytest
 

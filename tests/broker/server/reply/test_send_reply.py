@@ -27,7 +27,7 @@ LONG_NAMES = {
 
 @pytest.fixture
 def requester(desk, fake_connection):
-    """The client c1 with one producer group; it confirms what it gets."""
+    """The client c1 with one producer group; it confirms each message."""
     return online(desk, fake_connection("127.0.0.1:50009"), "c1")
 
 

@@ -40,7 +40,7 @@ def test_every_cut_of_the_file_is_refused_and_names_it(tmp_path: Path) -> None:
             RoleFile(str(tmp_path), Disk()).load()
 
 
-def test_a_master_keeps_its_durability_and_a_slave_waits_for_nobody() -> None:
+def test_a_master_keeps_its_durability_and_a_slave_waits_for_no_slave() -> None:
     configured = Settings({"brokerRole": "SLAVE", "brokerId": "1", "haMasterAddress": "h:1"})
     master = configured.with_role(MASTER.overlay(), "file")
     assert (master.broker.broker_role, master.broker.broker_id) == ("SYNC_MASTER", 0)

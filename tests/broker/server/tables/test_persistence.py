@@ -18,7 +18,7 @@ from broker.store.logfile.disk import Disk
 
 
 def fresh(desk) -> BrokerContext:
-    """A context that has read what ``desk`` wrote."""
+    """A context that has read the files of ``desk``."""
     context = BrokerContext(desk.settings, desk.store, desk.clock)
     context.delays = ScheduleMessageService(desk.store, desk.clock, {1: 1_000})
     context.files = ConfigStore(desk.settings.store.root, Disk())
@@ -94,7 +94,7 @@ def test_delay_offsets_come_back_bounded(desk) -> None:
 
 
 def test_file_of_49_stays_one(desk) -> None:
-    """No attributes, no stateVersion, no dataVersion beside offsets."""
+    """No attributes, no stateVersion, no dataVersion next to offsets."""
     config = folder(desk)
     os.makedirs(config, exist_ok=True)
     (config / "topics.json").write_text(
@@ -180,7 +180,7 @@ class FullDisk(Disk):
 
 
 def end_of_turn(call) -> None:
-    """As the broker does it: after what the loop is at; outside a loop at once."""
+    """As the broker does it: in the next iteration of the loop; outside a loop at once."""
     try:
         asyncio.get_running_loop().call_soon(call)
     except RuntimeError:
@@ -368,7 +368,7 @@ def test_without_files_the_broker_starts_empty(desk) -> None:
 
 
 def test_broker_with_light_queues_has_its_offsets_in_another_file(desk) -> None:
-    """Also what it committed before; groups named like light queues have a table of their own."""
+    """Also its earlier commits; groups named like light queues have a separate table."""
     desk.context.offsets.commit("G1", "Orders", 0, 1)
     desk.context.files.save_progress(desk.context)
     disk = Disk()

@@ -64,7 +64,7 @@ def table() -> Table:
 
 
 def outcome(table: Table) -> list:
-    """Answers to somebody who waits from now on."""
+    """The answers to a caller that waits from now on."""
     answers: list = []
     table.writer.when_persisted(answers.append)
     return answers

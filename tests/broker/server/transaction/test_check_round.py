@@ -1,4 +1,4 @@
-"""Check rounds: whom they ask, when they give up, how their progress moves."""
+"""Check rounds: the producers that are asked, the end of asking, how their progress moves."""
 
 import pytest
 
@@ -105,12 +105,12 @@ def test_a_half_older_than_the_log_keeps_is_discarded(make_ledger) -> None:
 
 def test_producers_of_the_group_are_asked_in_turn(ledger, fake_connection) -> None:
     members = [ledger.online(fake_connection(f"127.0.0.1:{port}")) for port in (1, 2, 3)]
-    stranger = ledger.online(fake_connection("127.0.0.1:9"), group="Other")
+    other_group = ledger.online(fake_connection("127.0.0.1:9"), group="Other")
     for _ in range(6):
         ledger.begin()
     assert ledger.check(7_000).asked == 6
     assert [len(ledger.asked(member)) for member in members] == [2, 2, 2]
-    assert ledger.asked(stranger) == []
+    assert ledger.asked(other_group) == []
 
 
 def test_a_producer_that_vanished_or_does_not_read_is_passed_over(ledger, fake_connection) -> None:

@@ -1,4 +1,4 @@
-"""The end of a transaction: who may end it, and the message that a commit stores."""
+"""The end of a transaction: the clients that may end it, and the message that a commit stores."""
 
 import msgspec
 import pytest

@@ -1,4 +1,4 @@
-"""Half messages: what is kept, what changes, what a producer is asked with."""
+"""Half messages: properties kept and changed, the record a producer is asked with."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Random transactions against a dict: each ends exactly as it was decided, restarts included."""
+"""Random transactions against a dict: each ends exactly as decided, restarts included."""
 
 import os
 import random

@@ -1,4 +1,4 @@
-"""Prepare and end: what is stored, what is answered, what stays open."""
+"""Prepare and end: stored records, responses, open transactions."""
 
 import pytest
 

@@ -141,7 +141,7 @@ def test_after_an_overflow_the_quick_lane_takes_over_again(stores, inner, monkey
 
 @pytest.mark.parametrize("pending", [100, 3])
 def test_a_large_backlog_is_dispatched_in_several_turns(stores, inner, monkeypatch, pending):
-    """Both by what puts left and, after an overflow, by reading the log."""
+    """Both from the requests of puts and, after an overflow, by reading the log."""
     monkeypatch.setattr(scheduler, "DISPATCH_SLICE", 4)
     monkeypatch.setattr(reput, "MAX_PENDING", pending)
     turn = []

@@ -218,18 +218,18 @@ def test_a_scan_continues_after_each_kind_of_corruption(
 ) -> None:
     data = make_file(0, 4096, 6, full=True)
     whole = list(scan_commitlog(bytes(data), 0))
-    hurt = whole[2]
-    data[hurt.physical_offset + position] ^= 0x40
+    flipped_record = whole[2]
+    data[flipped_record.physical_offset + position] ^= 0x40
     items = list(scan_commitlog(data, 0))
     (damage,) = damaged_regions(items)
     assert (damage.kind, damage.physical_offset, damage.length) == (
         kind,
-        hurt.physical_offset,
-        hurt.total_size,
+        flipped_record.physical_offset,
+        flipped_record.total_size,
     )
     assert damage.detail
     assert not damage.at_end
-    assert offsets(items) == [o for o in offsets(whole) if o != hurt.physical_offset]
+    assert offsets(items) == [o for o in offsets(whole) if o != flipped_record.physical_offset]
     assert isinstance(items[-1], Blank)
     if kind in ("crc", "position"):
         assert damage.record.queue_offset == 2

@@ -135,7 +135,7 @@ def compare_random_events(rng: random.Random) -> None:
 
 
 @pytest.mark.parametrize("registered", ["before", "after"])
-def test_a_slave_that_starts_after_a_record_is_no_copy_of_it(registered: str) -> None:
+def test_a_slave_that_starts_after_a_record_does_not_count_as_a_copy(registered: str) -> None:
     table, answers = Acknowledgements(), []
     if registered == "before":
         table.wait(100, 2, 5, answers.append)

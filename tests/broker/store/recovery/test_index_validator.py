@@ -60,18 +60,18 @@ def test_an_entry_of_another_record_or_key_is_not_valid(validator, index, at, da
     assert validator.valid_entries(index) == 21
 
 
-@pytest.mark.parametrize("spoil", ["header", "slots", "links", "seconds"])
-def test_all_other_files_are_rebuilt(validator, index, spoil):
+@pytest.mark.parametrize("corruption", ["header", "slots", "links", "seconds"])
+def test_all_other_files_are_rebuilt(validator, index, corruption):
     before = content(index)
     mapping = index.file.mapping
-    if spoil == "header":
+    if corruption == "header":
         mapping[:40] = bytes(40)
         index.count, index.begin_timestamp, index.end_timestamp = 1, 0, 0
-    elif spoil == "slots":
+    elif corruption == "slots":
         mapping[40:ENTRIES_AT] = bytes([0, 0, 1, 7]) * SLOTS
     else:
         for number in range(2, 41):
-            damage(index, number, bytes(4), 12 if spoil == "seconds" else 16)
+            damage(index, number, bytes(4), 12 if corruption == "seconds" else 16)
     validator.restore(index, validator.valid_entries(index))
     assert content(index) == before
 

@@ -54,7 +54,7 @@ def test_a_record_passed_over_by_the_next_one_has_a_wrong_offset(accept, taken, 
 
 
 def test_a_jump_that_continues_is_accepted(accept, taken):
-    """What lay between was lost with a damaged part of the log."""
+    """The messages between were lost with a damaged part of the log."""
     for physical, offset in ((0, 0), (5000, 9), (5100, 10)):
         accept(physical, offset)
     assert taken == [(0, 0, True), (5000, 9, True), (5100, 10, True)]

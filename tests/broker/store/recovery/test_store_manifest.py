@@ -1,4 +1,4 @@
-"""The note of queue ends: written, read, not believed when it makes no sense."""
+"""The manifest of queue ends: written, read, ignored when it is inconsistent."""
 
 import json
 

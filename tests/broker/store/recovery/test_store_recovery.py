@@ -1,4 +1,4 @@
-"""What opening a store finds: after clean stops, kills, power cuts, other brokers, damage."""
+"""Opening a store: after clean stops, kills, power cuts, other brokers, damage."""
 
 import json
 import os
@@ -13,6 +13,7 @@ from broker.store.format.commitlog import check_record
 from broker.store.message_store import PutMessageStatus
 from broker.store.recovery import log_scan
 from broker.store.recovery.store_manifest import NAME as QUEUE_ENDS
+from broker.store.recovery.store_recovery import SYNC_FAILED
 
 
 @pytest.fixture
@@ -127,7 +128,7 @@ def test_units_zeroed_at_the_end_of_a_queue_come_back(stores, filled):
 
 @pytest.mark.parametrize("whole", [True, False])
 def test_a_start_that_changes_files_announces_it(stores, filled, whole):
-    """A power cut in the middle of it must not find what looks like a clean stop."""
+    """A power cut in the middle of it must not look like a clean stop."""
     if whole:
         shutil.rmtree(stores.root / "consumequeue")
     else:
@@ -237,7 +238,7 @@ def test_the_newest_file_of_a_queue_that_is_missing_comes_back(stores, inner, cu
         keys = {"KEYS": f"k{n}"}
         store.put_message(inner(queue_id=int(n >= count), body=b"%04d" % n * 60, properties=keys))
         if n == count - 1:
-            assert store.flush()  # queueEnds.json notes what is flushed
+            assert store.flush()  # queueEnds.json contains the flushed ends
     all_numbers = numbers(store)
     stores.kill(store)
     last = sorted((stores.root / "consumequeue" / "TopicA" / "0").iterdir())[-1]
@@ -624,3 +625,24 @@ def test_bodies_are_not_checked_if_that_is_switched_off(stores, inner):
     assert store.report.damaged_regions == []
     stores.close(store)
     flip_body(stores, b"body 0w")  # back to the original value
+
+
+@pytest.mark.parametrize("failed", [True, False])
+def test_only_after_a_failed_sync_all_data_is_written_again(stores, inner, failed):
+    """The kernel may have marked unwritten pages as clean, so that a sync would skip them."""
+    put_and_kill(stores, inner)
+    abort = stores.root / "abort"
+    if failed:
+        abort.write_bytes(abort.read_bytes() + SYNC_FAILED)
+    store = stores.start()
+    assert any("a sync failed" in note for note in store.report.notes) is failed
+    assert store.get_max_offset("TopicA", 0) == 10
+    # The mark of the last owner does not outlive the recovery.
+    assert not abort.read_bytes().endswith(SYNC_FAILED)
+
+
+def test_a_clean_stop_after_a_failed_sync_needs_no_rewrite(stores, filled):
+    """The mark is in the abort file, which a clean stop removes."""
+    store = stores.start()
+    assert store.report.clean
+    assert not any("a sync failed" in note for note in store.report.notes)

@@ -61,7 +61,7 @@ public final class Peer {
     private static final Map<String, TransactionMQProducer> TRANSACTIONAL = new ConcurrentHashMap<>();
     private static final Map<String, DefaultMQPushConsumer> CONSUMERS = new ConcurrentHashMap<>();
     private static final Map<String, DefaultMQPullConsumer> PULLERS = new ConcurrentHashMap<>();
-    /** For each push consumer and queue, the offset behind what its listener took without complaint. */
+    /** For each push consumer and queue, the offset after the last message that its listener accepted. */
     private static final Map<String, Map<MessageQueue, Long>> TAKEN = new ConcurrentHashMap<>();
     private static int instances;
     private static volatile boolean over;
@@ -107,7 +107,7 @@ public final class Peer {
 
     /**
      * Shutting a client down joins its event thread, which looks up every three seconds only. A test
-     * run closes some hundred clients: wake that thread as soon as somebody waits for it.
+     * run closes some hundred clients: wake that thread as soon as a caller waits for it.
      */
     private static void wakeWhatShutdownWaitsFor(Thread worker) {
         Thread waker = new Thread(() -> {
@@ -688,8 +688,8 @@ public final class Peer {
     }
 
     /**
-     * A message counts as consumed a moment after its listener returned, and what does not count when the
-     * client shuts down is delivered again: wait until all are counted, so that tests may rely on them.
+     * A message counts as consumed a moment after its listener returned; other messages are delivered
+     * again when the client shuts down: wait until all are counted, so that tests may rely on them.
      */
     private static void stop(String name) throws InterruptedException {
         DefaultMQPushConsumer consumer = CONSUMERS.remove(name);

@@ -80,7 +80,7 @@ def test_a_slave_at_the_end_is_ok_with_a_gap_of_0(check: Any) -> None:
         (50, 900.0, "CRITICAL"),
     ],
 )
-def test_the_gap_is_judged_in_bytes_and_by_the_age_of_its_first_record(
+def test_the_gap_is_measured_in_bytes_and_by_the_age_of_its_first_record(
     check: Any, gap: int, stored_s: float, status: str
 ) -> None:
     (row,) = check(record(gap_bytes=gap, ack_offset=5000 - gap), stored_s=stored_s)

@@ -64,7 +64,7 @@ def test_the_first_byte_of_a_divergence_is_found_wherever_it_is() -> None:
         assert found.reads < 64 + 40
 
 
-def test_equal_logs_and_a_beginning_are_told_from_each_other() -> None:
+def test_equal_logs_and_a_beginning_are_distinguished() -> None:
     log = random.Random(7).randbytes(3_000)
     assert diff(log, log).verdict == "equal"
     shorter = diff(log, log[:2_500])

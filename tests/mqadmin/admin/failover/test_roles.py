@@ -53,7 +53,7 @@ def test_a_fenced_master_that_is_not_registered_is_found_through_the_others() ->
     ]
 
 
-def test_an_address_that_another_broker_uses_now_is_no_member() -> None:
+def test_an_address_that_another_broker_uses_now_is_not_a_member() -> None:
     roles = {
         "new:1": BrokerRoleInfo(broker_name="b", replaced_master="old:1"),
         "old:1": BrokerRoleInfo(broker_name="other"),

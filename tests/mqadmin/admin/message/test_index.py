@@ -1,4 +1,4 @@
-"""Key questions: what counts as a hit, how pages follow one another."""
+"""Queries by key: hits, and the order of pages."""
 
 import pytest
 

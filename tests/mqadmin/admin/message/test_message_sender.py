@@ -1,4 +1,4 @@
-"""Sending: queue choice, retries, what travels."""
+"""Sending: queue choice, retries, request fields."""
 
 import zlib
 

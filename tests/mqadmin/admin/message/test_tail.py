@@ -1,4 +1,4 @@
-"""Following a topic over brokers that fail and come back."""
+"""Following a topic over brokers that fail and start again."""
 
 import pytest
 

@@ -219,7 +219,7 @@ class TestApply:
 
     def test_a_plan_that_no_longer_holds_changes_nothing(self, admin, cluster, filled, undo):
         plan = admin.offset.plan_reset("g", "orders", "latest")
-        filled.committed("g", "orders")[0] = 7  # somebody else, for no client is there
+        filled.committed("g", "orders")[0] = 7  # by another program: no client is connected
         done = admin.offset.apply_reset(plan, undo_path=undo)
         by_queue = {item.queue_id: item.status for item in done.items}
         assert by_queue[0] == "moved"

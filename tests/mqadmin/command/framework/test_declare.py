@@ -2,12 +2,12 @@
 
 import random
 from collections.abc import Callable
-from typing import Any
+from typing import Annotated, Any
 
 import pytest
 
 from mqadmin.command.execution.row_types import row_type
-from mqadmin.command.framework.declare import Argument, Option, Verb
+from mqadmin.command.framework.declare import Argument, Noun, Option, Options, Verb, parameters_of
 from mqadmin.command.framework.nouns import NOUNS, load_noun
 from mqadmin.command.framework.options import GLOBALS
 from mqadmin.command.framework.quick import parse
@@ -153,3 +153,41 @@ def test_both_readers_make_the_same_call_or_the_quick_one_declines(
         assert calls[0][0] is quick[0], (seed, words)
         assert calls[0][1:] == quick[1:], (seed, words)
     assert accepted > 25, "the generator makes too few plain command lines"
+
+
+class CopyOptions(Options):
+    source: Annotated[str, Argument("FILE", help="The file.")]
+    depth: Annotated[int, Option("--depth", help="Levels.")] = 2
+
+
+def copy(
+    session: Any,
+    first: Annotated[bool, Option("--first", help="Only the first.")] = False,
+    *,
+    given: CopyOptions,
+) -> None:
+    session.append((first, given.source, given.depth))
+
+
+def test_the_fields_of_options_are_parameters_in_their_order() -> None:
+    found = parameters_of(copy)
+    assert [(p.name, p.default, p.required) for p in found] == [
+        ("first", False, False),
+        ("source", None, True),
+        ("depth", 2, False),
+    ]
+
+
+def test_a_verb_gathers_the_values_of_its_options() -> None:
+    calls: list[Any] = []
+    verb = Verb(Noun("x", "X."), "copy", copy, (), (), changes=False)
+    verb.run(calls, {"first": True, "source": "a", "depth": 3})
+    verb.run(calls, {"source": "b"})
+    assert calls == [(True, "a", 3), (False, "b", 2)]
+
+
+def test_options_take_exactly_their_fields() -> None:
+    with pytest.raises(TypeError, match=r"missing=\{'source'\}"):
+        CopyOptions(depth=1)
+    with pytest.raises(TypeError, match=r"unknown=\{'width'\}"):
+        CopyOptions(source="a", width=1)

@@ -29,10 +29,9 @@ class Session:
 
 
 def report(rows: list[DamageRow], session: Any) -> DamageReport:
-    made = DamageReport(Outcome())
-    for row in rows:
-        made.add(row)
-    made.report(session)
+    with DamageReport(session) as made:
+        for row in rows:
+            made.add(row)
     return made
 
 
@@ -51,7 +50,7 @@ def test_only_damage_of_one_kind_severity_and_file_is_folded() -> None:
 
 def test_rows_pass_and_damage_is_kept_apart() -> None:
     outcome = Outcome()
-    made = DamageReport(outcome)
+    made = DamageReport(Session(), outcome)  # type: ignore[arg-type]
     assert list(made.apart(iter(["x", damage(), "y"]))) == ["x", "y"]
     assert len(made.rows) == len(outcome.errors) == 1
     assert not outcome.truncated
@@ -59,12 +58,30 @@ def test_rows_pass_and_damage_is_kept_apart() -> None:
 
 def test_a_limit_counts_rows_only_and_is_noticed_at_the_next_row() -> None:
     outcome = Outcome()
-    made = DamageReport(outcome)
+    made = DamageReport(Session(), outcome)  # type: ignore[arg-type]
     assert list(made.apart(iter(["x", "y", damage()]), 2)) == ["x", "y"]
     assert not outcome.truncated
     assert list(made.apart(iter(["x", "y", damage(), "z", damage()]), 2)) == ["x", "y"]
     assert (outcome.truncated, outcome.asked) == (True, True)
     assert "--limit 2" in outcome.reason
+
+
+def test_rows_are_read_one_by_one() -> None:
+    """A tail or a large store must not be read before its first row is printed."""
+    made = DamageReport(Session())  # type: ignore[arg-type]
+    read: list[int] = []
+    rows = made.apart((read.append(number) or number for number in range(9)), 3)  # type: ignore[func-returns-value]
+    assert (next(rows), read) == (0, [0])
+    assert list(rows) == [1, 2]
+    assert read == [0, 1, 2, 3]  # the fourth shows that the result is truncated
+
+
+def test_damage_found_before_a_failure_is_reported_with_it() -> None:
+    session = Session()
+    with pytest.raises(ValueError, match="later"), DamageReport(session) as made:  # type: ignore[arg-type]
+        made.add(damage())
+        raise ValueError("later")
+    assert session.status == 7
 
 
 def test_without_damage_the_status_stays() -> None:

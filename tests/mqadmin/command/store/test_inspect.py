@@ -2,12 +2,19 @@ import hashlib
 import json
 import lzma
 import shutil
+import sys
 import tarfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from mqadmin.command.store.inspect import inspect
+from mqadmin.inspector.queries import messages
+from mqadmin.message_row import MessageRow, row_of
+
+MODULE_OF_ROWS = row_of.__module__
 
 Run = Callable[..., Any]
 
@@ -84,7 +91,7 @@ def test_messages_equal_those_of_java(mqadmin: Run, recorded: Path, expected: An
 
 def test_a_screen_of_messages(mqadmin: Run, recorded: Path, screen: Any) -> None:
     done = mqadmin("store", "inspect", str(recorded), "--limit", "3")
-    assert done.status == 0  # that is what was asked for
+    assert done.status == 0  # the limit was asked for
     assert done.err == "truncated: --limit 3 is reached, more rows match\n"
     screen("store-inspect.txt", done.out)
 
@@ -282,3 +289,29 @@ def test_a_default_limit_that_is_reached_is_a_partial_result(
         done = mqadmin("store", "find", str(recorded), "--time", "2000-01-01..", *words)
         assert done.status == 5
         assert "narrow the search" in done.err
+
+
+@pytest.mark.parametrize(("form", "frames"), [("ndjson", 8), ("table", 8), ("json", 9)])
+def test_a_row_is_three_hops_below_the_command(
+    mqadmin: Run, recorded: Path, monkeypatch: pytest.MonkeyPatch, form: str, frames: int
+) -> None:
+    """Command to printer, printer to scan, scan to the pure row; few frames within each."""
+    seen: list[list[str]] = []
+
+    def recording(*args: Any, **fields: Any) -> MessageRow:
+        frame = sys._getframe(1)
+        stack = [MODULE_OF_ROWS]
+        while frame.f_code is not inspect.__code__:
+            stack.append(frame.f_globals["__name__"])
+            assert frame.f_back is not None
+            frame = frame.f_back
+        seen.append([*stack, inspect.__module__])
+        return row_of(*args, **fields)
+
+    monkeypatch.setattr(messages, "row_of", recording)
+    assert mqadmin("store", "inspect", str(recorded), "--limit", "5", "-o", form).status == 0
+    assert seen
+    for stack in seen:
+        packages = [name.split(".")[1] for name in reversed(stack)]
+        assert list(dict.fromkeys(packages)) == ["command", "output", "inspector", "message_row"]
+        assert len(stack) <= frames, stack

@@ -607,10 +607,10 @@ def test_progress_reaches_the_end_of_the_log(golden_store) -> None:
     verify(
         StoreDirectory(golden_store(N) / "store"),
         None,
-        lambda what, done, total: steps.append((what, done, total)),
+        lambda subject, done, total: steps.append((subject, done, total)),
     )
     assert steps[-1][0] == "queues"
-    assert max(done for what, done, _ in steps if what == "log") > 3 * LOG_FILE
+    assert max(done for subject, done, _ in steps if subject == "log") > 3 * LOG_FILE
 
 
 def test_a_lost_queue_of_many_is_one_row(golden_store) -> None:

@@ -1,4 +1,4 @@
-"""Sends: checks in Java's order, what is stored, what is answered."""
+"""Sends: checks in Java's order, stored records, responses."""
 
 import threading
 

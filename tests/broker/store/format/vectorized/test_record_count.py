@@ -1,4 +1,4 @@
-"""The fast walk counts what the scanner sees, and stops at everything else."""
+"""The fast walk counts the records that the scanner finds, and stops at all others."""
 
 import random
 from collections.abc import Callable
