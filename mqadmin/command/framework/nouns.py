@@ -25,7 +25,11 @@ class NounEntry(NamedTuple):
 
 
 NOUNS: Final[dict[str, NounEntry]] = {
-    "topic": NounEntry("topic", "Create, inspect, change and delete topics."),
+    "topic": NounEntry(
+        "topic",
+        "Create, inspect, change and delete topics.",
+        dict.fromkeys(("create", "update", "perm", "delete"), "topics.changes"),
+    ),
     "msg": NounEntry(
         "message",
         "Find, show, send, follow, produce, consume and trace messages.",

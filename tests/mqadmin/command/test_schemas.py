@@ -56,6 +56,7 @@ LINES = [
     "topic show made",
     "topic delete made --yes",
     "topic list",
+    "topic list ord*",
     "topic show orders",
     "topic route orders",
     "topic status orders",
