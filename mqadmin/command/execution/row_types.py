@@ -16,6 +16,7 @@ from mqadmin.admin.dlq.replay import ReplayItem
 from mqadmin.admin.failover.log_diff import LogDiff
 from mqadmin.admin.failover.plan import SwitchStep
 from mqadmin.admin.group import GroupRecord
+from mqadmin.admin.lags.all_groups import GroupLag
 from mqadmin.admin.message.decoded_id import DecodedId
 from mqadmin.admin.message.send import SendRecord
 from mqadmin.admin.offset.library import OffsetRecord
@@ -74,6 +75,7 @@ ROW_TYPES: Final[dict[str, Any]] = {
     "cluster.list": ClusterRecord,
     "consumer.connections": ConsumerConnections,
     "consumer.lag": LagRecord,
+    "consumer.lag.all": GroupLag,
     "consumer.list": ConsumerRecord,
     "context.list": ContextRow,
     "context.show": SettingRow,

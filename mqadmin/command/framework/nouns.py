@@ -42,7 +42,9 @@ NOUNS: Final[dict[str, NounEntry]] = {
     ),
     "group": NounEntry("group", "Create, inspect, change and delete consumer groups."),
     "consumer": NounEntry(
-        "consumer", "Show consumers: connected clients and lag.", {"mode": "pop.mode"}
+        "consumer",
+        "Show consumers: connected clients and lag.",
+        {"mode": "pop.mode", "lag": "lags.verb"},
     ),
     "offset": NounEntry(
         "offset",

@@ -85,6 +85,7 @@ LINES = [
     "group delete made --yes",
     "consumer list",
     "consumer lag g",
+    "consumer lag --all",
     "consumer connections g",
     "consumer connections unknown",
     "offset reset g --topic orders --to earliest --dry-run",
