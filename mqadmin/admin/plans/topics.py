@@ -72,7 +72,7 @@ def _rows(text: str) -> Iterable[Mapping[str, Any]]:
     elif stripped.startswith("{"):
         try:
             document = loads(stripped)
-            rows = document.get("items", [document])
+            rows = document.get("items", [document]) if isinstance(document, dict) else document
         except RocketMQError:
             rows = [loads(line) for line in stripped.splitlines() if line.strip()]
     else:

@@ -13,6 +13,7 @@ from mqadmin.admin.consumer import ConsumerRecord, LagRecord
 from mqadmin.admin.delayed.timers import RecallItem
 from mqadmin.admin.dlq.library import DlqRecord
 from mqadmin.admin.dlq.replay import ReplayItem
+from mqadmin.admin.dlq.summary import DeadLetterCount
 from mqadmin.admin.failover.log_diff import LogDiff
 from mqadmin.admin.failover.plan import SwitchStep
 from mqadmin.admin.group import GroupRecord
@@ -84,9 +85,11 @@ ROW_TYPES: Final[dict[str, Any]] = {
     "consumer.mode.set": ChangeRow,
     "delay.levels": DelayLevelRow,
     "delay.pending": DelayedRow,
+    "dlq.export": MessageRow,
     "dlq.list": DlqRecord,
     "dlq.replay": ReplayItem,
     "dlq.show": MessageRow,
+    "dlq.stats": DeadLetterCount,
     "group.create": ChangeRow,
     "group.delete": ChangeRow,
     "group.list": GroupRecord,

@@ -100,6 +100,8 @@ LINES = [
     "offset show idle",
     "dlq list",
     "dlq show g",
+    "dlq stats g",
+    "dlq export g --out {out}.dead",
     "dlq replay g --to orders --dry-run --ledger {ledger}",
     "dlq replay g --to orders --yes --ledger {ledger}",
     "msg track {id}",

@@ -29,6 +29,7 @@ def test_files_and_directories_are_written_to_out() -> None:
         "store export",
         "pipeline run",
         "offset export",
+        "dlq export",
     }
 
 
