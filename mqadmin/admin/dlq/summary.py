@@ -1,4 +1,4 @@
-"""Dead letters counted by origin topic and tag, and as a file for a replay."""
+"""Counts of dead letters by origin topic and tag, and dead letters as a file for a replay."""
 
 from collections.abc import Sequence
 
@@ -10,7 +10,7 @@ from mqadmin.message_row import MessageRow
 
 
 class DeadLetterCount(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """Dead letters of one group with the same origin topic and tag (None: they have none).
+    """The dead letters of one group with the same origin topic and tag (None: they have none).
 
     ``bodyBytes`` are stored bytes, ``maxReconsumeTimes`` the largest number of redeliveries;
     ``exceptions`` is the number of different exception texts, ``exception`` the most frequent

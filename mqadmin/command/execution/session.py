@@ -15,7 +15,15 @@ from mqadmin.command.execution.failure import (
     target_status,
 )
 from mqadmin.command.execution.online import connect, write_plan
-from mqadmin.command.execution.status import DEFECT, DONE, INTERRUPTED, NO, PARTLY
+from mqadmin.command.execution.status import (
+    CHECK_NOUN,
+    CHECK_UNKNOWN,
+    DEFECT,
+    DONE,
+    INTERRUPTED,
+    NO,
+    PARTLY,
+)
 from mqadmin.command.framework.declare import Verb
 from mqadmin.output.errors import ErrorReport, emit_error, emit_note
 from mqadmin.output.stdio import (
@@ -358,7 +366,8 @@ def run_verb(verb: Verb, options: dict[str, Any], values: dict[str, Any]) -> int
     except KeyboardInterrupt:
         return INTERRUPTED
     except Exception as error:
-        return _failed(error, form, verbose=bool(options.get("verbose")))
+        status = _failed(error, form, verbose=bool(options.get("verbose")))
+        return CHECK_UNKNOWN if verb.noun.name == CHECK_NOUN else status
 
 
 def _refuse_undecodable(verb: Verb, values: dict[str, Any]) -> None:
@@ -389,7 +398,7 @@ def emit_verb_schema(verb: Verb) -> int:
 
 def _checked_form(settings: Settings, verb: Verb) -> str:
     effective = settings.effective["output"]
-    is_check = verb.noun.name == "check" and effective.value == PROMETHEUS
+    is_check = verb.noun.name == CHECK_NOUN and effective.value == PROMETHEUS
     if effective.value not in FORMATS and not is_check:
         raise UsageFault(
             f"output ({effective.origin}): {effective.value!r} is not an output format",

@@ -6,10 +6,11 @@ exceptions that their modules explain: the online library (``online.py``), outpu
 first paragraph of the noun's text.
 """
 
+from collections.abc import Sequence
 from importlib import import_module
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple, Protocol
 
-from mqadmin.command.framework.declare import Noun
+from mqadmin.command.framework.declare import Noun, Verb
 
 
 class NounEntry(NamedTuple):
@@ -28,7 +29,12 @@ NOUNS: Final[dict[str, NounEntry]] = {
     "topic": NounEntry(
         "topic",
         "Create, inspect, change and delete topics.",
-        dict.fromkeys(("create", "update", "perm", "delete"), "topics.changes"),
+        {
+            **dict.fromkeys(("create", "update", "perm", "delete"), "topics.changes"),
+            "stats": "live.topic_load",
+            "top": "live.topic_load",
+            "allocate": "maintenance.topic",
+        },
     ),
     "msg": NounEntry(
         "message",
@@ -38,13 +44,22 @@ NOUNS: Final[dict[str, NounEntry]] = {
             "consume": "bulk.consume",
             "track": "tracing.track",
             "trace": "tracing.trace",
+            "resend": "bulk.resend",
+            "consume-directly": "clients.directly",
         },
     ),
     "group": NounEntry("group", "Create, inspect, change and delete consumer groups."),
+    "producer": NounEntry("clients.producer", "Show connected producers."),
     "consumer": NounEntry(
         "consumer",
         "Show consumers: connected clients and lag.",
-        {"mode": "pop.mode", "lag": "lags.verb"},
+        {
+            "lag": "lags.verb",
+            "mode": "pop.mode",
+            "doctor": "doctor.consumer",
+            "running": "clients.running",
+            "stack": "clients.running",
+        },
     ),
     "offset": NounEntry(
         "offset",
@@ -59,17 +74,34 @@ NOUNS: Final[dict[str, NounEntry]] = {
     "tx": NounEntry("tx.noun", "List and resume transactions that are not decided."),
     "delay": NounEntry("delay.noun", "Show delay levels and the messages that wait in them."),
     "timer": NounEntry("timer.noun", "List and recall timer messages that wait for their time."),
-    "cluster": NounEntry("cluster", "List clusters and their brokers."),
+    "cluster": NounEntry(
+        "cluster",
+        "List clusters and their brokers.",
+        {"doctor": "doctor.cluster", "top": "live.cluster_top"},
+    ),
+    "namesrv": NounEntry(
+        "maintenance.namesrv",
+        "Show and change name servers: configuration, KV configuration, write permissions.",
+    ),
     "broker": NounEntry(
         "broker",
         "Show the status and configuration of brokers, and change their roles.",
         {
             "status": "broker",
-            "config": "broker",
+            "config": "maintenance.broker",
             "ha": "broker",
+            "connections": "maintenance.broker",
+            "clean": "maintenance.broker",
+            "stats": "maintenance.broker",
             "promote": "failover.verbs",
             "demote": "failover.verbs",
         },
+    ),
+    "user": NounEntry(
+        "access.user", "List, create, change and delete users of brokers with ACL 2.0."
+    ),
+    "acl": NounEntry(
+        "access.acl", "List, create, change and delete access rules of brokers with ACL 2.0."
     ),
     "store": NounEntry(
         "store.noun",
@@ -92,11 +124,20 @@ NOUNS: Final[dict[str, NounEntry]] = {
     "check": NounEntry(
         "check.noun",
         "Check a cluster against thresholds, for monitoring systems.",
-        {"replication": "check.replication"},
+        {
+            word: f"check.{word}"
+            for word in (
+                *("broker", "lag", "dlq", "disk", "replication"),
+                *("namesrv", "store", "clock", "certificate"),
+            )
+        },
     ),
     "pipeline": NounEntry("pipeline", "Analyse the history in store files with Spark."),
     "bench": NounEntry("bench.noun", "Measure rates and latencies of a cluster."),
     "apply": NounEntry("plans.apply", "Apply a plan that was written to a file."),
+    "java": NounEntry(
+        "java.noun", "Run the sub-commands of RocketMQ's Java tool under their own names."
+    ),
     "context": NounEntry("context", "Manage named settings for several clusters."),
 }
 
@@ -119,3 +160,22 @@ def load_noun(name: str, verb: str = "") -> Noun:
     for module in dict.fromkeys(wanted):
         import_module(f"mqadmin.command.{module}")
     return noun
+
+
+class JavaWords(Protocol):
+    """A command line with a Java name: its global options by name, before they are resolved."""
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """The global options given after the name."""
+        ...
+
+
+def load_java_verb(words: Sequence[str]) -> tuple[Verb, JavaWords] | None:
+    """Return the command of RocketMQ's Java tool that ``words`` name, None if they name none.
+
+    Called for words that are not a noun and a verb: only then the table of Java's names is loaded.
+    """
+    found: tuple[Verb, JavaWords] | None
+    found = import_module("mqadmin.command.java.lookup").java_verb(words)
+    return found

@@ -17,7 +17,7 @@ from typer.core import TyperCommand, TyperGroup
 
 from mqadmin import VERSION_LINE
 from mqadmin.command.execution.session import emit_verb_schema, run_verb
-from mqadmin.command.execution.status import INTERRUPTED, USAGE
+from mqadmin.command.execution.status import CHECK_NOUN, CHECK_UNKNOWN, INTERRUPTED, USAGE
 from mqadmin.command.framework.completion import SCRIPTS
 from mqadmin.command.framework.declare import Argument, Noun, Option, Parameter, Verb
 from mqadmin.command.framework.nouns import NOUNS, load_noun
@@ -139,7 +139,8 @@ def usage_error(error: Any, words: Sequence[str]) -> int:
     if ctx is not None:
         hint = f"{ctx.command_path} --help shows the options and an example"
     emit_error(ErrorReport("usage", error.format_message(), hint), form=form_in(words))
-    return USAGE
+    is_check = ctx is not None and ctx.command_path.split()[1:2] == [CHECK_NOUN]
+    return CHECK_UNKNOWN if is_check else USAGE
 
 
 def form_in(words: Sequence[str]) -> str:

@@ -1,4 +1,4 @@
-"""Dead letters counted, and written for a replay."""
+"""Counts of dead letters, and the file for a replay."""
 
 from pathlib import Path
 from typing import Any

@@ -49,7 +49,7 @@ def test_a_total_with_an_unknown_part_is_unknown(listing: Any, total: int | None
 
 
 class FakeSession:
-    """A session that counts what is printed."""
+    """A session that keeps each printed listing."""
 
     is_table = False
 
