@@ -123,7 +123,7 @@ def consume(
             "use -o ndjson, or stop it with --limit, --for or --idle",
         )
     if group is not None and not no_commit:
-        session.guard_sending()
+        session.guard_change()
     view = body_view(body, raw)
     limits = Limits(count=limit, for_ms=duration, idle_ms=idle)
     position = start_position(start)
