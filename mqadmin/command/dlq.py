@@ -3,6 +3,14 @@
 from collections.abc import Iterator, Sequence
 from typing import Annotated, Any, Literal
 
+from mqadmin.command.dead_letters.filters import (
+    Exceptions,
+    Keys,
+    Origin,
+    Properties,
+    Tags,
+    dead_letter_filter,
+)
 from mqadmin.command.execution.failure import UsageFault, target_status
 from mqadmin.command.execution.found import DEFAULT_LIMIT, Limit, body_view, emit_found
 from mqadmin.command.execution.online import (
@@ -23,7 +31,7 @@ from mqadmin.settings import read_file
 
 NOUN = Noun(
     "dlq",
-    """List, show and replay dead letters.
+    """List, show, count, export and replay dead letters.
 
     A message that a consumer group failed to process is delivered again from the group's retry
     topic; after retryMaxTimes deliveries it is stored in the topic %DLQ%group, which has no
@@ -138,6 +146,7 @@ def show(
         "mqadmin dlq replay --from dead-letters.ndjson --dry-run",
         "mqadmin dlq replay billing --from /out/replay.ndjson --to retry --rate 50/s --yes",
         "mqadmin dlq replay billing --to orders-repair --yes",
+        "mqadmin dlq replay billing --origin orders --tag paid --since -1d --dry-run",
     ],
 )
 def replay(
@@ -183,6 +192,14 @@ def replay(
             complete="file",
         ),
     ] = None,
+    begin: Begin = None,
+    end: End = None,
+    time: Time = None,
+    tags: Tags = None,
+    keys: Keys = None,
+    properties: Properties = None,
+    origin: Origin = None,
+    exception: Exceptions = None,
 ) -> None:
     """Send dead letters again as their producers sent them.
 
@@ -193,7 +210,8 @@ def replay(
     to all groups of the topic, a message sent to the retry topic only to its own group.
 
     Prints the number of messages per target, asks for confirmation, and sends in the order of the
-    file. The ledger records sent messages: rerun a stopped replay to resume; rerunning a complete
+    file. The filters hold together; --limit counts the messages read, before them. The ledger
+    records sent messages: rerun a stopped replay to resume; rerunning a complete
     one sends nothing. A message without a response is looked up by its uniqKey before it is sent
     again.
     """
@@ -202,9 +220,21 @@ def replay(
         raise UsageFault("dlq replay: no input", "name a GROUP, or a file with --from FILE")
     if source is not None and limit is not None:
         raise UsageFault("dlq replay: --limit is for a DLQ, not for a file", "omit it")
-    found = _dead_letters(session, group, source, limit)
+    if source is not None and (begin, end, time) != (None, None, None):
+        raise UsageFault("dlq replay: a time window is for a DLQ, not for a file", "omit it")
+    period = window(session, begin, end, time)
+    found = _dead_letters(session, group, source, limit, period)
     if found is None:
         return
+    chosen = dead_letter_filter(tags, keys, properties, origin, exception)
+    if not chosen.empty:
+        read = len(found)
+        found = [one for one in found if chosen.test(one)]
+        session.note(f"{len(found)} of {read} dead letters match")
+        if not found:
+            session.emit(DLQ_REPLAY, [], quiet=True)
+            session.report(NO, "notFound", f"none of {read} dead letters matches")
+            return
     kept = ledger or _ledger_name(group, source)
     plan = dead_letters(session.admin).plan_replay(found, to=to, ledger=kept)
     session.announce(plan.addresses)
@@ -234,13 +264,21 @@ def _ledger_name(group: str | None, source: str | None) -> str:
 
 
 def _dead_letters(
-    session: Session, group: str | None, source: str | None, limit: int | None
+    session: Session,
+    group: str | None,
+    source: str | None,
+    limit: int | None,
+    period: tuple[int | None, int | None],
 ) -> list[Any] | None:
     """Read dead letters from a file or a DLQ; None if there are none, which is reported."""
     if source is None:
         assert group is not None
         found = dead_letters(session.admin).show(
-            group, max_items=limit or REPLAY_LIMIT, body=body_form("base64")
+            group,
+            max_items=limit or REPLAY_LIMIT,
+            begin_ms=period[0] or 0,
+            end_ms=period[1],
+            body=body_form("base64"),
         )
         if found.kind != "found":
             emit_found(session, DLQ_REPLAY, found)

@@ -9,6 +9,7 @@ from mqadmin.admin.group import GroupAdmin
 from mqadmin.admin.offset.library import OffsetAdmin
 from mqadmin.admin.offset.reset import ResetPlan
 from mqadmin.admin.plans.plan_file import PlanFile
+from mqadmin.admin.plans.topics import BulkTopics
 from mqadmin.admin.pop.modes import ModeAdmin
 from mqadmin.admin.result import Outcome, Plan, Scope
 from mqadmin.admin.session import AdminSession
@@ -54,6 +55,8 @@ class PlanRunner:
     def apply_change(self, plan: Plan) -> Outcome:
         """Apply a plan of topics or groups; if the state of any target moved, none is changed."""
         library = LIBRARIES[plan.kind.partition(".")[0]]
+        if library is TopicAdmin and any(change.subject for change in plan.changes):
+            library = BulkTopics
         return library(self._admin).apply(msgspec.structs.replace(plan, strict=True))
 
     def apply_offsets(self, plan: ResetPlan, *, undo_path: str | None = None) -> ResetPlan:

@@ -287,7 +287,7 @@ def _check_plot(session: Session, plot: bool | None) -> None:
 
 def _prepared(session: Session, topic: str, create: bool, queues: int) -> "TrafficLibrary":
     """Return the library; the topic exists then."""
-    session.guard_sending()
+    session.guard_change()
     library = traffic(session.settings)
     if create:
         library.create_topic(session.admin, topic, queues)

@@ -147,6 +147,8 @@ def _check(session: Session, given: ConsumeOptions) -> None:
             f"msg consume: {session.form} is one document, which would not end",
             "use -o ndjson, or stop it with --limit, --for or --idle",
         )
+    if given.group is not None and not given.no_commit:
+        session.guard_change()
 
 
 class _Printer:

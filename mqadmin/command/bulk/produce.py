@@ -235,7 +235,7 @@ def _options(session: Session, given: ProduceCommandOptions, sources: list[str])
 
 
 def _run(session: Session, options: ProduceOptions, paths: list[str], *, results: bool) -> None:
-    session.guard_sending()
+    session.guard_change()
     total = 0 if "-" in paths else sum(getsize(path) for path in paths)
     if session.dry_run:
         session.announce(())

@@ -21,10 +21,12 @@ from mqadmin.admin.consumer import ConsumerRecord, LagRecord
 from mqadmin.admin.delayed.timers import RecallItem
 from mqadmin.admin.dlq.library import DlqRecord
 from mqadmin.admin.dlq.replay import ReplayItem
+from mqadmin.admin.dlq.summary import DeadLetterCount
 from mqadmin.admin.doctor.finding import Finding
 from mqadmin.admin.failover.log_diff import LogDiff
 from mqadmin.admin.failover.plan import SwitchStep
 from mqadmin.admin.group import GroupRecord
+from mqadmin.admin.lags.all_groups import GroupLag
 from mqadmin.admin.load.brokers import BrokerLoad
 from mqadmin.admin.load.topics import TopicLoad
 from mqadmin.admin.message.decoded_id import DecodedId
@@ -118,6 +120,7 @@ ROW_TYPES: Final[dict[str, Any]] = {
     "consumer.connections": ConsumerConnections,
     "consumer.doctor": Finding,
     "consumer.lag": LagRecord,
+    "consumer.lag.all": GroupLag,
     "consumer.list": ConsumerRecord,
     "context.list": ContextRow,
     "context.show": SettingRow,
@@ -128,9 +131,11 @@ ROW_TYPES: Final[dict[str, Any]] = {
     "consumer.stack": StackRecord,
     "delay.levels": DelayLevelRow,
     "delay.pending": DelayedRow,
+    "dlq.export": MessageRow,
     "dlq.list": DlqRecord,
     "dlq.replay": ReplayItem,
     "dlq.show": MessageRow,
+    "dlq.stats": DeadLetterCount,
     "group.create": ChangeRow,
     "group.delete": ChangeRow,
     "group.list": GroupRecord,

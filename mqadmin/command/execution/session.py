@@ -245,8 +245,8 @@ class Session:
                 "add --yes to apply it, or --dry-run to show the plan",
             )
 
-    def guard_sending(self) -> None:
-        """Refuse or confirm a command that writes messages or offsets without asking for consent.
+    def guard_change(self) -> None:
+        """Refuse or confirm a command that changes a cluster without asking for consent.
 
         It asks only if the context is protected.
         """

@@ -30,6 +30,7 @@ NOUNS: Final[dict[str, NounEntry]] = {
         "topic",
         "Create, inspect, change and delete topics.",
         {
+            **dict.fromkeys(("create", "update", "perm", "delete"), "topics.changes"),
             "stats": "live.topic_load",
             "top": "live.topic_load",
             "allocate": "maintenance.topic",
@@ -53,6 +54,7 @@ NOUNS: Final[dict[str, NounEntry]] = {
         "consumer",
         "Show consumers: connected clients and lag.",
         {
+            "lag": "lags.verb",
             "mode": "pop.mode",
             "doctor": "doctor.consumer",
             "running": "clients.running",
@@ -64,7 +66,11 @@ NOUNS: Final[dict[str, NounEntry]] = {
         "Show, reset, export, import and clone consumer offsets.",
         dict.fromkeys(("export", "import", "clone", "undo", "at"), "saved_offsets.verbs"),
     ),
-    "dlq": NounEntry("dlq", "List, show and replay dead letters."),
+    "dlq": NounEntry(
+        "dlq",
+        "List, show, count, export and replay dead letters.",
+        dict.fromkeys(("stats", "export"), "dead_letters.verbs"),
+    ),
     "tx": NounEntry("tx.noun", "List and resume transactions that are not decided."),
     "delay": NounEntry("delay.noun", "Show delay levels and the messages that wait in them."),
     "timer": NounEntry("timer.noun", "List and recall timer messages that wait for their time."),

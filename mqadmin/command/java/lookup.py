@@ -79,6 +79,8 @@ def run_java(session: Session, command: JavaCommand | None, line: JavaLine) -> N
         raise UsageFault(f"{name}: a command with a Java name has no --dry-run", "omit it")
     if command is None:
         raise UsageFault(f"{name} is not available yet", _instead(line.name))
+    if command.changes:
+        session.guard_change()
     command.function(JavaCall(session, line.name, line.values))
 
 

@@ -44,7 +44,7 @@ def apply(
 
     Every target is read again first. If one is neither as the plan found it nor as the plan wants
     it, or if a broker address now belongs to another broker or cluster, nothing is changed. A
-    target that already has the planned state is no obstacle: rerun to resume. A plan of offsets
+    target that already has the planned state stays as it is: rerun to resume. A plan of offsets
     writes an undo file.
     """
     session.require_consent()

@@ -47,6 +47,8 @@ def test_a_read_only_context_refuses_changes_and_permits_plans(
         error = json.loads(done.err.splitlines()[-1])["error"]
         assert error["kind"] == "notPermitted"
         assert "context prod is read-only" in error["message"]
+    java = ("updateTopic", "-c", "DefaultCluster", "-t", "guarded", "--context", "prod")
+    assert run(*java).status == 6
     assert not exists(run)
     assert run(*CREATE, "--dry-run", "--context", "prod").status == 0
     assert run(*CREATE, "--plan", "p", "--context", "prod").status == 0

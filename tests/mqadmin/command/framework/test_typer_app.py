@@ -126,7 +126,7 @@ def test_every_verb_is_a_command_with_its_examples_in_the_help(name: str) -> Non
     assert group.name == name
     for verb in noun.verbs.values():
         command = group
-        for word in verb.words:
+        for word in verb.words or (name,):
             command = command.commands[word]
         assert command.help == verb_help(verb)
         assert all(example in command.help for example in verb.examples)

@@ -1,0 +1,1 @@
+"""The lag of all consumer groups."""

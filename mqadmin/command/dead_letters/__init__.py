@@ -1,0 +1,1 @@
+"""``mqadmin dlq``: the choice of dead letters, and the verbs stats and export."""

@@ -1,0 +1,1 @@
+"""``mqadmin consumer lag``: once, repeated, or until it is small."""

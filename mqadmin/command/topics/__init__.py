@@ -1,0 +1,1 @@
+"""The verbs of ``mqadmin topic`` that change topics, one or many."""

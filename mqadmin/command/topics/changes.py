@@ -1,0 +1,270 @@
+"""``mqadmin topic``: create, update, perm, delete."""
+
+from collections.abc import Callable, Sequence
+from typing import Annotated
+
+from mqadmin.admin.plans.topics import BulkTopics, TopicEntry, parse_topic_list
+from mqadmin.admin.result import Plan
+from mqadmin.admin.topic import TopicAdmin
+from mqadmin.command.execution.change import change_view, run_change
+from mqadmin.command.execution.failure import UsageFault
+from mqadmin.command.execution.online import topics
+from mqadmin.command.execution.session import Session
+from mqadmin.command.framework.common_options import (
+    IfNotExists,
+    TargetBroker,
+    TargetCluster,
+    Topic,
+)
+from mqadmin.command.framework.declare import Argument, Option
+from mqadmin.command.framework.values import attribute, count, perm, topic_name
+from mqadmin.command.topic import NOUN
+from mqadmin.output.stdio import read_input
+from mqadmin.settings import read_file
+
+ATTRIBUTE_HELP = "Set (+name=value) or remove (-name) an attribute; may be repeated."
+LIST_LIMIT_BYTES = 16 * 1024 * 1024
+
+OneTopic = Annotated[
+    str | None,
+    Argument("TOPIC", help="Name of the topic; or --file.", parse=topic_name, complete="topic"),
+]
+TopicList = Annotated[
+    str | None,
+    Option(
+        "--file",
+        "-f",
+        metavar="FILE",
+        help="List of topics: names, CSV or JSON; - for stdin.",
+        complete="file",
+    ),
+]
+
+
+def _entries(session: Session, topic: str | None, file: str | None) -> list[TopicEntry] | None:
+    """Return the topics of the list, None without --file; UsageFault for neither and for both."""
+    if (topic is None) == (file is None):
+        raise UsageFault(
+            f"{session.verb.path} needs a TOPIC or --file, one of them",
+            f"mqadmin {session.verb.path} --help shows an example",
+        )
+    if file is None:
+        return None
+    data = read_input() if file == "-" else read_file(file, LIST_LIMIT_BYTES)
+    return parse_topic_list(data.decode("utf-8", "replace"), file)
+
+
+def _run_many(
+    session: Session,
+    entries: Sequence[TopicEntry],
+    plan: Callable[[TopicAdmin, TopicEntry], Plan],
+    question: str,
+) -> None:
+    """Run one plan of all topics of a list."""
+    run_change(
+        session,
+        BulkTopics,
+        lambda library: library.plan_many(
+            session.verb.name, lambda topic: [plan(topic, entry) for entry in entries]
+        ),
+        question,
+    )
+
+
+@NOUN.verb(
+    "create",
+    view=change_view("topic.create"),
+    changes=True,
+    plans=True,
+    examples=[
+        "mqadmin topic create orders --queues 8 --cluster DefaultCluster",
+        "mqadmin topic create steps --broker broker-a --attribute +message.type=FIFO --yes",
+        "mqadmin topic create --file topics.csv --if-not-exists --dry-run",
+    ],
+)
+def create(
+    session: Session,
+    topic: OneTopic = None,
+    file: TopicList = None,
+    queues: Annotated[
+        int, Option("--queues", "-q", help="Read and write queues per broker.", parse=count)
+    ] = 8,
+    read_queues: Annotated[
+        int | None, Option("--read-queues", help="Read queues, if they differ.", parse=count)
+    ] = None,
+    write_queues: Annotated[
+        int | None, Option("--write-queues", help="Write queues, if they differ.", parse=count)
+    ] = None,
+    permission: Annotated[
+        int, Option("--perm", metavar="PERM", help="r, w or rw (or 2, 4, 6).", parse=perm)
+    ] = 6,
+    order: Annotated[bool, Option("--order", help="Mark the topic as ordered.")] = False,
+    attributes: Annotated[
+        list[str] | None,
+        Option("--attribute", "-a", metavar="+K=V|-K", help=ATTRIBUTE_HELP, parse=attribute),
+    ] = None,
+    cluster: TargetCluster = None,
+    broker: TargetBroker = None,
+    if_not_exists: IfNotExists = False,
+) -> None:
+    """Create a topic on the masters of a cluster or on one broker.
+
+    The result is read back from each broker. With --file all topics of a list are one plan: a line
+    or object names topic, queues, readQueueNums, writeQueueNums, perm, order, attributes,
+    clusterName, brokerName, all but the first optional; the options apply where it names nothing.
+    The output of 'topic list -o json' and -o csv is such a list.
+    """
+    entries = _entries(session, topic, file)
+    single = TopicEntry(topic=topic or "")
+
+    def plan(library: TopicAdmin, entry: TopicEntry) -> Plan:
+        return library.plan_create(
+            entry.topic,
+            queues=entry.queues or queues,
+            read_queues=entry.read_queues or read_queues,
+            write_queues=entry.write_queues or write_queues,
+            perm=permission if entry.perm is None else entry.perm,
+            order=order if entry.order is None else entry.order,
+            attributes=entry.attributes or attributes or (),
+            cluster=entry.cluster or cluster,
+            broker=entry.broker or broker,
+            if_not_exists=if_not_exists,
+        )
+
+    if entries is None:
+        question = f"create topic {topic}?"
+        run_change(session, topics, lambda library: plan(library, single), question)
+    else:
+        _run_many(session, entries, plan, f"create {len(entries)} topics?")
+
+
+@NOUN.verb(
+    "update",
+    view=change_view("topic.update"),
+    changes=True,
+    plans=True,
+    examples=[
+        "mqadmin topic update orders --queues 16",
+        "mqadmin topic update orders --write-queues 4 --broker broker-a --dry-run",
+        "mqadmin topic update --file topics.txt --perm r --plan drain.plan",
+    ],
+)
+def update(
+    session: Session,
+    topic: OneTopic = None,
+    file: TopicList = None,
+    queues: Annotated[
+        int | None, Option("--queues", "-q", help="Read and write queues per broker.", parse=count)
+    ] = None,
+    read_queues: Annotated[
+        int | None, Option("--read-queues", help="Read queues per broker.", parse=count)
+    ] = None,
+    write_queues: Annotated[
+        int | None, Option("--write-queues", help="Write queues per broker.", parse=count)
+    ] = None,
+    permission: Annotated[
+        int | None, Option("--perm", metavar="PERM", help="r, w or rw.", parse=perm)
+    ] = None,
+    order: Annotated[
+        bool | None, Option("--order/--no-order", help="Mark the topic as ordered, or not.")
+    ] = None,
+    attributes: Annotated[
+        list[str] | None,
+        Option("--attribute", "-a", metavar="+K=V|-K", help=ATTRIBUTE_HELP, parse=attribute),
+    ] = None,
+    cluster: TargetCluster = None,
+    broker: TargetBroker = None,
+) -> None:
+    """Change settings of a topic.
+
+    Omitted settings keep their values on each broker, unlike in Java's updateTopic, which resets
+    them to defaults. With --file all topics of a list are one plan; see 'topic create'.
+    """
+    entries = _entries(session, topic, file)
+    single = TopicEntry(topic=topic or "")
+
+    def plan(library: TopicAdmin, entry: TopicEntry) -> Plan:
+        return library.plan_update(
+            entry.topic,
+            queues=entry.queues or queues,
+            read_queues=entry.read_queues or read_queues,
+            write_queues=entry.write_queues or write_queues,
+            perm=permission if entry.perm is None else entry.perm,
+            order=order if entry.order is None else entry.order,
+            attributes=entry.attributes or attributes or (),
+            cluster=entry.cluster or cluster,
+            broker=entry.broker or broker,
+        )
+
+    if entries is None:
+        question = f"update topic {topic}?"
+        run_change(session, topics, lambda library: plan(library, single), question)
+    else:
+        _run_many(session, entries, plan, f"update {len(entries)} topics?")
+
+
+@NOUN.verb(
+    "perm",
+    view=change_view("topic.perm"),
+    changes=True,
+    plans=True,
+    examples=["mqadmin topic perm orders r --broker broker-a", "mqadmin topic perm orders rw -y"],
+)
+def set_perm(
+    session: Session,
+    topic: Topic,
+    permission: Annotated[int, Argument("PERM", help="r, w or rw (or 2, 4, 6).", parse=perm)],
+    cluster: TargetCluster = None,
+    broker: TargetBroker = None,
+) -> None:
+    """Change the permission of a topic.
+
+    With 'r' consumers can finish while producers use other brokers, to drain a broker.
+    """
+    run_change(
+        session,
+        topics,
+        lambda topics: topics.plan_perm(topic, permission, cluster=cluster, broker=broker),
+        f"change the permission of topic {topic}?",
+    )
+
+
+@NOUN.verb(
+    "delete",
+    view=change_view("topic.delete"),
+    changes=True,
+    plans=True,
+    examples=[
+        "mqadmin topic delete orders --dry-run",
+        "mqadmin topic delete orders --yes",
+        "mqadmin topic delete --file old-topics.txt --plan delete.plan",
+    ],
+)
+def delete(
+    session: Session,
+    topic: OneTopic = None,
+    file: TopicList = None,
+    cluster: Annotated[
+        str | None, Option("--cluster", "-c", metavar="NAME", help="Delete it in this cluster.")
+    ] = None,
+) -> None:
+    """Delete a topic from brokers and then from name servers.
+
+    Its messages can no longer be read; consumer offsets of the topic become meaningless. With
+    --file all topics of a list are one plan; of a list with other fields only the names count.
+    """
+    entries = _entries(session, topic, file)
+    if entries is None:
+        name = topic or ""
+        question = f"delete topic {topic} and lose its messages?"
+        run_change(
+            session, topics, lambda library: library.plan_delete(name, cluster=cluster), question
+        )
+        return
+    names = sorted({entry.topic for entry in entries})
+    _run_many(
+        session,
+        [TopicEntry(topic=name) for name in names],
+        lambda library, entry: library.plan_delete(entry.topic, cluster=cluster),
+        f"delete {len(names)} topics and lose their messages?",
+    )
