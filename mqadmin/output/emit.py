@@ -1,14 +1,15 @@
 """Rows to stdout in the requested form."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from msgspec import json
 
+from mqadmin.output.arranged import arranged, chosen
 from mqadmin.output.stdio import flush_out, stdout_is_terminal, write_gathered, write_out
 from mqadmin.output.table import draw_one, draw_rows
 from mqadmin.output.values import cell, plain, time_name
-from mqadmin.output.view import Outcome, View
+from mqadmin.output.view import Arrangement, Outcome, View
 from mqadmin.safe_text import json_text
 
 # (view, rows, outcome, live, row type) → number of rows; (view, fields)
@@ -25,23 +26,39 @@ def emit(
     color: bool = True,
     live: bool = False,
     row_type: Any = None,
+    arrangement: Arrangement | None = None,
 ) -> int:
     """Write rows and return their number.
 
     ``outcome`` is read after the last row, so a generator may fill it while it runs. ``live``
     flushes each row (a tail). ``row_type``, the struct of a row, gives the header of a CSV file
     without rows. An exception raised by ``rows`` leaves ``json`` well formed: the
-    envelope is closed with ``truncated`` true before the exception propagates.
+    envelope is closed with ``truncated`` true before the exception propagates. ``arrangement``
+    changes fields, headings and order; UnknownFieldError if a row does not have such a field.
     """
     outcome = outcome or Outcome()
-    mappings = map(plain, rows)
+    mappings: Iterator[dict[str, Any]] = map(plain, rows)
+    names: list[str] = []
+    headers = True
+    if arrangement is not None:
+        mappings, names = arranged(mappings, arrangement)
+        headers = arrangement.headers
     if form in ("table", "wide"):
         if live:
-            return _live_lines(view, mappings)
-        columns = view.columns if form == "table" else view.wide
-        count = draw_rows(mappings, columns, keep=view.keep, texts=view.texts, color=color)
+            return _live_lines(view, mappings, names)
+        columns = names or (view.columns if form == "table" else view.wide)
+        # a column that was asked for stays, even without a value
+        keep = frozenset(names) or view.keep
+        count = draw_rows(
+            mappings, columns, keep=keep, texts=view.texts, color=color, headers=headers
+        )
         flush_out()
         return count
+    if names:
+        mappings = chosen(mappings, names)
+        view = View(view.name, names, wide=names, texts=view.texts)
+    if form == "csv" and not headers:
+        return _csv_lines(mappings, live=live)
     if form == "json":
         return _json(view, mappings, outcome)
     if form == "ndjson":
@@ -66,6 +83,12 @@ def emit_one(view: View, thing: Any, *, form: str = "table", color: bool = True)
         _, write_one = _with_a_library(form)
         write_one(view, _words_for_times(fields) if form == "markdown" else fields)
     flush_out()
+
+
+def _csv_lines(rows: Iterator[dict[str, Any]], *, live: bool) -> int:
+    from mqadmin.output.forms.csv_text import write_cells
+
+    return write_cells(rows, live=live)
 
 
 def _with_a_library(form: str) -> tuple[RowsWriter, OneWriter]:
@@ -131,11 +154,11 @@ def _json(view: View, rows: Iterator[dict[str, Any]], outcome: Outcome) -> int:
     return count
 
 
-def _live_lines(view: View, rows: Iterator[dict[str, Any]]) -> int:
+def _live_lines(view: View, rows: Iterator[dict[str, Any]], chosen_names: Sequence[str]) -> int:
     """Write each row when it arrives: two blanks between cells, no common column widths."""
     count = 0
     for row in rows:
-        names = view.columns or tuple(row)
+        names = chosen_names or view.columns or tuple(row)
         write_out("  ".join(cell(row.get(name)) for name in names) + "\n", flush=True)
         count += 1
     return count

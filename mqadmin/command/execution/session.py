@@ -5,6 +5,7 @@ import sys
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from mqadmin.command.execution.arrangement import arrangement_of, not_a_list
 from mqadmin.command.execution.failure import (
     UsageFault,
     report_of,
@@ -23,6 +24,7 @@ from mqadmin.command.execution.status import (
     PARTLY,
 )
 from mqadmin.command.framework.declare import Verb
+from mqadmin.output.arranged import UnknownFieldError
 from mqadmin.output.errors import ErrorReport, emit_error, emit_note
 from mqadmin.output.stdio import (
     flush_out,
@@ -55,6 +57,7 @@ class Session:
         self.status = DONE
         self.form = str(settings.text("output") or "table")
         self._admin: AdminSession | None = None
+        self.arrangement = arrangement_of(verb, self.form, options)
         self._place = ""  # context, clusters and name servers of a change, for the question
 
     @property
@@ -120,15 +123,21 @@ class Session:
         from mqadmin.output.emit import emit
 
         outcome = outcome or Outcome()
-        count = emit(
-            view,
-            rows,
-            form=self.form,
-            outcome=outcome,
-            color=self.color,
-            live=live,
-            row_type=_row_type(view) if self.form == "csv" and not view.wide else None,
-        )
+        if live and self.arrangement is not None and self.arrangement.sort:
+            raise UsageFault("--sort does not apply to rows that are printed as they arrive")
+        try:
+            count = emit(
+                view,
+                rows,
+                form=self.form,
+                outcome=outcome,
+                color=self.color,
+                live=live,
+                row_type=_row_type(view) if self.form == "csv" and not view.wide else None,
+                arrangement=self.arrangement,
+            )
+        except UnknownFieldError as error:
+            raise UsageFault(str(error), "-o json shows the fields of the rows") from error
         if outcome.truncated:
             status = DONE if outcome.asked else PARTLY
             self.report(status, "truncated", outcome.reason or "more rows were left out", hint)
@@ -183,7 +192,9 @@ class Session:
         return count
 
     def emit_one(self, view: View, thing: Any) -> None:
-        """Print one object."""
+        """Print one object; UsageFault if the arrangement of a list was asked for."""
+        if self.arrangement is not None:
+            raise not_a_list(self.verb)
         from mqadmin.output.emit import emit_one
 
         emit_one(view, thing, form=self.form, color=self.color)

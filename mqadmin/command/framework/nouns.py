@@ -102,6 +102,14 @@ NOUNS: Final[dict[str, NounEntry]] = {
 }
 
 
+#: Words besides nouns (``mqadmin.command.guide``) → sentence for completion and help.
+WORDS: Final[dict[str, str]] = {
+    "help": "List tasks with their commands, or explain a concept.",
+    "man": "Show a page of the manual.",
+    "completion": "Install the completion of commands and names for a shell.",
+}
+
+
 def load_noun(name: str, verb: str = "") -> Noun:
     """Import the module of a noun and return its declaration.
 

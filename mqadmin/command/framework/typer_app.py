@@ -22,6 +22,7 @@ from mqadmin.command.framework.completion import SCRIPTS
 from mqadmin.command.framework.declare import Argument, Noun, Option, Parameter, Verb
 from mqadmin.command.framework.nouns import NOUNS, load_noun
 from mqadmin.command.framework.options import CHANGE_ONLY, GLOBALS, merged
+from mqadmin.command.guide.commands import guide_commands, start_plugin
 from mqadmin.output.errors import ErrorReport, emit_error
 from mqadmin.output.stdio import end_interrupted_line, silence_closed_pipe, write_err, write_out
 
@@ -72,6 +73,7 @@ class LazyGroup(TyperGroup):
             self.commands.setdefault(
                 name, TyperCommand(name, help=entry.summary, rich_markup_mode=None)
             )
+        self.commands.update(guide_commands())
 
     def load(self, name: str, verb: str = "") -> Any:
         """Import a noun and replace its stub by the real group."""
@@ -83,6 +85,8 @@ class LazyGroup(TyperGroup):
         """Load the noun selected by the first word; else a usage error with a suggestion."""
         if args and args[0] in NOUNS:
             return args[0], self.load(args[0], args[1] if len(args) > 1 else ""), args[1:]
+        if args and args[0] not in self.commands:
+            start_plugin(args, ctx.meta.get(GLOBALS_KEY) or ctx.params)
         return super().resolve_command(ctx, args)
 
     def main(
@@ -361,7 +365,8 @@ ROOT_SENTENCE = "Administer RocketMQ clusters and inspect their store files."
 ROOT_TEXT = [
     (
         "A command is a noun and a verb: 'mqadmin topic list'. Online commands query name servers "
-        "and brokers; 'mqadmin store' reads a store directory without them."
+        "and brokers; 'mqadmin store' reads a store directory without them. 'mqadmin help' lists "
+        "everyday tasks; a program mqadmin-NAME on PATH is the command 'mqadmin NAME'."
     ),
     (
         "Options below are accepted before the noun and after the verb. Precedence: option, "

@@ -1,14 +1,11 @@
 """``mqadmin cluster top``."""
 
-from typing import Annotated
-
 from mqadmin.admin.load.brokers import broker_loads
 from mqadmin.command.cluster import NOUN
 from mqadmin.command.execution.session import Session
 from mqadmin.command.framework.common_options import OnlyCluster
-from mqadmin.command.framework.declare import Option
 from mqadmin.command.live.top import Interval, Once, run_top
-from mqadmin.output.units import rate_text, seconds_text, share_text, size_text
+from mqadmin.output.screens.units import rate_text, seconds_text, share_text, size_text
 from mqadmin.output.view import View
 
 CLUSTER_TOP = View(
@@ -45,14 +42,11 @@ CLUSTER_TOP = View(
 @NOUN.verb(
     "top",
     view=CLUSTER_TOP,
-    examples=["mqadmin cluster top", "mqadmin cluster top --once --sort outTps -o json"],
+    examples=["mqadmin cluster top", "mqadmin cluster top --once --sort outTps:desc -o json"],
 )
 def top(
     session: Session,
     cluster: OnlyCluster = None,
-    sort: Annotated[
-        str, Option("--sort", metavar="FIELD", help="Field of the first order.")
-    ] = "inTps",
     interval: Interval = 2000,
     once: Once = False,
 ) -> None:
@@ -66,7 +60,7 @@ def top(
         session,
         CLUSTER_TOP,
         lambda admin: broker_loads(admin, cluster=cluster),
-        sort=sort,
+        sort="inTps",
         once=once,
         interval_ms=interval,
         nothing="no broker is registered at the name server",

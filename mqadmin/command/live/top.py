@@ -10,7 +10,7 @@ from mqadmin.command.execution.failure import UsageFault
 from mqadmin.command.execution.session import Session
 from mqadmin.command.framework.declare import Option
 from mqadmin.command.framework.values import duration_ms
-from mqadmin.output.live import Screen, has_terminal, show
+from mqadmin.output.screens.live import Screen, has_terminal, show
 from mqadmin.output.view import View
 
 MIN_INTERVAL_MS = 500
@@ -40,13 +40,16 @@ def run_top(
     interval_ms: int,
     nothing: str,
 ) -> None:
-    """Print one measurement, or show a screen; UsageFault without a terminal or --once."""
-    if sort not in view.columns:
-        raise UsageFault(f"--sort {sort}: not a column", "one of " + ", ".join(view.columns))
+    """Print one measurement, or show a screen; UsageFault without a terminal or --once.
+
+    ``sort`` is the field of the default order, largest first.
+    """
+    screen = Screen(view.columns, sort, view.texts)
+    arrangement = session.arrangement
     if once or not session.is_table:
         listing = measure(session.admin)
-        screen = Screen(view.columns, sort, view.texts)
         screen.take(listing.items)
+        # --sort, if given, sorts these rows again
         session.emit_listing(view, listing, items=screen.sorted_rows(), nothing=nothing)
         return
     if not has_terminal():
@@ -56,8 +59,9 @@ def run_top(
         )
     if interval_ms < MIN_INTERVAL_MS:
         raise UsageFault(f"--interval must be at least {MIN_INTERVAL_MS}ms")
+    if arrangement is not None:
+        screen.arrange(arrangement)
     admin = session.admin.without_deadline()
-    screen = Screen(view.columns, sort, view.texts)
 
     def rows() -> tuple[list[Row], str]:
         admin.forget()

@@ -7,7 +7,7 @@ from mqadmin.command.execution.session import Session
 from mqadmin.command.framework.declare import Argument, Option
 from mqadmin.command.live.top import Interval, Once, run_top
 from mqadmin.command.topic import NOUN
-from mqadmin.output.units import byte_rate_text, rate_text
+from mqadmin.output.screens.units import byte_rate_text, rate_text
 from mqadmin.output.view import View
 
 COLUMNS = (
@@ -54,14 +54,11 @@ def stats(
 @NOUN.verb(
     "top",
     view=TOPIC_TOP,
-    examples=["mqadmin topic top", "mqadmin topic top --once --sort lag -o json"],
+    examples=["mqadmin topic top", "mqadmin topic top --once --sort lag:desc -o json"],
 )
 def top(
     session: Session,
     topics: Topics = [],  # noqa: B006 (never changed)
-    sort: Annotated[
-        str, Option("--sort", metavar="FIELD", help="Field of the first order.")
-    ] = "inTps",
     interval: Interval = 5000,
     once: Once = False,
     system: System = False,
@@ -76,7 +73,7 @@ def top(
         session,
         TOPIC_TOP,
         lambda admin: topic_loads(admin, topics, include_system=system, lag=lag),
-        sort=sort,
+        sort="inTps",
         once=once,
         interval_ms=interval,
         nothing="there is no topic",
