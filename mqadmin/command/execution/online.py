@@ -17,6 +17,7 @@ from mqadmin.settings import Settings
 if TYPE_CHECKING:
     import ssl
     from collections.abc import Iterable
+    from types import ModuleType
 
     from mqadmin.admin.broker import BrokerAdmin
     from mqadmin.admin.cluster import ClusterAdmin
@@ -200,13 +201,16 @@ def decoded_id(text: str) -> "DecodedId":
 
 def read_dead_letters(data: bytes, source: str) -> "list[DeadLetter]":
     """Read dead letters from the content of the file ``source``."""
-    from mqadmin.admin.dlq import dead_letters as library
-
-    return library.read_dead_letters(data, source)
+    return _dead_letter_library().read_dead_letters(data, source)
 
 
 def dead_letters_of(rows: "Iterable[MessageRow]") -> "list[DeadLetter]":
     """Build dead letters from messages of a DLQ."""
-    from mqadmin.admin.dlq.dead_letters import dead_letter_of
+    library = _dead_letter_library()
+    return [library.dead_letter_of(row) for row in rows]
 
-    return [dead_letter_of(row) for row in rows]
+
+def _dead_letter_library() -> "ModuleType":
+    from mqadmin.admin.dlq import dead_letters as library
+
+    return library

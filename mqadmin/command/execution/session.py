@@ -5,7 +5,6 @@ import sys
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from mqadmin.command.execution.arrangement import arrangement_of, not_a_list
 from mqadmin.command.execution.failure import (
     UsageFault,
     report_of,
@@ -24,7 +23,6 @@ from mqadmin.command.execution.status import (
     PARTLY,
 )
 from mqadmin.command.framework.declare import Verb
-from mqadmin.output.arranged import UnknownFieldError
 from mqadmin.output.errors import ErrorReport, emit_error, emit_note
 from mqadmin.output.stdio import (
     flush_out,
@@ -33,12 +31,17 @@ from mqadmin.output.stdio import (
     stdin_is_terminal,
     write_out,
 )
-from mqadmin.output.view import FORMATS, PROMETHEUS, Outcome, View
+from mqadmin.output.view import FORMATS, PROMETHEUS, Arrangement, Outcome, View
 from mqadmin.settings import Settings, resolve
 
 if TYPE_CHECKING:
     from mqadmin.admin.result import Listing, TargetError
     from mqadmin.admin.session import AdminSession
+
+
+#: Forms to which --columns and --no-headers apply.
+COLUMN_FORMS = ("table", "wide", "csv", "markdown")
+HEADER_FORMS = ("table", "wide", "csv")
 
 
 def trace_line(name: str, code: int | None, address: str, elapsed_ms: float) -> None:
@@ -120,7 +123,7 @@ class Session:
         next step after an empty or truncated result; with ``quiet`` the caller reports an empty
         result.
         """
-        from mqadmin.output.emit import emit
+        from mqadmin.output.emit import UnknownFieldError, emit
 
         outcome = outcome or Outcome()
         if live and self.arrangement is not None and self.arrangement.sort:
@@ -342,3 +345,41 @@ def _failed(error: Exception, form: str, *, verbose: bool) -> int:
     except OSError:  # stderr is closed or its disk is full: the exit status still reports it
         silence_closed_pipe()
     return status
+
+
+def arrangement_of(verb: Verb, form: str, options: dict[str, Any]) -> Arrangement | None:
+    """Return the wanted arrangement, None for the declared one.
+
+    UsageFault where it does not apply: commands that change something (their result is fixed),
+    that print one object, or that print it in a form without columns or headings.
+    """
+    columns = [name.strip() for name in (options.get("columns") or "").split(",") if name.strip()]
+    field, _, order = (options.get("sort") or "").partition(":")
+    wanted = Arrangement(
+        columns=columns,
+        headers=not options.get("no_headers"),
+        sort=field,
+        descending=order == "desc",
+    )
+    if wanted.is_default:
+        return None
+    if order not in ("", "asc", "desc"):
+        raise UsageFault(f"--sort: {order!r} is not asc or desc", "example: --sort lag:desc")
+    is_check = verb.noun.name == "check" and form in ("table", "wide")
+    if verb.changes or is_check or all(view.single for view in verb.views):
+        raise not_a_list(verb)
+    for given, name, forms in (
+        (bool(columns), "--columns", COLUMN_FORMS),
+        (not wanted.headers, "--no-headers", HEADER_FORMS),
+    ):
+        if given and form not in forms:
+            raise UsageFault(f"{name} does not apply to -o {form}", "one of " + ", ".join(forms))
+    return wanted
+
+
+def not_a_list(verb: Verb) -> UsageFault:
+    """Return the error for an arrangement of a command that does not print a list."""
+    return UsageFault(
+        f"{verb.path} has no --columns, --no-headers and --sort: it does not print a list",
+        "-o json prints all fields",
+    )

@@ -91,7 +91,7 @@ CONCEPTS: Final[dict[str, Concept]] = {
         up its queue meanwhile.
 
         A group whose clients have different subscriptions loses retries: its brokers keep one
-        subscription per group. Dead letters expire with the other messages.
+        subscription per group. A DLQ expires with the other topics.
         """,
         (
             "mqadmin dlq list",

@@ -1,10 +1,9 @@
 """``mqadmin cluster top``."""
 
-from mqadmin.admin.load.brokers import broker_loads
 from mqadmin.command.cluster import NOUN
 from mqadmin.command.execution.session import Session
 from mqadmin.command.framework.common_options import OnlyCluster
-from mqadmin.command.live.top import Interval, Once, run_top
+from mqadmin.command.live.options import Interval, Once, load_run
 from mqadmin.output.screens.units import rate_text, seconds_text, share_text, size_text
 from mqadmin.output.view import View
 
@@ -56,12 +55,4 @@ def top(
     --once or another output than a table it prints one measurement. mqadmin topic top shows
     topics and the lag of their groups.
     """
-    run_top(
-        session,
-        CLUSTER_TOP,
-        lambda admin: broker_loads(admin, cluster=cluster),
-        sort="inTps",
-        once=once,
-        interval_ms=interval,
-        nothing="no broker is registered at the name server",
-    )
+    load_run().cluster_top(session, CLUSTER_TOP, cluster, once=once, interval_ms=interval)

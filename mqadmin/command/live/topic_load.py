@@ -2,10 +2,9 @@
 
 from typing import Annotated
 
-from mqadmin.admin.load.topics import topic_loads
 from mqadmin.command.execution.session import Session
 from mqadmin.command.framework.declare import Argument, Option
-from mqadmin.command.live.top import Interval, Once, run_top
+from mqadmin.command.live.options import Interval, Once, load_run
 from mqadmin.command.topic import NOUN
 from mqadmin.output.screens.units import byte_rate_text, rate_text
 from mqadmin.output.view import View
@@ -47,8 +46,7 @@ def stats(
     Rates are averages of the last minute, summed over the brokers of the topic; brokers count
     since their start. The sum of a day is known after the first hour, until then that of the hour.
     """
-    listing = topic_loads(session.admin, topics, include_system=system, lag=lag)
-    session.emit_listing(TOPIC_STATS, listing, nothing="there is no topic")
+    load_run().topic_stats(session, TOPIC_STATS, topics, system=system, lag=lag)
 
 
 @NOUN.verb(
@@ -69,12 +67,6 @@ def top(
     Keys: q quits, s sorts by the next column, r reverses the order, f freezes the screen. With
     --once or another output than a table it prints one measurement.
     """
-    run_top(
-        session,
-        TOPIC_TOP,
-        lambda admin: topic_loads(admin, topics, include_system=system, lag=lag),
-        sort="inTps",
-        once=once,
-        interval_ms=interval,
-        nothing="there is no topic",
+    load_run().topic_top(
+        session, TOPIC_TOP, topics, system=system, lag=lag, once=once, interval_ms=interval
     )

@@ -42,7 +42,9 @@ def write_rows(
     return count
 
 
-def write_cells(rows: Iterator[dict[str, Any]], *, live: bool) -> int:
+def write_cells(
+    view: View, rows: Iterator[dict[str, Any]], outcome: Outcome, live: bool, row_type: Any
+) -> int:
     """Write rows without a header, each with its fields in order."""
     buffer = io.StringIO()
     writer = csv.writer(buffer, lineterminator="\n")

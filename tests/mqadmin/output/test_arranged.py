@@ -2,7 +2,7 @@
 
 import pytest
 
-from mqadmin.output.arranged import UnknownFieldError, arranged, chosen, field_of
+from mqadmin.output.emit import UnknownFieldError, arranged, chosen, field_of
 from mqadmin.output.view import Arrangement
 
 ROWS = [

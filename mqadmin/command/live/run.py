@@ -1,15 +1,18 @@
-"""The run of a live command: once for scripts, or a screen until the user quits."""
+"""The run of live commands: once for scripts, or a screen until the user quits.
 
-from collections.abc import Callable
-from typing import Annotated, TypeVar
+The module imports rich and the online library: verbs load it when they run (``options.py``).
+"""
+
+from collections.abc import Callable, Sequence
+from typing import TypeVar
 
 from broker.errors import RocketMQError
+from mqadmin.admin.load.brokers import broker_loads
+from mqadmin.admin.load.topics import topic_loads
 from mqadmin.admin.result import Listing
 from mqadmin.admin.session import AdminSession
 from mqadmin.command.execution.failure import UsageFault
 from mqadmin.command.execution.session import Session
-from mqadmin.command.framework.declare import Option
-from mqadmin.command.framework.values import duration_ms
 from mqadmin.output.screens.live import Screen, has_terminal, show
 from mqadmin.output.view import View
 
@@ -17,20 +20,53 @@ MIN_INTERVAL_MS = 500
 
 Row = TypeVar("Row")
 
-Once = Annotated[bool, Option("--once", help="Print one table and exit, for scripts.")]
-Interval = Annotated[
-    int,
-    Option(
-        "--interval",
-        metavar="DUR",
-        help="Time between two measurements.",
-        parse=duration_ms,
-        shown="2s",
-    ),
-]
+
+def cluster_top(
+    session: Session, view: View, cluster: str | None, *, once: bool, interval_ms: int
+) -> None:
+    """Show the load of brokers."""
+    _run_top(
+        session,
+        view,
+        lambda admin: broker_loads(admin, cluster=cluster),
+        sort="inTps",
+        once=once,
+        interval_ms=interval_ms,
+        nothing="no broker is registered at the name server",
+    )
 
 
-def run_top(
+def topic_stats(
+    session: Session, view: View, topics: Sequence[str], *, system: bool, lag: bool
+) -> None:
+    """Print the load of topics in the order of their names."""
+    listing = topic_loads(session.admin, topics, include_system=system, lag=lag)
+    session.emit_listing(view, listing, nothing="there is no topic")
+
+
+def topic_top(
+    session: Session,
+    view: View,
+    topics: Sequence[str],
+    *,
+    system: bool,
+    lag: bool,
+    once: bool,
+    interval_ms: int,
+) -> None:
+    """Show the load of topics, busiest first."""
+    _run_top(
+        session,
+        view,
+        lambda admin: topic_loads(admin, topics, include_system=system, lag=lag),
+        sort="inTps",
+        once=once,
+        interval_ms=interval_ms,
+        nothing="there is no topic",
+    )
+
+
+def _run_top(
     session: Session,
     view: View,
     measure: Callable[[AdminSession], Listing[Row]],
