@@ -36,6 +36,10 @@ if TYPE_CHECKING:
     from mqadmin.message_row import MessageRow
     from mqadmin.traffic.library import TrafficLibrary
 
+    DeadLetterLibrary = tuple[
+        Callable[[bytes, str], list[DeadLetter]], Callable[[MessageRow], DeadLetter]
+    ]
+
 Trace = Callable[[str, int | None, str, float], None]
 
 
@@ -185,6 +189,13 @@ def brokers(admin: "AdminSession") -> "BrokerAdmin":
     return BrokerAdmin(admin)
 
 
+def live_run() -> "ModuleType":
+    """Return the run of commands with a live screen, which imports rich."""
+    from mqadmin.command.live import run
+
+    return run
+
+
 def body_form(encoding: str, *, raw: bool = False) -> "BodyView":
     """Return the form in which bodies are shown."""
     from mqadmin.admin.message.record import BodyView
@@ -201,16 +212,17 @@ def decoded_id(text: str) -> "DecodedId":
 
 def read_dead_letters(data: bytes, source: str) -> "list[DeadLetter]":
     """Read dead letters from the content of the file ``source``."""
-    return _dead_letter_library().read_dead_letters(data, source)
+    read, _ = _dead_letter_library()
+    return read(data, source)
 
 
 def dead_letters_of(rows: "Iterable[MessageRow]") -> "list[DeadLetter]":
     """Build dead letters from messages of a DLQ."""
-    library = _dead_letter_library()
-    return [library.dead_letter_of(row) for row in rows]
+    _, build = _dead_letter_library()
+    return [build(row) for row in rows]
 
 
-def _dead_letter_library() -> "ModuleType":
+def _dead_letter_library() -> "DeadLetterLibrary":
     from mqadmin.admin.dlq import dead_letters as library
 
-    return library
+    return library.read_dead_letters, library.dead_letter_of

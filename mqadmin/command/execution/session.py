@@ -6,6 +6,8 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from mqadmin.command.execution.failure import (
+    CHECK_NOUN,
+    CHECK_UNKNOWN,
     UsageFault,
     report_of,
     status_of,
@@ -13,15 +15,7 @@ from mqadmin.command.execution.failure import (
     target_status,
 )
 from mqadmin.command.execution.online import connect
-from mqadmin.command.execution.status import (
-    CHECK_NOUN,
-    CHECK_UNKNOWN,
-    DEFECT,
-    DONE,
-    INTERRUPTED,
-    NO,
-    PARTLY,
-)
+from mqadmin.command.execution.status import DEFECT, DONE, INTERRUPTED, NO, PARTLY
 from mqadmin.command.framework.declare import Verb
 from mqadmin.output.errors import ErrorReport, emit_error, emit_note
 from mqadmin.output.stdio import (

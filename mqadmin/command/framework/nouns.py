@@ -7,6 +7,7 @@ first paragraph of the noun's text.
 """
 
 from importlib import import_module
+from types import ModuleType
 from typing import Final, NamedTuple
 
 from mqadmin.command.framework.declare import Noun
@@ -108,6 +109,11 @@ WORDS: Final[dict[str, str]] = {
     "man": "Show a page of the manual.",
     "completion": "Install the completion of commands and names for a shell.",
 }
+
+
+def load_guide() -> ModuleType:
+    """Import the module that implements WORDS and plug-ins."""
+    return import_module("mqadmin.command.guide.commands")
 
 
 def load_noun(name: str, verb: str = "") -> Noun:

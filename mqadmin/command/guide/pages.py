@@ -1,7 +1,6 @@
 """``mqadmin help [TOPIC]`` and ``mqadmin man [PAGE]``."""
 
-import shutil
-import subprocess
+import os
 import sys
 import textwrap
 from pathlib import Path
@@ -9,6 +8,7 @@ from pathlib import Path
 from mqadmin.command.execution.failure import UsageFault
 from mqadmin.command.framework.declare import paragraphs
 from mqadmin.command.guide.concepts import CONCEPTS, TASKS
+from mqadmin.command.guide.plugins import find_program
 from mqadmin.output.stdio import flush_out, terminal_columns, write_out
 
 MAX_WIDTH = 100
@@ -66,11 +66,10 @@ def show_man(name: str) -> int:
     if path is None:
         known = ", ".join(pages) or "none is installed"
         raise UsageFault(f"no man page {name!r}", f"one of {known}")
-    program = shutil.which("man")
+    program = find_program("man", os.environ)
     if program is not None:
         flush_out()
-        done = subprocess.run([program, str(path)], check=False)
-        if done.returncode == 0:
+        if os.spawnv(os.P_WAIT, program, [program, str(path)]) == 0:
             return 0
     write_out(path.read_text(encoding="utf-8"))
     return 0

@@ -1,10 +1,10 @@
 """``mqadmin cluster top``."""
 
 from mqadmin.command.cluster import NOUN
+from mqadmin.command.execution.online import live_run
 from mqadmin.command.execution.session import Session
-from mqadmin.command.framework.common_options import OnlyCluster
-from mqadmin.command.live.options import Interval, Once, load_run
-from mqadmin.output.screens.units import rate_text, seconds_text, share_text, size_text
+from mqadmin.command.framework.common_options import Interval, Once, OnlyCluster
+from mqadmin.output.units import rate_text, seconds_text, share_text, size_text
 from mqadmin.output.view import View
 
 CLUSTER_TOP = View(
@@ -55,4 +55,4 @@ def top(
     --once or another output than a table it prints one measurement. mqadmin topic top shows
     topics and the lag of their groups.
     """
-    load_run().cluster_top(session, CLUSTER_TOP, cluster, once=once, interval_ms=interval)
+    live_run().cluster_top(session, CLUSTER_TOP, cluster, once=once, interval_ms=interval)

@@ -1,6 +1,6 @@
 """The run of live commands: once for scripts, or a screen until the user quits.
 
-The module imports rich and the online library: verbs load it when they run (``options.py``).
+The module imports rich and the online library: verbs load it when they run (``live_run``).
 """
 
 from collections.abc import Callable, Sequence

@@ -2,11 +2,12 @@
 
 from typing import Annotated
 
+from mqadmin.command.execution.online import live_run
 from mqadmin.command.execution.session import Session
+from mqadmin.command.framework.common_options import Interval, Once
 from mqadmin.command.framework.declare import Argument, Option
-from mqadmin.command.live.options import Interval, Once, load_run
 from mqadmin.command.topic import NOUN
-from mqadmin.output.screens.units import byte_rate_text, rate_text
+from mqadmin.output.units import byte_rate_text, rate_text
 from mqadmin.output.view import View
 
 COLUMNS = (
@@ -46,7 +47,7 @@ def stats(
     Rates are averages of the last minute, summed over the brokers of the topic; brokers count
     since their start. The sum of a day is known after the first hour, until then that of the hour.
     """
-    load_run().topic_stats(session, TOPIC_STATS, topics, system=system, lag=lag)
+    live_run().topic_stats(session, TOPIC_STATS, topics, system=system, lag=lag)
 
 
 @NOUN.verb(
@@ -67,6 +68,6 @@ def top(
     Keys: q quits, s sorts by the next column, r reverses the order, f freezes the screen. With
     --once or another output than a table it prints one measurement.
     """
-    load_run().topic_top(
+    live_run().topic_top(
         session, TOPIC_TOP, topics, system=system, lag=lag, once=once, interval_ms=interval
     )

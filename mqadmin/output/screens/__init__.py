@@ -1,1 +1,1 @@
-"""Live screens, and quantities as they show them; imports rich."""
+"""Live screens; imports rich."""

@@ -42,7 +42,7 @@ def test_every_page_of_the_package_is_found(golden: Path) -> None:
 def test_without_the_program_man_the_source_of_a_page_is_printed(
     mqadmin: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pages.shutil, "which", lambda name: None)
+    monkeypatch.setattr(pages, "find_program", lambda *_: None)
     done = mqadmin("man", "mqadmin")
     assert done.status == 0
     assert done.out.startswith('.TH "MQADMIN"')
@@ -54,6 +54,6 @@ def test_the_program_man_shows_the_file(
     program = tmp_path / "man"
     program.write_text(f'#!/bin/sh\necho "$1" > {tmp_path}/shown\n')
     program.chmod(0o755)
-    monkeypatch.setattr(pages.shutil, "which", lambda name: str(program))
+    monkeypatch.setattr(pages, "find_program", lambda *_: str(program))
     assert mqadmin("man").status == 0
     assert (tmp_path / "shown").read_text().strip().endswith("mqadmin.1")

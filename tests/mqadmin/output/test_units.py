@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from mqadmin.output.screens.units import (
+from mqadmin.output.units import (
     byte_rate_text,
     rate_text,
     seconds_text,

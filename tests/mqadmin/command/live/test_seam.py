@@ -3,7 +3,7 @@
 import subprocess
 import sys
 
-from mqadmin.command.live.options import load_run
+from mqadmin.command.execution.online import live_run
 
 
 def test_help_and_completion_of_a_noun_do_not_load_the_run() -> None:
@@ -16,5 +16,5 @@ def test_help_and_completion_of_a_noun_do_not_load_the_run() -> None:
 
 
 def test_the_run_has_a_function_per_verb() -> None:
-    run = load_run()
+    run = live_run()
     assert all(map(callable, (run.cluster_top, run.topic_stats, run.topic_top)))
