@@ -5,14 +5,23 @@ A command imports only the module of its noun; a script imports this class and g
 
 from functools import cached_property
 
+from mqadmin.admin.access.acls import AclAdmin
+from mqadmin.admin.access.users import UserAdmin
 from mqadmin.admin.broker import BrokerAdmin
+from mqadmin.admin.brokers.maintenance import BrokerMaintenance
+from mqadmin.admin.brokers.settings import BrokerSettings
+from mqadmin.admin.clients.directly import DirectAdmin
+from mqadmin.admin.clients.producers import ProducerAdmin
+from mqadmin.admin.clients.running import RunningAdmin
 from mqadmin.admin.cluster import ClusterAdmin
 from mqadmin.admin.consumer import ConsumerAdmin
 from mqadmin.admin.delayed.levels import DelayAdmin
 from mqadmin.admin.delayed.timers import TimerAdmin
 from mqadmin.admin.dlq.library import DlqAdmin
+from mqadmin.admin.dlq.resend import ResendAdmin
 from mqadmin.admin.group import GroupAdmin
 from mqadmin.admin.message.library import MessageAdmin
+from mqadmin.admin.namesrv.library import NamesrvAdmin
 from mqadmin.admin.offset.library import OffsetAdmin
 from mqadmin.admin.pop.modes import ModeAdmin
 from mqadmin.admin.result import Outcome, Plan
@@ -39,6 +48,21 @@ class MQAdmin(AdminSession):
     def broker(self) -> BrokerAdmin:
         """Single brokers: runtime status, configuration."""
         return BrokerAdmin(self)
+
+    @cached_property
+    def broker_settings(self) -> BrokerSettings:
+        """Settings of brokers: change with read-back, differences."""
+        return BrokerSettings(self)
+
+    @cached_property
+    def broker_maintenance(self) -> BrokerMaintenance:
+        """Brokers: clean, cold data flow control, read-ahead."""
+        return BrokerMaintenance(self)
+
+    @cached_property
+    def namesrv(self) -> NamesrvAdmin:
+        """Name servers: configuration, KV configuration, write permission."""
+        return NamesrvAdmin(self)
 
     @cached_property
     def group(self) -> GroupAdmin:
@@ -90,10 +114,46 @@ class MQAdmin(AdminSession):
         """Message track: which groups have consumed a message."""
         return MessageTracker(self)
 
+    @cached_property
+    def producer(self) -> ProducerAdmin:
+        """Producers: list, connections."""
+        return ProducerAdmin(self)
+
+    @cached_property
+    def running(self) -> RunningAdmin:
+        """Running information of the clients of a group: running, stacks."""
+        return RunningAdmin(self)
+
+    @cached_property
+    def direct(self) -> DirectAdmin:
+        """Consumption of one message by one client: plan, consume."""
+        return DirectAdmin(self)
+
+    @cached_property
+    def user(self) -> UserAdmin:
+        """Users: list, get, create, update, delete."""
+        return UserAdmin(self)
+
+    @cached_property
+    def acl(self) -> AclAdmin:
+        """Access rules: list, get, create, update, delete."""
+        return AclAdmin(self)
+
+    @cached_property
+    def resend(self) -> ResendAdmin:
+        """Sending a stored message again: plan, send."""
+        return ResendAdmin(self)
+
     def apply(self, plan: Plan) -> Outcome:
         """Apply a plan: check that nothing moved, send step by step, read back.
 
         The deadline restarts, because a plan may have waited for the user's confirmation.
         """
-        noun = plan.kind.partition(".")[0]
-        return (self.topic if noun == "topic" else self.group).apply(plan)
+        if plan.kind == "broker.config":
+            return self.broker_settings.apply(plan)
+        libraries: dict[str, TopicAdmin | NamesrvAdmin | BrokerMaintenance | GroupAdmin] = {
+            "topic": self.topic,
+            "namesrv": self.namesrv,
+            "broker": self.broker_maintenance,
+        }
+        return libraries.get(plan.kind.partition(".")[0], self.group).apply(plan)

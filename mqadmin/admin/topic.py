@@ -165,9 +165,12 @@ class TopicAdmin:
             order_topic_conf=data.order_topic_conf or None,
         )
 
-    def status(self, topic: str) -> Listing[TopicStatus]:
-        """Return min and max offset of every queue; ClientError when the topic has no route."""
-        route = self._admin.routes.get(topic)
+    def status(self, topic: str, *, route_of: str | None = None) -> Listing[TopicStatus]:
+        """Return min and max offset of every queue; ClientError when the topic has no route.
+
+        ``route_of`` is the parent topic of an LMQ, which has no route itself.
+        """
+        route = self._admin.routes.get(route_of or topic)
         names = [name for name in route.broker_names() if route.reader(name)]
         answers = self._admin.call_all(
             [
@@ -216,7 +219,7 @@ class TopicAdmin:
         Targets: ``broker`` (a name or an address), else the masters of ``cluster``; default: the
         only cluster. ``attributes`` are changes like ``+message.type=FIFO``.
         """
-        _check_name(topic)
+        check_name(topic)
         wanted = TopicConfig(
             topic_name=topic,
             read_queue_nums=queues if read_queues is None else read_queues,
@@ -225,7 +228,7 @@ class TopicAdmin:
             order=order,
             attributes=merged_attributes({}, attributes),
         )
-        _check_config(wanted)
+        check_config(wanted)
         targets = self._admin.topology.writers(cluster=cluster, broker=broker)
         good, errors = part_errors(targets, self.configs(targets, topic))
         return creation_plan(
@@ -233,9 +236,9 @@ class TopicAdmin:
             topic,
             good,
             lambda target, config: (
-                _change(target, None, wanted, attributes)
+                topic_change(target, None, wanted, attributes)
                 if config is None
-                else _change(target, config, config, ())
+                else topic_change(target, config, config, ())
             ),
             errors=errors,
             if_not_exists=if_not_exists,
@@ -277,8 +280,8 @@ class TopicAdmin:
             after = msgspec.structs.replace(
                 config, **fields, attributes=merged_attributes(config.attributes, attributes)
             )
-            _check_config(after)
-            changes.append(_change(target, config, after, attributes))
+            check_config(after)
+            changes.append(topic_change(target, config, after, attributes))
             if after.read_queue_nums < config.read_queue_nums:
                 warnings.append(
                     f"{target.label}: messages in queues {after.read_queue_nums} to "
@@ -500,7 +503,8 @@ def _attribute_text(words: Sequence[str]) -> str | None:
     return ",".join(signed) or None
 
 
-def _check_name(topic: str) -> None:
+def check_name(topic: str) -> None:
+    """ClientError for a name that users cannot give to a topic."""
     reason = check_topic_name(topic)
     if reason is not None:
         raise ClientError(f"topic {topic!r}: {reason}")
@@ -508,7 +512,8 @@ def _check_name(topic: str) -> None:
         raise ClientError(f"topic {topic} belongs to RocketMQ itself", "choose another name")
 
 
-def _check_config(config: TopicConfig) -> None:
+def check_config(config: TopicConfig) -> None:
+    """ClientError for queue counts or a permission that brokers do not accept."""
     if min(config.read_queue_nums, config.write_queue_nums) < 1:
         raise ClientError("a topic needs at least one queue to read and one to write")
     if not 0 <= config.perm <= 7:
@@ -543,9 +548,10 @@ def _state(config: TopicConfig) -> Mapping[str, Any]:
     return {name: wire[name] for name in _STATE_FIELDS}
 
 
-def _change(
+def topic_change(
     target: Target, before: TopicConfig | None, after: TopicConfig, words: Sequence[str]
 ) -> Change:
+    """Return the change of one target; ``words`` are the changes of attributes."""
     found = None if before is None else _state(before)
     wanted = _state(after)
     return Change(

@@ -17,7 +17,6 @@ from mqadmin.settings import Settings
 if TYPE_CHECKING:
     import ssl
     from collections.abc import Iterable
-    from types import ModuleType
 
     from mqadmin.admin.broker import BrokerAdmin
     from mqadmin.admin.cluster import ClusterAdmin
@@ -31,14 +30,12 @@ if TYPE_CHECKING:
     from mqadmin.admin.message.query import MessageQueries
     from mqadmin.admin.message.record import BodyView
     from mqadmin.admin.offset.library import OffsetAdmin
+    from mqadmin.admin.offset.reset import ResetPlan
+    from mqadmin.admin.result import Plan
     from mqadmin.admin.session import AdminSession
     from mqadmin.admin.topic import TopicAdmin
     from mqadmin.message_row import MessageRow
     from mqadmin.traffic.library import TrafficLibrary
-
-    DeadLetterLibrary = tuple[
-        Callable[[bytes, str], list[DeadLetter]], Callable[[MessageRow], DeadLetter]
-    ]
 
 Trace = Callable[[str, int | None, str, float], None]
 
@@ -189,13 +186,6 @@ def brokers(admin: "AdminSession") -> "BrokerAdmin":
     return BrokerAdmin(admin)
 
 
-def live_run() -> "ModuleType":
-    """Return the run of commands with a live screen, which imports rich."""
-    from mqadmin.command.live import run
-
-    return run
-
-
 def body_form(encoding: str, *, raw: bool = False) -> "BodyView":
     """Return the form in which bodies are shown."""
     from mqadmin.admin.message.record import BodyView
@@ -210,19 +200,21 @@ def decoded_id(text: str) -> "DecodedId":
     return decode_id(text)
 
 
-def read_dead_letters(data: bytes, source: str) -> "list[DeadLetter]":
-    """Read dead letters from the content of the file ``source``."""
-    read, _ = _dead_letter_library()
-    return read(data, source)
-
-
-def dead_letters_of(rows: "Iterable[MessageRow]") -> "list[DeadLetter]":
-    """Build dead letters from messages of a DLQ."""
-    _, build = _dead_letter_library()
-    return [build(row) for row in rows]
-
-
-def _dead_letter_library() -> "DeadLetterLibrary":
+def read_dead_letters(
+    content: "bytes | Iterable[MessageRow]", source: str = ""
+) -> "list[DeadLetter]":
+    """Read dead letters from the content of the file ``source``, or from messages of a DLQ."""
     from mqadmin.admin.dlq import dead_letters as library
 
-    return library.read_dead_letters, library.dead_letter_of
+    if isinstance(content, bytes):
+        return library.read_dead_letters(content, source)
+    return [library.dead_letter_of(row) for row in content]
+
+
+def write_plan(
+    admin: "AdminSession", plan: "Plan | ResetPlan", path: str, *, verb: str, context: str
+) -> str:
+    """Write the plan of a change to a new file; return the path as a word of a shell."""
+    from mqadmin.admin.plans.plan_file import write_plan_file
+
+    return write_plan_file(admin, plan, path, verb=verb, context=context)

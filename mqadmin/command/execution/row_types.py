@@ -5,8 +5,16 @@ It imports every library, so it is loaded only when such an output is asked for.
 
 from typing import Any, Final
 
+from mqadmin.admin.access.acls import AclRecord
+from mqadmin.admin.access.users import UserRecord
 from mqadmin.admin.broker import BrokerConfigRecord, BrokerStatus, ReplicationRecord
+from mqadmin.admin.brokers.producers import ProducerRecord
+from mqadmin.admin.brokers.settings import ConfigDifference
+from mqadmin.admin.brokers.statistics import StatisticsRecord
 from mqadmin.admin.checks.report import CheckRow
+from mqadmin.admin.clients.directly import DirectResult
+from mqadmin.admin.clients.producers import ProducerConnections
+from mqadmin.admin.clients.running import RunningRecord, StackRecord
 from mqadmin.admin.cluster import ClusterRecord
 from mqadmin.admin.connections import ConsumerConnections
 from mqadmin.admin.consumer import ConsumerRecord, LagRecord
@@ -21,13 +29,23 @@ from mqadmin.admin.load.brokers import BrokerLoad
 from mqadmin.admin.load.topics import TopicLoad
 from mqadmin.admin.message.decoded_id import DecodedId
 from mqadmin.admin.message.send import SendRecord
+from mqadmin.admin.namesrv.library import KvRecord, NamesrvConfigRecord
 from mqadmin.admin.offset.library import OffsetRecord
+from mqadmin.admin.offset.offset_file import SavedOffset
 from mqadmin.admin.offset.reset import ResetItem
+from mqadmin.admin.offset.transfer import OffsetAt
 from mqadmin.admin.pop.modes import AssignmentRecord, ModeRecord
 from mqadmin.admin.topic import TopicRecord, TopicRoute, TopicStatus
+from mqadmin.admin.topics.queries import AllocationRecord
 from mqadmin.admin.tracing.track import TrackRecord
 from mqadmin.admin.transaction.library import ResumeItem
-from mqadmin.command.execution.rows import ChangeRow, ContextRow, LayoutRow, SettingRow
+from mqadmin.command.execution.rows import (
+    ChangeRow,
+    ContextRow,
+    JavaNameRow,
+    LayoutRow,
+    SettingRow,
+)
 from mqadmin.inspector.compare.logs import StoreDiff
 from mqadmin.inspector.delayed.unit_rows import ExtUnitRow, TimerLogRow, TimerSlotRow
 from mqadmin.inspector.queries.growth import Growth, TopicGrowth
@@ -60,14 +78,30 @@ from mqadmin.traffic.bench.result import BenchResult
 from mqadmin.traffic.produce import LineSent, ProduceReport
 from mqadmin.transaction_row import TransactionRow
 
+_CHANGES: Final = ("create", "update", "delete")
+
 ROW_TYPES: Final[dict[str, Any]] = {
+    "apply": ChangeRow,
+    "apply.offsets": ResetItem,
+    **{f"{noun}.{verb}": ChangeRow for noun in ("user", "acl") for verb in _CHANGES},
+    "acl.get": AclRecord,
+    "acl.list": AclRecord,
+    "user.get": UserRecord,
+    "user.list": UserRecord,
     "bench.consume": BenchResult,
     "bench.produce": BenchResult,
     "bench.roundtrip": BenchResult,
+    "broker.clean.expired-log": ChangeRow,
+    "broker.clean.expired-queues": ChangeRow,
+    "broker.clean.unused-topics": ChangeRow,
+    "broker.config.diff": ConfigDifference,
+    "broker.config.set": ChangeRow,
     "broker.config.show": BrokerConfigRecord,
+    "broker.connections": ProducerRecord,
     "broker.demote": SwitchStep,
     "broker.ha": ReplicationRecord,
     "broker.promote": SwitchStep,
+    "broker.stats": StatisticsRecord,
     "broker.status": BrokerStatus,
     "check.broker": CheckRow,
     "check.certificate": CheckRow,
@@ -90,6 +124,8 @@ ROW_TYPES: Final[dict[str, Any]] = {
     "consumer.mode": ModeRecord,
     "consumer.mode.assignments": AssignmentRecord,
     "consumer.mode.set": ChangeRow,
+    "consumer.running": RunningRecord,
+    "consumer.stack": StackRecord,
     "delay.levels": DelayLevelRow,
     "delay.pending": DelayedRow,
     "dlq.list": DlqRecord,
@@ -101,21 +137,40 @@ ROW_TYPES: Final[dict[str, Any]] = {
     "group.show": GroupRecord,
     "group.update": ChangeRow,
     "msg.consume": MessageRow,
+    "msg.consume-directly": DirectResult,
     "msg.decode-id": DecodedId,
     "msg.produce": ProduceReport,
     "msg.produce.results": LineSent,
     "msg.query": MessageRow,
+    "msg.resend": SendRecord,
     "msg.send": SendRecord,
     "msg.show": MessageRow,
     "msg.tail": MessageRow,
     "msg.trace": TraceRow,
     "msg.track": TrackRecord,
+    "offset.at": OffsetAt,
+    "offset.clone": ResetItem,
+    "offset.export": SavedOffset,
+    "offset.import": ResetItem,
     "offset.reset": ResetItem,
+    "offset.undo": ResetItem,
     "offset.show": OffsetRecord,
+    "java.list": JavaNameRow,
+    "namesrv.config.set": ChangeRow,
+    "namesrv.config.show": NamesrvConfigRecord,
+    "namesrv.kv.delete": ChangeRow,
+    "namesrv.kv.get": KvRecord,
+    "namesrv.kv.list": KvRecord,
+    "namesrv.kv.put": ChangeRow,
+    "namesrv.write-perm.add": ChangeRow,
+    "namesrv.write-perm.wipe": ChangeRow,
     "pipeline.list": JobRow,
     "pipeline.run.written": WrittenTable,
     "pipeline.schema": JobPage,
     "pipeline.warmup": Archive,
+    "producer.connections": ProducerConnections,
+    "producer.list": ProducerRecord,
+    "topic.allocate": AllocationRecord,
     "topic.create": ChangeRow,
     "topic.delete": ChangeRow,
     "topic.list": TopicRecord,

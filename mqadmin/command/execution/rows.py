@@ -32,6 +32,13 @@ class ContextRow(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     settings: Mapping[str, str | bool]
 
 
+class JavaNameRow(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """One sub-command of the Java tool; ``equivalent`` None: none with noun and verb."""
+
+    name: str
+    equivalent: str | None
+
+
 class SettingRow(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """One setting and the origin of its value."""
 

@@ -6,11 +6,12 @@ exceptions that their modules explain: the online library (``online.py``), outpu
 first paragraph of the noun's text.
 """
 
+from collections.abc import Sequence
 from importlib import import_module
 from types import ModuleType
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple, Protocol
 
-from mqadmin.command.framework.declare import Noun
+from mqadmin.command.framework.declare import Noun, Verb
 
 
 class NounEntry(NamedTuple):
@@ -29,7 +30,11 @@ NOUNS: Final[dict[str, NounEntry]] = {
     "topic": NounEntry(
         "topic",
         "Create, inspect, change and delete topics.",
-        {"stats": "live.topic_load", "top": "live.topic_load"},
+        {
+            "stats": "live.topic_load",
+            "top": "live.topic_load",
+            "allocate": "maintenance.topic",
+        },
     ),
     "msg": NounEntry(
         "message",
@@ -39,15 +44,27 @@ NOUNS: Final[dict[str, NounEntry]] = {
             "consume": "bulk.consume",
             "track": "tracing.track",
             "trace": "tracing.trace",
+            "resend": "bulk.resend",
+            "consume-directly": "clients.directly",
         },
     ),
     "group": NounEntry("group", "Create, inspect, change and delete consumer groups."),
+    "producer": NounEntry("clients.producer", "Show connected producers."),
     "consumer": NounEntry(
         "consumer",
         "Show consumers: connected clients and lag.",
-        {"mode": "pop.mode", "doctor": "doctor.consumer"},
+        {
+            "mode": "pop.mode",
+            "doctor": "doctor.consumer",
+            "running": "clients.running",
+            "stack": "clients.running",
+        },
     ),
-    "offset": NounEntry("offset", "Show and reset consumer offsets."),
+    "offset": NounEntry(
+        "offset",
+        "Show, reset, export, import and clone consumer offsets.",
+        dict.fromkeys(("export", "import", "clone", "undo", "at"), "saved_offsets.verbs"),
+    ),
     "dlq": NounEntry("dlq", "List, show and replay dead letters."),
     "tx": NounEntry("tx.noun", "List and resume transactions that are not decided."),
     "delay": NounEntry("delay.noun", "Show delay levels and the messages that wait in them."),
@@ -57,16 +74,29 @@ NOUNS: Final[dict[str, NounEntry]] = {
         "List clusters and their brokers.",
         {"doctor": "doctor.cluster", "top": "live.cluster_top"},
     ),
+    "namesrv": NounEntry(
+        "maintenance.namesrv",
+        "Show and change name servers: configuration, KV configuration, write permissions.",
+    ),
     "broker": NounEntry(
         "broker",
         "Show the status and configuration of brokers, and change their roles.",
         {
             "status": "broker",
-            "config": "broker",
+            "config": "maintenance.broker",
             "ha": "broker",
+            "connections": "maintenance.broker",
+            "clean": "maintenance.broker",
+            "stats": "maintenance.broker",
             "promote": "failover.verbs",
             "demote": "failover.verbs",
         },
+    ),
+    "user": NounEntry(
+        "access.user", "List, create, change and delete users of brokers with ACL 2.0."
+    ),
+    "acl": NounEntry(
+        "access.acl", "List, create, change and delete access rules of brokers with ACL 2.0."
     ),
     "store": NounEntry(
         "store.noun",
@@ -99,6 +129,10 @@ NOUNS: Final[dict[str, NounEntry]] = {
     ),
     "pipeline": NounEntry("pipeline", "Analyse the history in store files with Spark."),
     "bench": NounEntry("bench.noun", "Measure rates and latencies of a cluster."),
+    "apply": NounEntry("plans.apply", "Apply a plan that was written to a file."),
+    "java": NounEntry(
+        "java.noun", "Run the sub-commands of RocketMQ's Java tool under their own names."
+    ),
     "context": NounEntry("context", "Manage named settings for several clusters."),
 }
 
@@ -116,6 +150,11 @@ def load_guide() -> ModuleType:
     return import_module("mqadmin.command.guide.commands")
 
 
+def live_run() -> ModuleType:
+    """Import the run of commands with a live screen, which imports rich."""
+    return import_module("mqadmin.command.live.run")
+
+
 def load_noun(name: str, verb: str = "") -> Noun:
     """Import the module of a noun and return its declaration.
 
@@ -127,10 +166,29 @@ def load_noun(name: str, verb: str = "") -> Noun:
     assert isinstance(noun, Noun), name
     if verb in entry.verbs:
         wanted = [entry.verbs[verb]]
-    elif any(words[0] == verb for words in noun.verbs):
+    elif any(words[:1] in ((verb,), ()) for words in noun.verbs):
         wanted = []
     else:
         wanted = list(entry.verbs.values())
     for module in dict.fromkeys(wanted):
         import_module(f"mqadmin.command.{module}")
     return noun
+
+
+class JavaWords(Protocol):
+    """A command line with a Java name: its global options by name, before they are resolved."""
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """The global options given after the name."""
+        ...
+
+
+def load_java_verb(words: Sequence[str]) -> tuple[Verb, JavaWords] | None:
+    """Return the command of RocketMQ's Java tool that ``words`` name, None if they name none.
+
+    Called for words that are not a noun and a verb: only then the table of Java's names is loaded.
+    """
+    found: tuple[Verb, JavaWords] | None
+    found = import_module("mqadmin.command.java.lookup").java_verb(words)
+    return found

@@ -10,8 +10,9 @@ them on random command lines.
 from collections.abc import Sequence
 from typing import Any
 
+from mqadmin.command.framework.consent import consent_words as consent_words
 from mqadmin.command.framework.declare import Option, Parameter, Verb
-from mqadmin.command.framework.nouns import NOUNS, load_noun
+from mqadmin.command.framework.nouns import NOUNS, load_java_verb, load_noun
 from mqadmin.command.framework.options import GLOBALS, merged
 
 
@@ -33,12 +34,12 @@ def parse(words: Sequence[str]) -> Parsed | None:
 def _parse(words: list[str]) -> Parsed:
     before = _Reader(GLOBALS)
     rest = before.read(words, stop_at_place=True)
-    if not rest or rest[0] not in NOUNS:
+    if not rest:
         raise Declined
-    noun = load_noun(rest[0], rest[1] if len(rest) > 1 else "")
-    found = noun.find(rest[1:])
+    noun = load_noun(rest[0], rest[1] if len(rest) > 1 else "") if rest[0] in NOUNS else None
+    found = noun.find(rest[1:]) if noun is not None else None
     if found is None:
-        raise Declined
+        return _parse_java(before, rest)
     verb, count = found
     own = _Reader((*GLOBALS, *verb.parameters))  # a verb's option overrides a global one
     own.read(rest[1 + count :])
@@ -50,6 +51,16 @@ def _parse(words: list[str]) -> Parsed:
     if options.get("output") == "schema":
         raise Declined  # Typer prints the schema even when arguments are missing
     return verb, {p.name: options.get(p.name, p.default) for p in GLOBALS}, values
+
+
+def _parse_java(before: "_Reader", words: list[str]) -> Parsed:
+    """Parse a command with a Java name (``mqadmin java topicRoute``); decline all others."""
+    java = load_java_verb(words)
+    if java is None:
+        raise Declined
+    verb, line = java
+    options = merged({p.name: value for p, value in before.given()}, line.options)
+    return verb, {p.name: options.get(p.name, p.default) for p in GLOBALS}, {"line": line}
 
 
 class _Reader:

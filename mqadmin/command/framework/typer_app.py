@@ -22,7 +22,7 @@ from mqadmin.command.execution.status import INTERRUPTED, USAGE
 from mqadmin.command.framework.completion import SCRIPTS
 from mqadmin.command.framework.declare import Argument, Noun, Option, Parameter, Verb
 from mqadmin.command.framework.nouns import NOUNS, WORDS, load_guide, load_noun
-from mqadmin.command.framework.options import CHANGE_ONLY, GLOBALS, merged
+from mqadmin.command.framework.options import CHANGE_ONLY, GLOBALS, PLAN_ONLY, merged
 from mqadmin.output.errors import ErrorReport, emit_error
 from mqadmin.output.stdio import end_interrupted_line, silence_closed_pipe, write_err, write_out
 
@@ -78,7 +78,10 @@ class LazyGroup(TyperGroup):
 
     def load(self, name: str, verb: str = "") -> Any:
         """Import a noun and replace its stub by the real group."""
-        command = noun_group(load_noun(name, verb))
+        noun = load_noun(name, verb)
+        command = noun_group(noun)
+        if () in noun.verbs:  # a command of one word: mqadmin apply FILE
+            command = command.commands[name]
         self.commands[name] = command
         return command
 
@@ -173,7 +176,7 @@ def noun_group(noun: Noun) -> Any:
                 app.add_typer(inner[first], name=first)
             target = inner[first]
         target.command(
-            verb.words[-1],
+            verb.words[-1] if verb.words else noun.name,
             cls=_command_class(verb),
             help=verb_help(verb),
             short_help=verb.paragraphs[0],
@@ -228,6 +231,7 @@ def _callback(verb: Verb) -> Callable[..., None]:
         raise typer.Exit(run_verb(verb, options, own))
 
     shown = CHANGE_ONLY if verb.changes else frozenset()
+    shown |= PLAN_ONLY if verb.plans else frozenset()
     declared = [_typer_parameter(p, p.name) for p in verb.parameters]
     taken = frozenset(
         name for p in verb.parameters if isinstance(p.marker, Option) for name in p.marker.names

@@ -1,9 +1,9 @@
 """``mqadmin cluster top``."""
 
 from mqadmin.command.cluster import NOUN
-from mqadmin.command.execution.online import live_run
 from mqadmin.command.execution.session import Session
 from mqadmin.command.framework.common_options import Interval, Once, OnlyCluster
+from mqadmin.command.framework.nouns import live_run
 from mqadmin.output.units import rate_text, seconds_text, share_text, size_text
 from mqadmin.output.view import View
 

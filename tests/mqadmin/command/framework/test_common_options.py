@@ -28,7 +28,13 @@ def test_files_and_directories_are_written_to_out() -> None:
         # --outfile of checks is for samples, in addition to the output
         if "--out" in one.marker.names and not path.startswith("check ")
     }
-    assert written == {"store repair", "store recover", "store export", "pipeline run"}
+    assert written == {
+        "store repair",
+        "store recover",
+        "store export",
+        "pipeline run",
+        "offset export",
+    }
 
 
 def test_an_option_has_one_value_type_everywhere() -> None:

@@ -3,7 +3,7 @@
 import subprocess
 import sys
 
-from mqadmin.command.execution.online import live_run
+from mqadmin.command.framework.nouns import live_run
 
 
 def test_help_and_completion_of_a_noun_do_not_load_the_run() -> None:

@@ -1,0 +1,1 @@
+"""Changes and queries of brokers: settings, cleaning, connected producers, statistics, epochs."""

@@ -1,0 +1,1 @@
+"""Name servers: configuration, KV configuration, write permission of brokers."""

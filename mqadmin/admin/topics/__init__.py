@@ -1,0 +1,1 @@
+"""Further queries and changes of topics: create or update, order configuration, allocation."""

@@ -1,0 +1,1 @@
+"""Java's sub-commands about topics, brokers, clusters, name servers, replication, controllers."""

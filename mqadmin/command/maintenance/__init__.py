@@ -1,0 +1,1 @@
+"""Maintenance of running clusters: name servers, cleaning and statistics of brokers, allocation."""
