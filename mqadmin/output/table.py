@@ -31,8 +31,9 @@ def draw_rows(
     keep: frozenset[str] = frozenset(),
     texts: Texts = _NO_TEXTS,
     color: bool = True,
+    headers: bool = True,
 ) -> int:
-    """Draw rows as a table and return their number.
+    """Draw rows as a table and return their number; without ``headers`` the rows alone.
 
     ``columns`` empty means every field of the rows in the window. In a pipe or file the columns
     are fixed. On a terminal a column without a value is left out unless it is in ``keep``, or
@@ -57,13 +58,14 @@ def draw_rows(
     widths = [
         max(_width(head), *(_width(line[i]) for line in lines)) for i, head in enumerate(heads)
     ]
-    fitting = _fitting_widths(lines, widths) if is_terminal and complete else None
+    fitting = _fitting_widths(lines, widths) if is_terminal and complete and headers else None
     if fitting is not None:
         from mqadmin.output.terminal import draw_on_terminal
 
         draw_on_terminal(heads, lines, fitting, right, gap=COLUMN_GAP, color=color)
         return len(window)
-    write_out(_line(heads, widths, right))
+    if headers:
+        write_out(_line(heads, widths, right))
     write_out("".join(_line(line, widths, right) for line in lines))
     count = len(window)
     rest: Iterator[dict[str, Any]] = iter(()) if complete else chain((following,), stream)  # type: ignore[arg-type]

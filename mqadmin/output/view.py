@@ -46,6 +46,35 @@ class View:
         return f"mqadmin.{self.name}/{self.version}"
 
 
+class Arrangement:
+    """How a list is printed if not as its view declares: fields, headings, order.
+
+    ``columns`` empty: those of the view. ``sort`` is a field or empty, ``descending`` its order;
+    a sorted list is held in memory. Names may be fields or headings (``brokerName``,
+    ``BROKER-NAME``).
+    """
+
+    __slots__ = ("columns", "descending", "headers", "sort")
+
+    def __init__(
+        self,
+        *,
+        columns: Sequence[str] = (),
+        headers: bool = True,
+        sort: str = "",
+        descending: bool = False,
+    ) -> None:
+        self.columns = tuple(columns)
+        self.headers = headers
+        self.sort = sort
+        self.descending = descending
+
+    @property
+    def is_default(self) -> bool:
+        """True when the list is printed as its view declares."""
+        return not self.columns and self.headers and not self.sort
+
+
 class Outcome:
     """The result of a run apart from its rows; a generator may fill it while it runs.
 

@@ -106,6 +106,45 @@ def test_samples_are_written_to_a_file(filled: Servers, tmp_path: Path) -> None:
     assert 'rocketmq_group_diff{group="lagging",topic="Checked"' in path.read_text()
 
 
+def test_a_sound_cluster_has_no_critical_finding_but_the_disk(filled: Servers) -> None:
+    done = mqadmin(filled[0], "cluster", "doctor", "-o", "json")
+    found = json.loads(done.stdout)["items"]
+    host = {"disk"} | {one["kind"] for one in found if one["kind"].startswith("os")}
+    assert {one["kind"] for one in found} - host <= {"singleCopy"}, found
+
+
+def test_the_load_of_broker_and_topic_is_shown(filled: Servers) -> None:
+    done = mqadmin(filled[0], "cluster", "top", "--once", "-o", "json")
+    (row,) = json.loads(done.stdout)["items"]
+    assert (row["brokerName"], row["state"] in ("ok", "full")) == ("broker-a", True)
+    assert row["commitLogDiskRatio"] > 0
+    done = mqadmin(filled[0], "topic", "stats", "Checked", "-o", "json")
+    (topic,) = json.loads(done.stdout)["items"]
+    assert (topic["group"], topic["lag"]) == ("lagging", 1)
+
+
+def test_a_real_client_that_consumes_has_no_serious_finding(
+    filled: Servers, peer_533: Any, until: Callable[..., Any]
+) -> None:
+    namesrv = filled[0]
+    assert mqadmin(namesrv, "group", "create", "sound", "--yes").returncode == 0
+    words = {"namesrv": namesrv, "topic": "Checked", "group": "sound"}
+    peer_533.ask("consume", consumer=f"sound@{namesrv}", **words)
+    try:
+        peer_533.messages(f"sound@{namesrv}", 2)
+
+        def findings() -> list[Any]:
+            done = mqadmin(namesrv, "consumer", "doctor", "sound", "-o", "json")
+            return list(json.loads(done.stdout)["items"])
+
+        until(lambda: findings() == [], "no findings")
+        done = mqadmin(namesrv, "check", "lag", "sound", "--online", "1")
+        assert done.returncode == 0, done.stdout
+    finally:
+        peer_533.ask("stop", consumer=f"sound@{namesrv}")
+    peer_533.ask("forget", namesrv=namesrv)
+
+
 def test_a_hung_broker_is_critical_for_its_check_and_unknown_for_the_others_in_time(
     filled: Servers,
 ) -> None:
@@ -118,5 +157,12 @@ def test_a_hung_broker_is_critical_for_its_check_and_unknown_for_the_others_in_t
         ):
             done = mqadmin(namesrv, "check", check, "--timeout", "3s")
             assert done.returncode == status, (check, done.stdout, done.stderr)
+        for words in (("cluster", "doctor"), ("consumer", "doctor")):
+            done = mqadmin(namesrv, *words, "--timeout", "3s", "-o", "json")
+            found = [one["kind"] for one in json.loads(done.stdout)["items"]]
+            assert (done.returncode, "brokerUnreachable" in found) == (1, True), done.stderr
+        done = mqadmin(namesrv, "cluster", "top", "--once", "--timeout", "3s", "-o", "json")
+        (row,) = json.loads(done.stdout)["items"]
+        assert (done.returncode, row["state"]) == (5, "down")
     finally:
         broker.process.send_signal(signal.SIGCONT)

@@ -74,6 +74,8 @@ def bare() -> set[str]:
         (["--version"], {}, 12),
         (["topic", "list"], {}, QUICK_CEILING),
         (["consumer", "lag", "g"], {}, QUICK_CEILING),
+        (["check", "lag"], {}, QUICK_CEILING),
+        (["check", "broker", "-o", "prometheus"], {}, QUICK_CEILING),
         (["topic", "list", "-o", "json"], {}, QUICK_CEILING),
         (["msg", "query", "--topic", "t", "--key", "k"], {}, QUICK_CEILING),
         (["--help"], {}, FACE_CEILING),

@@ -19,6 +19,10 @@ from mqadmin.error_kind import kind_of
 from mqadmin.output.errors import ErrorReport
 from mqadmin.output.stdio import OutputError
 
+#: The noun whose verbs have the statuses of monitoring plug-ins; a failure is unknown there.
+CHECK_NOUN = "check"
+CHECK_UNKNOWN = 3
+
 
 class UsageFault(errors.RocketMQError):
     """The command line is invalid or incomplete."""

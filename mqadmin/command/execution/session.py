@@ -6,6 +6,8 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from mqadmin.command.execution.failure import (
+    CHECK_NOUN,
+    CHECK_UNKNOWN,
     NoResults,
     ReadOnlyFault,
     UsageFault,
@@ -15,15 +17,7 @@ from mqadmin.command.execution.failure import (
     target_status,
 )
 from mqadmin.command.execution.online import connect, write_plan
-from mqadmin.command.execution.status import (
-    CHECK_NOUN,
-    CHECK_UNKNOWN,
-    DEFECT,
-    DONE,
-    INTERRUPTED,
-    NO,
-    PARTLY,
-)
+from mqadmin.command.execution.status import DEFECT, DONE, INTERRUPTED, NO, PARTLY
 from mqadmin.command.framework.declare import Verb
 from mqadmin.output.errors import ErrorReport, emit_error, emit_note
 from mqadmin.output.stdio import (
@@ -33,13 +27,18 @@ from mqadmin.output.stdio import (
     stdin_is_terminal,
     write_out,
 )
-from mqadmin.output.view import FORMATS, PROMETHEUS, Outcome, View
+from mqadmin.output.view import FORMATS, PROMETHEUS, Arrangement, Outcome, View
 from mqadmin.settings import Settings, resolve
 
 if TYPE_CHECKING:
     from mqadmin.admin.offset.reset import ResetPlan
     from mqadmin.admin.result import Listing, Plan, TargetError
     from mqadmin.admin.session import AdminSession
+
+
+#: Forms to which --columns and --no-headers apply.
+COLUMN_FORMS = ("table", "wide", "csv", "markdown")
+HEADER_FORMS = ("table", "wide", "csv")
 
 
 def trace_line(name: str, code: int | None, address: str, elapsed_ms: float) -> None:
@@ -58,6 +57,7 @@ class Session:
         self.status = DONE
         self.form = str(settings.text("output") or "table")
         self._admin: AdminSession | None = None
+        self.arrangement = arrangement_of(verb, self.form, options)
         self._place = ""  # context, clusters and name servers of a change, for the question
         self._guarded = True  # the change concerns a cluster, not only local files
 
@@ -137,18 +137,24 @@ class Session:
         next step after an empty or truncated result; with ``quiet`` the caller reports an empty
         result.
         """
-        from mqadmin.output.emit import emit
+        from mqadmin.output.emit import UnknownFieldError, emit
 
         outcome = outcome or Outcome()
-        count = emit(
-            view,
-            rows,
-            form=self.form,
-            outcome=outcome,
-            color=self.color,
-            live=live,
-            row_type=_row_type(view) if self.form == "csv" and not view.wide else None,
-        )
+        if live and self.arrangement is not None and self.arrangement.sort:
+            raise UsageFault("--sort does not apply to rows that are printed as they arrive")
+        try:
+            count = emit(
+                view,
+                rows,
+                form=self.form,
+                outcome=outcome,
+                color=self.color,
+                live=live,
+                row_type=_row_type(view) if self.form == "csv" and not view.wide else None,
+                arrangement=self.arrangement,
+            )
+        except UnknownFieldError as error:
+            raise UsageFault(str(error), "-o json shows the fields of the rows") from error
         if outcome.truncated:
             status = DONE if outcome.asked else PARTLY
             self.report(status, "truncated", outcome.reason or "more rows were left out", hint)
@@ -203,7 +209,9 @@ class Session:
         return count
 
     def emit_one(self, view: View, thing: Any) -> None:
-        """Print one object."""
+        """Print one object; UsageFault if the arrangement of a list was asked for."""
+        if self.arrangement is not None:
+            raise not_a_list(self.verb)
         from mqadmin.output.emit import emit_one
 
         emit_one(view, thing, form=self.form, color=self.color)
@@ -416,3 +424,41 @@ def _failed(error: Exception, form: str, *, verbose: bool) -> int:
     except OSError:  # stderr is closed or its disk is full: the exit status still reports it
         silence_closed_pipe()
     return status
+
+
+def arrangement_of(verb: Verb, form: str, options: dict[str, Any]) -> Arrangement | None:
+    """Return the wanted arrangement, None for the declared one.
+
+    UsageFault where it does not apply: commands that change something (their result is fixed),
+    that print one object, or that print it in a form without columns or headings.
+    """
+    columns = [name.strip() for name in (options.get("columns") or "").split(",") if name.strip()]
+    field, _, order = (options.get("sort") or "").partition(":")
+    wanted = Arrangement(
+        columns=columns,
+        headers=not options.get("no_headers"),
+        sort=field,
+        descending=order == "desc",
+    )
+    if wanted.is_default:
+        return None
+    if order not in ("", "asc", "desc"):
+        raise UsageFault(f"--sort: {order!r} is not asc or desc", "example: --sort lag:desc")
+    is_check = verb.noun.name == "check" and form in ("table", "wide")
+    if verb.changes or is_check or all(view.single for view in verb.views):
+        raise not_a_list(verb)
+    for given, name, forms in (
+        (bool(columns), "--columns", COLUMN_FORMS),
+        (not wanted.headers, "--no-headers", HEADER_FORMS),
+    ):
+        if given and form not in forms:
+            raise UsageFault(f"{name} does not apply to -o {form}", "one of " + ", ".join(forms))
+    return wanted
+
+
+def not_a_list(verb: Verb) -> UsageFault:
+    """Return the error for an arrangement of a command that does not print a list."""
+    return UsageFault(
+        f"{verb.path} has no --columns, --no-headers and --sort: it does not print a list",
+        "-o json prints all fields",
+    )

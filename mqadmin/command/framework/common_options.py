@@ -3,7 +3,7 @@
 from typing import Annotated
 
 from mqadmin.command.framework.declare import Argument, Option
-from mqadmin.command.framework.values import whole
+from mqadmin.command.framework.values import duration_ms, whole
 
 Group = Annotated[str, Argument("GROUP", help="Name of the consumer group.", complete="group")]
 Topic = Annotated[str, Argument("TOPIC", help="Name of the topic.", complete="topic")]
@@ -35,4 +35,15 @@ IfNotExists = Annotated[
 ]
 UserOnly = Annotated[
     bool, Option("--user", help="Omit topics and groups that RocketMQ itself creates.")
+]
+Once = Annotated[bool, Option("--once", help="Print one table and exit, for scripts.")]
+Interval = Annotated[
+    int,
+    Option(
+        "--interval",
+        metavar="DUR",
+        help="Time between two measurements.",
+        parse=duration_ms,
+        shown="2s",
+    ),
 ]

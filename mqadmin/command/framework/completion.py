@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from mqadmin.command.framework.declare import Noun, Option, Parameter, Verb
-from mqadmin.command.framework.nouns import NOUNS, load_noun
+from mqadmin.command.framework.nouns import NOUNS, WORDS, load_noun
 from mqadmin.command.framework.options import GLOBALS
 from mqadmin.output.stdio import flush_out, silence_closed_pipe, write_out
 
@@ -156,6 +156,7 @@ def candidates(words: list[str], environ: Mapping[str, str]) -> list[Candidate]:
 def _summaries() -> Iterator[Candidate]:
     for name, entry in NOUNS.items():
         yield name, entry.summary
+    yield from WORDS.items()
 
 
 def _matching(current: str, found: Iterator[Candidate]) -> list[Candidate]:

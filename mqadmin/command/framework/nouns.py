@@ -8,6 +8,7 @@ first paragraph of the noun's text.
 
 from collections.abc import Sequence
 from importlib import import_module
+from types import ModuleType
 from typing import Any, Final, NamedTuple, Protocol
 
 from mqadmin.command.framework.declare import Noun, Verb
@@ -140,6 +141,24 @@ NOUNS: Final[dict[str, NounEntry]] = {
     ),
     "context": NounEntry("context", "Manage named settings for several clusters."),
 }
+
+
+#: Words besides nouns (``mqadmin.command.guide``) → sentence for completion and help.
+WORDS: Final[dict[str, str]] = {
+    "help": "List tasks with their commands, or explain a concept.",
+    "man": "Show a page of the manual.",
+    "completion": "Install the completion of commands and names for a shell.",
+}
+
+
+def load_guide() -> ModuleType:
+    """Import the module that implements WORDS and plug-ins."""
+    return import_module("mqadmin.command.guide.commands")
+
+
+def live_run() -> ModuleType:
+    """Import the run of commands with a live screen, which imports rich."""
+    return import_module("mqadmin.command.live.run")
 
 
 def load_noun(name: str, verb: str = "") -> Noun:

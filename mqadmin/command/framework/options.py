@@ -129,6 +129,25 @@ PlanFile = Annotated[
 NoColor = Annotated[
     bool, Option("--no-color", env="NO_COLOR", help="No colour, not even on a terminal.")
 ]
+Columns = Annotated[
+    str | None,
+    Option(
+        "--columns",
+        metavar="NAME,…",
+        help="Fields of a list to print, in this order (table, wide, csv, markdown).",
+    ),
+]
+NoHeaders = Annotated[
+    bool, Option("--no-headers", help="Print a list without its headings (table, wide, csv).")
+]
+Sort = Annotated[
+    str | None,
+    Option(
+        "--sort",
+        metavar="FIELD[:desc]",
+        help="Sort a list by a field; rows without a value are last.",
+    ),
+]
 Verbose = Annotated[
     bool, Option("-v", "--verbose", help="Print each request and response on stderr.")
 ]
@@ -151,6 +170,9 @@ def global_options(
     yes_context: YesContext = None,
     plan: PlanFile = None,
     no_color: NoColor = False,
+    columns: Columns = None,
+    no_headers: NoHeaders = False,
+    sort: Sort = None,
     verbose: Verbose = False,
 ) -> None:
     """Declare the options that every command accepts; the function is never called."""

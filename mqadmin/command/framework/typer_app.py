@@ -16,11 +16,12 @@ from click import ClickException
 from typer.core import TyperCommand, TyperGroup
 
 from mqadmin import VERSION_LINE
+from mqadmin.command.execution.failure import CHECK_NOUN, CHECK_UNKNOWN
 from mqadmin.command.execution.session import emit_verb_schema, run_verb
-from mqadmin.command.execution.status import CHECK_NOUN, CHECK_UNKNOWN, INTERRUPTED, USAGE
+from mqadmin.command.execution.status import INTERRUPTED, USAGE
 from mqadmin.command.framework.completion import SCRIPTS
 from mqadmin.command.framework.declare import Argument, Noun, Option, Parameter, Verb
-from mqadmin.command.framework.nouns import NOUNS, load_noun
+from mqadmin.command.framework.nouns import NOUNS, WORDS, load_guide, load_noun
 from mqadmin.command.framework.options import CHANGE_ONLY, GLOBALS, PLAN_ONLY, merged
 from mqadmin.output.errors import ErrorReport, emit_error
 from mqadmin.output.stdio import end_interrupted_line, silence_closed_pipe, write_err, write_out
@@ -72,6 +73,8 @@ class LazyGroup(TyperGroup):
             self.commands.setdefault(
                 name, TyperCommand(name, help=entry.summary, rich_markup_mode=None)
             )
+        for word, sentence in WORDS.items():
+            self.commands[word] = TyperCommand(word, help=sentence, rich_markup_mode=None)
 
     def load(self, name: str, verb: str = "") -> Any:
         """Import a noun and replace its stub by the real group."""
@@ -86,6 +89,10 @@ class LazyGroup(TyperGroup):
         """Load the noun selected by the first word; else a usage error with a suggestion."""
         if args and args[0] in NOUNS:
             return args[0], self.load(args[0], args[1] if len(args) > 1 else ""), args[1:]
+        if args and args[0] in WORDS:
+            self.commands.update(load_guide().guide_commands())
+        elif args and args[0] not in self.commands:
+            load_guide().start_plugin(args, ctx.meta.get(GLOBALS_KEY) or ctx.params)
         return super().resolve_command(ctx, args)
 
     def main(
@@ -365,7 +372,8 @@ ROOT_SENTENCE = "Administer RocketMQ clusters and inspect their store files."
 ROOT_TEXT = [
     (
         "A command is a noun and a verb: 'mqadmin topic list'. Online commands query name servers "
-        "and brokers; 'mqadmin store' reads a store directory without them."
+        "and brokers; 'mqadmin store' reads a store directory without them. 'mqadmin help' lists "
+        "everyday tasks; a program mqadmin-NAME on PATH is the command 'mqadmin NAME'."
     ),
     (
         "Options below are accepted before the noun and after the verb. Precedence: option, "

@@ -1,13 +1,9 @@
 """``mqadmin cluster top``."""
 
-from typing import Annotated
-
-from mqadmin.admin.load.brokers import broker_loads
 from mqadmin.command.cluster import NOUN
 from mqadmin.command.execution.session import Session
-from mqadmin.command.framework.common_options import OnlyCluster
-from mqadmin.command.framework.declare import Option
-from mqadmin.command.live.top import Interval, Once, run_top
+from mqadmin.command.framework.common_options import Interval, Once, OnlyCluster
+from mqadmin.command.framework.nouns import live_run
 from mqadmin.output.units import rate_text, seconds_text, share_text, size_text
 from mqadmin.output.view import View
 
@@ -45,14 +41,11 @@ CLUSTER_TOP = View(
 @NOUN.verb(
     "top",
     view=CLUSTER_TOP,
-    examples=["mqadmin cluster top", "mqadmin cluster top --once --sort outTps -o json"],
+    examples=["mqadmin cluster top", "mqadmin cluster top --once --sort outTps:desc -o json"],
 )
 def top(
     session: Session,
     cluster: OnlyCluster = None,
-    sort: Annotated[
-        str, Option("--sort", metavar="FIELD", help="Field of the first order.")
-    ] = "inTps",
     interval: Interval = 2000,
     once: Once = False,
 ) -> None:
@@ -62,12 +55,4 @@ def top(
     --once or another output than a table it prints one measurement. mqadmin topic top shows
     topics and the lag of their groups.
     """
-    run_top(
-        session,
-        CLUSTER_TOP,
-        lambda admin: broker_loads(admin, cluster=cluster),
-        sort=sort,
-        once=once,
-        interval_ms=interval,
-        nothing="no broker is registered at the name server",
-    )
+    live_run().cluster_top(session, CLUSTER_TOP, cluster, once=once, interval_ms=interval)

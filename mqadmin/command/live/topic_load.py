@@ -2,10 +2,10 @@
 
 from typing import Annotated
 
-from mqadmin.admin.load.topics import topic_loads
 from mqadmin.command.execution.session import Session
+from mqadmin.command.framework.common_options import Interval, Once
 from mqadmin.command.framework.declare import Argument, Option
-from mqadmin.command.live.top import Interval, Once, run_top
+from mqadmin.command.framework.nouns import live_run
 from mqadmin.command.topic import NOUN
 from mqadmin.output.units import byte_rate_text, rate_text
 from mqadmin.output.view import View
@@ -47,21 +47,17 @@ def stats(
     Rates are averages of the last minute, summed over the brokers of the topic; brokers count
     since their start. The sum of a day is known after the first hour, until then that of the hour.
     """
-    listing = topic_loads(session.admin, topics, include_system=system, lag=lag)
-    session.emit_listing(TOPIC_STATS, listing, nothing="there is no topic")
+    live_run().topic_stats(session, TOPIC_STATS, topics, system=system, lag=lag)
 
 
 @NOUN.verb(
     "top",
     view=TOPIC_TOP,
-    examples=["mqadmin topic top", "mqadmin topic top --once --sort lag -o json"],
+    examples=["mqadmin topic top", "mqadmin topic top --once --sort lag:desc -o json"],
 )
 def top(
     session: Session,
     topics: Topics = [],  # noqa: B006 (never changed)
-    sort: Annotated[
-        str, Option("--sort", metavar="FIELD", help="Field of the first order.")
-    ] = "inTps",
     interval: Interval = 5000,
     once: Once = False,
     system: System = False,
@@ -72,12 +68,6 @@ def top(
     Keys: q quits, s sorts by the next column, r reverses the order, f freezes the screen. With
     --once or another output than a table it prints one measurement.
     """
-    run_top(
-        session,
-        TOPIC_TOP,
-        lambda admin: topic_loads(admin, topics, include_system=system, lag=lag),
-        sort=sort,
-        once=once,
-        interval_ms=interval,
-        nothing="there is no topic",
+    live_run().topic_top(
+        session, TOPIC_TOP, topics, system=system, lag=lag, once=once, interval_ms=interval
     )

@@ -42,6 +42,23 @@ def write_rows(
     return count
 
 
+def write_cells(
+    view: View, rows: Iterator[dict[str, Any]], outcome: Outcome, live: bool, row_type: Any
+) -> int:
+    """Write rows without a header, each with its fields in order."""
+    buffer = io.StringIO()
+    writer = csv.writer(buffer, lineterminator="\n")
+
+    def pieces() -> Iterator[str]:
+        for row in rows:
+            writer.writerow([csv_cell(value) for value in row.values()])
+            yield buffer.getvalue()
+            buffer.seek(0)
+            buffer.truncate()
+
+    return write_gathered(pieces(), live=live)
+
+
 def write_one(view: View, fields: dict[str, Any]) -> None:
     """Write one object as a file of one row."""
     write_rows(view, iter((fields,)), Outcome(), False, None)

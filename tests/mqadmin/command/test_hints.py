@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from mqadmin.command.framework.declare import Option, Verb
-from mqadmin.command.framework.nouns import NOUNS, load_noun
+from mqadmin.command.framework.nouns import NOUNS, WORDS, load_noun
 from mqadmin.command.framework.options import GLOBALS
 
 ROOT = Path(__file__).parents[3]
@@ -69,6 +69,8 @@ def test_the_texts_are_found() -> None:
 @pytest.mark.parametrize(("path", "noun", "words"), COMMANDS, ids=str)
 def test_a_command_that_is_named_exists(path: str, noun: str, words: str) -> None:
     where = f"{path}: mqadmin {noun} {words}"
+    if noun in WORDS:
+        return  # tests/mqadmin/command/guide
     assert noun in NOUNS, where
     if not words:
         return  # the noun itself, as in "see 'mqadmin context'"

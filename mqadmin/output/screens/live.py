@@ -22,6 +22,7 @@ from rich.text import Text
 
 from mqadmin.output.stdio import stdin_is_terminal, stdout_is_terminal
 from mqadmin.output.values import cell, heading, plain
+from mqadmin.output.view import Arrangement
 
 HELP = "q quit   s sort by the next column   r reverse   f freeze"
 _STYLES = {"down": "bold red", "full": "red", "slow": "yellow"}
@@ -40,6 +41,17 @@ class Screen:
         self.texts = texts
         self.rows: list[dict[str, Any]] = []
         self.problem = ""
+
+    def arrange(self, arrangement: Arrangement) -> None:
+        """Take columns and order; a name that is not a column is left out."""
+        fields = {heading(name): name for name in self.columns} | {n: n for n in self.columns}
+        chosen = [fields[name] for name in arrangement.columns if name in fields]
+        self.columns = tuple(chosen) or self.columns
+        if arrangement.sort in fields:
+            self.sort = fields[arrangement.sort]
+            self.reverse = arrangement.descending
+        if self.sort not in self.columns:
+            self.sort = self.columns[0]
 
     def press(self, key: str) -> None:
         """React to one key; another key than those of HELP has no effect."""

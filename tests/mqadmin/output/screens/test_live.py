@@ -12,11 +12,11 @@ import msgspec
 import pytest
 from rich.console import Console
 
-from mqadmin.output.live import Screen, drawing, has_terminal
+from mqadmin.output.screens.live import Screen, drawing, has_terminal
 from mqadmin.output.units import rate_text
 
 PROGRAM = """
-from mqadmin.output.live import Screen, show
+from mqadmin.output.screens.live import Screen, show
 screen = Screen(("name", "rate"), "rate", {})
 show(screen, lambda: "TITLE", lambda: ([{"name": "row-1", "rate": 5}], "problem"),
      interval_s=0.1, color=False)

@@ -12,7 +12,7 @@ from tests.support.fake_brokers import FakeCluster
     ("words", "part"),
     [
         ((), "needs a terminal"),
-        (("--once", "--sort", "nosuch"), "--sort nosuch: not a column"),
+        (("--once", "--sort", "nosuch"), "no field 'nosuch'"),
         (("--interval", "soon"), "--interval"),
     ],
 )
