@@ -34,7 +34,7 @@ def export_config(
     broker: str | None = None,
     cluster: str | None = None,
 ) -> Listing[Target]:
-    """Ask brokers to write configurations of their RocksDB to JSON files beside it.
+    """Ask brokers to write configurations of their RocksDB to JSON files.
 
     **Source:** RocketMQ ``RocksDBConfigToJsonCommand``, the mode with requests.
     """
