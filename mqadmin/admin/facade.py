@@ -5,14 +5,20 @@ A command imports only the module of its noun; a script imports this class and g
 
 from functools import cached_property
 
+from mqadmin.admin.access.acls import AclAdmin
+from mqadmin.admin.access.users import UserAdmin
 from mqadmin.admin.broker import BrokerAdmin
 from mqadmin.admin.brokers.maintenance import BrokerMaintenance
 from mqadmin.admin.brokers.settings import BrokerSettings
+from mqadmin.admin.clients.directly import DirectAdmin
+from mqadmin.admin.clients.producers import ProducerAdmin
+from mqadmin.admin.clients.running import RunningAdmin
 from mqadmin.admin.cluster import ClusterAdmin
 from mqadmin.admin.consumer import ConsumerAdmin
 from mqadmin.admin.delayed.levels import DelayAdmin
 from mqadmin.admin.delayed.timers import TimerAdmin
 from mqadmin.admin.dlq.library import DlqAdmin
+from mqadmin.admin.dlq.resend import ResendAdmin
 from mqadmin.admin.group import GroupAdmin
 from mqadmin.admin.message.library import MessageAdmin
 from mqadmin.admin.namesrv.library import NamesrvAdmin
@@ -107,6 +113,36 @@ class MQAdmin(AdminSession):
     def tracker(self) -> MessageTracker:
         """Message track: which groups have consumed a message."""
         return MessageTracker(self)
+
+    @cached_property
+    def producer(self) -> ProducerAdmin:
+        """Producers: list, connections."""
+        return ProducerAdmin(self)
+
+    @cached_property
+    def running(self) -> RunningAdmin:
+        """Running information of the clients of a group: running, stacks."""
+        return RunningAdmin(self)
+
+    @cached_property
+    def direct(self) -> DirectAdmin:
+        """Consumption of one message by one client: plan, consume."""
+        return DirectAdmin(self)
+
+    @cached_property
+    def user(self) -> UserAdmin:
+        """Users: list, get, create, update, delete."""
+        return UserAdmin(self)
+
+    @cached_property
+    def acl(self) -> AclAdmin:
+        """Access rules: list, get, create, update, delete."""
+        return AclAdmin(self)
+
+    @cached_property
+    def resend(self) -> ResendAdmin:
+        """Sending a stored message again: plan, send."""
+        return ResendAdmin(self)
 
     def apply(self, plan: Plan) -> Outcome:
         """Apply a plan: check that nothing moved, send step by step, read back.

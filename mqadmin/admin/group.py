@@ -109,6 +109,32 @@ class GroupAdmin:
             if_not_exists=if_not_exists,
         )
 
+    def plan_put(
+        self,
+        group: str,
+        *,
+        settings: Mapping[str, Any],
+        new: Mapping[str, Any] | None = None,
+        cluster: str | None = None,
+        broker: str | None = None,
+    ) -> Plan:
+        """Plan to create the group where it is missing and to update it where it exists.
+
+        ``settings`` are set everywhere, ``new`` only in a new group. The Java tool resets the
+        settings that are not named; here an existing group keeps them.
+
+        **Source:** RocketMQ ``UpdateSubGroupSubCommand``.
+        """
+        _check_name(group)
+        fresh = patched(SubscriptionGroupConfig(group_name=group), {**(new or {}), **settings})
+        targets = self._admin.topology.writers(cluster=cluster, broker=broker)
+        good, errors = part_errors(targets, self.configs(targets, group))
+        changes = [
+            _change(target, config, fresh if config is None else patched(config, settings))
+            for target, config in good
+        ]
+        return Plan(kind="group.put", subject=group, changes=changes, errors=errors)
+
     def plan_update(
         self,
         group: str,

@@ -12,6 +12,8 @@ from typing import Any, NamedTuple
 import pytest
 from click.testing import CliRunner
 
+from mqadmin.message_row import MessageRow
+
 with warnings.catch_warnings():
     # typer 0.25 names two functions that click 8.5 calls deprecated; both are pinned
     warnings.simplefilter("ignore", DeprecationWarning)
@@ -114,6 +116,12 @@ LIBRARIES = {
     "delayed.timers.TimerAdmin": "timer",
     "pop.modes.ModeAdmin": "mode",
     "tracing.track.MessageTracker": "tracker",
+    "clients.producers.ProducerAdmin": "producer",
+    "clients.running.RunningAdmin": "running",
+    "clients.directly.DirectAdmin": "direct",
+    "dlq.resend.ResendAdmin": "resend",
+    "access.users.UserAdmin": "user",
+    "access.acls.AclAdmin": "acl",
     "cluster.ClusterAdmin": "cluster",
     "broker.BrokerAdmin": "broker",
 }
@@ -145,6 +153,38 @@ def admin(monkeypatch: pytest.MonkeyPatch) -> FakeAdmin:
             f"mqadmin.admin.{library}", lambda session, noun=noun: getattr(session, noun)
         )
     return fake
+
+
+@pytest.fixture
+def message_row() -> MessageRow:
+    """A message of topic orders as a query returns it."""
+    return MessageRow(
+        topic="orders",
+        broker_name="broker-a",
+        queue_id=0,
+        queue_offset=7,
+        physical_offset=1000,
+        store_size=200,
+        magic="DAA320A7",
+        body_crc=0,
+        crc_ok=True,
+        flag=0,
+        sys_flag=0,
+        born_timestamp=1_700_000_000_000,
+        born_host="10.0.0.9:4000",
+        store_timestamp=1_700_000_000_001,
+        store_host="10.0.0.1:10911",
+        reconsume_times=0,
+        prepared_transaction_offset=0,
+        body_size=5,
+        body="hello",
+        body_encoding="utf-8",
+        tags="A",
+        keys=["k1"],
+        uniq_key="0A000009000018B4AAC2799D5BAB0000",
+        offset_msg_id="0A0000010000291F00000000000003E8",
+        properties={"KEYS": "k1", "TAGS": "A"},
+    )
 
 
 @pytest.fixture

@@ -5,25 +5,35 @@ It imports every library, so it is loaded only when such an output is asked for.
 
 from typing import Any, Final
 
+from mqadmin.admin.access.acls import AclRecord
+from mqadmin.admin.access.users import UserRecord
 from mqadmin.admin.broker import BrokerConfigRecord, BrokerStatus, ReplicationRecord
 from mqadmin.admin.brokers.producers import ProducerRecord
 from mqadmin.admin.brokers.settings import ConfigDifference
 from mqadmin.admin.brokers.statistics import StatisticsRecord
 from mqadmin.admin.checks.report import CheckRow
+from mqadmin.admin.clients.directly import DirectResult
+from mqadmin.admin.clients.producers import ProducerConnections
+from mqadmin.admin.clients.running import RunningRecord, StackRecord
 from mqadmin.admin.cluster import ClusterRecord
 from mqadmin.admin.connections import ConsumerConnections
 from mqadmin.admin.consumer import ConsumerRecord, LagRecord
 from mqadmin.admin.delayed.timers import RecallItem
 from mqadmin.admin.dlq.library import DlqRecord
 from mqadmin.admin.dlq.replay import ReplayItem
+from mqadmin.admin.doctor.finding import Finding
 from mqadmin.admin.failover.log_diff import LogDiff
 from mqadmin.admin.failover.plan import SwitchStep
 from mqadmin.admin.group import GroupRecord
+from mqadmin.admin.load.brokers import BrokerLoad
+from mqadmin.admin.load.topics import TopicLoad
 from mqadmin.admin.message.decoded_id import DecodedId
 from mqadmin.admin.message.send import SendRecord
 from mqadmin.admin.namesrv.library import KvRecord, NamesrvConfigRecord
 from mqadmin.admin.offset.library import OffsetRecord
+from mqadmin.admin.offset.offset_file import SavedOffset
 from mqadmin.admin.offset.reset import ResetItem
+from mqadmin.admin.offset.transfer import OffsetAt
 from mqadmin.admin.pop.modes import AssignmentRecord, ModeRecord
 from mqadmin.admin.topic import TopicRecord, TopicRoute, TopicStatus
 from mqadmin.admin.topics.queries import AllocationRecord
@@ -68,7 +78,16 @@ from mqadmin.traffic.bench.result import BenchResult
 from mqadmin.traffic.produce import LineSent, ProduceReport
 from mqadmin.transaction_row import TransactionRow
 
+_CHANGES: Final = ("create", "update", "delete")
+
 ROW_TYPES: Final[dict[str, Any]] = {
+    "apply": ChangeRow,
+    "apply.offsets": ResetItem,
+    **{f"{noun}.{verb}": ChangeRow for noun in ("user", "acl") for verb in _CHANGES},
+    "acl.get": AclRecord,
+    "acl.list": AclRecord,
+    "user.get": UserRecord,
+    "user.list": UserRecord,
     "bench.consume": BenchResult,
     "bench.produce": BenchResult,
     "bench.roundtrip": BenchResult,
@@ -84,9 +103,20 @@ ROW_TYPES: Final[dict[str, Any]] = {
     "broker.promote": SwitchStep,
     "broker.stats": StatisticsRecord,
     "broker.status": BrokerStatus,
+    "check.broker": CheckRow,
+    "check.certificate": CheckRow,
+    "check.clock": CheckRow,
+    "check.disk": CheckRow,
+    "check.dlq": CheckRow,
+    "check.lag": CheckRow,
+    "check.namesrv": CheckRow,
     "check.replication": CheckRow,
+    "check.store": CheckRow,
+    "cluster.doctor": Finding,
     "cluster.list": ClusterRecord,
+    "cluster.top": BrokerLoad,
     "consumer.connections": ConsumerConnections,
+    "consumer.doctor": Finding,
     "consumer.lag": LagRecord,
     "consumer.list": ConsumerRecord,
     "context.list": ContextRow,
@@ -94,6 +124,8 @@ ROW_TYPES: Final[dict[str, Any]] = {
     "consumer.mode": ModeRecord,
     "consumer.mode.assignments": AssignmentRecord,
     "consumer.mode.set": ChangeRow,
+    "consumer.running": RunningRecord,
+    "consumer.stack": StackRecord,
     "delay.levels": DelayLevelRow,
     "delay.pending": DelayedRow,
     "dlq.list": DlqRecord,
@@ -105,16 +137,23 @@ ROW_TYPES: Final[dict[str, Any]] = {
     "group.show": GroupRecord,
     "group.update": ChangeRow,
     "msg.consume": MessageRow,
+    "msg.consume-directly": DirectResult,
     "msg.decode-id": DecodedId,
     "msg.produce": ProduceReport,
     "msg.produce.results": LineSent,
     "msg.query": MessageRow,
+    "msg.resend": SendRecord,
     "msg.send": SendRecord,
     "msg.show": MessageRow,
     "msg.tail": MessageRow,
     "msg.trace": TraceRow,
     "msg.track": TrackRecord,
+    "offset.at": OffsetAt,
+    "offset.clone": ResetItem,
+    "offset.export": SavedOffset,
+    "offset.import": ResetItem,
     "offset.reset": ResetItem,
+    "offset.undo": ResetItem,
     "offset.show": OffsetRecord,
     "java.list": JavaNameRow,
     "namesrv.config.set": ChangeRow,
@@ -129,6 +168,8 @@ ROW_TYPES: Final[dict[str, Any]] = {
     "pipeline.run.written": WrittenTable,
     "pipeline.schema": JobPage,
     "pipeline.warmup": Archive,
+    "producer.connections": ProducerConnections,
+    "producer.list": ProducerRecord,
     "topic.allocate": AllocationRecord,
     "topic.create": ChangeRow,
     "topic.delete": ChangeRow,
@@ -136,7 +177,9 @@ ROW_TYPES: Final[dict[str, Any]] = {
     "topic.perm": ChangeRow,
     "topic.route": TopicRoute,
     "topic.show": TopicRecord,
+    "topic.stats": TopicLoad,
     "topic.status": TopicStatus,
+    "topic.top": TopicLoad,
     "topic.update": ChangeRow,
     "store.config": ConfigRow,
     "store.diff": StoreDiff,

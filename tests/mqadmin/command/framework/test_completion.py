@@ -128,7 +128,7 @@ def test_unknown_words_are_silence() -> None:
         ),
         (
             {"_MQADMIN_COMPLETE": "complete_bash", "COMP_WORDS": "mqadmin msg", "COMP_CWORD": "2"},
-            "query\nshow\nsend\ntail\ndecode-id\nproduce\nconsume\ntrack\ntrace\n",
+            "query\nshow\nsend\ntail\ndecode-id\nproduce\nconsume\ntrack\ntrace\nresend\nconsume-directly\n",
         ),
     ],
 )

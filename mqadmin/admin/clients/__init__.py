@@ -1,0 +1,1 @@
+"""Connected clients: producers, the running information of consumers, requests to one consumer."""

@@ -1,0 +1,1 @@
+"""Commands about connected clients: producers, running information, requests to one consumer."""

@@ -1,0 +1,1 @@
+"""Java's commands about users and access rules."""

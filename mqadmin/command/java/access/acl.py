@@ -1,0 +1,182 @@
+"""Java's commands about access rules, and those of ACL 1.0 that brokers since 5.3.3 refuse."""
+
+from typing import Any
+
+from broker.remoting.protocol.codes import RequestCode
+from mqadmin.admin.access.acls import AclAdmin, AclRecord, Rule
+from mqadmin.admin.result import Listing, Plan
+from mqadmin.command.execution.failure import NoResults
+from mqadmin.command.java.access.user import split_words
+from mqadmin.command.java.call import JavaCall
+from mqadmin.command.java.declare import java_command
+
+HEADER = "%-16s  %-10s  %-22s  %-20s  %-24s  %-10s"
+ROW = "%-16s  %-10s  %-22s  %-20s  %-24s  %-10s"
+
+
+@java_command("getAcl")
+def get_acl(call: JavaCall) -> None:
+    """Print the rules of a subject. **Source:** RocketMQ ``GetAclSubCommand``."""
+    if call.get("s") is None:
+        raise call.fault("s", "the subject is missing: User:NAME")
+    subject = call.text("s")
+    listing = AclAdmin(call.admin).get(subject, cluster=call.get("c"), broker=call.get("b"))
+    if not listing.items and not listing.errors:
+        raise NoResults(f"no broker has rules of {subject}", "mqadmin acl list lists the rules")
+    _print(call, listing)
+
+
+@java_command("listAcl")
+def list_acl(call: JavaCall) -> None:
+    """Print the rules of each broker process. **Source:** RocketMQ ``ListAclSubCommand``."""
+    listing = AclAdmin(call.admin).list(
+        subject=call.get("s"),
+        resource=call.get("r"),
+        cluster=call.get("c"),
+        broker=call.get("b"),
+    )
+    _print(call, listing)
+
+
+def _print(call: JavaCall, listing: Listing[AclRecord]) -> None:
+    titles = ("#Subject", "#PolicyType", "#Resource", "#Actions", "#SourceIp", "#Decision")
+    call.line(HEADER % titles)
+    rows = [
+        (
+            item.subject,
+            item.policy_type,
+            item.resource,
+            f"[{', '.join(item.actions)}]",
+            f"[{', '.join(item.source_ips)}]" if item.source_ips else "null",
+            item.decision,
+        )
+        for item in listing.items
+    ]
+    for row in dict.fromkeys(rows):  # the processes of a cluster have the same rules
+        call.line(ROW % row)
+    call.errors(listing.errors, some_worked=bool(rows))
+
+
+def _rule(call: JavaCall) -> Rule:
+    return Rule(
+        subject=call.text("s"),
+        resources=split_words(call.get("r")),
+        actions=split_words(call.get("a")),
+        decision=call.choice("d", ("Allow", "Deny")),
+        source_ips=split_words(call.get("i")),
+    )
+
+
+@java_command("createAcl", changes=True)
+def create_acl(call: JavaCall) -> None:
+    """Create rules of a subject. **Source:** RocketMQ ``CreateAclSubCommand``."""
+    acls = AclAdmin(call.admin)
+    plan = acls.plan_create(_rule(call), cluster=call.get("c"), broker=call.get("b"))
+    _apply(call, acls, plan, "create")
+
+
+@java_command("updateAcl", changes=True)
+def update_acl(call: JavaCall) -> None:
+    """Replace rules of a subject. **Source:** RocketMQ ``UpdateAclSubCommand``."""
+    acls = AclAdmin(call.admin)
+    plan = acls.plan_update(_rule(call), cluster=call.get("c"), broker=call.get("b"))
+    _apply(call, acls, plan, "update")
+
+
+@java_command("deleteAcl", changes=True)
+def delete_acl(call: JavaCall) -> None:
+    """Delete one rule or all of a subject. **Source:** RocketMQ ``DeleteAclSubCommand``."""
+    acls = AclAdmin(call.admin)
+    plan = acls.plan_delete(
+        call.text("s"), resource=call.get("r"), cluster=call.get("c"), broker=call.get("b")
+    )
+    _apply(call, acls, plan, "delete")
+
+
+@java_command("copyAcl", changes=True)
+def copy_acl(call: JavaCall) -> None:
+    """Copy the rules of subjects to another broker. **Source:** RocketMQ ``CopyAclsSubCommand``."""
+    source, target = call.text("f"), call.text("t")
+    acls = AclAdmin(call.admin)
+    for plan in acls.copy_plans(source, target, split_words(call.get("s"))):
+        call.scope(plan)
+        if call.applied(acls.apply(plan)):
+            call.line(f"copy acl of {plan.subject} from {source} to {target} success.")
+
+
+def _apply(call: JavaCall, acls: AclAdmin, plan: Plan, word: str) -> None:
+    call.scope(plan)
+    for item in call.applied(acls.apply(plan)):
+        call.line(f"{word} acl to {item.address} success.")
+
+
+# --- ACL 1.0, until 5.3.2: sent as they are, answered by the broker --------------------------
+
+
+def _old(call: JavaCall, code: int, success: str, **fields: Any) -> None:
+    """Send a request of ACL 1.0 to each target; the error of the first one that refuses."""
+    targets = call.admin.topology.all(cluster=call.get("c"), broker=call.get("b"))
+    for target in targets:
+        call.admin.call(target.address, code, **fields)
+        call.line(success % target.address)
+
+
+@java_command("updateAclConfig", changes=True)
+def update_acl_config(call: JavaCall) -> None:
+    """Set an account of ACL 1.0. **Source:** RocketMQ 4.9 ``UpdateAccessConfigSubCommand``."""
+    _old(
+        call,
+        RequestCode.UPDATE_AND_CREATE_ACL_CONFIG,
+        "create or update plain access config to %s success.",
+        access_key=call.text("a"),
+        secret_key=call.text("s"),
+        white_remote_address=call.get("w"),
+        admin=bool(call.truth("m", False)),
+        default_topic_perm=call.get("i"),
+        default_group_perm=call.get("u"),
+        topic_perms=call.get("t"),
+        group_perms=call.get("g"),
+    )
+
+
+@java_command("deleteAclConfig", changes=True)
+def delete_acl_config(call: JavaCall) -> None:
+    """Delete an account of ACL 1.0. **Source:** RocketMQ 4.9 ``DeleteAccessConfigSubCommand``."""
+    _old(
+        call,
+        RequestCode.DELETE_ACL_CONFIG,
+        "delete plain access config account from %s success.",
+        access_key=call.text("a"),
+    )
+
+
+@java_command("updateGlobalWhiteAddr", changes=True)
+def update_global_white_addr(call: JavaCall) -> None:
+    """Set the global white list of ACL 1.0.
+
+    **Source:** RocketMQ 4.9 ``UpdateGlobalWhiteAddrSubCommand``.
+    """
+    _old(
+        call,
+        RequestCode.UPDATE_GLOBAL_WHITE_ADDRS_CONFIG,
+        "update global white remote addresses to %s success.",
+        global_white_addrs=call.text("g"),
+        acl_file_full_path=call.get("p"),
+    )
+
+
+@java_command("clusterAclConfigVersion")
+def cluster_acl_config_version(call: JavaCall) -> None:
+    """Print the versions of ACL 1.0 files.
+
+    **Source:** RocketMQ 4.9 ``ClusterAclConfigVersionListSubCommand``.
+    """
+    targets = call.admin.topology.all(cluster=call.get("c"), broker=call.get("b"))
+    row = "%-16s  %-22s  %-22s  %-20s"
+    for place, target in enumerate(targets):
+        header = call.admin.call(target.address, RequestCode.GET_BROKER_CLUSTER_ACL_INFO).header
+        if not place:
+            call.line(row % ("#Cluster Name", "#Broker Name", "#Broker Addr", "#AclConfigVersion"))
+        call.line(
+            row % (header.cluster_name, header.broker_name, header.broker_addr, header.version)
+        )

@@ -1,0 +1,1 @@
+"""Java's commands about producers, consumers, groups and offsets."""
