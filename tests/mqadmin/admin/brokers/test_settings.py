@@ -1,0 +1,73 @@
+import pytest
+
+from broker.errors import ConfigError
+from broker.remoting.protocol.codes import RequestCode
+from mqadmin.admin.brokers.settings import BrokerSettings, check_setting
+from mqadmin.admin.facade import MQAdmin
+from tests.support.fake_brokers import FakeBroker, FakeCluster
+
+CONFIG = {"brokerPermission": "6", "flushDelayOffsetInterval": "10000", "traceOn": "true"}
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "reason"),
+    [
+        ("nope", "1", "no setting nope"),
+        ("traceOn", "yes", "not true or false"),
+        ("flushDelayOffsetInterval", "soon", "not a number"),
+        ("brokerPermission", "7", "not 2, 4 or 6"),
+    ],
+)
+def test_a_value_that_a_broker_would_drop_is_refused(key: str, value: str, reason: str) -> None:
+    with pytest.raises(ConfigError, match=reason):
+        check_setting(key, value, CONFIG, "broker-a")
+
+
+def test_a_misspelt_key_has_a_hint() -> None:
+    with pytest.raises(ConfigError) as caught:
+        check_setting("flushdelay", "1", CONFIG, "broker-a")
+    assert "flushDelayOffsetInterval" in caught.value.hint
+
+
+def test_settings_are_changed_and_read_back(
+    admin: MQAdmin, broker_a: FakeBroker, broker_b: FakeBroker
+) -> None:
+    library = BrokerSettings(admin)
+    broker_b.config["flushDelayOffsetInterval"] = "5"
+    plan = library.plan_set({"flushDelayOffsetInterval": "5"}, cluster="DefaultCluster")
+    assert [change.unchanged for change in plan.changes] == [False, True]
+    outcome = admin.apply(plan)
+    assert [item.status for item in outcome.items] == ["done", "unchanged"]
+    assert broker_a.config["flushDelayOffsetInterval"] == "5"
+
+
+def test_a_broker_that_ignores_the_change_differs(admin: MQAdmin, broker_a: FakeBroker) -> None:
+    broker_a.on_25 = lambda header, command: None
+    library = BrokerSettings(admin)
+    plan = library.plan_set({"flushDelayOffsetInterval": "5"}, broker="broker-a")
+    (item,) = library.apply(plan).items
+    assert item.status == "differs"
+
+
+def test_slaves_are_changed_only_on_request(admin: MQAdmin, cluster: FakeCluster) -> None:
+    slave = cluster.add("broker-a", broker_id=1)
+    library = BrokerSettings(admin)
+    values = {"flushDelayOffsetInterval": "5"}
+    masters = library.plan_set(values, cluster="DefaultCluster")
+    every = library.plan_set(values, cluster="DefaultCluster", replicas=True)
+    assert slave.address not in {change.address for change in masters.changes}
+    assert slave.address in {change.address for change in every.changes}
+
+
+def test_differences_leave_out_identity_and_paths(
+    admin: MQAdmin, broker_a: FakeBroker, broker_b: FakeBroker, cluster: FakeCluster
+) -> None:
+    broker_a.config |= {"brokerName": "a", "storePathRootDir": "/a", "traceOn": "true"}
+    broker_b.config |= {"brokerName": "b", "storePathRootDir": "/b"}
+    library = BrokerSettings(admin)
+    (row,) = library.differences().items
+    assert row.key == "traceOn"
+    assert row.values == {"broker-a:0": "true", "broker-b:0": None}
+    keys = {item.key for item in library.differences(everything=True).items}
+    assert keys == {"brokerName", "storePathRootDir", "traceOn"}
+    assert cluster.asked(RequestCode.GET_BROKER_CONFIG)
