@@ -22,7 +22,7 @@ CLEANS: Final[dict[str, tuple[int, str]]] = {
     ),
     "expired-log": (RequestCode.DELETE_EXPIRED_COMMITLOG, "delete expired CommitLog files now"),
 }
-"""What can be cleaned: the request and its effect."""
+"""Kinds of cleaning: the request and its effect."""
 
 READ_AHEAD_MODES: Final = {"0": "normal", "1": "random"}
 """Modes of SET_COMMITLOG_READ_MODE."""
@@ -56,10 +56,10 @@ class BrokerMaintenance:
         targets = self._admin.topology.writers(cluster=cluster, broker=broker)
         if threshold is None:
             code, body = RequestCode.REMOVE_COLD_DATA_FLOW_CTR_CONFIG, group.encode()
-            return self._plan("broker.cold-data", f"remove {group}", code, targets, body)
+            return self._plan("broker.cold-data", f"remove {group}", code, targets, body=body)
         body = format_properties({group: str(threshold)}).encode()
         code = RequestCode.UPDATE_COLD_DATA_FLOW_CTR_CONFIG
-        return self._plan("broker.cold-data", f"set {group} {threshold}", code, targets, body)
+        return self._plan("broker.cold-data", f"set {group} {threshold}", code, targets, body=body)
 
     def plan_read_ahead(
         self, mode: str, *, broker: str | None = None, cluster: str | None = None
@@ -115,6 +115,7 @@ class BrokerMaintenance:
         action: str,
         code: int,
         targets: list[Target],
+        *,
         body: bytes = b"",
         fields: Mapping[str, Any] | None = None,
     ) -> Plan:

@@ -1,4 +1,4 @@
-"""Queries of topics beside those of :class:`~mqadmin.admin.topic.TopicAdmin`."""
+"""Queries of topics in addition to those of :class:`~mqadmin.admin.topic.TopicAdmin`."""
 
 from collections.abc import Sequence
 

@@ -116,10 +116,14 @@ class JavaCall:
         """Return the current time in epoch milliseconds."""
         return int(time.time() * 1000)
 
-    def repeat(self, option: str, show: Callable[[], None]) -> None:
+    def now_text(self) -> str:
+        """Return the local time as Java prints it, to the second."""
+        return time.strftime("%Y-%m-%d %H:%M:%S")
+
+    def repeat(self, option: str, show: Callable[[], None], default: int | None = None) -> None:
         """Run ``show`` once, or every so many seconds of ``option`` until it is interrupted."""
         show()
-        seconds = self.number(option, lowest=1)
+        seconds = self.number(option, lowest=1) or default
         while seconds is not None:
             self.line()
             write_out("", flush=True)

@@ -192,7 +192,7 @@ class _Reader:
             self.values[option.name] = "true"
             return True
         text = self._value(option.shown, value, rest)
-        if option is _NAMESRV:
+        if option.short == "n":  # nameserverAddr in the commands about RocksDB
             self.options["namesrv"] = text
         else:
             self.values[option.name] = text.strip()

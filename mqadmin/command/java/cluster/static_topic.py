@@ -1,0 +1,55 @@
+"""Java's changes of static topics: updateStaticTopic."""
+
+import json
+import tempfile
+from pathlib import Path
+
+from mqadmin.admin.result import Plan
+from mqadmin.admin.topics.static import Mappings, StaticTopics
+from mqadmin.command.java.call import JavaCall
+from mqadmin.command.java.declare import java_command
+
+
+@java_command("updateStaticTopic", changes=True)
+def update_static_topic(call: JavaCall) -> None:
+    """Create a static topic, or add global queues to one.
+
+    **Source:** RocketMQ ``UpdateStaticTopicSubCommand``, which accepts -mf and -fr without effect.
+    """
+    for option in ("mf", "fr"):
+        if call.get(option) is not None:
+            raise call.fault(option, "has no effect in the Java tool and is refused")
+    library = StaticTopics(call.admin)
+    topic = call.text("t")
+    before = library.mappings(topic)
+    plan = library.plan(
+        topic,
+        call.whole("qn", lowest=1),
+        now_ms=call.now_ms(),
+        brokers=_words(call.get("b")),
+        clusters=_words(call.get("c")),
+    )
+    call.scope(plan)
+    old = _write(f"{topic}-{call.now_ms()}.before", _state(before))
+    call.line(f"The old mapping data is written to file {old}")
+    call.applied(library.apply(plan))
+    new = _write(f"{topic}-{call.now_ms()}.after", _planned(plan))
+    call.line(f"The new mapping data is written to file {new}")
+
+
+def _words(text: str | None) -> list[str]:
+    return [word.strip() for word in (text or "").split(",") if word.strip()]
+
+
+def _state(mappings: Mappings) -> object:
+    return {name: one.to_wire() for name, one in mappings.items()}
+
+
+def _planned(plan: Plan) -> object:
+    return {change.target: dict(change.after or {}) for change in plan.changes}
+
+
+def _write(name: str, value: object) -> str:
+    path = Path(tempfile.gettempdir()) / name
+    path.write_text(json.dumps(value, indent=1) + "\n", encoding="utf-8")
+    return str(path)

@@ -1,0 +1,156 @@
+"""Commands with a Java name print the same as the Java tool about the same Java cluster."""
+
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+MQADMIN = Path(sys.executable).parent / "mqadmin"
+
+# Values that differ from one call to the next: rates, times, counts of running operations.
+VOLATILE = [
+    (r"\b20\d\d-\d\d-\d\d \d\d:\d\d:\d\d,\d+", "<time>"),
+    (r"\d+\.\d\d\(\d+,\d+ms(\|\d+,\d+ms)?\)", "<rate>"),
+    (r"(?<=0, 0\.0\)) +\d+ +\d+\.\d\d +\d\.\d{4} +", " <pages hours ratio> "),
+    (r"\b1[6-9]\d{11}\b", "<ms>"),
+    (r"(OK, )\d+", r"\1<count>"),
+    (r"Side(Java|Ours)", "<side>"),
+    (r" +\d+\.\d\d +\d+\.\d\d(?= )| +\d+\.\d\d(?= )", " <rates>"),
+]
+
+#: Lines whose order or blanks differ on purpose: sorted by us, in hash order or misaligned in Java.
+UNORDERED = ("topicList", "getBrokerConfig", "getNamesrvConfig", "statsAll", "producer", "getCold")
+
+STORIES = {
+    "clusters": ["clusterList", "clusterList -m"],
+    "topics": [
+        *("topicList", "topicList -c", "topicClusterList -t Orders", "topicRoute -t Orders"),
+        *("topicRoute -t Orders -l", "topicStatus -t Orders", "queryCq -t Orders -q 0 -i 0 -c 2"),
+    ],
+    "changes of topics": [
+        "updateTopic -c DefaultCluster -t $S -r 4 -w 4",
+        "updateTopic -b $B -t $S -r 4 -w 4 -p 6",
+        "updateTopic -b $B -t $SFifo -a +message.type=FIFO",
+        "updateTopicPerm -b $B -t $S -p 4",
+        "topicRoute -t $S -l",
+        "updateOrderConf -t $S -m put -v broker-a:4",
+        "updateOrderConf -t $S -m get",
+        "updateOrderConf -t $S -m delete",
+        "deleteTopic -c DefaultCluster -t $S",
+    ],
+    "brokers": [
+        *("getBrokerConfig -b $B", "getBrokerConfig -c DefaultCluster", "haStatus -b $B"),
+        "updateBrokerConfig -b $B -k maxErrorRateOfBloomFilter -v 20",
+        "updateBrokerConfig -c DefaultCluster -k maxErrorRateOfBloomFilter -v 20",
+        *("cleanExpiredCQ -b $B", "cleanUnusedTopic -b $B", "deleteExpiredCommitLog -b $B"),
+        "setCommitLogReadAheadMode -b $B -m 0",
+        "resetMasterFlushOffset -b $B -o 0",
+    ],
+    "cold data": [
+        "updateColdDataFlowCtrGroupConfig -b $B -g cold -v 100",
+        "getColdDataFlowCtrInfo -b $B",
+        "removeColdDataFlowCtrGroupConfig -b $B -g cold",
+    ],
+    "name server": [
+        "getNamesrvConfig",
+        "updateNamesrvConfig -k scanNotActiveBrokerInterval -v 6000",
+        "updateKvConfig -s ADM -k colour -v blue",
+        "deleteKvConfig -s ADM -k colour",
+        "wipeWritePerm -b broker-a",
+        "addWritePerm -b broker-a",
+    ],
+    "statistics": ["statsAll -t Orders", "producer -b $B"],
+}
+
+#: Failures: the Java tool prints a stack trace and exits with 0, ours names the error.
+FAILURES = {
+    "topicRoute -t NoSuch": 1,
+    "topicStatus -t NoSuch": 1,
+    "getBrokerEpoch -b broker-a": 4,
+    "getControllerMetaData -a $B": 4,
+    "addBroker -c $B -b /x": 4,
+    "updateBrokerConfig -b $B -k configBlackList -v x": 6,
+}
+
+
+class Peers:
+    """Both tools about one Java cluster."""
+
+    def __init__(self, peer: Any, namesrv: str, broker: str) -> None:
+        self.peer = peer
+        self.namesrv = namesrv
+        self.broker = broker
+
+    def words(self, line: str, side: str) -> list[str]:
+        name, *rest = line.replace("$B", self.broker).replace("$S", f"Side{side}").split()
+        return [name, "-n", self.namesrv, *rest]
+
+    def java(self, line: str) -> str:
+        end = self.peer.ask("mqadmin", args=self.words(line, "Java"))[-1]
+        return str(end["stdout"])
+
+    def ours(self, line: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [str(MQADMIN), *self.words(line, "Ours"), "--timeout", "60s"],
+            capture_output=True,
+            text=True,
+            stdin=subprocess.DEVNULL,
+            timeout=120,
+            check=False,
+        )
+
+
+@pytest.fixture(scope="module")
+def peers(java_cluster: tuple[str, str], peer_533: Any, make_topic: Callable[..., None]) -> Peers:
+    """A Java cluster with a topic of four messages and a connected producer."""
+    namesrv, broker = java_cluster
+    make_topic(broker, "Orders")
+    for queue_id in range(2):
+        peer_533.produce(
+            namesrv=namesrv, topic="Orders", group="shop", queue=queue_id, count=2, tags="A"
+        )
+    return Peers(peer_533, namesrv, broker)
+
+
+def masked(text: str, line: str) -> list[str]:
+    """The lines without volatile values; sorted and with single blanks where Java has no order."""
+    for pattern, instead in VOLATILE:
+        text = re.sub(pattern, instead, text)
+    rows = [row.rstrip() for row in text.splitlines()]
+    if line.startswith(UNORDERED):
+        return sorted({re.sub(r"[ ,{}]+", " ", row).strip() for row in rows} - {""})
+    while rows and not rows[-1]:
+        rows.pop()
+    return rows
+
+
+@pytest.mark.parametrize("story", STORIES)
+def test_both_tools_print_the_same(peers: Peers, story: str) -> None:
+    different: list[str] = []
+    for line in STORIES[story]:
+        java = masked(peers.java(line), line)
+        done = peers.ours(line)
+        ours = masked(done.stdout, line)
+        if done.returncode != 0 or ours != java:
+            different.append(f"{line}: {done.stderr}\n--- java\n{java}\n--- ours\n{ours}")
+    assert not different, "\n".join(different)
+
+
+def test_broker_status_has_the_same_keys(peers: Peers) -> None:
+    line = "brokerStatus -b $B"
+    java, ours = (
+        {row.partition(":")[0].strip() for row in text.splitlines() if row}
+        for text in (peers.java(line), peers.ours(line).stdout)
+    )
+    assert java == ours
+
+
+@pytest.mark.parametrize("line", FAILURES)
+def test_a_failure_has_a_status_and_names_its_error(peers: Peers, line: str) -> None:
+    done = peers.ours(line)
+    assert (done.returncode, done.stdout) == (FAILURES[line], "")
+    assert done.stderr.startswith("context") or done.stderr.startswith("error: ")
