@@ -52,6 +52,7 @@ NOUNS: Final[dict[str, NounEntry]] = {
             "mode": "pop.mode",
             "running": "clients.running",
             "stack": "clients.running",
+            "stats": "clients.consume_stats",
         },
     ),
     "offset": NounEntry("offset", "Show and reset consumer offsets."),

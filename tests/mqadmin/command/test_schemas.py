@@ -82,6 +82,7 @@ LINES = [
     "consumer lag g",
     "consumer connections g",
     "consumer connections unknown",
+    "consumer stats",
     "producer list",
     "producer connections p",
     "msg resend {id} --dry-run",
