@@ -48,8 +48,9 @@ def ours(shop: Shop, words: list[str]) -> str:
     return done.stdout
 
 
-# Volatile or deliberately different: the topic that Java's broker reports as a group, rates, the file of a body, the reason of a track, the form of
-# a map, the offsets that a Java consumer adds to properties, a dash in place of an unknown 0.
+# Volatile or deliberately different: the topic that Java's broker reports as a group, rates and
+# totals, the file of a body, the reason of a track, the form of a map, the offsets that a Java
+# consumer adds to properties, a dash in place of an unknown 0.
 DROPPED = re.compile(r"Diff Total|Message Body Path|Consume TPS|consumerGroup=JOrders")
 TRACK = re.compile(r"trackType=(\w+), exceptionDesc=.*")
 MAP = re.compile(r"\{([^{}]*)\}")
@@ -59,7 +60,7 @@ PULLED = re.compile(r"^(MIN|MAX)_OFFSET=")
 def lines(text: str) -> list[str]:
     """The lines of an output, sorted: the Java tool prints in the order of hashes."""
     found = []
-    for line in text.splitlines():
+    for line in text.replace("MessageTrack [", "\nMessageTrack [").splitlines():
         if not line.strip() or DROPPED.search(line) or line.startswith(("\t", "See https://")):
             continue
         line = TRACK.sub(r"trackType=\1", line).rstrip()
