@@ -194,7 +194,13 @@ LINES = [
 TABLE_ONLY = {"mqadmin.store.watch.topics/1", "mqadmin.store.find.places/1"}
 
 # A table and a CSV of these have a line per setting.
-LINE_PER_SETTING = ("broker status", "broker config show", "store config", "--kind config")
+LINE_PER_SETTING = (
+    "namesrv config show",
+    "broker status",
+    "broker config show",
+    "store config",
+    "--kind config",
+)
 
 # Their -o is a setting to be kept.
 FIXED_FORM = ("context set",)

@@ -89,3 +89,9 @@ def test_an_order_configuration_is_put_got_and_deleted(java: Run) -> None:
     assert done.out == "delete orderConf success. topic=[ordered]\n"
     assert java("updateOrderConf -t ordered -m put").status == 2
     assert java("updateOrderConf -t ordered -m GET").status == 2
+
+
+def test_a_name_server_that_does_not_respond_is_status_3(java: Run) -> None:
+    done = java("topicRoute -t T -n 127.0.0.1:1")
+    assert (done.status, done.out) == (3, "")
+    assert "127.0.0.1:1" in done.err
